@@ -32,8 +32,8 @@ from app.runtime.memory_trimming import trim
 from app.runtime.metrics import Metrics
 from app.runtime.shutdown import Stop
 from app.runtime.timeouts import Deadlines
-from app.server.request_queue import Intake
-from app.server.slow_readers import Sending
+from app.server.request_queue import RequestQueue
+from app.server.slow_readers import SlowReaders
 from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
@@ -85,11 +85,11 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
         background_jobs = BackgroundJobs[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
-        sending = Sending(settings.send_timeout_ms / 1000, budgets.responses)
+        slow_readers = SlowReaders(settings.send_timeout_ms / 1000, budgets.responses)
         await deployments.start()
         await access_control.start()
         lag.start()
-        sending.start()
+        slow_readers.start()
         trimming = asyncio.create_task(trim(budgets.all()))
         if admin:
             admin.start()
@@ -102,8 +102,8 @@ def create_app(
                 deadlines=Deadlines(settings.deadline_ms / 1000),
                 metrics=metrics,
                 budgets=budgets,
-                intake=Intake(lag, budgets.unread),
-                sending=sending,
+                request_queue=RequestQueue(lag, budgets.unread),
+                slow_readers=slow_readers,
                 access_control=access_control,
                 downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),
                 background_jobs=background_jobs,
@@ -119,7 +119,7 @@ def create_app(
                 await loading
             await access_control.stop()
             lag.stop()
-            sending.stop()
+            slow_readers.stop()
             trimming.cancel()
             if admin:
                 admin.stop()

@@ -96,7 +96,7 @@ def test_where_the_connection_tells_that_the_client_left_no_message_is_waited_fo
         working = asyncio.create_task(while_connected(left, asyncio.Event().wait()))
         await asyncio.sleep(0)
         tasks = len(asyncio.all_tasks())
-        disconnect.comes()
+        disconnect.set()
         with pytest.raises(ClientLeft):
             await working
         return tasks
@@ -109,7 +109,7 @@ def test_where_the_connection_tells_that_the_client_left_no_message_is_waited_fo
 def test_a_client_that_left_before_the_work_began_cancels_it() -> None:
     async def scenario() -> None:
         disconnect = Disconnect(lambda: None)
-        disconnect.comes()
+        disconnect.set()
         left = request("http.disconnect")
         left.scope["state"] = {"disconnect": disconnect}
         await while_connected(left, asyncio.Event().wait())

@@ -18,7 +18,7 @@ from servers import WAIT_S, answer, becomes, get, on_both_loops, rest, running
 from app.__main__ import server_options
 from app.engine.launch import InProcessWorker
 from app.main import create_app
-from app.server.listener import SAY_EVERY_S
+from app.server.listener import LOG_INTERVAL_S
 from app.server.server import Server
 from app.services.startup import load_catalogue
 from app.settings import Settings
@@ -160,5 +160,5 @@ def test_without_file_descriptors_clients_wait_and_none_is_cut_off(loop: str) ->
         assert process.stderr is not None
         said, lasted_s = process.stderr.read(), time.monotonic() - began
     assert answered == 100
-    assert 1 <= said.count("new connections have to wait") <= 1 + lasted_s / SAY_EVERY_S
+    assert 1 <= said.count("new connections have to wait") <= 1 + lasted_s / LOG_INTERVAL_S
     assert "Traceback" not in said

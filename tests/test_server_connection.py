@@ -25,7 +25,7 @@ MEGABYTE = bytes(1 << 20)
 def _lingers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a connection waits for a client that is held up between two pieces of its body."""
     monkeypatch.setattr("app.server.lingering_close.IDLE_S", WAIT_S)
-    monkeypatch.setattr("app.server.lingering_close.MOST_S", WAIT_S)
+    monkeypatch.setattr("app.server.lingering_close.MAX_LINGER_S", WAIT_S)
 
 
 def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
@@ -88,7 +88,7 @@ def test_who_waits_for_leave_to_send_its_body_is_refused_and_sends_none(loop: st
 
 @on_both_loops
 def test_of_a_body_without_an_end_only_so_much_is_dropped(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.connection.MOST_DROPPED", 1 << 20)
+    monkeypatch.setattr("app.server.connection.MAX_DROPPED_BYTES", 1 << 20)
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 40))
         with pytest.raises(ConnectionError):
@@ -96,7 +96,7 @@ def test_of_a_body_without_an_end_only_so_much_is_dropped(loop: str, monkeypatch
 
 
 @on_both_loops
-@pytest.mark.parametrize(("limit", "pause_s"), [("IDLE_S", 2.0), ("MOST_S", 0.05)])
+@pytest.mark.parametrize(("limit", "pause_s"), [("IDLE_S", 2.0), ("MAX_LINGER_S", 0.05)])
 def test_a_body_that_does_not_come_is_not_waited_for(
     loop: str, limit: str, pause_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,7 +177,7 @@ def noting_ends(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 @on_both_loops
 @pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])
 def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.connection.LISTENS_S", WAIT_S)
+    monkeypatch.setattr("app.server.connection.HALF_CLOSED_S", WAIT_S)
     ended = noting_ends(monkeypatch)
     with running(loop) as server, server.connect() as client:
         client.sendall(get("/slow", field))
@@ -201,8 +201,8 @@ def test_so_it_does_however_late_that_is(
         return found
 
     monkeypatch.setattr("app.server.connection._is_reset", is_reset)
-    monkeypatch.setattr("app.server.connection.LISTENS_S", 0.1)
-    monkeypatch.setattr("app.server.connection.LOOK_S", 0.05)
+    monkeypatch.setattr("app.server.connection.HALF_CLOSED_S", 0.1)
+    monkeypatch.setattr("app.server.connection.PROBE_INTERVAL_S", 0.05)
     with running(loop) as server, server.connect() as client:
         client.sendall(get("/slow").replace(b"/1.1", b"/" + version.encode()))
         client.shutdown(socket.SHUT_WR)
@@ -239,7 +239,7 @@ def test_a_client_that_closed_is_known_to_have_left_before_its_answer_is_there(l
 def test_a_client_that_was_cut_off_is_known_to_have_left_without_being_asked(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.server.connection.LISTENS_S", 1000.0)
+    monkeypatch.setattr("app.server.connection.HALF_CLOSED_S", 1000.0)
     with running(loop) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))

@@ -13,7 +13,7 @@ import uvicorn
 from servers import WAIT_S, answer, pour
 from starlette.types import Receive, Scope, Send
 
-from app.server.header_limits import MOST_BYTES, BoundedHeads
+from app.server.header_limits import MAX_HEAD_BYTES, HeaderLimitsProtocol
 
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
 
@@ -39,7 +39,7 @@ async def length_of_body(scope: Scope, receive: Receive, send: Send) -> None:
 @contextmanager
 def connected(patience_s: float = 600) -> Iterator[socket.socket]:
     """A connection with a server that waits so long for a head."""
-    config = uvicorn.Config(length_of_body, http=BoundedHeads, lifespan="off", log_config=None)
+    config = uvicorn.Config(length_of_body, http=HeaderLimitsProtocol, lifespan="off", log_config=None)
     config.timeout_keep_alive = patience_s  # type: ignore[assignment]  # whole seconds are long in a test
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -85,10 +85,10 @@ def test_a_head_without_an_end_is_refused(beginning: bytes, piece: bytes) -> Non
 def test_whose_head_is_too_long_is_told_so() -> None:
     beginning = b"GET / HTTP/1.1\r\nA: "
     with connected() as connection:
-        connection.sendall(beginning + b"a" * (MOST_BYTES // 2))
+        connection.sendall(beginning + b"a" * (MAX_HEAD_BYTES // 2))
         sleep(0.5)
         # One more than may be: nothing is left unread at the refusal, which the kernel would make a reset of.
-        connection.sendall(b"a" * (MOST_BYTES // 2 - len(beginning) + 1))
+        connection.sendall(b"a" * (MAX_HEAD_BYTES // 2 - len(beginning) + 1))
         found = ended(connection)
     assert found.startswith(b"HTTP/1.1 400 ") and found.endswith(b"The request head is too long.")
 
@@ -110,13 +110,15 @@ def test_a_body_may_be_long_and_take_longer_than_a_head_and_another_request_may_
 ) -> None:
     """Waits that end between requests, as they may where the test is held up, end nothing here."""
     ended = list[str]()
-    monkeypatch.setattr(BoundedHeads, "_end", lambda protocol: ended.append("the wait for a head"))
-    monkeypatch.setattr(BoundedHeads, "timeout_keep_alive_handler", lambda protocol: ended.append("the wait for more"))
+    monkeypatch.setattr(HeaderLimitsProtocol, "_end", lambda protocol: ended.append("the wait for a head"))
+    monkeypatch.setattr(
+        HeaderLimitsProtocol, "timeout_keep_alive_handler", lambda protocol: ended.append("the wait for more")
+    )
     while begun.acquire(blocking=False):  # by requests of other tests
         pass
     with connected(patience_s=0.2) as connection:
         for _ in range(2):
-            connection.sendall(POST + b"A: " + b"a" * (MOST_BYTES // 2) + b"\r\nContent-Length: 400000\r\n\r\n")
+            connection.sendall(POST + b"A: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\nContent-Length: 400000\r\n\r\n")
             assert begun.acquire(timeout=WAIT_S)
             ended.clear()
             for _ in range(4):

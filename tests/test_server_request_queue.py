@@ -23,24 +23,24 @@ from app.errors import Overloaded
 from app.http.json_body import mark_read
 from app.runtime.byte_budgets import ByteBudget
 from app.runtime.event_loop_lag import LoopLag
-from app.server.queued_protocol import IntakeProtocol
-from app.server.request_queue import FEWEST, MOST, Intake, Unread
-from app.server.slow_readers import Sending
+from app.server.queued_protocol import QueuedProtocol
+from app.server.request_queue import MAX_PER_TURN, MIN_PER_TURN, RequestQueue, UnreadBody
+from app.server.slow_readers import SlowReaders
 
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 
 
-def intake(unread: int = 1 << 20, **options: Any) -> Intake:
-    return Intake(LoopLag(), ByteBudget(unread), **options)
+def make_queue(unread: int = 1 << 20, **options: Any) -> RequestQueue:
+    return RequestQueue(LoopLag(), ByteBudget(unread), **options)
 
 
-def begin(begins: Intake, start: Callable[[], None]) -> None:
+def begin(queue: RequestQueue, start: Callable[[], None]) -> None:
     """As a connection does."""
-    if begins.begins():
+    if queue.try_start():
         start()
     else:
-        begins.wait(start)
+        queue.wait(start)
 
 
 # ---- The order
@@ -48,47 +48,47 @@ def begin(begins: Intake, start: Callable[[], None]) -> None:
 
 def test_so_many_begin_in_a_turn_of_the_event_loop_and_all_in_order() -> None:
     async def turns() -> list[list[int]]:
-        begins, begun, found = intake(turn_s=60.0), list[int](), list[list[int]]()
-        for number in range(3 * MOST):
-            begin(begins, partial(begun.append, number))
-        while len(begun) < 3 * MOST:
+        queue, begun, found = make_queue(turn_s=60.0), list[int](), list[list[int]]()
+        for number in range(3 * MAX_PER_TURN):
+            begin(queue, partial(begun.append, number))
+        while len(begun) < 3 * MAX_PER_TURN:
             found.append(list(begun))
             await asyncio.sleep(0)
         return [*found, begun]
 
     found = asyncio.run(turns())
-    assert len(found[0]) == MOST and found[-1] == list(range(3 * MOST))
-    assert all(len(after) - len(before) <= MOST for before, after in pairwise(found))
+    assert len(found[0]) == MAX_PER_TURN and found[-1] == list(range(3 * MAX_PER_TURN))
+    assert all(len(after) - len(before) <= MAX_PER_TURN for before, after in pairwise(found))
 
 
 def test_fewer_begin_where_turns_are_long_and_more_again_where_they_are_short() -> None:
-    async def at_once() -> list[int]:
-        begins, begun, found = intake(turn_s=60.0), list[int](), list[int]()
-        for number in range(8 * MOST):
-            begin(begins, partial(begun.append, number))
-        begins.turn_s = -1.0  # now every turn is long
-        while begins.at_once > FEWEST:  # noqa: ASYNC110  # no event tells
+    async def scenario() -> list[int]:
+        queue, begun, found = make_queue(turn_s=60.0), list[int](), list[int]()
+        for number in range(8 * MAX_PER_TURN):
+            begin(queue, partial(begun.append, number))
+        queue.turn_s = -1.0  # now every turn is long
+        while queue.max_starts > MIN_PER_TURN:  # noqa: ASYNC110  # no event tells
             await asyncio.sleep(0)
-        begins.turn_s = 60.0  # now every turn is short
-        while len(begun) < 8 * MOST:
-            found.append(begins.at_once)
+        queue.turn_s = 60.0  # now every turn is short
+        while len(begun) < 8 * MAX_PER_TURN:
+            found.append(queue.max_starts)
             await asyncio.sleep(0)
         return found
 
-    found = asyncio.run(at_once())
-    assert found == [FEWEST + number for number in range(len(found))] and len(found) > 10
+    found = asyncio.run(scenario())
+    assert found == [MIN_PER_TURN + number for number in range(len(found))] and len(found) > 10
 
 
 def test_who_would_wait_for_too_long_is_refused() -> None:
     async def refused() -> float | None:
-        begins = intake(turn_s=60.0, latest_s=60.0)
-        for _ in range(2 * MOST):
-            begin(begins, lambda: None)
-        begins.check(begins.delay_s)  # it would not
-        begins.latest_s = 0.001
+        queue = make_queue(turn_s=60.0, max_delay_s=60.0)
+        for _ in range(2 * MAX_PER_TURN):
+            begin(queue, lambda: None)
+        queue.check(queue.delay_s)  # it would not
+        queue.max_delay_s = 0.001
         time.sleep(0.01)  # noqa: ASYNC251  # nothing begins meanwhile
         with pytest.raises(Overloaded) as error:
-            begins.check(begins.delay_s)
+            queue.check(queue.delay_s)
         return error.value.retry_after_s
 
     assert asyncio.run(refused())
@@ -96,12 +96,12 @@ def test_who_would_wait_for_too_long_is_refused() -> None:
 
 def test_of_a_body_for_which_there_is_no_room_nothing_more_is_kept() -> None:
     budget = ByteBudget(100)
-    first, second = Unread(budget), Unread(budget)
-    assert first.keeps(60) and not second.keeps(60) and not second.keeps(1)
+    first, second = UnreadBody(budget), UnreadBody(budget)
+    assert first.try_reserve(60) and not second.try_reserve(60) and not second.try_reserve(1)
     with pytest.raises(Overloaded):
         second.read(0)
     first.read(60)
-    assert budget.used == 0 and first.keeps(90)
+    assert budget.used == 0 and first.try_reserve(90)
 
 
 # ---- Connections
@@ -115,7 +115,7 @@ class Application:
     connections: set[Any]
 
     def __init__(self) -> None:
-        self.intake, self.sending = intake(), Sending(30, ByteBudget(1 << 20))
+        self.request_queue, self.slow_readers = make_queue(), SlowReaders(30, ByteBudget(1 << 20))
         self.reads, self.goes_on = threading.Event(), threading.Event()
         self.begun = list[str]()
 
@@ -143,17 +143,17 @@ class Application:
         await send({"type": "http.response.body", "body": body})
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] |= {"intake": self.intake, "sending": self.sending}
-        self.intake.lag.start()
+        scope["state"] |= {"request_queue": self.request_queue, "slow_readers": self.slow_readers}
+        self.request_queue.lag.start()
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
-        self.intake.lag.stop()
+        self.request_queue.lag.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
 
 @contextmanager
 def running(application: Any, loop: str = "uvloop") -> Iterator[tuple[str, int]]:
-    config = uvicorn.Config(application, http=IntakeProtocol, loop=loop, log_config=None, ws="none")
+    config = uvicorn.Config(application, http=QueuedProtocol, loop=loop, log_config=None, ws="none")
     server = uvicorn.Server(config)
     application.connections = server.server_state.connections
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -205,7 +205,7 @@ def test_a_probe_waits_for_no_other_request(loop: str) -> None:
         for connection in others:
             answered(connection)
         order = application.begun[application.begun.index("/block") + 1 :]
-    assert len(order) == 501 and order.index("/health") < 4 * MOST
+    assert len(order) == 501 and order.index("/health") < 4 * MAX_PER_TURN
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
@@ -226,18 +226,18 @@ def test_the_time_of_a_request_counts_from_when_it_could_have_been_read(loop: st
 
 
 def test_what_has_come_of_bodies_that_nobody_reads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    came, keeps = list[int](), Unread.keeps
+    came, try_reserve = list[int](), UnreadBody.try_reserve
 
-    def counted(body: Unread, size: int) -> bool:
+    def counted(body: UnreadBody, size: int) -> bool:
         came.append(size)
-        return keeps(body, size)
+        return try_reserve(body, size)
 
     def has_come(bodies: int) -> bool:
         return sum(came) == bodies * 60_000
 
-    monkeypatch.setattr(Unread, "keeps", counted)
+    monkeypatch.setattr(UnreadBody, "try_reserve", counted)
     application = Application()
-    application.intake.unread = budget = ByteBudget(200_000)
+    application.request_queue.unread = budget = ByteBudget(200_000)
     with running(application) as address, ExitStack() as stack:
         connections = [stack.enter_context(socket.create_connection(address, timeout=WAIT_S)) for _ in range(20)]
         for number, connection in enumerate(connections, 1):
@@ -261,15 +261,15 @@ def test_what_was_not_read_of_a_body_is_given_back_when_the_client_leaves() -> N
     with running(application) as address:
         with socket.create_connection(address) as connection:
             connection.sendall(POST % (b"/", 60_000) + bytes(50_000))
-            assert becomes(lambda: application.intake.unread.used == 50_000)
-        assert becomes(lambda: application.intake.unread.used == 0)
+            assert becomes(lambda: application.request_queue.unread.used == 50_000)
+        assert becomes(lambda: application.request_queue.unread.used == 0)
         application.reads.set()
 
 
 def test_a_late_request_is_refused_with_the_time_to_retry_after(
     bundle_folder: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Intake, "delay_s", 99.2)
+    monkeypatch.setattr(RequestQueue, "delay_s", 99.2)
     body = b'{"text": "Hello.", "source": "en", "target": "fr"}'
     with listening(bundle_folder) as url:
         host, port = url.removeprefix("http://").split(":")

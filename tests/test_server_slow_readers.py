@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from test_server_request_queue import GET, Application, running
 
 from app.runtime.byte_budgets import ByteBudget
-from app.server.slow_readers import Sending
+from app.server.slow_readers import SlowReaders
 from app.server.tcp_info import bytes_taken
 
 LENGTH = 20_000_000
@@ -27,14 +27,14 @@ class Long(Application):
     def __init__(self, limit_s: float) -> None:
         super().__init__()
         self.budget = ByteBudget(1 << 30)
-        self.sending = Sending(limit_s, self.budget)
+        self.slow_readers = SlowReaders(limit_s, self.budget)
         self.is_done = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            self.sending.start()
+            self.slow_readers.start()
             await self._live(scope, receive, send)
-            self.sending.stop()
+            self.slow_readers.stop()
             return
         headers = [(b"content-length", b"%d" % LENGTH)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -121,6 +121,6 @@ def test_a_client_that_asked_for_nothing_is_left_alone() -> None:
     application = Long(limit_s=0.2)
     with running(application) as address, socket.create_connection(address, timeout=WAIT_S) as connection:
         time.sleep(1)
-        application.sending.limit_s = WAIT_S  # the test may be held up before it takes its answer
+        application.slow_readers.limit_s = WAIT_S  # the test may be held up before it takes its answer
         connection.sendall(ASKED)
         assert connection.recv(8) == b"HTTP/1.1"

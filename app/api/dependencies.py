@@ -15,8 +15,8 @@ from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.metrics import Metrics
 from app.runtime.shutdown import Stop
 from app.runtime.timeouts import Deadlines
-from app.server.request_queue import Intake
-from app.server.slow_readers import Sending
+from app.server.request_queue import RequestQueue
+from app.server.slow_readers import SlowReaders
 from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
@@ -33,13 +33,13 @@ class State(TypedDict):
     deadlines: Deadlines
     """Of `settings.deadline_ms`."""
     budgets: ByteBudgets
-    intake: Intake
+    request_queue: RequestQueue
     """The queue where requests start."""
     access_control: AccessControl
     downloads: Downloads
     background_jobs: BackgroundJobs[Any]
     """Documents that DeepL's API translates in the background."""
-    sending: Sending
+    slow_readers: SlowReaders
     """Monitors how responses are sent."""
     glossaries: GlossaryStore
     """Glossaries made over HTTP."""

@@ -28,7 +28,7 @@ from app.runtime.byte_budgets import ByteBudgets, Reservation
 from app.runtime.timeouts import Deadlines
 from app.server.disconnect import Disconnect
 from app.server.paths import path_of
-from app.server.request_queue import Intake, Unread
+from app.server.request_queue import RequestQueue, UnreadBody
 from app.settings import Settings
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ def receiving_body(request: Request) -> Iterator[Reservation]:
     deadlines: Deadlines = state["deadlines"]
     budgets: ByteBudgets = state["budgets"]
     budget = budgets.bodies if "client" in state or state.get("is_known") else budgets.unauthenticated
-    unread: Unread | None = state.get("unread")
+    unread: UnreadBody | None = state.get("unread")
     try:
         with nullcontext() if unread and unread.is_whole else deadlines.limit():
             yield reserve(request.scope, budget)
@@ -106,7 +106,7 @@ def receiving_body(request: Request) -> Iterator[Reservation]:
 
 def mark_read(scope: Scope, size: int) -> None:
     """Tells the connection that `size` bytes of the body were read. Raises Overloaded if it had to drop some."""
-    unread: Unread | None = scope["state"].get("unread")
+    unread: UnreadBody | None = scope["state"].get("unread")
     if unread:
         unread.read(size)
 
@@ -192,8 +192,8 @@ class JSONFastPath:
 def check_load(request: Request) -> None:
     """Refuses a request early, before its body is read, if the service is overloaded. Raises Overloaded."""
     state = request.scope["state"]
-    intake: Intake = state["intake"]
-    intake.check(state.get("delay_s", 0.0))
+    request_queue: RequestQueue = state["request_queue"]
+    request_queue.check(state.get("delay_s", 0.0))
     engine: Engine = state["engine"]
     engine.scheduler.check()
 
@@ -216,7 +216,7 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
 
     # Our own connections signal this directly: a task that waits for a message costs much of a short request's time.
     disconnect: Disconnect | None = request.scope.get("state", {}).get("disconnect")
-    if disconnect and not disconnect.has_come:
+    if disconnect and not disconnect.is_set:
         disconnect.add(leave)
         forget: Callable[[], object] = partial(disconnect.remove, leave)
     else:

@@ -1,7 +1,5 @@
-"""A connection and how it ends: delivers responses even if the request was not read, tells clients that still listen
-from those that left, and on shutdown answers what has already arrived.
-
-Builds on uvicorn's protocol. Limits on the request head are in `app.server.header_limits`.
+"""How a connection ends: delivers responses to unread requests, detects clients that have left, and on shutdown answers
+requests that have already arrived.
 """
 
 from __future__ import annotations
@@ -16,17 +14,17 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from app.runtime.shutdown import Stop
-from app.server.header_limits import MOST_BYTES
+from app.server.header_limits import MAX_HEAD_BYTES
 from app.server.lingering_close import LingeringTransport
-from app.server.queued_protocol import IntakeProtocol
+from app.server.queued_protocol import QueuedProtocol
 
 IDLE_S = 1.0
 """On shutdown, how long to wait for a connection's next request, since its client cannot know yet."""
-SHORT_BYTES = 1 << 16
+MAX_AWAITED_BYTES = 1 << 16
 """If no more than this is left of an unread body, the server waits for it and keeps the connection."""
-MOST_DROPPED = 32 << 20
+MAX_DROPPED_BYTES = 32 << 20
 """Maximum number of bytes to drop of an unread body; twice the largest file."""
-LISTENS_S, LOOK_S = 0.5, 0.25
+HALF_CLOSED_S, PROBE_INTERVAL_S = 0.5, 0.25
 """How long a client that closed its sending side is assumed to listen before it is probed, and how often the result is
 checked."""
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -34,7 +32,7 @@ _TCP_CLOSE = 7
 """TCP_CLOSE: the state of a reset connection (Linux, include/net/tcp_states.h)."""
 
 
-class Connection(IntakeProtocol):
+class Connection(QueuedProtocol):
     """uvicorn's protocol. Once `Stop` in the lifespan's state has begun, it ends with its next response."""
 
     transport: LingeringTransport
@@ -45,7 +43,7 @@ class Connection(IntakeProtocol):
         self._is_whole = True
         """Whether the last request has arrived completely."""
         self._is_malformed = False
-        self._look: asyncio.TimerHandle | None = None
+        self._probe_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(LingeringTransport(transport, self._unread))
@@ -53,9 +51,9 @@ class Connection(IntakeProtocol):
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.transport.lost()
-        if self._look:
-            self._look.cancel()
+        self.transport.on_lost()
+        if self._probe_timer:
+            self._probe_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -81,7 +79,7 @@ class Connection(IntakeProtocol):
         """Like `send`, but the response's head states whether the connection ends with it."""
         if not cycle.response_started:
             self.transport.cork()
-            if cycle is self.cycle and (self._stop.begun or not self._may_go_on(cycle)):
+            if cycle is self.cycle and (self._stop.begun or not self._can_keep_alive(cycle)):
                 cycle.keep_alive = False
         return send(message)
 
@@ -92,14 +90,14 @@ class Connection(IntakeProtocol):
         self.transport.flush()
         super().on_response_complete()
 
-    def _may_go_on(self, cycle: RequestResponseCycle) -> bool:
+    def _can_keep_alive(self, cycle: RequestResponseCycle) -> bool:
         """Whether the rest of the request, if any, is short and certain to arrive."""
         if self._is_whole:
             return True
         if cycle.waiting_for_100_continue:  # the client decides whether it still sends it
             return False
         length = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
-        return length.isdigit() and int(length) <= SHORT_BYTES
+        return length.isdigit() and int(length) <= MAX_AWAITED_BYTES
 
     # ---- Clients that have closed their sending side
 
@@ -108,21 +106,21 @@ class Connection(IntakeProtocol):
         if self.transport.is_closing() or not (self._is_answering and self._is_whole):
             return False
         self.cycle.keep_alive = False
-        self._look = self.loop.call_later(LISTENS_S, self._ask)
+        self._probe_timer = self.loop.call_later(HALF_CLOSED_S, self._probe)
         return True
 
-    def _ask(self) -> None:
+    def _probe(self) -> None:
         """Sends bytes that a listening client ignores, and that the machine of a departed client answers with a
         reset."""
         if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.1":
             self.transport.write(_INTERIM)
-        self._look = self.loop.call_later(LOOK_S, self._see)
+        self._probe_timer = self.loop.call_later(PROBE_INTERVAL_S, self._check_probe)
 
-    def _see(self) -> None:
+    def _check_probe(self) -> None:
         if _is_reset(self.transport):
             self.transport.abort()
         else:
-            self._look = self.loop.call_later(LOOK_S, self._see)
+            self._probe_timer = self.loop.call_later(PROBE_INTERVAL_S, self._check_probe)
 
     # ---- Shutdown
 
@@ -140,19 +138,19 @@ class Connection(IntakeProtocol):
     def _unread(self) -> int:
         """Bytes that may still arrive of answered requests; 0 if none should."""
         if self._is_malformed:
-            return MOST_BYTES
-        return 0 if self._is_whole or self._is_answering else MOST_DROPPED
+            return MAX_HEAD_BYTES
+        return 0 if self._is_whole or self._is_answering else MAX_DROPPED_BYTES
 
     def _end(self) -> None:
-        if not _has_come(self.transport):
+        if not _has_input(self.transport):
             super()._end()
 
     def timeout_keep_alive_handler(self) -> None:
-        if not _has_come(self.transport):
+        if not _has_input(self.transport):
             super().timeout_keep_alive_handler()
 
 
-def _has_come(transport: asyncio.BaseTransport) -> bool:
+def _has_input(transport: asyncio.BaseTransport) -> bool:
     """Whether a request or an end is ready to read that the event loop has not handled yet."""
     poll = select.poll()
     poll.register(transport.get_extra_info("socket"), select.POLLIN)

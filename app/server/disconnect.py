@@ -1,4 +1,4 @@
-"""Notifies a client's pending work that it has disconnected."""
+"""Notifies a client's pending work that the client has disconnected."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Callable
 
 
 class Disconnect:
-    """Whether a client has left, and callbacks for when it does. `resume` resumes reading, without which it goes
+    """A client's disconnection and its callbacks. `resume` resumes reading, without which a disconnection goes
     unnoticed."""
 
-    __slots__ = "_resume", "_told", "has_come"
+    __slots__ = "_callbacks", "_resume", "is_set"
 
     def __init__(self, resume: Callable[[], object]) -> None:
         self._resume = resume
-        self._told: set[Callable[[], object]] = set()
-        self.has_come = False
+        self._callbacks: set[Callable[[], object]] = set()
+        self.is_set = False
 
-    def add(self, tell: Callable[[], object]) -> None:
-        """Registers `tell` to be called when the client leaves, which must not have happened yet."""
-        self._told.add(tell)
+    def add(self, callback: Callable[[], object]) -> None:
+        """Registers `callback` to be called when the client leaves, which must not have happened yet."""
+        self._callbacks.add(callback)
         self._resume()
 
-    def remove(self, tell: Callable[[], object]) -> None:
-        self._told.discard(tell)
+    def remove(self, callback: Callable[[], object]) -> None:
+        self._callbacks.discard(callback)
 
-    def comes(self) -> None:
+    def set(self) -> None:
         """Marks the client as disconnected, and calls the callbacks."""
-        self.has_come = True
-        told, self._told = self._told, set()
-        for tell in told:
-            tell()
+        self.is_set = True
+        callbacks, self._callbacks = self._callbacks, set()
+        for callback in callbacks:
+            callback()

@@ -11,18 +11,18 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MOST_BYTES = 1 << 16
+MAX_HEAD_BYTES = 1 << 16
 """Maximum size of a head, except for what arrives in the same chunk as its end. h11, uvicorn's other parser, does the
 same."""
 
 
-class BoundedHeads(HttpToolsProtocol):
+class HeaderLimitsProtocol(HttpToolsProtocol):
     """Counts bytes that neither end a head nor belong to a body; trailers and chunk sizes count too."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._unended = 0
-        self._came_on = False
+        self._head_bytes = 0
+        self._made_progress = False
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -34,28 +34,30 @@ class BoundedHeads(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._came_on = False
+        self._made_progress = False
         super().data_received(data)
-        if self._came_on:
-            self._unended = 0
+        if self._made_progress:
+            self._head_bytes = 0
             self._unset_timer()
             return
-        self._unended += len(data)
-        if self._unended > MOST_BYTES and not self.transport.is_closing():
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse()
         elif self._timer is None:
             self._set_timer()
 
     def on_headers_complete(self) -> None:
-        self._came_on = True
+        self._made_progress = True
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._came_on = self._came_on or self._is_answering  # what arrives of it after the response is useless
+        self._made_progress = (
+            self._made_progress or self._is_answering
+        )  # what arrives of it after the response is useless
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._came_on = True
+        self._made_progress = True
         super().on_message_complete()
 
     @property

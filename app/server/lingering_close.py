@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-IDLE_S, MOST_S = 5.0, 30.0
+IDLE_S, MAX_LINGER_S = 5.0, 30.0
 """Seconds without data, and in total, before it closes. nginx's values."""
 
 
@@ -25,7 +25,7 @@ class LingeringTransport(asyncio.Transport):
         self._inner, self._unread = inner, unread
         self._left = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._until = 0.0
+        self._linger_end = 0.0
         self.is_lingering = False
         self._is_corked = False
         self._head: bytes | bytearray | memoryview = b""
@@ -49,7 +49,7 @@ class LingeringTransport(asyncio.Transport):
             self._inner.close()
             return
         self.is_lingering = True
-        self._until = asyncio.get_running_loop().time() + MOST_S
+        self._linger_end = asyncio.get_running_loop().time() + MAX_LINGER_S
         try:
             self._inner.write_eof()
             self._inner.resume_reading()
@@ -65,8 +65,8 @@ class LingeringTransport(asyncio.Transport):
         else:
             self._wait()
 
-    def lost(self) -> None:
-        """The connection is lost."""
+    def on_lost(self) -> None:
+        """Cancels the timer: the connection is lost."""
         if self._timer:
             self._timer.cancel()
 
@@ -74,7 +74,7 @@ class LingeringTransport(asyncio.Transport):
         if self._timer:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(min(loop.time() + IDLE_S, self._until), self._inner.close)
+        self._timer = loop.call_at(min(loop.time() + IDLE_S, self._linger_end), self._inner.close)
 
     def is_closing(self) -> bool:
         return self.is_lingering or self._inner.is_closing()

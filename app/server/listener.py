@@ -18,14 +18,14 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 BACKLOG = 2048
-AT_ONCE = 512
+MAX_ACCEPTS = 512
 """Connections accepted in a row, in about 20 ms, before open connections get their turn."""
-SPARE = 64
+RESERVED_DESCRIPTORS = 64
 """File descriptors reserved for files and workers."""
-PAUSE_S = 0.1
-SAY_EVERY_S = 5.0
-_NOT_HERE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
-_NOTHING_WAITS = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
+RETRY_INTERVAL_S = 0.1
+LOG_INTERVAL_S = 5.0
+_UNAVAILABLE = {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}
+_NONE_WAITING = {errno.EAGAIN, errno.EINTR, errno.ECONNABORTED}
 log = logging.getLogger(__name__)
 
 
@@ -44,9 +44,9 @@ def listen(host: str, port: int) -> list[socket.socket]:
     absent: OSError | None = None
     for family, kind, protocol, _, address in dict.fromkeys(found):
         try:
-            sockets.append(_listening(family, kind, protocol, address))
+            sockets.append(_bind(family, kind, protocol, address))
         except OSError as error:
-            if error.errno not in _NOT_HERE:
+            if error.errno not in _UNAVAILABLE:
                 for each in sockets:
                     each.close()
                 raise CannotListen(f"cannot listen on {where}: {_reason(error)}") from None
@@ -56,7 +56,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def _listening(family: int, kind: int, protocol: int, address: object) -> socket.socket:
+def _bind(family: int, kind: int, protocol: int, address: object) -> socket.socket:
     made = socket.socket(family, kind, protocol)
     try:
         made.setblocking(False)
@@ -89,15 +89,15 @@ class Listener:
         make_protocol: Callable[[], asyncio.Protocol],
         connections: Collection[object],
     ) -> None:
-        """`connections`: the open ones, of which the count matters. They may use all descriptors except SPARE."""
+        """`connections`: the open ones, only counted. They may use all descriptors except RESERVED_DESCRIPTORS."""
         self.sockets = list(sockets)
         self._make_protocol, self._connections = make_protocol, connections
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self._most = max(1, limit - min(SPARE, limit // 4) - len(os.listdir("/proc/self/fd")))
+        self._max_connections = max(1, limit - min(RESERVED_DESCRIPTORS, limit // 4) - len(os.listdir("/proc/self/fd")))
         self._loop = asyncio.get_running_loop()
         self._starting: set[asyncio.Task[object]] = set()
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._said = -SAY_EVERY_S
+        self._logged_at = -LOG_INTERVAL_S
         for each in self.sockets:
             each.setblocking(False)
             self._loop.add_reader(each, self._accept, each)
@@ -111,7 +111,7 @@ class Listener:
                 self._loop.remove_reader(each)
         for each in self.sockets:
             with suppress(OSError):  # no descriptor is left for waiting connections
-                while self._take(each):
+                while self._accept_one(each):
                     pass
             each.close()
         self.sockets = []
@@ -121,21 +121,21 @@ class Listener:
         await asyncio.gather(*self._starting, return_exceptions=True)
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(AT_ONCE):
-            if len(self._connections) + len(self._starting) >= self._most:
+        for _ in range(MAX_ACCEPTS):
+            if len(self._connections) + len(self._starting) >= self._max_connections:
                 return self._pause(listener, f"{len(self._connections)} are open")
             try:
-                if not self._take(listener):
+                if not self._accept_one(listener):
                     return
             except OSError as error:
                 return self._pause(listener, error.strerror or str(error))
 
-    def _take(self, listener: socket.socket) -> bool:
+    def _accept_one(self, listener: socket.socket) -> bool:
         """Accepts one connection, and returns whether one was waiting. Raises OSError if it cannot be accepted now."""
         try:
             connection, _ = listener.accept()
         except OSError as error:
-            if error.errno in _NOTHING_WAITS:
+            if error.errno in _NONE_WAITING:
                 return False
             raise
         connection.setblocking(False)
@@ -153,9 +153,9 @@ class Listener:
     def _pause(self, listener: socket.socket, reason: str) -> None:
         """Stops accepting for a while: waiting connections are safe in the kernel's queue."""
         self._loop.remove_reader(listener)
-        self._pauses[listener] = self._loop.call_later(PAUSE_S, self._resume, listener)
-        if self._loop.time() - self._said >= SAY_EVERY_S:
-            self._said = self._loop.time()
+        self._pauses[listener] = self._loop.call_later(RETRY_INTERVAL_S, self._resume, listener)
+        if self._loop.time() - self._logged_at >= LOG_INTERVAL_S:
+            self._logged_at = self._loop.time()
             log.warning("new connections have to wait: %s; raise `ulimit -n` to allow more", reason)
 
     def _resume(self, listener: socket.socket) -> None:

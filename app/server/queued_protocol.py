@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with queued request starts, accounting of unread bodies, and a check that clients read
 responses.
 
-Uses the intake and the sending of the lifespan's state. Limits on heads are in `app.server.header_limits`.
+Uses `request_queue` and `slow_readers` of the lifespan's state. Limits on heads are in `app.server.header_limits`.
 """
 
 from __future__ import annotations
@@ -18,27 +18,29 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from app.runtime.byte_budgets import ByteBudget
 from app.runtime.event_loop_lag import LoopLag
 from app.server.disconnect import Disconnect
-from app.server.header_limits import BoundedHeads
+from app.server.header_limits import HeaderLimitsProtocol
 from app.server.paths import path_of
-from app.server.request_queue import Intake, Unread
-from app.server.slow_readers import Sending
+from app.server.request_queue import RequestQueue, UnreadBody
+from app.server.slow_readers import SlowReaders
 from app.server.tcp_info import unread_s
 
 PROBES = {"/health", "/ready", "/metrics"}
 """Paths that skip the queue."""
-MOST_ALONE = 1 << 20
+DEFAULT_BUDGET_BYTES = 1 << 20
 
 
-class IntakeProtocol(BoundedHeads):
+class QueuedProtocol(HeaderLimitsProtocol):
     """Adds to each request's state when it `arrived` (perf_counter), its predicted `delay_s`, and the `disconnect` of
     its client."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         # Without a lifespan, each connection has its own.
-        self._intake: Intake = self.app_state.get("intake") or Intake(LoopLag(), ByteBudget(MOST_ALONE))
-        self._sending: Sending | None = self.app_state.get("sending")
-        self._unanswered: deque[tuple[RequestResponseCycle, Unread]] = deque()
+        self._request_queue: RequestQueue = self.app_state.get("request_queue") or RequestQueue(
+            LoopLag(), ByteBudget(DEFAULT_BUDGET_BYTES)
+        )
+        self._slow_readers: SlowReaders | None = self.app_state.get("slow_readers")
+        self._unanswered: deque[tuple[RequestResponseCycle, UnreadBody]] = deque()
         """The last of these requests may still be arriving."""
         self._is_new = True
         """No request has arrived yet: the connection may have waited to be accepted."""
@@ -47,21 +49,21 @@ class IntakeProtocol(BoundedHeads):
         super().connection_made(transport)
         self._disconnect = Disconnect(self.flow.resume_reading)
         self._socket = self.transport.get_extra_info("socket")  # uvloop makes another each time
-        if self._sending:
-            self._sending.add(self)
+        if self._slow_readers:
+            self._slow_readers.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._sending:
-            self._sending.remove(self)
+        if self._slow_readers:
+            self._slow_readers.remove(self)
         for _, unread in self._unanswered:
             unread.release()
         super().connection_lost(exc)
-        self._disconnect.comes()
+        self._disconnect.set()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         arrived = perf_counter()
-        if self._is_new or self._intake.is_late:  # asking the kernel takes 3 µs
+        if self._is_new or self._request_queue.is_late:  # asking the kernel takes 3 µs
             arrived -= unread_s(self._socket)
             self._is_new = False
         self.scope["state"]["arrived"] = arrived
@@ -69,11 +71,11 @@ class IntakeProtocol(BoundedHeads):
 
     def on_headers_complete(self) -> None:
         super().on_headers_complete()
-        unread = self.scope["state"]["unread"] = Unread(self._intake.unread)
+        unread = self.scope["state"]["unread"] = UnreadBody(self._request_queue.unread)
         self._unanswered.append((self.cycle, unread))
 
     def on_body(self, body: bytes) -> None:
-        is_kept = self.cycle.response_complete or self._unanswered[-1][1].keeps(len(body))
+        is_kept = self.cycle.response_complete or self._unanswered[-1][1].try_reserve(len(body))
         super().on_body(body if is_kept else b"")  # a reader of the body must notice that it is incomplete
 
     def on_message_complete(self) -> None:
@@ -92,9 +94,9 @@ class IntakeProtocol(BoundedHeads):
         if path_of(scope) in PROBES:
             super()._start_asgi_task(cycle, app)
             return
-        if delay_s := self._intake.delay_s:
+        if delay_s := self._request_queue.delay_s:
             scope["state"]["delay_s"] = delay_s
-        if self._intake.begins():
+        if self._request_queue.try_start():
             super()._start_asgi_task(cycle, app)
         else:
-            self._intake.wait(partial(super()._start_asgi_task, cycle, app))
+            self._request_queue.wait(partial(super()._start_asgi_task, cycle, app))

@@ -18,15 +18,15 @@ from app.runtime.event_loop_lag import LoopLag
 
 TURN_S = 0.02
 """The target length of a turn: a new connection that asks /health gets its response after five turns."""
-MOST, FEWEST = 64, 4
+MAX_PER_TURN, MIN_PER_TURN = 64, 4
 """Maximum and minimum number of requests to start in one turn."""
-SHORT_S = 0.01
+MIN_LAG_S = 0.01
 """A shorter lag changes nothing."""
-LATEST_S = 1.0
+MAX_DELAY_S = 1.0
 """Requests that would wait longer than this before they start are refused."""
 
 
-class Unread(Reservation):
+class UnreadBody(Reservation):
     """What has arrived of a body that is not being read yet. If the budget is full, the rest is dropped."""
 
     __slots__ = "_is_cut", "is_whole"
@@ -37,7 +37,7 @@ class Unread(Reservation):
         self.is_whole = False
         """Whether the body has arrived completely."""
 
-    def keeps(self, size: int) -> bool:
+    def try_reserve(self, size: int) -> bool:
         """Takes `size` more bytes if the budget allows, and returns whether it does."""
         if self._is_cut or not self.budget.fits(size, self.size):
             self._is_cut = True
@@ -55,20 +55,22 @@ class Unread(Reservation):
             raise self.budget.overloaded()
 
 
-class Intake:
+class RequestQueue:
     """The queue of requests that wait to start; unread bodies count against the budget `unread`.
 
-    As long as at most MOST requests arrive within one turn, each starts on arrival. Otherwise the number per turn
-    adapts to the length of the turns: one more after a short turn, half as many after a long one.
+    As long as at most MAX_PER_TURN requests arrive within one turn, each starts on arrival. Otherwise the number per
+    turn adapts to the length of the turns: one more after a short turn, half as many after a long one.
     """
 
-    def __init__(self, lag: LoopLag, unread: ByteBudget, turn_s: float = TURN_S, latest_s: float = LATEST_S) -> None:
+    def __init__(
+        self, lag: LoopLag, unread: ByteBudget, turn_s: float = TURN_S, max_delay_s: float = MAX_DELAY_S
+    ) -> None:
         """`lag`: the event loop's, which delays every request."""
-        self.unread, self.turn_s, self.latest_s = unread, turn_s, latest_s
-        self.at_once = MOST
+        self.unread, self.turn_s, self.max_delay_s = unread, turn_s, max_delay_s
+        self.max_starts = MAX_PER_TURN
         self.lag = lag
         self._waiting: deque[tuple[float, Callable[[], None]]] = deque()
-        self._begun = 0
+        self._started = 0
         self._turn_began = 0.0
 
     @property
@@ -81,17 +83,17 @@ class Intake:
     @property
     def is_late(self) -> bool:
         """Whether arriving data may have waited for a while before it is read."""
-        return bool(self._waiting) or self.lag.last_s > SHORT_S or self.lag.silent_s > SHORT_S
+        return bool(self._waiting) or self.lag.last_s > MIN_LAG_S or self.lag.silent_s > MIN_LAG_S
 
-    def begins(self) -> bool:
-        """Whether one more request may start now; otherwise it has to `wait`."""
+    def try_start(self) -> bool:
+        """Counts a request as started in this turn. Returns False if it has to `wait` instead."""
         if self._waiting:
             return False
         now = perf_counter()
         if now - self._turn_began > self.turn_s:
-            self._turn_began, self._begun, self.at_once = now, 0, MOST
-        self._begun += 1
-        return self._begun <= self.at_once
+            self._turn_began, self._started, self.max_starts = now, 0, MAX_PER_TURN
+        self._started += 1
+        return self._started <= self.max_starts
 
     def wait(self, start: Callable[[], None]) -> None:
         """Calls `start` in a later turn of the event loop."""
@@ -102,7 +104,7 @@ class Intake:
 
     def check(self, delay_s: float) -> None:
         """Raises Overloaded if a request with this predicted delay should be refused."""
-        if delay_s > self.latest_s:
+        if delay_s > self.max_delay_s:
             seconds = max(1, math.ceil(delay_s))
             raise Overloaded(
                 f"Too many requests are waiting to be read. Retry after {seconds} s.", retry_after_s=seconds
@@ -115,9 +117,11 @@ class Intake:
     def _turn(self) -> None:
         now = perf_counter()
         was_long = now - self._turn_began > self.turn_s
-        self.at_once = max(FEWEST, self.at_once // 2) if was_long else min(MOST, self.at_once + 1)
-        self._begun = min(self.at_once, len(self._waiting))
-        for _ in range(self._begun):
+        self.max_starts = (
+            max(MIN_PER_TURN, self.max_starts // 2) if was_long else min(MAX_PER_TURN, self.max_starts + 1)
+        )
+        self._started = min(self.max_starts, len(self._waiting))
+        for _ in range(self._started):
             self._waiting.popleft()[1]()
         if self._waiting:
             self._next_turn(now)

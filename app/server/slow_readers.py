@@ -12,7 +12,7 @@ from typing import Protocol
 from app.runtime.byte_budgets import ByteBudget, Reservation
 from app.server.tcp_info import bytes_taken
 
-LOOKS = 8
+CHECKS_PER_LIMIT = 8
 """Checks per time limit."""
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ class Connected(Protocol):
     transport: asyncio.Transport
 
 
-class Sending:
+class SlowReaders:
     """Watches the connections added to it. Cuts those whose clients have read nothing for `limit_s`.
 
     Bytes waiting in the connections' buffers count against `budget`.
@@ -38,7 +38,7 @@ class Sending:
 
     def start(self) -> None:
         """Starts on the running event loop."""
-        self._timer = asyncio.get_running_loop().call_later(self.limit_s / LOOKS, self._look)
+        self._timer = asyncio.get_running_loop().call_later(self.limit_s / CHECKS_PER_LIMIT, self._check)
 
     def stop(self) -> None:
         if self._timer:
@@ -50,7 +50,7 @@ class Sending:
     def remove(self, connection: Connected) -> None:
         self._connections.pop(connection, None)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = asyncio.get_running_loop().time()
         buffered = 0
         for connection, (taken, since) in list(self._connections.items()):

@@ -12,22 +12,22 @@ _LAST_DATA_RECEIVED, _BYTES_ACKED = 52, 120
 
 def unread_s(connection: socket.socket | None) -> float:
     """Seconds since the client's last byte arrived; 0.0 if unknown."""
-    told = _told(connection, _LAST_DATA_RECEIVED + 4)
-    return struct.unpack_from("I", told, _LAST_DATA_RECEIVED)[0] / 1000 if told else 0.0
+    info = _read_tcp_info(connection, _LAST_DATA_RECEIVED + 4)
+    return struct.unpack_from("I", info, _LAST_DATA_RECEIVED)[0] / 1000 if info else 0.0
 
 
 def bytes_taken(connection: socket.socket | None) -> int | None:
     """Bytes that the client's machine has acknowledged; None if unknown."""
-    told = _told(connection, _BYTES_ACKED + 8)
-    return int(struct.unpack_from("Q", told, _BYTES_ACKED)[0]) if told else None
+    info = _read_tcp_info(connection, _BYTES_ACKED + 8)
+    return int(struct.unpack_from("Q", info, _BYTES_ACKED)[0]) if info else None
 
 
-def _told(connection: socket.socket | None, size: int) -> bytes | None:
+def _read_tcp_info(connection: socket.socket | None, size: int) -> bytes | None:
     """The first `size` bytes of tcp_info."""
     if _OPTION is None or connection is None:
         return None
     try:
-        told: bytes = connection.getsockopt(socket.IPPROTO_TCP, _OPTION, size)
+        info: bytes = connection.getsockopt(socket.IPPROTO_TCP, _OPTION, size)
     except (OSError, TypeError):  # closed, not TCP, or uvloop's socket stand-in, which has no options
         return None
-    return told if len(told) == size else None
+    return info if len(info) == size else None
