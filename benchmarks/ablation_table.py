@@ -1,4 +1,4 @@
-"""The rows of an ablation: read from its file, written as recipes, and shown as a table."""
+"""Reads the rows of an ablation from its file, writes them as recipes, and formats their results as a table."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 from training.pipeline.recipe_file import RecipeFileError, read_toml
 
 BASE = "base"
-PLACES = ("{corpora}", "{out}")
-"""What a recipe and its commands may name without saying where it is."""
+PLACEHOLDERS = ("{corpora}", "{out}")
+"""Placeholders of folders in a recipe and its commands."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A recipe, and by which `changes`, as "model.dropout = 0.2", it differs from the base.
+    """A recipe, with its `changes` of the base, such as "model.dropout = 0.2".
 
-    `before`: commands that make what it trains on, in which {corpora} and {out}, the row's folder, are filled in.
-    A parent without these, and what begins with ./ or ../, is as seen from the ablation's file, wherever that lies.
+    `before`: commands that make its training data, with {corpora} and {out}, the row's folder, substituted.
+    A parent without placeholders, and paths that begin with ./ or ../, are relative to the ablation's file.
     """
 
     name: str
@@ -32,35 +32,35 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The base and the rows of an ablation's file, in its order. Raises RecipeFileError."""
+    """Reads the base and the rows of an ablation's file, in its order. Raises RecipeFileError."""
     content = read_toml(path)
     if unknown := sorted(set(content) - {"base", "rows"}):
-        raise RecipeFileError(path, f"{unknown[0]} is unknown here: there are base and rows")
+        raise RecipeFileError(path, f"{unknown[0]} is unknown here: the keys are base and rows")
     base, rows = content.get("base"), content.get("rows", {})
     if isinstance(base, str):
-        base = seen_from(Path(base).parent, read_toml(path.parent / base))
+        base = resolve_paths(Path(base).parent, read_toml(path.parent / base))
     if not isinstance(base, dict):
-        raise RecipeFileError(path, "base must be a recipe file's name or a section with what stands in one")
+        raise RecipeFileError(path, "base must be the name of a recipe file, or a section with the keys of one")
     if not isinstance(rows, dict):
         raise RecipeFileError(path, "rows must be sections, as in [rows.NAME]")
     return [Row(BASE, base), *(_row(path, name, changes, base) for name, changes in rows.items())]
 
 
-def seen_from(folder: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
-    """`recipe`, whose file lies in `folder`, with its parent and all that it names with ./ or ../ named from here."""
+def resolve_paths(folder: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Joins `folder`, that of the recipe's file, with the recipe's parent and its paths that begin with ./ or ../."""
 
     def of(value: Any, key: str = "") -> Any:
         if isinstance(value, dict):
             return {name: of(each, name) for name, each in value.items()}
         if isinstance(value, list):
             return [of(each) for each in value]
-        if not isinstance(value, str) or any(place in value for place in PLACES):
+        if not isinstance(value, str) or any(placeholder in value for placeholder in PLACEHOLDERS):
             return value
         if key == "parent":
             return (folder / value).as_posix()
-        return ",".join(map(moved, value.split(",")))  # two plain files are one string
+        return ",".join(map(resolved, value.split(",")))  # a string may name two plain files
 
-    def moved(part: str) -> str:
+    def resolved(part: str) -> str:
         if not part.startswith(("./", "../")):
             return part
         path = (folder / part).as_posix()
@@ -71,7 +71,7 @@ def seen_from(folder: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 def _row(path: Path, name: str, changes: Any, base: Mapping[str, Any]) -> Row:
     if not _NAME.fullmatch(name) or name == BASE:
-        raise RecipeFileError(path, f"a row cannot be called {name!r}: letters, digits and .-_, and not {BASE}")
+        raise RecipeFileError(path, f"the name of a row must be of letters, digits and .-_, and not {BASE}: {name!r}")
     if not isinstance(changes, dict):
         raise RecipeFileError(path, f"the row {name} must be a section, as in [rows.{name}]")
     changes = dict(changes)
@@ -97,7 +97,7 @@ def _spelt(changes: Mapping[str, Any], section: str = "") -> Iterator[str]:
 
 
 def toml_text(recipe: Mapping[str, Any]) -> str:
-    """A recipe as TOML: values at the top, then its sections, which have none of their own."""
+    """The recipe as TOML: values first, then its sections, which contain no further sections."""
     lines = [f"{key} = {_toml(value)}" for key, value in recipe.items() if not isinstance(value, dict)]
     for name, section in recipe.items():
         if isinstance(section, dict):
@@ -106,19 +106,18 @@ def toml_text(recipe: Mapping[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """What JSON writes of texts, numbers and lists of them is TOML too, but for one character. No option is a date."""
+    """A value as TOML, which for strings, numbers and lists is JSON except for one character. No option is a date."""
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 
 def table(command: str, results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The rows that are done, in Markdown: what each came to, with its distance from the base, and what averaging
-    gave."""
+    """The finished rows in Markdown: their scores with the difference from the base, and the effect of averaging."""
     if not results:
-        yield "no row is done yet"
+        yield "no row is finished yet"
         return
     base = next((_scores(result) for result in results if result["row"] == BASE), {})
     scores = list(dict.fromkeys(name for result in results for name in _scores(result)))
-    yield f"BLEU ({results[0]['signature']}). A row again: `{command} --row ROW`"
+    yield f"BLEU ({results[0]['signature']}). To repeat a row: `{command} --row ROW`"
     yield ""
     yield from _markdown(
         ["row", "differs by", "seed", "steps", "seconds", "parameters", *scores],
@@ -145,7 +144,7 @@ def _scores(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _averaging(result: Mapping[str, Any]) -> Iterator[float | None]:
-    """Development BLEU of the best weights of one step, and of the best average."""
+    """Development BLEU of the best single weights, and of the best average."""
     for averaged in (False, True):
         found = [
             candidate["development_bleu"]

@@ -43,5 +43,5 @@ def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds:
 
 if __name__ == "__main__":
     folder, file, precision, seconds = sys.argv[1:]
-    lines = Path(file).read_text(encoding="utf-8").rstrip("\n").split("\n")  # what else ends a line may be in one
+    lines = Path(file).read_text(encoding="utf-8").rstrip("\n").split("\n")  # sentences may have other separators
     print(json.dumps(decode_alone(Path(folder), lines, precision, float(seconds))))

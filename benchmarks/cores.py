@@ -13,7 +13,7 @@ INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", 
 
 
 def processor() -> str:
-    """The processor's name and which of the instructions that matter to matrix products it has, as far as known."""
+    """The processor's name and its instruction sets for matrix products, as far as known."""
     with contextlib.suppress(OSError):
         text = Path("/proc/cpuinfo").read_text()
         lines = [line.partition(":") for line in text.splitlines()]
@@ -26,14 +26,14 @@ def processor() -> str:
 
 @dataclass(frozen=True)
 class Cores:
-    """Where servers run, and where the load comes from."""
+    """The core for servers and the core for the load generator."""
 
     server: int | None
     load: int | None
 
     @classmethod
     def found(cls) -> Cores:
-        """The first and the last that we may use; none where they cannot be chosen."""
+        """The first and the last core available to us; None if the system cannot pin processes."""
         if not hasattr(os, "sched_getaffinity"):
             return cls(None, None)
         cores = sorted(os.sched_getaffinity(0))
@@ -42,7 +42,7 @@ class Cores:
 
 @contextlib.contextmanager
 def pinned(core: int | None) -> Iterator[None]:
-    """Processes started inside run on `core` alone."""
+    """Pins processes started inside to `core`."""
     if core is None:
         yield
         return

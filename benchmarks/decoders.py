@@ -1,7 +1,7 @@
-"""The two engines compared, each in its own processes, which take commands on standard input.
+"""The two engines compared, each in its own processes, which read commands from standard input.
 
-Loads, calls and keeps each engine busy. Neither's library is imported where the other decodes, since memory is compared
-too. `benchmarks.team` sends the commands.
+Neither engine's library is imported in the other's processes, since memory is compared too. `benchmarks.team` sends the
+commands.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from time import perf_counter
 from typing import Any, Protocol
 
 OURS, THEIRS = "interlinear", "ctranslate2"
-NUMBERS = "i"
-"""The type in `array` of the sentences' numbers in a supply: the pipe out of which our workers take them."""
+INDEX_TYPE = "i"
+"""Type code in `array` of the sentence indices in the queue, a pipe from which our workers read them."""
 
 
 class Decoder(Protocol):
-    """One process of an engine. Arguments and results are what JSON can say."""
+    """One process of an engine. Arguments and results are JSON values."""
 
     def about(self) -> str:
-        """What computes, and its version."""
+        """The backend, its precision and version."""
         ...
 
     def load(self, sources: list[list[int]], limit: int) -> None:
-        """Takes the place of the sentences before."""
+        """Sets the sentences to decode."""
         ...
 
     def ready(self, rows: int) -> None:
-        """From now on as many sentences are decoded together, at most."""
+        """Sets the maximum number of sentences decoded together."""
         ...
 
     def decode(self) -> int:
-        """Decodes the sentences, or those that this process takes out of the supply; returns their target tokens."""
+        """Decodes all sentences, or those that this process reads from the queue; returns the target tokens."""
         ...
 
     def answers(self) -> list[tuple[int, list[int], float]]:
-        """Number, target tokens and mean log probability of each sentence that the last `decode` had."""
+        """Index, target tokens and mean log probability of each sentence of the last `decode`."""
         ...
 
     def alone(self, numbers: list[int]) -> list[float]:
-        """Seconds that each of these sentences takes with nothing else to do."""
+        """Seconds that each of these sentences takes when decoded alone."""
         ...
 
 
 class OurDecoder:
-    """One worker of ours: sentences join its batch as others leave it."""
+    """One worker of our engine, with continuous batching."""
 
-    def __init__(self, model: str, precision: str, threads: int, supply: int) -> None:
+    def __init__(self, model: str, precision: str, threads: int, queue: int) -> None:
         import torch
 
         from model.backends import prepare
@@ -65,9 +65,9 @@ class OurDecoder:
         torch.set_num_threads(threads)
         bundle = load_bundle(Path(model), torch.device("cpu"))
         self._runner, self._limits = prepare(bundle.model, precision), bundle.limits
-        keep_freed_memory()  # from now on: what loading needed goes back to the system
+        keep_freed_memory()  # only now, so that memory used in loading is returned
         self._version, self._hypothesis = torch.__version__, Hypothesis
-        self._supply = supply
+        self._queue = queue
         self._batches: dict[int, Batch] = {}
         self._done: dict[int, Hypothesis] = {}
 
@@ -85,7 +85,7 @@ class OurDecoder:
     def decode(self) -> int:
         batch, taken = self._batch, {}
         while True:
-            # As greedy_decode has it: fewer than a quarter of the rows are not worth a pass of the encoder.
+            # As in greedy_decode: fewer than a quarter of the rows are not worth a pass of the encoder.
             if batch.free >= max(1, batch.rows // 4) and (joining := self._take(batch.free)):
                 taken.update(joining)
                 batch.admit(list(joining.values()))
@@ -108,17 +108,17 @@ class OurDecoder:
         return seconds
 
     def _take(self, count: int) -> dict[int, Any]:
-        """At most `count` sentences of the supply, by number; none when it is empty."""
-        numbers = array.array(NUMBERS)
+        """Up to `count` sentences from the queue, by index; none if it is empty."""
+        numbers = array.array(INDEX_TYPE)
         with contextlib.suppress(BlockingIOError):
-            numbers.frombytes(os.read(self._supply, count * numbers.itemsize))
+            numbers.frombytes(os.read(self._queue, count * numbers.itemsize))
         return {number: self._hypothesis(self._sources[number], self._limit) for number in numbers}
 
 
 class TheirDecoder:
-    """CTranslate2 as its documentation says: all sentences in one call, which sorts and cuts them itself.
+    """CTranslate2 as documented: one call with all sentences, which it sorts and batches itself.
 
-    It is not asked for scores while time counts, which saves it a softmax; ours has every token's.
+    Timed calls request no scores, which saves it a softmax; our engine returns every token's.
     """
 
     def __init__(self, model: str, precision: str, threads: int, workers: int) -> None:
@@ -174,15 +174,15 @@ class TheirDecoder:
         return results
 
 
-def take_orders(kind: str, options: dict[str, Any], cores: Sequence[int]) -> None:
-    """Loads, and does what each line of standard input says, until there are no more."""
+def run_commands(kind: str, options: dict[str, Any], cores: Sequence[int]) -> None:
+    """Loads an engine and runs the commands of standard input, one JSON object a line, to the end of input."""
     if cores and platform.system() == "Linux":
         os.sched_setaffinity(0, cores)
     decoder: Decoder = OurDecoder(**options) if kind == OURS else TheirDecoder(**options)
     for line in sys.stdin:
-        order = json.loads(line)
-        print(json.dumps(getattr(decoder, order["verb"])(**order["arguments"])), flush=True)
+        command = json.loads(line)
+        print(json.dumps(getattr(decoder, command["method"])(**command["arguments"])), flush=True)
 
 
 if __name__ == "__main__":
-    take_orders(sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]))
+    run_commands(sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]))

@@ -1,9 +1,10 @@
-"""Language detection compared with other libraries: accuracy by text length, and for texts in languages not served.
+"""Compares language detection with other libraries: accuracy by text length, and for texts in languages not served.
 
     python -m benchmarks.detection --pairs en-fr=FILE --pairs en-de=FILE
 
-Others are measured if they are installed: py3langid and eld alone, lingua, fasttext-predict (with --fasttext MODEL),
-pycld2, cld3-py. All languages of the files are served, and then every two of them, where most texts are in neither.
+Measures the other libraries that are installed: py3langid and eld alone, lingua, fasttext-predict (with --fasttext
+MODEL), pycld2, cld3-py. First all languages of the files are served, then every two of them, so that most texts are in
+neither.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from benchmarks.table import Table
 from training.corpora.corpus import read_pairs
 
 LENGTHS = (10, 20, 40, 80)
-"""Bounds of the classes of texts, in characters."""
+"""Bounds of the length classes, in characters."""
 CLASSES = ("< 10", "10-19", "20-39", "40-79", "80 +")
 PARTS = ("1 word", "2 words")
-"""Of sentences; of languages without spaces there are none."""
+"""Parts of sentences, in languages with spaces."""
 SENTENCE = "sentence"
 WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
 UNSERVED = 0.1
-"""The share of texts in a language not served for which confidence is judged."""
+"""The assumed share of texts in a language not served, for the evaluation of confidence."""
 OURS = "interlinear"
 FASTTEXT = "fasttext lid.176"
 BINS = (0.0, 0.2, 0.5, 0.8, 0.95, 0.99)
@@ -51,7 +52,7 @@ Detect = Callable[[str], Answer]
 
 
 class Sample(NamedTuple):
-    """A text, its language, and whether it is a sentence or how many words of one."""
+    """A text, its language, and its kind: a sentence, or a number of words of one."""
 
     text: str
     language: str
@@ -140,21 +141,21 @@ RIVALS: dict[str, tuple[str, Callable[[Sequence[str], str], Detect]]] = {
 
 @dataclass
 class Result:
-    """What one detector said of all samples, and what it cost."""
+    """The results of one detector for all samples, and its cost."""
 
     start_s: float
     memory_mb: float
     seconds: float
     closed: list[Answer] = field(default_factory=list)
-    """With all languages served."""
+    """Results with all languages served."""
     pairs: dict[str, list[Answer]] = field(default_factory=dict)
-    """With two served, of a part of the samples."""
+    """Results with two languages served, for a part of the samples."""
 
 
 def samples(files: Sequence[tuple[str, str, Path]], most: int, seed: int = 1) -> list[Sample]:
-    """Sentences of files (source, target, path), up to `most` pairs of each; and a word and two words of each of them.
+    """Sentences of files (source, target, path), up to `most` pairs of each, and a word and two words of each sentence.
 
-    What is the same in two languages is left out.
+    Texts that are the same in two languages are left out.
     """
     draw = random.Random(seed)
     languages: dict[tuple[str, str], set[str]] = {}
@@ -170,7 +171,7 @@ def samples(files: Sequence[tuple[str, str, Path]], most: int, seed: int = 1) ->
 
 
 def parts(text: str, language: str, draw: random.Random) -> Iterator[tuple[str, str]]:
-    """Some word of the text, and some two."""
+    """A random word of the text, and two random consecutive ones."""
     words = [] if language in WITHOUT_SPACES else re.findall(r"[^\W\d_]+(?:['’-][^\W\d_]+)*", text)
     for number, kind in enumerate(PARTS, start=1):
         if len(words) > number:
@@ -181,7 +182,7 @@ def parts(text: str, language: str, draw: random.Random) -> Iterator[tuple[str, 
 
 
 def measure(name: str, languages: Sequence[str], texts: Sequence[str], few: Sequence[str], model: str) -> Result:
-    """In a process of its own. `few`: the texts that every pair of languages is tried with."""
+    """Measures one detector; runs in a separate process. `few`: the texts for every pair of languages."""
     make = RIVALS[name][1]
     before, began = memory_mb(), perf_counter()
     detect = make(languages, model)
@@ -198,7 +199,7 @@ def measure(name: str, languages: Sequence[str], texts: Sequence[str], few: Sequ
 
 
 def memory_mb() -> float:
-    """What this process holds now; where that is not told, the most that it has held."""
+    """Resident memory of this process; where the system does not report it, the maximum so far."""
     with contextlib.suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
@@ -212,9 +213,9 @@ def accuracy(said: Sequence[Sample], results: dict[str, Result]) -> Table:
     columns = [*CLASSES, *PARTS]
     counts = {column: sum(kind_of(sample) == column for sample in said) for column in columns}
     table = Table(
-        "Right, in %, all languages served",
+        "Accuracy, %, all languages served",
         [f"{column} ({counts[column]:,})" for column in columns],
-        note="by characters of a sentence; a word or two of it",
+        note="by length of the sentence in characters; one or two words of a sentence",
     )
     for name, result in results.items():
         right = {
@@ -230,7 +231,7 @@ def accuracy(said: Sequence[Sample], results: dict[str, Result]) -> Table:
 
 
 class Judged(NamedTuple):
-    """An answer: its confidence, whether it was right, whether the text's language was served, and its weight."""
+    """A result: its confidence, whether it is right, whether the text's language is served, and its weight."""
 
     confidence: float
     right: bool
@@ -239,7 +240,7 @@ class Judged(NamedTuple):
 
 
 def judged(few: Sequence[Sample], result: Result) -> list[Judged]:
-    """All answers with two languages served, with weights such that `UNSERVED` of the texts are in neither."""
+    """All results with two languages served, weighted so that `UNSERVED` of the texts are in neither."""
     found = []
     for pair, answers in result.pairs.items():
         for sample, (best, confidence) in zip(few, answers, strict=True):
@@ -254,7 +255,7 @@ def mean(values: Sequence[float], weights: Sequence[float] | None = None) -> flo
 
 
 def brier(judgement: Judged) -> float:
-    """Over the languages and none of them: the squared distance from what is true to what was said. 0 to 2."""
+    """Squared distance between the truth and the result, over the languages and "none of them". From 0 to 2."""
     if judgement.right:
         return (1 - judgement.confidence) ** 2
     return float(judgement.served) + judgement.confidence**2
@@ -308,7 +309,7 @@ def versions(names: Sequence[str]) -> Iterator[str]:
 
 
 def installed(model: str) -> list[str]:
-    """The detectors that can be measured here; fasttext, only with its model."""
+    """The installed detectors; fasttext only with its model."""
     found = []
     for name, (distribution, _) in RIVALS.items():
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
@@ -319,7 +320,7 @@ def installed(model: str) -> list[str]:
 
 
 def tables(said: Sequence[Sample], names: Sequence[str], model: str, part: int) -> list[Table]:
-    """`part`: every how many-th sample the pairs of languages are tried with."""
+    """Measures all detectors. `part`: pairs of languages use every part-th sample."""
     languages = sorted({sample.language for sample in said})
     few = said[::part]
     results = {}
@@ -332,12 +333,12 @@ def tables(said: Sequence[Sample], names: Sequence[str], model: str, part: int) 
 
 def main(
     pairs: Annotated[list[str], typer.Option(help="LANGUAGE-LANGUAGE=FILE, sentence pairs; may be repeated")],
-    most: Annotated[int, typer.Option(help="Sentence pairs of a file")] = 5_000,
-    part: Annotated[int, typer.Option(help="Two languages are served to every so-many-th text")] = 10,
-    fasttext: Annotated[str, typer.Option(help="lid.176.ftz, to measure fasttext-predict with")] = "",
+    most: Annotated[int, typer.Option(help="Maximum sentence pairs of a file")] = 5_000,
+    part: Annotated[int, typer.Option(help="Serve two languages only for every part-th text")] = 10,
+    fasttext: Annotated[str, typer.Option(help="lid.176.ftz, the model for fasttext-predict")] = "",
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
-    """Prints how well languages are told apart."""
+    """Print the accuracy and cost of language detectors."""
     files = []
     for spec in pairs:
         languages, _, path = spec.partition("=")

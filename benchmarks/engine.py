@@ -35,7 +35,7 @@ from benchmarks.engine_tables import (
     memory,
     sweep,
 )
-from benchmarks.sentences import made_sentences
+from benchmarks.sentences import random_sentences
 from benchmarks.table import Table
 from benchmarks.team import Work
 from model.bundle_weights import LoadedBundle, load_bundle
@@ -47,7 +47,7 @@ PARTS = ("speed", "alone", "memory", "answers", "rows", "lengths")
 
 
 def measure(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> Iterator[Table]:
-    """The tables of one bundle on some cores; what compares workers of one thread is for one core."""
+    """Yields the tables of one bundle on some cores; those that compare single-threaded workers only for one core."""
     single = len(bench.cores) == 1
     rows = 64 if 64 in bench.plan.our_rows else bench.plan.our_rows[-1]
     if {"speed", "memory"} & set(parts):
@@ -68,18 +68,18 @@ def measure(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> Iterato
 
 
 def chosen_work(bundle: LoadedBundle, pairs: Path | None, count: int) -> Work:
-    """Sentences of a file in random order, or made ones. Their common limit is the bundle's for the longest."""
-    texts = [pair.source for pair in read_pairs(pairs)[0]] if pairs else made_sentences(2 * count)
+    """Sentences of a file in random order, or random ones. The target limit is the bundle's for the longest of them."""
+    texts = [pair.source for pair in read_pairs(pairs)[0]] if pairs else random_sentences(2 * count)
     random.Random(1).shuffle(texts)
     encoded = (bundle.tokenizer.encode_source(text) for text in texts)
     sources = [source for source in encoded if 0 < len(source) <= bundle.limits.max_source][:count]
     if not sources:
-        raise typer.BadParameter(f"no sentence of {pairs} is of 1 to {bundle.limits.max_source} tokens")
+        raise typer.BadParameter(f"no sentence of {pairs} has 1 to {bundle.limits.max_source} tokens")
     return Work(sources, max(bundle.limits.target(len(source)) for source in sources))
 
 
 def models_of(bundle: LoadedBundle, folder: Path, precisions: Sequence[str]) -> dict[tuple[str, str], Path]:
-    """Where the weights are for each kind of engine and precision; CTranslate2's are made in `folder`."""
+    """The folder of the weights for each kind of engine and precision; converts CTranslate2's into `folder`."""
     models = {(OURS, precision): bundle.folder.resolve() for precision in (*precisions, "float32")}
     for precision in THEIR_PRECISIONS:
         models[THEIRS, precision] = folder / precision
@@ -88,7 +88,7 @@ def models_of(bundle: LoadedBundle, folder: Path, precisions: Sequence[str]) -> 
 
 
 def chosen_cores(counts: Sequence[int] | None) -> list[list[int]]:
-    """The first so many of those that we may use, for each of `counts`; without them, all of them and one."""
+    """The first n available cores for each n of `counts`; by default all, then one."""
     found = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     for count in counts or ():
         if not 1 <= count <= len(found):
@@ -102,66 +102,67 @@ def introduction(bundle: LoadedBundle, work: Work, origin: str, plan: Plan) -> I
     yield f"{bundle.name}: {layers}, {bundle.model.parameter_count():,} parameters"
     yield (
         f"{len(work.sources):,} sentences of {origin}: {statistics.fmean(lengths):.1f} source tokens, at most "
-        f"{max(lengths)}; greedy, no target over {work.limit} tokens, end symbols counted"
+        f"{max(lengths)}; greedy, targets of at most {work.limit} tokens, end symbols counted"
     )
-    yield f"{plan.rounds} rounds of turns of {plan.seconds} s at least, in turns; medians, and the range"
+    yield f"{plan.rounds} rounds, the engines in turns of at least {plan.seconds} s; medians, and the range"
 
 
 def main(
-    bundles: Annotated[list[Path] | None, typer.Option("--bundle", help="Which weights; may be given again.")] = None,
+    bundles: Annotated[list[Path] | None, typer.Option("--bundle", help="Weights to measure; repeatable.")] = None,
     pairs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Pairs whose sources are decoded, a TSV; without it, made ones.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Sentence pairs (TSV). (default: random sentences)"),
     ] = None,
-    sentences: Annotated[int, typer.Option(help="As many of them at most.")] = 1_000,
-    cores: Annotated[list[int] | None, typer.Option(help="May be given again. (default: all, then 1)")] = None,
-    precision: Annotated[list[str] | None, typer.Option(help="Ours; may be given again. (default: int8)")] = None,
+    sentences: Annotated[int, typer.Option(help="Maximum number of sentences.")] = 1_000,
+    cores: Annotated[list[int] | None, typer.Option(help="Number of cores; repeatable. (default: all, then 1)")] = None,
+    precision: Annotated[list[str] | None, typer.Option(help="Of our engine; repeatable. (default: int8)")] = None,
     parts: Annotated[
-        list[str] | None, typer.Option("--part", help=f"Of {', '.join(PARTS)}; may be given again. (default: all)")
+        list[str] | None, typer.Option("--part", help=f"One of {', '.join(PARTS)}; repeatable. (default: all)")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each is measured.")] = Plan.rounds,
-    seconds: Annotated[float, typer.Option(help="Of a turn, at least.")] = Plan.seconds,
+    rounds: Annotated[int, typer.Option(min=1, help="Measurements of each.")] = Plan.rounds,
+    seconds: Annotated[float, typer.Option(help="Minimum duration of a turn.")] = Plan.seconds,
     short: Annotated[bool, typer.Option("--short", help="Less than a minute: one round, fewer settings.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every round's figures here.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every round's figures to FILE.")] = None,
 ) -> None:
     """Measure our engine against CTranslate2 on the same weights, sentences and cores."""
     if find_spec("ctranslate2") is None:
-        raise typer.BadParameter("CTranslate2 is not installed; `pip install ctranslate2` does it")
+        raise typer.BadParameter("CTranslate2 is not installed: pip install ctranslate2")
     if unknown := sorted(set(parts or ()) - set(PARTS)):
         raise typer.BadParameter(f"--part must be one of {', '.join(PARTS)}, not {unknown[0]}")
     plan = Plan(rounds, seconds, precisions=tuple(precision or Plan.precisions))
     if short:
-        sentences, plan = min(sentences, 200), shortened(plan)
+        sentences, plan = min(sentences, 200), short_plan(plan)
     machine = f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
     typer.echo(machine)
     found: dict[str, Any] = {}
     for folder in bundles or [HERE.parent / "bundles" / "en-fr"]:
         bundle = load_bundle(folder, torch.device("cpu"))
         work = chosen_work(bundle, pairs, sentences)
-        for line in introduction(bundle, work, pairs.name if pairs else "our making", plan):
+        for line in introduction(bundle, work, pairs.name if pairs else "random words", plan):
             typer.echo(line)
         with tempfile.TemporaryDirectory() as temporary:
             models = models_of(bundle, Path(temporary), plan.precisions)
             for chosen in chosen_cores(cores):
                 with Bench(models, chosen, plan, work) as bench:
-                    found[f"{bundle.name}, cores: {len(chosen)}"] = tell(bench, bundle, parts or PARTS)
+                    found[f"{bundle.name}, cores: {len(chosen)}"] = print_tables(bench, bundle, parts or PARTS)
     if json_file:
         figures = {"machine": machine, "measured": found}
         json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
-def tell(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> dict[str, Any]:
-    """Prints the tables as they come."""
+def print_tables(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> dict[str, Any]:
+    """Prints each table when it is measured; returns them all for JSON."""
     tables = []
     typer.echo(f"\ncores: {len(bench.cores)} (numbers {', '.join(map(str, bench.cores))})")
     for table in measure(bench, bundle, parts):
         tables.append(table.as_json())
         typer.echo("\n" + "\n".join(table.lines()))
     computed = list(bench.about())
-    typer.echo("\nwhat computed: " + "; ".join(computed))
+    typer.echo("\nbackends: " + "; ".join(computed))
     return {"computed": computed, "tables": tables}
 
 
-def shortened(plan: Plan) -> Plan:
+def short_plan(plan: Plan) -> Plan:
     return Plan(1, min(plan.seconds, 0.2), 10, plan.precisions[:1], (64,), (32,), (1, 8, 64), (8, 32, 128), 64)
 
 

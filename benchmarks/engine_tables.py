@@ -1,6 +1,8 @@
-"""Our engine against CTranslate2, table by table: speed over all settings and best against best, one sentence alone,
-memory, agreement, and how the cost grows with the batch and with the sentences. Engines are called through
-`benchmarks.decoders`; the command is `benchmarks.engine`."""
+"""The tables of `benchmarks.engine`: speed of all settings and of the best ones, latency of one sentence, memory,
+agreement, and cost by batch size and by sentence length.
+
+Engines run in the processes of `benchmarks.decoders`.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ THEIR_PRECISIONS = ("int8", "float32")
 THEIR_ROWS = (16, 32, 64, 128)
 OUR_ROWS = (32, 64, 128)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
-"""Sentences decoded together, to show what company costs."""
+"""Batch sizes of the table by batch size."""
 LENGTHS = (8, 16, 32, 64, 128, 256)
-"""Source tokens, end symbol included, to show what length costs."""
+"""Source tokens, end symbol included, of the table by length."""
 LENGTH_ROWS = 32
 LENGTH_TOKENS = 4_096
-"""Source tokens of each of those lengths, but `LENGTH_ROWS` sentences at least."""
+"""Source tokens in total for each length, in at least `LENGTH_ROWS` sentences."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """An engine, and how many sentences it decodes together."""
+    """An engine and its batch size."""
 
     engine: Engine
     rows: int
@@ -42,35 +44,35 @@ class Setting:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is measured."""
+    """Extent of the measurement."""
 
     rounds: int = 3
     seconds: float = 1.5
-    """Of a turn, at least; it is made of whole passes over the sentences."""
+    """Minimum duration of a turn, which consists of whole passes over the sentences."""
     alone: int = 50
     """Sentences timed one at a time."""
     precisions: Sequence[str] = ("int8",)
-    """Ours."""
+    """Of our engine."""
     our_rows: Sequence[int] = OUR_ROWS
     their_rows: Sequence[int] = THEIR_ROWS
     rows: Sequence[int] = ROWS
     lengths: Sequence[int] = LENGTHS
     sample: int = 256
-    """Sentences by which the cost of company is measured."""
+    """Sentences of the table by batch size."""
 
 
 @dataclass(frozen=True)
 class Speed:
     sentences: float
-    """A second, as the next."""
+    """Per second, like `tokens`."""
     tokens: float
 
 
 class Bench:
-    """The engines of one bundle on some cores; the processes of each start when it is first needed."""
+    """The engines of one bundle on some cores. The processes of each start when first needed."""
 
     def __init__(self, models: dict[tuple[str, str], Path], cores: Sequence[int], plan: Plan, work: Work) -> None:
-        """`models`: where the weights of a kind of engine at a precision are."""
+        """`models`: the folder of the weights, by kind of engine and precision."""
         self.cores, self.plan, self.work = cores, plan, work
         self._models = models
         self._teams: dict[Engine, Team] = {}
@@ -83,7 +85,7 @@ class Bench:
         self._stack.close()
 
     def start(self, engine: Engine) -> Team:
-        """Fresh processes, which leaving the team ends."""
+        """New processes, which end when the context of the team exits."""
         return Team(engine, self._models[engine.kind, engine.precision], self.cores)
 
     def team(self, setting: Setting, work: Work) -> Team:
@@ -96,14 +98,14 @@ class Bench:
         return team
 
     def about(self) -> Iterator[str]:
-        """What computes, of each engine that has been used."""
+        """Descriptions of the engines used so far."""
         yield from dict.fromkeys(team.about for team in self._teams.values())
 
     def warm_up(self, setting: Setting, work: Work) -> None:
         self.team(setting, work).decode()
 
     def turn(self, setting: Setting, work: Work) -> Speed:
-        """One engine's turn: passes over `work` for as long as the plan says."""
+        """Runs whole passes over `work` with one engine for the duration in the plan."""
         team = self.team(setting, work)
         passes, tokens, seconds = 0, 0, 0.0
         while passes == 0 or seconds < self.plan.seconds:
@@ -112,7 +114,7 @@ class Bench:
         return Speed(passes * len(work.sources) / seconds, tokens / seconds)
 
     def rounds(self, settings: Sequence[Setting], work: Work, count: int) -> dict[Setting, list[Speed]]:
-        """`count` rounds of turns, in the other order every other time, once all are warm."""
+        """Runs `count` rounds of turns after a warm-up, in reverse order every other round."""
         for setting in settings:
             self.warm_up(setting, work)
         speeds: dict[Setting, list[Speed]] = {setting: [] for setting in settings}
@@ -123,18 +125,18 @@ class Bench:
 
 
 def our_engine(bench: Bench, precision: str) -> Engine:
-    """As the service runs it: a worker a core."""
+    """As in the service: one worker per core."""
     return Engine(OURS, precision, len(bench.cores))
 
 
 def their_engines(bench: Bench) -> list[Engine]:
-    """A worker a core, or a thread a core."""
+    """CTranslate2 with one worker per core, and with one thread per core."""
     count = len(bench.cores)
     return [Engine(THEIRS, p, *shape) for p in THEIR_PRECISIONS for shape in dict.fromkeys([(count, 1), (1, count)])]
 
 
 def sweep(bench: Bench) -> tuple[Table, dict[str, Setting]]:
-    """Every setting of both engines; and the best of each, by target tokens a second."""
+    """Measures every setting of both engines; also returns the best of each, by target tokens a second."""
     plan = bench.plan
     theirs = [Setting(engine, rows) for engine in their_engines(bench) for rows in plan.their_rows]
     ours = [Setting(our_engine(bench, precision), rows) for precision in plan.precisions for rows in plan.our_rows]
@@ -150,13 +152,13 @@ def sweep(bench: Bench) -> tuple[Table, dict[str, Setting]]:
 
 
 def in_turns(many: Sequence[Setting], few: Sequence[Setting]) -> list[Setting]:
-    """All of both, the few spread evenly among the many, so that a slow minute slows both engines."""
+    """Interleaves `few` evenly with `many`, so that a slow minute slows both engines."""
     places = [(place / len(group), setting) for group in (many, few) for place, setting in enumerate(group)]
     return [setting for _, setting in sorted(places, key=lambda entry: entry[0])]
 
 
 def duel(bench: Bench, best: dict[str, Setting]) -> Table:
-    """Best against best in turns, with the ratio of each round."""
+    """The best setting of each engine in turns, with the ratio of each round."""
     speeds = bench.rounds(list(best.values()), bench.work, 2 * bench.plan.rounds + 1)
     ours, theirs = speeds[best[OURS]], speeds[best[THEIRS]]
     table = Table("best against best, in turns", ("sentences/s", "target tokens/s"))
@@ -170,7 +172,7 @@ def duel(bench: Bench, best: dict[str, Setting]) -> Table:
 
 
 def alone(bench: Bench, rows: int) -> Table:
-    """Latency of one sentence with nothing else to do: the median over different sentences, once a round."""
+    """Latency of one sentence decoded alone: the median over different sentences, once a round."""
     engines = [Engine(OURS, precision) for precision in bench.plan.precisions]
     shapes = dict.fromkeys((1, threads) for threads in (1, len(bench.cores)))
     engines += [Engine(THEIRS, precision, *shape) for precision in THEIR_PRECISIONS for shape in shapes]
@@ -190,7 +192,7 @@ def alone(bench: Bench, rows: int) -> Table:
 
 
 def memory(bench: Bench, best: dict[str, Setting]) -> Table:
-    """Of fresh processes that have decoded all sentences twice."""
+    """Memory of new processes after decoding all sentences twice."""
     table = Table("memory, MiB", ("resident", "shared pages once"))
     for setting in best.values():
         with bench.start(setting.engine) as team:
@@ -203,7 +205,7 @@ def memory(bench: Bench, best: dict[str, Setting]) -> Table:
 
 
 def agreement(bench: Bench, rows: int) -> Table:
-    """What each answers, against our float32."""
+    """Translations of each engine against our float32."""
     engines = [Engine(OURS, precision) for precision in dict.fromkeys(["float32", *bench.plan.precisions])]
     engines += [Engine(THEIRS, precision) for precision in THEIR_PRECISIONS]
     answers = {}
@@ -212,14 +214,14 @@ def agreement(bench: Bench, rows: int) -> Table:
         team.decode()
         answers[engine] = team.answers()
     reference = answers[engines[0]]
-    note = f"against {engines[0]}; difference of the mean log probability of equal ones"
-    table = Table("answers", ("% equal", "difference", "largest", "target tokens"), note=note)
+    note = f"against {engines[0]}; difference of the mean log probability of equal translations"
+    table = Table("translations", ("% equal", "difference", "largest", "target tokens"), note=note)
     table.rows |= {str(engine): compared(reference, found) for engine, found in answers.items()}
     return table
 
 
 def compared(reference: Sequence[Answer], found: Sequence[Answer]) -> list[Cell]:
-    """% of sentences with equal tokens; of these the mean log probabilities' mean and largest difference; tokens."""
+    """% of sentences with equal tokens; for these, mean and maximum difference of the mean log probability; tokens."""
     same = [abs(a.log_prob - b.log_prob) for a, b in zip(reference, found, strict=True) if a.tokens == b.tokens]
     tokens = sum(len(answer.tokens) for answer in found)
     differences = (statistics.fmean(same), max(same)) if same else (None, None)
@@ -227,7 +229,7 @@ def compared(reference: Sequence[Answer], found: Sequence[Answer]) -> list[Cell]
 
 
 def by_rows(bench: Bench) -> Table:
-    """What company costs and saves."""
+    """Throughput by batch size."""
     work = Work(bench.work.sources[: bench.plan.sample], bench.work.limit)
     columns = ("ours, sentences/s", "CTranslate2's", "ours / theirs")
     table = Table("by sentences decoded together", columns, note=_one_core(bench))
@@ -239,7 +241,7 @@ def by_rows(bench: Bench) -> Table:
 
 
 def by_length(bench: Bench, longest: int, limit: Callable[[int], int]) -> Table:
-    """What length costs: sentences end to end, cut to so many tokens."""
+    """Time by sentence length: sentences are joined and cut to each length."""
     columns = ("ours, ms a sentence", "CTranslate2's", "target tokens, ours", "CTranslate2's ", "ours, us a token")
     table = Table("by source tokens", columns, note=f"{_one_core(bench)}, {LENGTH_ROWS} decoded together")
     for length in bench.plan.lengths:
@@ -263,7 +265,7 @@ def _one_core(bench: Bench) -> str:
 
 
 def joined(sources: Sequence[Sequence[int]], length: int, count: int) -> list[list[int]]:
-    """`count` sequences of exactly `length` tokens: sources end to end, begun anew when there are no more."""
+    """`count` sequences of exactly `length` tokens, cut from the joined sources, which repeat if necessary."""
     tokens = [id for source in sources for id in source]
     tokens *= math.ceil(count * length / len(tokens))
     return [tokens[place * length : (place + 1) * length] for place in range(count)]

@@ -1,11 +1,11 @@
-"""How much of a GPU training uses, and how many minutes it takes to reach a BLEU. **Written, and never run on a GPU.**
+"""Measures the GPU utilisation of training, and the minutes to a BLEU score. **Written, and never run on a GPU.**
 
     python -m benchmarks.gpu_training --json figures.json
     python -m benchmarks.gpu_training --pairs train.tsv --dev dev.tsv --architecture small --until 40
 
 Target tokens a second and the share of the card's peak, for several batch sizes, compiled and not, and where the best
-one spends its time, kernel by kernel. The share is of model operations: what the paper's formulas need, whatever else
-the kernels do. It also runs on a processor, as its test does, where the share is of no known peak.
+one spends its time, kernel by kernel. The share counts model operations, those of the paper's formulas, and not what
+else the kernels do. It also runs on a CPU, as in its test, whose peak is unknown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.cores import processor
 from benchmarks.table import Table
-from benchmarks.training import made_pairs, read_task_pairs
+from benchmarks.training import random_pairs, read_task_pairs
 from model.config import ARCHITECTURES, ModelConfig, named_architecture
 from training.compute import pick_device
 from training.data.batches import Batch, Pairs, Position, batches_from
@@ -41,18 +41,18 @@ from training.optim.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L4": 121e12, "RTX 4090": 165e12}
-"""Dense bfloat16 operations a second, by a part of the card's name (NVIDIA's data sheets; the SXM parts)."""
+"""Dense bfloat16 operations a second, by a part of the card's name (NVIDIA's data sheets, SXM versions)."""
 Report = Callable[[Sequence[Table]], None]
 COLUMNS = ("target tokens/s", "ms a step", "of the peak, %", "padding, %", "first steps, s")
 
 
 def operations(config: ModelConfig, batch: Batch) -> float:
-    """Of forward and backward passes: 6 a parameter a token (Kaplan et al. 2020, section 2.1), and attention.
+    """Operations of forward and backward pass: 6 per parameter and token (Kaplan et al. 2020, section 2.1); attention.
 
-    Encoder parameters and cross-attention's keys and values times source tokens, the others of the decoder and the
-    output's times target tokens; embeddings are looked up, which costs none, and padding counts nowhere. Attention:
-    12 d_model a layer for each pair of a query and a key, which is 2 for each of two products, three times; a target
-    token sees half of the targets. Several parts of a batch are one.
+    Parameters of the encoder, and of keys and values in cross-attention, count per source token; the decoder's others
+    and the output's per target token. Embeddings are looked up, which costs nothing, and padding does not count.
+    Attention takes 12 d_model a layer for each pair of query and key: 2 for each of two products, three times. A target
+    token attends to half of the targets on average.
     """
     width, inner = config.d_model, config.d_ff
     source = (batch.src != config.pad_id).sum(1).double()  # [batch], tokens
@@ -68,27 +68,27 @@ def operations(config: ModelConfig, batch: Batch) -> float:
 
 
 def peak(name: str) -> float | None:
-    """Operations a second that the card of that name is sold with, if known."""
+    """The card's peak operations a second by its data sheet, if known."""
     return next((rate for part, rate in PEAKS.items() if re.search(rf"\b{part}\b", name)), None)
 
 
 def padding(batches: Sequence[Batch], pad: int) -> float:
-    """The share of places, source and target, that hold nothing."""
+    """The share of padding among source and target positions."""
     tables = [table for batch in batches for table in (batch.src, batch.tgt_out)]
     return 1 - sum(int((table != pad).sum()) for table in tables) / sum(table.numel() for table in tables)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Of one setting."""
+    """Speed of one setting."""
 
     tokens_per_second: list[float]
-    """Target tokens, a figure a round."""
+    """Target tokens a second in each round."""
     step_ms: float
     operations_per_second: float
     padding: float
     first_s: float
-    """Until the first steps were done: with compilation, which later sizes find done."""
+    """Seconds of the first round, including compilation, which later sizes reuse."""
 
     def cells(self, ceiling: float | None) -> list[Any]:
         share = 100 * self.operations_per_second / ceiling if ceiling else None
@@ -101,7 +101,7 @@ def wait_for(device: torch.device) -> None:
 
 
 def speed(trainer: Trainer, batches: Sequence[Batch], rounds: int) -> Speed:
-    """Steps through `batches`, each of another shape, `rounds` times after a first that does not count."""
+    """Measures `rounds` rounds of steps through `batches`, each of another shape, after a warm-up round."""
     config, device = trainer.model.config, trainer.device
     seconds = []
     for _ in range(rounds + 1):
@@ -120,7 +120,7 @@ def speed(trainer: Trainer, batches: Sequence[Batch], rounds: int) -> Speed:
 
 
 def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Table:
-    """Where the time of these steps goes: the largest kernels, by their own time."""
+    """The kernels with the largest own time in these steps."""
     on_gpu = trainer.device.type == "cuda"
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     with profile(activities=activities) as record:
@@ -128,7 +128,7 @@ def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Tabl
             trainer.step([batch], 1e-4)
         wait_for(trainer.device)
     own = "self_device_time_total" if on_gpu else "self_cpu_time_total"
-    # Of a GPU its kernels alone: the operators that started them have their time as well, and so have annotations.
+    # Only kernels on a GPU, since the operators that launch them, and annotations, have the same time.
     kept = [
         e
         for e in record.key_averages()
@@ -137,7 +137,7 @@ def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Tabl
     events = sorted(kept, key=lambda event: -getattr(event, own))
     total = sum(getattr(event, own) for event in events) or 1
     table = Table("Largest kernels", ("of the time, %", "calls"))
-    for number, event in enumerate(events[:count], 1):  # of kernels of one template only the ends of names differ
+    for number, event in enumerate(events[:count], 1):  # kernels of one template differ only at the end
         table.rows[f"{number}. {event.key[:60]}"] = [100 * getattr(event, own) / total, float(event.count)]
     return table
 
@@ -145,8 +145,8 @@ def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Tabl
 def sweep(
     pairs: Pairs, config: ModelConfig, device: torch.device, sizes: Sequence[int], steps: int, rounds: int
 ) -> Iterator[tuple[str, Speed, Trainer, list[Batch]]]:
-    """Every batch size as it is, then each compiled. What does not fit the memory or does not compile is said, and left
-    out: whoever has a GPU for minutes keeps the others."""
+    """Measures every batch size uncompiled, then compiled. Reports and skips those that do not fit the memory or do not
+    compile, so that the other results remain."""
     for compiled, size in product((False, True) if device.type == "cuda" else (False,), sizes):
         batches = list(islice(batches_from(pairs, config, size, 1, Position()), steps))
         trainer = Trainer(config, Recipe(steps=1, batch_tokens=size), device, compiled=compiled)
@@ -154,13 +154,13 @@ def sweep(
         try:
             yield label, speed(trainer, batches, rounds), trainer, batches
         except torch.OutOfMemoryError:
-            typer.echo(f"{label}: more than the memory holds")
+            typer.echo(f"{label}: out of memory")
         except torch._dynamo.exc.TorchDynamoException as error:
             typer.echo(f"{label}: does not compile: {str(error).strip().partition(chr(10))[0]}")
 
 
 def logged(work: Path) -> list[dict[str, float]]:
-    """The evaluations of a run so far."""
+    """The evaluations in a run's log so far."""
     path = work / "run" / "log.csv"
     if not path.exists():
         return []
@@ -169,10 +169,10 @@ def logged(work: Path) -> list[dict[str, float]]:
 
 
 def minutes_until(bleu: float, minutes: float, options: Sequence[str], report: Report) -> Table:
-    """`python -m training run`, watched: after how many minutes which BLEU was reached, from the command on.
+    """Runs `python -m training run` until it reaches `bleu` or `minutes` are over; returns BLEU by minutes.
 
-    It is that of the development sentences which training translates at an evaluation, 500 at most; it runs until
-    `bleu` is reached or `minutes` are over, and its bundle is thrown away. Raises ChildProcessError if it fails.
+    BLEU is that of the evaluations during training, on at most 500 development sentences. The bundle is discarded.
+    Raises ChildProcessError if training fails.
     """
     table = Table(f"Minutes from the command to {bleu:g} BLEU", ("minutes", "BLEU", "steps"))
     with tempfile.TemporaryDirectory() as folder:
@@ -191,7 +191,7 @@ def minutes_until(bleu: float, minutes: float, options: Sequence[str], report: R
                     reached = reached or row["dev_bleu"] >= bleu
                     report([table])
             if ended and process.returncode:
-                raise ChildProcessError(f"the training ended with {process.returncode}: {shlex.join(command)}")
+                raise ChildProcessError(f"the training exited with status {process.returncode}: {shlex.join(command)}")
         finally:
             process.kill()
             process.wait()
@@ -201,37 +201,35 @@ def minutes_until(bleu: float, minutes: float, options: Sequence[str], report: R
 
 def main(
     pairs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Pairs to train on, a TSV; without it, random ones.")
+        Path | None, typer.Option(metavar="FILE", help="Sentence pairs to train on (TSV). (default: random)")
     ] = None,
     dev: Annotated[Path | None, typer.Option(help="Development pairs, for --until.")] = None,
-    until: Annotated[float | None, typer.Option(help="Instead: how long until this BLEU on --dev.")] = None,
-    recipe: Annotated[Path | None, typer.Option(help="For --until: of training, beside the pairs.")] = None,
+    until: Annotated[float | None, typer.Option(help="Measure the time to this BLEU on --dev instead.")] = None,
+    recipe: Annotated[Path | None, typer.Option(help="Training recipe, for --until.")] = None,
     source: Annotated[str, typer.Option(help="Language of the pairs' first column.")] = "en",
-    target: Annotated[str, typer.Option(help="And of their second.")] = "fr",
-    minutes: Annotated[float, typer.Option(help="--until gives up after these.")] = 20.0,
+    target: Annotated[str, typer.Option(help="Language of their second column.")] = "fr",
+    minutes: Annotated[float, typer.Option(help="Time limit of --until.")] = 20.0,
     architecture: Annotated[str, typer.Option(help=f"One of {', '.join(ARCHITECTURES)}.")] = "base",
-    vocab_size: Annotated[
-        int, typer.Option(help="Pieces of the joint vocabulary; of --until the recipe says it.")
-    ] = 8_000,
-    batch_tokens: Annotated[list[int], typer.Option(help="Padded target tokens a batch; again for more.")] = [  # noqa: B006
+    vocab_size: Annotated[int, typer.Option(help="Pieces of the joint vocabulary; --until uses the recipe's.")] = 8_000,
+    batch_tokens: Annotated[list[int], typer.Option(help="Padded target tokens per batch; repeatable.")] = [  # noqa: B006
         8_192,
         16_384,
         32_768,
         65_536,
     ],
-    steps: Annotated[int, typer.Option(help="Batches a round, each of another shape.")] = 10,
+    steps: Annotated[int, typer.Option(help="Batches per round, each of another shape.")] = 10,
     rounds: int = 3,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto.")] = "auto",
-    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures here.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the figures to FILE.")] = None,
 ) -> None:
-    """How much of a GPU training uses, or in what time it reaches a BLEU."""
+    """Measure the GPU utilisation of training, or the time to a BLEU score."""
     where = pick_device(device)
     name = torch.cuda.get_device_name(where) if where.type == "cuda" else processor()
     machine = f"{name}; Python {platform.python_version()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}"
     typer.echo(machine)
 
     def write(tables: Sequence[Table]) -> None:
-        """After each row: whoever has the GPU for ten minutes has what was measured by then."""
+        """Writes the figures after each row, so that an interrupted measurement keeps them."""
         if json_file:
             figures = {"machine": machine, "tables": [table.as_json() for table in tables]}
             json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
@@ -244,7 +242,7 @@ def main(
         options += ["--recipe", str(recipe.resolve())] if recipe else []
         tables = [minutes_until(until, minutes, [*files, *options], write)]
     else:
-        data, size_found = (made_pairs(60_000, vocab_size), vocab_size)
+        data, size_found = (random_pairs(60_000, vocab_size), vocab_size)
         if pairs is not None:
             data, size_found = read_task_pairs(pairs, vocab_size)
         config = named_architecture(architecture, source_vocab_size=size_found, target_vocab_size=size_found)
@@ -264,7 +262,7 @@ def measured(
     ceiling: float | None,
     report: Report,
 ) -> list[Table]:
-    """The sweep, and the largest kernels of the setting that did most operations a second."""
+    """The sweep, and the largest kernels of the setting with the most operations a second."""
     table = Table("Training", COLUMNS)
     best, setting = 0.0, None
     for label, found, trainer, batches in sweep(data, config, device, sizes, steps, rounds):
@@ -272,7 +270,7 @@ def measured(
         typer.echo(f"{label}: {statistics.median(found.tokens_per_second):,.0f} target tokens/s")
         if found.operations_per_second > best:
             best, setting = found.operations_per_second, (label, trainer, batches)
-            table.note = f"{best / 1e12:.3g} T model operations a second at best, of {_peak_said(ceiling)}"
+            table.note = f"at best {best / 1e12:.3g} T model operations a second, of {_peak_text(ceiling)}"
         report([table])
     if setting is None:
         return [table]
@@ -282,8 +280,8 @@ def measured(
     return [table, largest]
 
 
-def _peak_said(ceiling: float | None) -> str:
-    return f"{ceiling / 1e12:,.0f} T in bfloat16 by the data sheet" if ceiling else "no known peak"
+def _peak_text(ceiling: float | None) -> str:
+    return f"{ceiling / 1e12:,.0f} T in bfloat16 by the data sheet" if ceiling else "an unknown peak"
 
 
 if __name__ == "__main__":

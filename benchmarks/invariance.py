@@ -1,9 +1,9 @@
-"""How many sentences change, by a bit, with the batch that they are in; and what it costs that none does.
+"""Counts the sentences whose results change, even by a bit, with their batch; and measures the cost of invariance.
 
     python -m benchmarks.invariance --bundle bundles/en-fr [--pairs FILE] [--precision int8]
 
-Every sentence is decoded alone first, then in batches of random neighbours, and last among sentences that come and go
-at random; its token ids and every step's log probability are compared with those that it had alone.
+Every sentence is decoded alone first, then in batches of random neighbours, and last among sentences that join and
+leave at random. Its token ids and every step's log probability are compared with those decoded alone.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from model.transformer import Transformer
 SIZES = (2, 7, 16, 33, 64, 200)
 ROWS = (24, 64, 200)
 TORCH_INT8 = "int8 (PyTorch)"
-"""What int8 is where the C kernels cannot run."""
+"""int8 without the C kernels."""
 Source = Sequence[int]
 Bits = tuple[tuple[int, ...], tuple[str, ...]]
 
 
 def made_sources(count: int, vocabulary: int, longest: int, seed: int = 0) -> list[list[int]]:
-    """Random token ids of random lengths, most of them short; the reserved ids at the vocabulary's start left out."""
+    """Random token ids of random lengths, mostly short, without the reserved ids at the start of the vocabulary."""
     draw = random.Random(seed)
     return [
         [
@@ -54,12 +54,12 @@ def made_sources(count: int, vocabulary: int, longest: int, seed: int = 0) -> li
 
 
 def bits(hypothesis: Hypothesis) -> Bits:
-    """Tokens and log probabilities such that equality is equality of bits."""
+    """Tokens and log probabilities in a form whose equality means bitwise equality."""
     return tuple(hypothesis.tokens), tuple(log_prob.hex() for log_prob in hypothesis.log_probs)
 
 
 def decode_together(backend: Backend, sources: Sequence[Source], limits: Limits, size: int, seed: int) -> list[Bits]:
-    """In batches of `size` that random neighbours begin together; each leaves when it ends. In order."""
+    """Decodes batches of `size` random neighbours that start together, with results in the order of `sources`."""
     hypotheses = [Hypothesis(source, limits.target(len(source))) for source in sources]
     waiting = random.Random(seed).sample(hypotheses, len(hypotheses))
     batch = backend.new_batch(size, limits)
@@ -71,7 +71,10 @@ def decode_together(backend: Backend, sources: Sequence[Source], limits: Limits,
 
 
 def decode_at_random(backend: Backend, sources: Sequence[Source], limits: Limits, rows: int, seed: int) -> list[Bits]:
-    """Some join whenever there is room; some are dropped half done, once, and come again later. In order."""
+    """Decodes sentences that join at random steps; removes some before the end, once each, to decode them again later.
+
+    Returns the results in the order of `sources`.
+    """
     draw = random.Random(seed)
     finished: dict[int, Bits] = {}
     waiting = draw.sample(range(len(sources)), len(sources))
@@ -100,24 +103,22 @@ def decode_at_random(backend: Backend, sources: Sequence[Source], limits: Limits
 Decode = Callable[[], list[Bits]]
 
 
-def companies(backend: Backend, sources: Sequence[Source], limits: Limits) -> dict[str, Decode]:
-    """The ways to decode `sources` that must give what each gives alone."""
+def batchings(backend: Backend, sources: Sequence[Source], limits: Limits) -> dict[str, Decode]:
+    """The ways of batching `sources`, which must give the same results as decoding alone."""
     together = {f"batches of {n}": partial(decode_together, backend, sources, limits, n, seed=n) for n in SIZES}
-    mixed = {
-        f"coming and going, {n} rows": partial(decode_at_random, backend, sources, limits, n, seed=n) for n in ROWS
-    }
-    return {**together, **mixed}
+    at_random = {f"at random, {n} rows": partial(decode_at_random, backend, sources, limits, n, seed=n) for n in ROWS}
+    return {**together, **at_random}
 
 
 def differences(backend: Backend, sources: Sequence[Source], limits: Limits) -> Iterator[tuple[str, int]]:
-    """For each way, how many sentences have other bits than alone."""
+    """For each way of batching, the number of sentences whose bits differ from decoding alone."""
     alone = decode_together(backend, sources, limits, 1, seed=0)
-    for name, decode in companies(backend, sources, limits).items():
+    for name, decode in batchings(backend, sources, limits).items():
         yield name, sum(own != other for own, other in zip(alone, decode(), strict=True))
 
 
 def backend_of(model: Transformer, precision: str, tiled: bool = True) -> Backend:
-    """As `model.backends.prepare`, which also knows int8 without the C kernels, here TORCH_INT8."""
+    """Like `model.backends.prepare`, and also TORCH_INT8, int8 without the C kernels."""
     if precision == TORCH_INT8:
         return TorchBackend(with_quantised_products(model), "int8", tiled)
     return prepare(model, precision, tiled)
@@ -125,14 +126,14 @@ def backend_of(model: Transformer, precision: str, tiled: bool = True) -> Backen
 
 @dataclass(frozen=True)
 class Cost:
-    """Target tokens a second with the guarantee and without, the median of each."""
+    """Median target tokens a second with and without batch invariance."""
 
-    kept: float
-    given_up: float
+    invariant: float
+    unrestricted: float
 
 
 def cost(model: Transformer, precision: str, sources: Sequence[Source], limits: Limits, rounds: int = 5) -> Cost | None:
-    """What the guarantee costs the saturated engine, in turns; None where it costs nothing, being how it computes."""
+    """The cost of invariance in a saturated engine, measured in turns; None if the backend is invariant by design."""
     backends = [backend_of(model, precision, tiled) for tiled in (True, False)]
     if not isinstance(backends[0], TorchBackend):
         return None
@@ -146,7 +147,7 @@ def cost(model: Transformer, precision: str, sources: Sequence[Source], limits: 
 
 
 def sources_of(bundle: Bundle, pairs: Path | None, count: int) -> list[list[int]]:
-    """The sources of a TSV as the bundle's tokenizer cuts them, those that fit; without one, random tokens."""
+    """Tokenised sources of a TSV, those within the length limit; by default random tokens."""
     if pairs is None:
         return made_sources(count, bundle.tokenizer.vocab_size, min(60, bundle.limits.max_source))
     lines = pairs.read_text(encoding="utf-8").splitlines()
@@ -157,15 +158,15 @@ def sources_of(bundle: Bundle, pairs: Path | None, count: int) -> list[list[int]
 def main(
     bundle: Annotated[Path, typer.Option(metavar="DIR", help="A bundle.")],
     pairs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A TSV, sources first; without it, random tokens.")
+        Path | None, typer.Option(metavar="FILE", help="TSV with sources in the first column. (default: random tokens)")
     ] = None,
     precision: Annotated[
-        list[str] | None, typer.Option(help=f"{', '.join(PRECISIONS['cpu'])} or '{TORCH_INT8}'; all without it.")
+        list[str] | None, typer.Option(help=f"{', '.join(PRECISIONS['cpu'])} or '{TORCH_INT8}'. (default: all)")
     ] = None,
-    sentences: Annotated[int, typer.Option(help="How many.")] = 2000,
-    costs: Annotated[bool, typer.Option(help="Measure the guarantee's cost too.")] = True,
+    sentences: Annotated[int, typer.Option(help="Number of sentences.")] = 2000,
+    costs: Annotated[bool, typer.Option(help="Also measure the cost of invariance.")] = True,
 ) -> None:
-    """Count the sentences whose translation or scores change with their company, on one core: 0 is the promise."""
+    """Count the sentences whose translation or scores change with their batch, on one core. It must be 0."""
     torch.set_num_threads(1)
     keep_freed_memory()
     loaded = load_bundle(bundle, torch.device("cpu"))
@@ -175,16 +176,15 @@ def main(
     changed = 0
     for name in precision or [*PRECISIONS["cpu"], TORCH_INT8]:
         backend = backend_of(loaded.model, name)
-        for company, count in differences(backend, sources, loaded.limits):
+        for batching, count in differences(backend, sources, loaded.limits):
             changed += count
-            typer.echo(f"{name:<16}{company:<32}{count:>6} of {len(sources):,} differ")
+            typer.echo(f"{name:<16}{batching:<32}{count:>6} of {len(sources):,} differ")
         if costs and (speeds := cost(loaded.model, name, sources[:512], loaded.limits)):
-            lost = 1 - speeds.kept / speeds.given_up
-            typer.echo(
-                f"{name:<16}{speeds.kept:,.0f} target tokens a second; {speeds.given_up:,.0f} without ({lost:.1%})"
-            )
+            lost = 1 - speeds.invariant / speeds.unrestricted
+            line = f"{speeds.invariant:,.0f} target tokens a second; {speeds.unrestricted:,.0f} without invariance"
+            typer.echo(f"{name:<16}{line} ({lost:.1%})")
         elif costs:
-            typer.echo(f"{name:<16}costs nothing: each sentence's arithmetic is its own")
+            typer.echo(f"{name:<16}invariance costs nothing: each sentence is computed separately")
     typer.echo(f"{changed} differ")
     raise typer.Exit(changed > 0)
 

@@ -1,11 +1,11 @@
-"""JoeyNMT as contestants of `benchmarks.training`: their settings, and the process, which takes turns.
+"""JoeyNMT in `benchmarks.training`: its settings, and its processes.
 
-Its training step is `benchmarks.peers.joey_loop`, in a separate environment:
+The training loop is `benchmarks.peers.joey_loop`, which runs in a separate environment:
 
     python -m venv joey && joey/bin/pip install joeynmt==2.3.0 importlib-metadata
 
-(it imports the latter without requiring it). Not among the settings: its `fp16`, which it turns off on a CPU, and its
-DistributedDataParallel, which it starts on GPUs only.
+(JoeyNMT imports the latter without requiring it). The settings leave out its `fp16`, which it turns off on a CPU, and
+its DistributedDataParallel, which it starts on GPUs only.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from training.data.batches import Batch, Pairs
 
 ROOT = Path(__file__).resolve().parent.parent
 UPDATES = 256
-"""As many of our batches are given to it; then it begins again with the first."""
+"""Number of our batches that it gets; it then starts again with the first."""
 KEEPING_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
     "MALLOC_TOP_PAD_": str(64 << 20),
 }
-"""What `model.machine` does, as the environment variables of glibc that everybody may set."""
+"""The allocator settings of `model.machine`, as glibc's environment variables."""
 
 
 class JoeyFailed(RuntimeError):
-    """JoeyNMT's process ended by itself."""
+    """JoeyNMT's process exited early."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class Joey:
     label: str
     environment: dict[str, str] = field(default_factory=dict)
     autocast: bool = False
-    """bfloat16, which it does not offer on a CPU: its own trainer, given another autocast than it would make."""
+    """Its trainer with a bfloat16 autocast, which it does not offer on a CPU."""
     dropout_as_ours: bool = False
-    """Else, as always in JoeyNMT, also on attention weights and inside the feed-forward."""
+    """Dropout only where our model has it; by default JoeyNMT's, also on attention weights and in the feed-forward."""
     threads: int | None = None
-    """Not those of the task."""
+    """Instead of the task's."""
     own_batches: bool = False
-    """As its sampler makes them of the same pairs, in random order and of any lengths; else on our trainer's."""
+    """Batches of its own sampler from the same pairs, in random order of any lengths; by default our trainer's."""
 
 
 def settings() -> dict[str, Joey]:
-    """The sweep on our batches: all that may make it faster, the names as the report takes them."""
+    """The sweep on our batches: every setting that may make it faster, by the name in the report."""
     found = {
         "joey": Joey("JoeyNMT 2.3, float32"),
         "joey memory": Joey("JoeyNMT 2.3, float32, our setting of the allocator", KEEPING_MEMORY),
@@ -77,7 +77,7 @@ def settings() -> dict[str, Joey]:
 
 
 def own_settings() -> dict[str, Joey]:
-    """On its own batches: as it is, and with tcmalloc where there is one."""
+    """The settings on its own batches: as installed, and with tcmalloc if available."""
     found = {"joey own": Joey("JoeyNMT 2.3, float32, its own batches", own_batches=True)}
     if faster := _tcmalloc():
         found["joey own tcmalloc"] = Joey("JoeyNMT 2.3, float32, its own batches, tcmalloc", faster, own_batches=True)
@@ -85,26 +85,26 @@ def own_settings() -> dict[str, Joey]:
 
 
 def _tcmalloc() -> dict[str, str]:
-    """The environment in which it allocates; empty if this machine has none."""
+    """The environment that preloads tcmalloc; empty if it is not installed."""
     library = ctypes.util.find_library("tcmalloc_minimal")
     return {"LD_PRELOAD": library} if library else {}
 
 
 def version(python: Path) -> str:
-    """What that environment has. Raises ValueError if there is no JoeyNMT in it."""
-    asked = "import torch, joeynmt.training, importlib.metadata as m; print(m.version('joeynmt'), torch.__version__)"
+    """The versions of JoeyNMT and PyTorch in that environment. Raises ValueError if it has no JoeyNMT."""
+    code = "import torch, joeynmt.training, importlib.metadata as m; print(m.version('joeynmt'), torch.__version__)"
     with suppress(OSError):
-        told = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, env=_environment({}))
-        if told.returncode == 0:
-            joey, pytorch = told.stdout.split()
+        done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, env=_environment({}))
+        if done.returncode == 0:
+            joey, pytorch = done.stdout.split()
             return f"JoeyNMT {joey} with PyTorch {pytorch}"
     raise ValueError(
-        f"{python} is no Python with JoeyNMT: an environment of its own needs joeynmt==2.3.0 and importlib-metadata"
+        f"{python} has no JoeyNMT: install joeynmt==2.3.0 and importlib-metadata in a separate environment"
     )
 
 
 def write_updates(path: Path, updates: Iterator[list[Batch]]) -> None:
-    """The first of `updates`, each of one batch, as arrays: sources, and targets from `<s>` to `</s>`."""
+    """Writes the first `UPDATES` updates, each of one batch, as arrays: sources, and targets from `<s>` to `</s>`."""
     tables: dict[str, Any] = {}
     for number, (batch,) in enumerate(islice(updates, UPDATES)):
         target = torch.cat([batch.tgt_in[:, :1], batch.tgt_out], dim=1)  # [batch, 1 + target]
@@ -113,7 +113,7 @@ def write_updates(path: Path, updates: Iterator[list[Batch]]) -> None:
 
 
 def write_pairs(path: Path, pairs: Pairs) -> None:
-    """All pairs as arrays, for JoeyNMT to make batches of: the tokens of each side in a row, and the lengths."""
+    """Writes all pairs as arrays, for JoeyNMT's own batches: the concatenated tokens of each side, and the lengths."""
     tables: dict[str, Any] = {}
     for name, side in (("src", pairs.source), ("trg", pairs.target)):
         sequences = side.sequences(np.arange(len(pairs)))
@@ -125,9 +125,9 @@ def write_pairs(path: Path, pairs: Pairs) -> None:
 def running(
     python: Path, joey: Joey, config: ModelConfig, threads: int, given: Path, batch_tokens: int
 ) -> Iterator[Connection]:
-    """The process of one setting: told a number of updates, it tells (target tokens, seconds).
+    """Starts the process of a setting. It receives a number of updates, runs them, and sends (target tokens, seconds).
 
-    `given` is a file of `write_pairs` where it makes its own batches, of `batch_tokens`, else one of `write_updates`.
+    `given` is a file of `write_pairs` if it makes its own batches, of `batch_tokens`; else one of `write_updates`.
     """
     shape = {name: getattr(config, name) for name in ("d_model", "num_heads", "d_ff", "dropout")}
     task = {
@@ -145,15 +145,15 @@ def running(
     ours, theirs = Pipe()
     words = [str(python), "-m", "benchmarks.peers.joey_loop", str(theirs.fileno()), json.dumps(task), str(given)]
     environment = _environment(joey.environment)
-    with TemporaryFile("w+", errors="replace") as complaints:
-        process = subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stderr=complaints)
-        theirs.close()  # so that a process that dies is an error here, not a wait without end
+    with TemporaryFile("w+", errors="replace") as errors:
+        process = subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stderr=errors)
+        theirs.close()  # so that a dead process is an EOFError here, not an endless wait
         try:
             yield ours
         except (EOFError, ConnectionError) as error:
-            if process.wait():  # it was this one
-                complaints.seek(0)
-                raise JoeyFailed(f"{joey.label}: {complaints.read()[-2000:]}") from error
+            if process.wait():  # the error is this process's, not another contestant's
+                errors.seek(0)
+                raise JoeyFailed(f"{joey.label}: {errors.read()[-2000:]}") from error
             raise
         finally:
             with suppress(OSError):
@@ -162,5 +162,5 @@ def running(
 
 
 def _environment(more: dict[str, str]) -> dict[str, str]:
-    """Ours, without what would put our packages into the other Python."""
+    """Our environment, without variables that would add our packages to the other Python."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")} | more

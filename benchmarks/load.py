@@ -16,10 +16,11 @@ from benchmarks.cores import pinned
 
 SOURCE = Path(__file__).with_name("load.c")
 CONNECTIONS = 8_192
-"""At most, in the open loop; later arrivals wait, and their waiting counts."""
+"""Maximum in the open loop; further arrivals wait, and their waiting counts."""
 
 Figures = dict[str, float]
-"""requests, tokens: answered a second; p50, p95, p99: milliseconds; refused, failed: shares of the arrivals."""
+"""requests, tokens: per second, of successful responses; p50, p95, p99: milliseconds; refused, failed: shares of the
+arrivals."""
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,16 @@ class Generator:
     """The compiled load generator, on a core of its own."""
 
     def __init__(self, folder: Path, core: int | None, seconds: float, warmup: float) -> None:
-        """Compiles it. `seconds` are measured, after `warmup` seconds of the same load."""
+        """Compiles the generator. It measures for `seconds`, after `warmup` seconds of the same load."""
         self.core, self.seconds, self.warmup = core, seconds, warmup
         self.program = folder / "load"
         command = [compiler() or "cc", "-O2", "-std=gnu11", "-o", str(self.program), str(SOURCE), "-lm"]
         subprocess.run(command, check=True)
 
     def run(self, port: int, bodies: Path, load: Load, capacity: float = 1.0, seed: int = 1) -> dict[str, Any]:
-        """What `load.c` prints."""
+        """Runs a load; returns the output of `load.c`."""
         amount = load.amount if load.kind == "closed" else load.amount * capacity
-        drain = 2 * (self.warmup + self.seconds) + 2  # enough to answer all of twice the capacity, however late
+        drain = 2 * (self.warmup + self.seconds) + 2  # enough to answer twice the capacity, however late
         options = [self.seconds, self.warmup, drain, CONNECTIONS, seed, "target_tokens"]
         words = ["127.0.0.1", port, "/translate", bodies, load.kind, amount, *options]
         with pinned(self.core):
@@ -63,7 +64,7 @@ def compiler() -> str | None:
 
 
 def figures(printed: dict[str, Any]) -> Figures:
-    """What is shown of what the generator printed."""
+    """The figures shown, from the generator's output."""
     arrived = max(1, printed["arrived"])
     statuses: dict[str, int] = printed["statuses"]
     failed = printed["errors"] + printed["unanswered"]

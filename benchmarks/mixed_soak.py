@@ -30,27 +30,27 @@ import typer
 
 from app.http.api_keys import new_key
 from benchmarks.cores import processor
-from benchmarks.soak import made_sentences, memory, served, workers_of
+from benchmarks.soak import memory, pseudoword_sentences, running_service, workers_of
 
-SENTENCES = made_sentences(5_000, 14, seed=5)
+SENTENCES = pseudoword_sentences(5_000, 14, seed=5)
 SAMPLES = 30
-"""Readings of the service's size, evenly over the time."""
-WARM = 0.2
-"""Share of the time after which it may grow no more: caches fill, and pages once touched stay."""
-MOST_MB, MOST_DESCRIPTORS, MOST_THREADS = 50.0, 10, 4
+"""Measurements of the service's resources, evenly over the run."""
+WARMUP_SHARE = 0.2
+"""Share of the run in which the service may grow: caches fill, and touched pages stay resident."""
+MAX_GROWTH_MB, MAX_GROWTH_DESCRIPTORS, MAX_GROWTH_THREADS = 50.0, 10, 4
 
 
 @dataclass(frozen=True)
-class Size:
-    """What the service takes: MB of all its processes, descriptors and threads of all."""
+class ResourceUsage:
+    """Resident MB, file descriptors and threads of all processes of the service."""
 
     megabytes: float
     descriptors: int
     threads: int
 
     @classmethod
-    def of(cls, front: int) -> Size:
-        """Its size now; read again where a worker ended meanwhile, as it does in a reload."""
+    def of(cls, front: int) -> ResourceUsage:
+        """Measures the usage; repeats if a worker exits meanwhile, as in a reload."""
         while True:
             try:
                 processes = (front, *workers_of(front))
@@ -63,27 +63,27 @@ class Size:
 
 @dataclass
 class Traffic:
-    """Clients of every kind, and what they were answered."""
+    """Clients of every kind, and the statuses of their responses."""
 
     client: httpx.AsyncClient
     admin: httpx.AsyncClient
     bundles: Path
     draw: random.Random
     statuses: Counter[int] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
 
     async def send(self, method: str, path: str, **options: object) -> None:
-        answer = await self.client.request(method, path, **options)  # type: ignore[arg-type]
-        self.statuses[answer.status_code] += 1
-        if answer.status_code >= 500 and answer.status_code not in (503, 504):
-            self.faults[f"{answer.status_code} {method} {path}"] += 1
+        response = await self.client.request(method, path, **options)  # type: ignore[arg-type]
+        self.statuses[response.status_code] += 1
+        if response.status_code >= 500 and response.status_code not in (503, 504):
+            self.failures[f"{response.status_code} {method} {path}"] += 1
 
     def text(self, sentences: int = 3) -> str:
         return " ".join(self.draw.sample(SENTENCES, self.draw.randint(1, sentences)))
 
     async def translate(self) -> None:
-        asked = {"text": [self.text(), f"<p>{self.text()}</p>"], "source": "en", "target": "fr", "format": "html"}
-        await self.send("POST", "/translate", json=asked | {"alternatives": self.draw.randint(0, 2)})
+        html = {"text": [self.text(), f"<p>{self.text()}</p>"], "source": "en", "target": "fr", "format": "html"}
+        await self.send("POST", "/translate", json=html | {"alternatives": self.draw.randint(0, 2)})
         plain = {"text": self.text(), "source": "en", "target": "fr", "alignment": True}
         await self.send("POST", "/translate", json=plain)
 
@@ -113,88 +113,96 @@ class Traffic:
         )
 
     async def libretranslate(self) -> None:
-        asked = {"q": self.text(), "source": "en", "target": "fr", "api_key": self.client.headers["x-key"]}
-        await self.send("POST", "/libretranslate/translate", json=asked)
-        await self.send("POST", "/libretranslate/detect", json={"q": self.text(), "api_key": asked["api_key"]})
+        key = self.client.headers["x-key"]
+        body = {"q": self.text(), "source": "en", "target": "fr", "api_key": key}
+        await self.send("POST", "/libretranslate/translate", json=body)
+        await self.send("POST", "/libretranslate/detect", json={"q": self.text(), "api_key": key})
 
     async def deepl(self) -> None:
         key = {"authorization": f"DeepL-Auth-Key {self.client.headers['x-key']}"}
-        asked = {"text": [self.text()], "source_lang": "EN", "target_lang": "FR"}
-        await self.send("POST", "/deepl/v2/translate", json=asked, headers=key)
+        body = {"text": [self.text()], "source_lang": "EN", "target_lang": "FR"}
+        await self.send("POST", "/deepl/v2/translate", json=body, headers=key)
         await self.send("GET", "/deepl/v2/usage", headers=key)
 
-    async def look(self) -> None:
+    async def browse(self) -> None:
         for path in ("/", "/page/main.js", "/languages", "/models", "/health", "/ready", "/docs", "/openapi.json"):
             await self.send("GET", path)
 
-    async def mistake(self) -> None:
+    async def send_invalid(self) -> None:
         await self.send("POST", "/translate", content=b"{", headers={"content-type": "application/json"})
         await self.send("POST", "/translate", json={"text": self.text(), "source": "en", "target": "tlh"})
         await self.send("POST", "/translate", content=b"x" * 2_000_000, headers={"content-type": "application/json"})
         await self.send("PUT", "/translate", content=b"x")
         await self.send("POST", "/translate/file", files={"file": ("a.exe", b"MZ")}, data={"target": "fr"})
 
-    async def leave(self) -> None:
-        """Gives up an answer that is on its way."""
-        asked = {"text": self.text(40), "source": "en", "target": "fr"}
+    async def disconnect(self) -> None:
+        """Closes the connection while the request is being processed."""
+        body = {"text": self.text(40), "source": "en", "target": "fr"}
         try:
             async with asyncio.timeout(0.02):
-                await self.send("POST", "/translate", json=asked)
+                await self.send("POST", "/translate", json=body)
         except TimeoutError:
             pass
 
     async def run(self, until: float) -> None:
-        """One client, to the end."""
+        """Sends requests of one client until the end."""
         usual: list[Callable[[], Awaitable[None]]] = [self.translate, self.detect, self.stream, self.document]
-        others = [self.attention, self.libretranslate, self.deepl, self.look, self.mistake, self.leave]
+        others = [self.attention, self.libretranslate, self.deepl, self.browse, self.send_invalid, self.disconnect]
         while time.monotonic() < until:
             try:
                 await self.draw.choice([*usual, *usual, *others])()
             except httpx.HTTPError as error:
-                self.faults[repr(error)] += 1
+                self.failures[repr(error)] += 1
 
-    async def reload(self, front: int, spare: Path, every_s: float, until: float) -> list[Size]:
-        """Takes the second bundle away and brings it back, again and again.
+    async def reload(self, front: int, spare: Path, every_s: float, until: float) -> list[ResourceUsage]:
+        """Removes and restores the second bundle, again and again.
 
-        Returns the service's size each time that it has had one bundle for `every_s` seconds: with two it has more
-        workers, and during a reload both sets of them.
+        Returns the service's resources each time that it has served one bundle for `every_s` seconds: with two it has
+        more workers, and during a reload both sets of them.
         """
-        sizes: list[Size] = []
+        usages: list[ResourceUsage] = []
         second = self.bundles / spare.name
         while time.monotonic() + every_s < until:
             await asyncio.sleep(every_s)
             if second.exists():
                 shutil.rmtree(second)
             else:
-                size = Size.of(front)
-                line = f"{size.megabytes:8.0f} MB {size.descriptors:6} descriptors {size.threads:5} threads"
+                usage = ResourceUsage.of(front)
+                line = f"{usage.megabytes:8.0f} MB {usage.descriptors:6} descriptors {usage.threads:5} threads"
                 print(line, flush=True)
-                sizes.append(size)
+                usages.append(usage)
                 shutil.copytree(spare, self.bundles / f".{spare.name}")
                 (self.bundles / f".{spare.name}").rename(second)
-            answer = await self.admin.post("/models/reload")
-            self.statuses[answer.status_code] += 1
-            if answer.status_code != 200:
-                self.faults[f"reload: {answer.status_code} {answer.text}"] += 1
-        return sizes
+            response = await self.admin.post("/models/reload")
+            self.statuses[response.status_code] += 1
+            if response.status_code != 200:
+                self.failures[f"reload: {response.status_code} {response.text}"] += 1
+        return usages
 
 
-def growth(sizes: list[Size]) -> Size:
-    """From the first third after the start to the last, by their medians."""
-    settled = sizes[int(WARM * len(sizes)) :]
+def growth(usages: list[ResourceUsage]) -> ResourceUsage:
+    """Growth from the first third after the warm-up to the last third, by medians."""
+    settled = usages[int(WARMUP_SHARE * len(usages)) :]
     third = max(1, len(settled) // 3)
     first, last = settled[:third], settled[-third:]
 
-    def grown(read: Callable[[Size], float]) -> float:
+    def growth_of(read: Callable[[ResourceUsage], float]) -> float:
         return statistics.median(map(read, last)) - statistics.median(map(read, first))
 
-    return Size(grown(lambda s: s.megabytes), int(grown(lambda s: s.descriptors)), int(grown(lambda s: s.threads)))
+    return ResourceUsage(
+        growth_of(lambda usage: usage.megabytes),
+        int(growth_of(lambda usage: usage.descriptors)),
+        int(growth_of(lambda usage: usage.threads)),
+    )
 
 
-async def mixed(
+async def run_mixed_traffic(
     front: int, port: int, bundles: Path, spare: Path, keys: tuple[str, str], minutes: float, clients: int
 ) -> bool:
-    """Prints what became of it; whether all was well. `keys`: a client's and an administrator's."""
+    """Runs the traffic and prints a report. Returns whether the service passed.
+
+    `keys` are the API keys of a client and of an administrator.
+    """
     seconds = 60 * minutes
     until = time.monotonic() + seconds
     base, limits = f"http://127.0.0.1:{port}", httpx.Limits(max_connections=clients)
@@ -206,26 +214,28 @@ async def mixed(
         traffic = Traffic(client, admin, bundles, random.Random(1))
         reading = asyncio.create_task(traffic.reload(front, spare, max(5.0, seconds / (2 * SAMPLES)), until))
         await asyncio.gather(*(traffic.run(until) for _ in range(clients)))
-        sizes = await reading
-        answers = ", ".join(f"{count:,} with {status}" for status, count in sorted(traffic.statuses.items()))
-        print(f"{traffic.statuses.total():,} answers ({answers}); a second bundle {len(sizes)} times")
-    grown = growth(sizes)
-    print(f"grown by {grown.megabytes:+.0f} MB, {grown.descriptors:+} descriptors, {grown.threads:+} threads")
-    for fault, count in traffic.faults.most_common(10):
-        print(f"FAULT {count:,} times: {fault}")
-    level = grown.megabytes <= MOST_MB and grown.descriptors <= MOST_DESCRIPTORS and grown.threads <= MOST_THREADS
-    return level and not traffic.faults
+        usages = await reading
+        responses = ", ".join(f"{count:,} with {status}" for status, count in sorted(traffic.statuses.items()))
+        print(f"{traffic.statuses.total():,} responses ({responses}); second bundle added {len(usages)} times")
+    grown = growth(usages)
+    print(f"growth: {grown.megabytes:+.0f} MB, {grown.descriptors:+} descriptors, {grown.threads:+} threads")
+    for failure, count in traffic.failures.most_common(10):
+        print(f"FAILED {count:,} times: {failure}")
+    is_stable = (
+        grown.megabytes <= MAX_GROWTH_MB
+        and grown.descriptors <= MAX_GROWTH_DESCRIPTORS
+        and grown.threads <= MAX_GROWTH_THREADS
+    )
+    return is_stable and not traffic.failures
 
 
 def main(
-    bundle: Annotated[Path, typer.Option(help="The bundle that stays; from English to French.")] = Path(
-        "bundles/en-fr"
-    ),
-    spare: Annotated[Path, typer.Option(help="The bundle that comes and goes.")] = Path("bundles/fr-en"),
-    minutes: Annotated[float, typer.Option(help="How long.")] = 60.0,
-    clients: Annotated[int, typer.Option(help="At once.")] = 12,
+    bundle: Annotated[Path, typer.Option(help="The bundle that stays; English to French.")] = Path("bundles/en-fr"),
+    spare: Annotated[Path, typer.Option(help="The bundle that is removed and restored.")] = Path("bundles/fr-en"),
+    minutes: Annotated[float, typer.Option(help="Duration.")] = 60.0,
+    clients: Annotated[int, typer.Option(help="Concurrent clients.")] = 12,
 ) -> None:
-    """Mixed traffic over all routes with reloads: does the service grow?"""
+    """Check that the service does not grow under mixed traffic on all routes, with reloads."""
     print(f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, torch {torch.__version__}")
     with tempfile.TemporaryDirectory() as folder:
         bundles, keys = Path(folder, "bundles"), Path(folder, "keys.txt")
@@ -233,10 +243,10 @@ def main(
         (user, line), (admin, other) = new_key("user"), new_key("admin")
         keys.write_text(f"{line}\n{other} admin\n")
         settings = {"INTERLINEAR_API_KEYS_FILE": str(keys), "INTERLINEAR_CACHE_BYTES": "8388608"}
-        with served(bundles, settings) as (process, port):
-            keys_made = user, admin
-            well = asyncio.run(mixed(process.pid, port, bundles, spare, keys_made, minutes, clients))
-    raise typer.Exit(0 if well else 1)
+        with running_service(bundles, settings) as (process, port):
+            traffic = run_mixed_traffic(process.pid, port, bundles, spare, (user, admin), minutes, clients)
+            passed = asyncio.run(traffic)
+    raise typer.Exit(0 if passed else 1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What a bundle's translations lose if texts are typed or pasted carelessly: one stray blank, mark or letter.
+"""Measures what translations lose if texts are typed or pasted carelessly: with one stray blank, mark or letter.
 
-The caller supplies the translator. The noise is random, and the same in each run.
+The caller supplies the translator. The noise is random, with the same seed in each run.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LAST_MARK = re.compile(r"[.!?。！？](?=[\"'»”’)]*$)")
 @dataclass(frozen=True)
 class Noise:
     name: str
-    typed: Callable[[str, Random], str]
-    """A text with noise in it; as it was where there is no room for any."""
-    asked: Callable[[str], str] = lambda text: text
-    """What the noise makes of a translation, for it is to be there too."""
+    add: Callable[[str, Random], str]
+    """Adds the noise to a source, if it has a place for it."""
+    add_to_translation: Callable[[str], str] = lambda text: text
+    """Adds the noise to a translation, if the service should carry it over."""
 
 
 def somewhere(place: re.Pattern[str], put: str, text: str, random: Random) -> str:
-    """`text` with `put` instead of one of the places."""
+    """`text` with `put` in place of a random match of `place`."""
     places = [found.span() for found in place.finditer(text)]
     if not places:
         return text
@@ -62,30 +62,32 @@ NOISES = (
 
 
 def measure_noise(pairs: Sequence[Pair], target: str, translate: Translate, seed: int = 0) -> Table:
-    """Of each kind: the sentences it changes, how many of their translations change by it, and BLEU of all.
+    """For each kind of noise: the sentences with it, the share of their translations that change, and BLEU of all.
 
-    `pairs` are translated as they are and with noise; which blanks a translation has is not compared.
+    `pairs` are translated unchanged and with noise. White space in translations is not compared.
     """
     plain = [pair.source for pair in pairs]
-    typed = {}
+    noisy_sources = {}
     for noise in NOISES:
         random = Random(f"{noise.name} {seed}")
-        typed[noise.name] = [noise.typed(text, random) for text in plain]
-    found = [
-        " ".join(text.split()) for text in translate([*plain, *(text for texts in typed.values() for text in texts)])
-    ]
+        noisy_sources[noise.name] = [noise.add(text, random) for text in plain]
+    sources = [*plain, *(text for texts in noisy_sources.values() for text in texts)]
+    found = [" ".join(text.split()) for text in translate(sources)]
     table = Table(target, ["changed", "others %", "BLEU", "with noise", "lost"])
     metric, clean = bleu_metric(target), found[: len(plain)]
     for number, noise in enumerate(NOISES, 1):
         noisy = found[number * len(plain) : (number + 1) * len(plain)]
-        changed = [one != other for one, other in zip(plain, typed[noise.name], strict=True)]
+        changed = [one != other for one, other in zip(plain, noisy_sources[noise.name], strict=True)]
         if not any(changed):
             continue
-        asked = [
-            [noise.asked(text) if has_noise else text for text, has_noise in zip(texts, changed, strict=True)]
+        expected, references = [
+            [
+                noise.add_to_translation(text) if has_noise else text
+                for text, has_noise in zip(texts, changed, strict=True)
+            ]
             for texts in (clean, [pair.target for pair in pairs])
         ]
-        others = sum(one != other for one, other in zip(asked[0], noisy, strict=True))
-        scores = [metric.corpus_score(texts, [asked[1]]).score for texts in (asked[0], noisy)]
+        others = sum(one != other for one, other in zip(expected, noisy, strict=True))
+        scores = [metric.corpus_score(texts, [references]).score for texts in (expected, noisy)]
         table.rows[noise.name] = [sum(changed), 100 * others / sum(changed), *scores, scores[0] - scores[1]]
     return table

@@ -1,8 +1,8 @@
-"""What do harmful clients cost? Responses that are not read, bodies that do not end, and many connections at once.
+"""Measures the cost of harmful clients: unread responses, unfinished bodies, and many connections at once.
 
     python -m benchmarks.overload
 
-Starts the service for each, and prints the front process's resident memory and how long /health took meanwhile.
+Starts the service for each, and prints the front process's resident memory and the latency of /health meanwhile.
 """
 
 from __future__ import annotations
@@ -31,62 +31,63 @@ import typer
 from app.http.api_keys import new_key
 from benchmarks.cores import processor
 from benchmarks.load import Generator, Load, figures
-from benchmarks.soak import PAGE, made_sentences, served
+from benchmarks.soak import PAGE_BYTES, pseudoword_sentences, running_service
 
 HOST = "127.0.0.1"
-PROBE_S = 0.1
-"""How often /health is asked, and memory looked at."""
+PROBE_INTERVAL_S = 0.1
+"""Between requests of /health, and between readings of the memory."""
 
 
 @dataclass
-class Seen:
-    """What a load did to the service."""
+class LoadReport:
+    """Effects of a load on the service."""
 
     before_mb: float = 0.0
     peak_mb: float = 0.0
     after_mb: float = 0.0
     health_s: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)
-    """Of what was answered; 0: cut off without an answer."""
+    """Statuses of responses; 0: the connection was closed without one."""
 
     def __str__(self) -> str:
-        answers = ", ".join(f"{count:,} x {status}" for status, count in sorted(self.statuses.items()))
+        responses = ", ".join(f"{count:,} x {status}" for status, count in sorted(self.statuses.items()))
         health = f"/health {max(self.health_s, default=0.0):.2f} s at most of {len(self.health_s)}"
         memory = f"{self.before_mb:.0f} MB before, {self.peak_mb:.0f} at most, {self.after_mb:.0f} after"
-        return f"memory {memory}; {health}; {answers or 'no answers'}"
+        return f"memory {memory}; {health}; {responses or 'no responses'}"
 
 
 def resident_mb(process: int) -> float:
-    """The process alone, not its children."""
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE / 1e6
+    """Resident memory of the process without its children."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE_BYTES / 1e6
 
 
 @contextlib.contextmanager
-def watched(port: int, front: int, settle_s: float = 2.0) -> Iterator[Seen]:
-    """Asks /health, each time anew, and looks at the memory; `settle_s` after the end once more."""
-    seen, over = Seen(before_mb=resident_mb(front)), threading.Event()
+def monitored(port: int, front: int, settle_s: float = 2.0) -> Iterator[LoadReport]:
+    """Polls /health, on a new connection each time, and the memory; reads it once more `settle_s` after the end."""
+    report, over = LoadReport(before_mb=resident_mb(front)), threading.Event()
 
-    def look() -> None:
-        while not over.wait(PROBE_S):
-            seen.peak_mb = max(seen.peak_mb, resident_mb(front))
+    def read_memory() -> None:
+        while not over.wait(PROBE_INTERVAL_S):
+            report.peak_mb = max(report.peak_mb, resident_mb(front))
 
-    def probe() -> None:
-        while not over.wait(PROBE_S):
+    def probe_health() -> None:
+        while not over.wait(PROBE_INTERVAL_S):
             began = time.perf_counter()
             get(port, "/health")
-            seen.health_s.append(time.perf_counter() - began)
+            report.health_s.append(time.perf_counter() - began)
 
-    threads = [threading.Thread(target=look), threading.Thread(target=probe)]
+    threads = [threading.Thread(target=read_memory), threading.Thread(target=probe_health)]
     for thread in threads:
         thread.start()
     try:
-        yield seen
+        yield report
     finally:
         over.set()
         for thread in threads:
             thread.join()
         time.sleep(settle_s)
-        seen.after_mb = resident_mb(front)
+
+        report.after_mb = resident_mb(front)
 
 
 def get(port: int, path: str) -> bytes:
@@ -95,25 +96,25 @@ def get(port: int, path: str) -> bytes:
     return content
 
 
-# ---- Answers that nobody reads
+# ---- Unread responses
 
 
-def slow_readers(port: int, front: int, count: int, size: int, wait_s: float) -> Seen:
-    """`count` clients that each have a file of `size` bytes translated, and read nothing of it for `wait_s`."""
+def slow_readers(port: int, front: int, count: int, size: int, wait_s: float) -> LoadReport:
+    """Runs `count` clients that each have a file of `size` bytes translated, and read nothing of it for `wait_s`."""
     sent = upload(document(size))
-    with watched(port, front) as seen, contextlib.ExitStack() as stack:
-        asked = []
+    with monitored(port, front) as report, contextlib.ExitStack() as stack:
+        connections = []
         for _ in range(count):
             connection = stack.enter_context(socket.create_connection((HOST, port), timeout=60))
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
             with contextlib.suppress(ConnectionError):  # refused before all is sent
                 connection.sendall(sent)
             with contextlib.suppress(OSError):
-                connection.recv(1, socket.MSG_PEEK)  # the answer has begun
-            asked.append(connection)
+                connection.recv(1, socket.MSG_PEEK)  # the response has begun
+            connections.append(connection)
         time.sleep(wait_s)
-        seen.statuses.update(map(_status, asked))
-    return seen
+        report.statuses.update(map(_status, connections))
+    return report
 
 
 def upload(content: bytes) -> bytes:
@@ -130,7 +131,7 @@ def upload(content: bytes) -> bytes:
 
 
 def document(size: int) -> bytes:
-    """A .docx of one paragraph and a picture, the bytes of which make it `size` bytes long, about."""
+    """A .docx of about `size` bytes: one paragraph, and a picture that fills the rest."""
     word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     kinds = "http://schemas.openxmlformats.org/package/2006"
     office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
@@ -158,14 +159,14 @@ def _status(connection: socket.socket) -> int:
         return 0
 
 
-# ---- Bodies that do not end
+# ---- Unfinished bodies
 
 
-def unfinished_bodies(port: int, front: int, count: int, size: int, wait_s: float, path: str) -> Seen:
-    """`count` clients that each send `size` bytes of a body to `path`, and never the last one."""
+def unfinished_bodies(port: int, front: int, count: int, size: int, wait_s: float, path: str) -> LoadReport:
+    """Runs `count` clients that each send `size` bytes of a body to `path`, and never the last one."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {size + 1}\r\n\r\n"
     sent = head.encode() + b'{"q": "' + b"a" * (size - 7)
-    with watched(port, front) as seen, contextlib.ExitStack() as stack:
+    with monitored(port, front) as report, contextlib.ExitStack() as stack:
         connections = [_sender(sent, port) for _ in range(count)]
         for connection in connections:
             stack.enter_context(connection)
@@ -184,8 +185,8 @@ def unfinished_bodies(port: int, front: int, count: int, size: int, wait_s: floa
         time.sleep(max(0.0, until - time.monotonic()))
         for connection in connections:
             with contextlib.suppress(BlockingIOError):
-                seen.statuses[_status_now(connection)] += 1
-    return seen
+                report.statuses[_status_now(connection)] += 1
+    return report
 
 
 def _sender(sent: bytes, port: int) -> socket.socket:
@@ -195,7 +196,7 @@ def _sender(sent: bytes, port: int) -> socket.socket:
 
 
 def _status_now(connection: socket.socket) -> int:
-    """Raises BlockingIOError if nothing has come."""
+    """The status of the response; 0 if the connection is closed. Raises BlockingIOError if there is no response yet."""
     try:
         return int(connection.recv(64).split()[1])
     except BlockingIOError:
@@ -204,20 +205,20 @@ def _status_now(connection: socket.socket) -> int:
         return 0
 
 
-# ---- Many at once
+# ---- Many connections
 
 
-def burst(port: int, front: int, connections: int, seconds: float, folder: Path, different: int = 20_000) -> Seen:
-    """`connections` clients that each send the next request as soon as the last is answered."""
-    sentences = made_sentences(different, 16, 1)
+def burst(port: int, front: int, connections: int, seconds: float, folder: Path, different: int = 20_000) -> LoadReport:
+    """Runs `connections` clients that each send a request as soon as the last one is answered."""
+    sentences = pseudoword_sentences(different, 16, 1)
     bodies = folder / "bodies.jsonl"
     bodies.write_text("".join(json.dumps({"text": s, "source": "en", "target": "fr"}) + "\n" for s in sentences))
     generator = Generator(folder, None, seconds, 0.0)
-    with watched(port, front) as seen:
+    with monitored(port, front) as report:
         printed = generator.run(port, bodies, Load("closed", connections))
-    seen.statuses.update({int(status): count for status, count in printed["statuses"].items()})
-    seen.statuses[0] += int(figures(printed)["failed"] * printed["arrived"])
-    return seen
+    report.statuses.update({int(status): count for status, count in printed["statuses"].items()})
+    report.statuses[0] += int(figures(printed)["failed"] * printed["arrived"])
+    return report
 
 
 # ---- The program
@@ -225,13 +226,13 @@ def burst(port: int, front: int, connections: int, seconds: float, folder: Path,
 
 def main(
     bundle: Annotated[Path, typer.Option(help="The bundle, or folder of bundles, to serve.")] = Path("bundles/en-fr"),
-    readers: Annotated[int, typer.Option(help="Clients that read nothing.")] = 60,
-    bodies: Annotated[int, typer.Option(help="Clients that do not end their body.")] = 1_500,
-    connections: Annotated[int, typer.Option(help="Clients at once.")] = 700,
-    seconds: Annotated[float, typer.Option(help="How long each lasts.")] = 10.0,
-    only: Annotated[str, typer.Option(help="readers, bodies or burst alone.")] = "",
+    readers: Annotated[int, typer.Option(help="Clients that do not read responses.")] = 60,
+    bodies: Annotated[int, typer.Option(help="Clients that do not finish their bodies.")] = 1_500,
+    connections: Annotated[int, typer.Option(help="Concurrent clients of the burst.")] = 700,
+    seconds: Annotated[float, typer.Option(help="Duration of each load.")] = 10.0,
+    only: Annotated[str, typer.Option(help="Run only this: readers, bodies or burst.")] = "",
 ) -> None:
-    """Measures the service under clients that read nothing, that end nothing, and that are many."""
+    """Measure the service under unread responses, unfinished bodies and many connections."""
     print(f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -240,12 +241,12 @@ def main(
         size = 16_000_000
         loads: dict[str, tuple[str, dict[str, str], Any]] = {
             "readers": (
-                f"{readers} clients that read nothing of 16 MB",
+                f"{readers} clients that do not read 16 MB",
                 {"INTERLINEAR_SEND_TIMEOUT_MS": "5000"},
                 lambda port, front: slow_readers(port, front, readers, size, seconds),
             ),
             "bodies": (
-                f"{bodies:,} bodies of 1 MB without a key and without an end",
+                f"{bodies:,} unfinished bodies of 1 MB without a key",
                 keys,
                 lambda port, front: unfinished_bodies(
                     port, front, bodies, 1_000_000, seconds, "/libretranslate/translate"
@@ -259,7 +260,7 @@ def main(
         }
         for load, (title, settings, run) in loads.items():
             if only in ("", load):
-                with served(bundle, settings) as (process, port):
+                with running_service(bundle, settings) as (process, port):
                     print(f"{title}: {run(port, process.pid)}", flush=True)
 
 

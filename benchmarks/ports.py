@@ -7,13 +7,13 @@ from random import SystemRandom
 
 
 def free_port() -> int:
-    """One of 127.0.0.1 on which nobody listens, below those that systems give out by themselves (Linux from 32768 on):
-    no connection takes it before the server does."""
+    """A free port of 127.0.0.1, below the ephemeral ports (on Linux from 32768), so that no connection takes it before
+    the server does."""
     while True:
         port = SystemRandom().randrange(10_000, 30_000)
-        with socket.socket() as tried:
+        with socket.socket() as candidate:
             try:
-                tried.bind(("127.0.0.1", port))
+                candidate.bind(("127.0.0.1", port))
             except OSError:
                 continue
         return port

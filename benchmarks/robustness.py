@@ -1,16 +1,16 @@
-"""How sensitive a bundle is to the way a sentence is typed: capitals, small letters, no last mark, other quotes, names.
+"""Measures how sensitive a bundle is to typing: capitals, small letters, no final mark, other quotes, names.
 
     python -m benchmarks.robustness bundles/en-fr [bundles/fr-en ...] [--json]
     python -m benchmarks.robustness bundles/en-fr --pairs dev.tsv [--reverse] [--count 500]
 
-Each of some sentences of ours is translated unchanged and in every variant. "words": the translations' words are the
-same, apart from case and punctuation, or the placeholder, address, number or name is in it once. "as asked": the
-variant's translation is, to the letter, the plain one's in that variant. `model` is greedy decoding alone, `served`
-includes what the service does to such texts before and after. Neither says how good the translations are.
+Sentences of ours are translated unchanged and in every variant. "words": translations whose words are the same, apart
+from case and punctuation, or that contain the placeholder, address, number or name once. "as expected": translations
+that equal, to the letter, the unchanged sentence's in that variant. `model` is greedy decoding alone, `served` includes
+the service's processing before and after. Neither says how good the translations are.
 
-With `--pairs`, a file of sentences and their translations: what one stray blank, mark or invisible character costs in
-BLEU, as served (benchmarks/noise.py). "others": translations that differ in any letter from those without it. Needs the
-trainer's dependencies.
+With `--pairs`, a file of sentences and their translations: the BLEU that one stray blank, mark or invisible character
+costs, as served (benchmarks/noise.py). "others": translations that differ from those without it. Needs the trainer's
+dependencies.
 """
 
 from __future__ import annotations
@@ -49,30 +49,34 @@ SHORT = {
     "zh": "你好！ | 谢谢！ | 早上好！ | 车站在哪里？ | 又下雨了吗？ | 太晚了。 | 等一下！ | 谁在那里？ | 别开窗户！ "
     "| 她叫什么名字？ | 我在看着你。 | 我们的计划是什么？",
 }
-"""Beside the samples that bundles carry, which are none of them a question."""
+"""Added to the samples that bundles carry, none of which is a question."""
 THINGS = ("{name}", "https://example.org/a?b=1", "4711", "Annika", "Kowalski")
 _LAST_MARK = re.compile(r"\s*[.!?。！？]$")
 _OPENING = re.compile(r"^[¿¡]")
 
 
-def as_it_is(text: str) -> str:
+def unchanged(text: str) -> str:
     return text
 
 
-def unmarked(text: str) -> str:
+def without_final_mark(text: str) -> str:
     return _OPENING.sub("", _LAST_MARK.sub("", text))
 
 
-def begun_small(text: str) -> str:
+def small_initial(text: str) -> str:
     return text[:1].lower() + text[1:]
+
+
+def small_and_unmarked(text: str) -> str:
+    return small_initial(without_final_mark(text))
 
 
 def curly(text: str) -> str:
     return text.replace("'", "’")
 
 
-def holding(thing: str, text: str) -> str:
-    """With `thing` as its last word."""
+def ending_with(thing: str, text: str) -> str:
+    """The text with `thing` as its last word."""
     end = _LAST_MARK.search(text)
     return f"{text} {thing}" if end is None else f"{text[: end.start()]} {thing}{end[0]}"
 
@@ -85,34 +89,34 @@ def traditional(text: str) -> str:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to type a sentence, and what it makes of the plain one's translation."""
+    """A way to type a sentence, and the expected change of its translation."""
 
     name: str
-    typed: Callable[[str], str]
-    asked: Callable[[str], str]
+    apply: Callable[[str], str]
+    expect: Callable[[str], str]
     kept: str = ""
-    """What is to be carried across; the words of the rest may then be others."""
+    """A text that the translation must contain once; its other words may then differ."""
 
 
 VARIANTS = (
     Variant("IN CAPITALS", str.upper, str.upper),
-    Variant("in small letters", str.lower, as_it_is),
-    Variant("begun small", begun_small, begun_small),
-    Variant("no last mark", unmarked, unmarked),
-    Variant("begun small, no last mark", lambda text: begun_small(unmarked(text)), lambda t: begun_small(unmarked(t))),
-    Variant("curly apostrophes", curly, as_it_is),
-    Variant("traditional characters", traditional, as_it_is),
-    *(Variant(f"with {thing}", partial(holding, thing), partial(holding, thing), thing) for thing in THINGS),
+    Variant("small letters", str.lower, unchanged),
+    Variant("small initial", small_initial, small_initial),
+    Variant("no final mark", without_final_mark, without_final_mark),
+    Variant("small initial, no final mark", small_and_unmarked, small_and_unmarked),
+    Variant("curly apostrophes", curly, unchanged),
+    Variant("traditional characters", traditional, unchanged),
+    *(Variant(f"with {thing}", partial(ending_with, thing), partial(ending_with, thing), thing) for thing in THINGS),
 )
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of `sentences` that a variant changes, the share whose words stay (or what is to be kept), and as asked."""
+    """The number of sentences that a variant changes, and the shares with the right words and exactly as expected."""
 
     sentences: int
     words: float
-    asked: float
+    exact: float
 
 
 def words(text: str) -> str:
@@ -120,23 +124,23 @@ def words(text: str) -> str:
 
 
 def agreement(plain: Sequence[str], varied: Sequence[str], variant: Variant) -> Agreement:
-    """`plain` and `varied`: the translations of the same sentences, as they are and as typed in `variant`."""
-    asked = [variant.asked(text) for text in plain]
+    """Compares translations of the same sentences: `plain` of the unchanged ones, `varied` of those in `variant`."""
+    expected = [variant.expect(text) for text in plain]
     same = sum(
         other.count(variant.kept) == 1 if variant.kept else words(one) == words(other)
-        for one, other in zip(asked, varied, strict=True)
+        for one, other in zip(expected, varied, strict=True)
     )
-    exact = sum(one == other for one, other in zip(asked, varied, strict=True))
+    exact = sum(one == other for one, other in zip(expected, varied, strict=True))
     return Agreement(len(plain), same / len(plain), exact / len(plain))
 
 
 def probes(language: str) -> list[str]:
-    """Sentences of ours in that language. Raises ValueError if there are none."""
+    """Our test sentences in a language. Raises ValueError if there are none."""
     own = own_sentences(language)
     short = SHORT.get(language_alone(language), "")
     if not own or not short:
         raise ValueError(f"there are no sentences of ours in {language}")
-    return [*(text.strip() for text in short.split("|")), *own[:40:2]]  # the samples' longer ones stand first
+    return [*(text.strip() for text in short.split("|")), *own[:40:2]]  # the longer samples come first
 
 
 def alone(bundle: LoadedBundle, texts: Sequence[str]) -> list[str]:
@@ -144,7 +148,7 @@ def alone(bundle: LoadedBundle, texts: Sequence[str]) -> list[str]:
 
 
 def served(bundle: LoadedBundle, texts: Sequence[str], launch: Launch) -> list[str]:
-    """What the service, with this bundle alone, makes of each text; what fails is empty."""
+    """Translates each text with a service that has only this bundle; a failed text is empty."""
 
     async def all_at_once() -> list[str]:
         command = Command(bundle.source, bundle.target, bundles=str(bundle.folder), workers=1)
@@ -156,10 +160,10 @@ def served(bundle: LoadedBundle, texts: Sequence[str], launch: Launch) -> list[s
 
 def measure(bundle: LoadedBundle, launch: Launch = WorkerProcess) -> Table:
     plain = probes(bundle.source)
-    changed = {v.name: [text for text in plain if v.typed(text) != text] for v in VARIANTS}
-    typed = [v.typed(text) for v in VARIANTS for text in changed[v.name]]
-    found = [alone(bundle, [*plain, *typed]), served(bundle, [*plain, *typed], launch)]
-    columns = ["sentences", "model: words %", "model: as asked %", "served: words %", "served: as asked %"]
+    changed = {v.name: [text for text in plain if v.apply(text) != text] for v in VARIANTS}
+    varied = [v.apply(text) for v in VARIANTS for text in changed[v.name]]
+    found = [alone(bundle, [*plain, *varied]), served(bundle, [*plain, *varied], launch)]
+    columns = ["sentences", "model: words %", "model: as expected %", "served: words %", "served: as expected %"]
     table = Table(f"{bundle.source} to {bundle.target}", columns, note=bundle.name)
     at = len(plain)
     for variant in VARIANTS:
@@ -169,7 +173,7 @@ def measure(bundle: LoadedBundle, launch: Launch = WorkerProcess) -> Table:
             both = [
                 agreement(one, all_of[at : at + len(texts)], variant) for one, all_of in zip(of, found, strict=True)
             ]
-            table.rows[variant.name] = [len(texts), *(100 * share for a in both for share in (a.words, a.asked))]
+            table.rows[variant.name] = [len(texts), *(100 * share for a in both for share in (a.words, a.exact))]
         at += len(texts)
     return table
 
@@ -180,12 +184,12 @@ def noise(bundle: LoadedBundle, pairs: Sequence[Pair], launch: Launch = WorkerPr
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="How much bundles mind how a sentence is typed.")
+    parser = argparse.ArgumentParser(description="Measure how sensitive bundles are to typing.")
     parser.add_argument("bundles", nargs="+", type=Path)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--pairs", type=Path, help="sentences and translations to measure noise by, tab-separated")
+    parser.add_argument("--pairs", type=Path, help="tab-separated sentence pairs, to measure the effect of noise")
     parser.add_argument("--reverse", action="store_true", help="the second column is the source")
-    parser.add_argument("--count", type=int, default=500, help="how many of the pairs, from the first on")
+    parser.add_argument("--count", type=int, default=500, help="number of pairs, from the start of the file")
     options = parser.parse_args(arguments)
     bundles = [load_bundle(folder, torch.device("cpu")) for folder in options.bundles]
     if options.pairs:

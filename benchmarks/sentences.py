@@ -14,20 +14,20 @@ from model.tokenizer import Tokenizer
 from training.corpora.corpus import read_pairs
 
 SHORT_TOKENS = 12
-"""Source tokens, end symbol included, that a sentence of the short workload has at most."""
+"""Maximum source tokens, end symbol included, of a sentence in the short workload."""
 LENGTHS = (8, 16, 32, 64, 128)
-"""Of the mixed workload: as many sentences of up to each of these source tokens as there are of any."""
+"""Upper bounds, in source tokens, of the length classes of the mixed workload, which are equally frequent."""
 SENTENCES = 1_000
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Sentences to translate, and the file of requests made of them."""
+    """Sentences to translate, and the file of requests with them."""
 
     name: str
     texts: list[str]
     tokens: float
-    """Source tokens of a sentence, end symbol included, on average."""
+    """Mean source tokens of a sentence, end symbol included."""
     bodies: Path
 
     @classmethod
@@ -47,7 +47,7 @@ def short_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
 
 
 def mixed_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
-    """As many of each class of lengths, as far as they go; in the order of `texts`."""
+    """The same number of each length class, as far as `texts` suffice, in their order."""
     share = SENTENCES // len(LENGTHS)
     kept: list[str] = []
     taken = dict.fromkeys(LENGTHS, 0)
@@ -59,8 +59,8 @@ def mixed_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
     return kept
 
 
-def made_sentences(count: int = 4 * SENTENCES, seed: int = 1) -> list[str]:
-    """Sentences of everyday words in no sensible order, of 2 to 60 words, short ones more often."""
+def random_sentences(count: int = 4 * SENTENCES, seed: int = 1) -> list[str]:
+    """Sentences of 2 to 60 everyday words in random order, mostly short."""
     words = "the a my your old new big dog house man woman train water book day time good two red open here now with in"
     verbs = "is was has sees takes wants likes finds gives opens reads"
     choose = random.Random(seed)
@@ -73,10 +73,10 @@ def made_sentences(count: int = 4 * SENTENCES, seed: int = 1) -> list[str]:
 
 
 def workloads(bundle: Path, pairs: Sequence[Path] | None, folder: Path) -> list[Workload]:
-    """The short and the mixed sentences of files, or made ones; a kind of which there is none is left out."""
+    """The short and the mixed workload from files, or from random sentences; omits a workload without sentences."""
     config, files = read_bundle(bundle)
     tokenizer = Tokenizer(files["sentencepiece.model"])
-    texts = [pair.source for file in pairs for pair in read_pairs(file)[0]] if pairs else made_sentences()
+    texts = [pair.source for file in pairs for pair in read_pairs(file)[0]] if pairs else random_sentences()
     random.Random(1).shuffle(texts)
     languages = str(config["source"]), str(config["target"])
     named = {"short": short_sentences(texts, tokenizer), "mixed": mixed_sentences(texts, tokenizer)}

@@ -25,12 +25,12 @@ from benchmarks.ports import free_port
 ROOT = Path(__file__).resolve().parent.parent
 CACHE_BYTES = os.environ.get("INTERLINEAR_CACHE_BYTES", "0")
 CACHE = "off" if CACHE_BYTES == "0" else f"{CACHE_BYTES} bytes"
-"""Our service's, of finished sentences: what is measured is decoding, unless the environment says otherwise."""
+"""Cache of finished sentences in our service: off by default, so that decoding is measured."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A server to measure: its command, given a port."""
+    """A server to measure: its label, and its command for a port."""
 
     label: str
     command: Callable[[int], list[str]]
@@ -52,18 +52,18 @@ def batched(model: Path, size: int, timeout_s: float) -> Contestant:
 
 
 def convert(bundle: Path, folder: Path) -> Path:
-    """The bundle as a CTranslate2 model."""
+    """Converts the bundle to a CTranslate2 model."""
     words = ["export", "--to", "ctranslate2", "--bundle", str(bundle.resolve()), "--out", str(folder)]
     subprocess.run([sys.executable, "-m", "training", *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
 class ServerFailed(RuntimeError):
-    """A server did not start, or no longer answers."""
+    """A server did not start, or stopped responding."""
 
 
 class Server:
-    """A contestant's processes, in a group of their own."""
+    """A contestant's processes, in their own process group."""
 
     def __init__(self, contestant: Contestant, bundles: Path, core: int | None, log: Path) -> None:
         self.port = free_port()
@@ -110,7 +110,7 @@ class Server:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Runs inside, and is stopped after."""
+        """Resumes the processes inside the context, and pauses them after it."""
         self.signal(signal.SIGCONT)
         try:
             yield
@@ -132,7 +132,7 @@ class Server:
 
 @contextlib.contextmanager
 def running(contestant: Contestant, bundle: Path, core: int | None, body: bytes) -> Iterator[Server]:
-    """A server that answers. Raises ServerFailed."""
+    """Starts a server; yields it when it responds. Raises ServerFailed."""
     with tempfile.TemporaryDirectory() as folder:
         server = Server(contestant, bundle, core, Path(folder) / "log")
         try:

@@ -3,7 +3,7 @@
     python -m benchmarks.serving --pairs my.tsv --seconds 5
 
 Every server is pinned to one core and the load generator to another; the servers take turns, and the others are paused
-meanwhile. Closed loop: as many clients as shown, each with one request at a time. Open loop: random arrivals at
+meanwhile. Closed loop: the number of clients shown, each with one request at a time. Open loop: random arrivals at
 multiples of the server's own capacity, the best throughput of its closed loops; latency counts from the arrival.
 """
 
@@ -34,14 +34,14 @@ from benchmarks.servers import CACHE, ROOT, Contestant, Server, batched, convert
 CLIENTS = (1, 4, 16, 64, 256)
 FACTORS = (0.5, 0.8, 1.0, 1.5, 2.0)
 BATCHINGS = [(size, timeout_s) for size in (16, 32, 64, 128) for timeout_s in (0.002, 0.01, 0.05)]
-"""LitServe's max_batch_size and batch_timeout that are tried."""
+"""Values of LitServe's max_batch_size and batch_timeout in the sweep."""
 SWEEP_CLIENTS = 64
 WHOLE = Load("closed", 0)
-"""Under which the engine alone stands: all sentences are there from the start."""
+"""The load of the engine alone: all sentences are available from the start."""
 
 
 def engine_alone(bundle: Path, workload: Workload, precision: str, seconds: float, core: int | None) -> Figures:
-    """Our engine on the servers' core without HTTP, in a process of its own: see `benchmarks.alone`."""
+    """Runs our engine on the servers' core without HTTP, in a separate process (`benchmarks.alone`)."""
     texts = workload.bodies.with_suffix(".txt")
     texts.write_text("".join(text + "\n" for text in workload.texts), encoding="utf-8")
     words = [sys.executable, "-m", "benchmarks.alone", str(bundle), str(texts), precision, str(seconds)]
@@ -54,7 +54,7 @@ def engine_alone(bundle: Path, workload: Workload, precision: str, seconds: floa
 
 @dataclass(frozen=True)
 class Bench:
-    """What every measurement needs."""
+    """Settings shared by all measurements."""
 
     bundle: Path
     cores: Cores
@@ -71,7 +71,7 @@ class Bench:
         return running(contestant, self.bundle, self.cores.server, self.probe)
 
     def best_batching(self, model: Path, batchings: Sequence[tuple[int, float]]) -> Contestant:
-        """LitServe with the settings that answer most at 64 clients, the sum over the workloads; prints the sweep."""
+        """LitServe with the settings of highest throughput at 64 clients, summed over workloads; prints the sweep."""
         speeds = {}
         for size, timeout_s in batchings:
             contestant = batched(model, size, timeout_s)
@@ -83,21 +83,21 @@ class Bench:
         return batched(model, *max(speeds, key=speeds.__getitem__))
 
     def measure(self, server: Server, workload: Workload, seed: int) -> dict[Load, Figures]:
-        """One round of one server: the closed loops, then the open ones at multiples of what those reached."""
+        """Measures one round of one server: closed loops, then open loops at multiples of their best throughput."""
         found: dict[Load, Figures] = {}
         for load in self.loads:
             capacity = max((f["requests"] for done, f in found.items() if done.kind == "closed"), default=1.0)
             found[load] = figures(self.generator.run(server.port, workload.bodies, load, capacity, seed))
-            server.wait_until_it_answers(self.probe)  # what the load left behind is done by then
+            server.wait_until_it_answers(self.probe)  # leftover requests are finished by then
         return found
 
 
 Results = dict[str, dict[str, dict[Load, list[Figures]]]]
-"""By workload, by label, by load: a round each."""
+"""Figures of each round by workload, label and load."""
 
 
 def rounds(bench: Bench, contestants: Sequence[Contestant], count: int, precision: str) -> tuple[Results, Results]:
-    """All the measurements of servers, and those of the engine alone; the order is reversed every other round."""
+    """Measures all servers, and the engine alone; the order is reversed every other round."""
     served: Results = {
         w.name: {c.label: {load: [] for load in bench.loads} for c in contestants} for w in bench.workloads
     }
@@ -120,14 +120,14 @@ def rounds(bench: Bench, contestants: Sequence[Contestant], count: int, precisio
 
 
 def agreement(servers: Sequence[Server], workload: Workload, count: int = 100) -> list[int]:
-    """How many of the first sentences each server translates as the first one does, one at a time."""
+    """For each server, the number of the first sentences that it translates as the first server does, one at a time."""
     bodies = workload.bodies.read_bytes().splitlines()[:count]
     texts = [[server.post(body)["translations"][0]["text"] for body in bodies] for server in servers]
     return [sum(text == first for text, first in zip(answers, texts[0], strict=True)) for answers in texts]
 
 
 def report(served: Results, alone: Results) -> Iterator[str]:
-    """The tables, and what HTTP keeps of the engine."""
+    """The lines of the tables, and the share of the engine's throughput that remains over HTTP."""
     for workload, labels in served.items():
         engine = medians(alone[workload]["engine alone"][WHOLE])
         yield ""
@@ -167,7 +167,7 @@ def _comparison(labels: dict[str, dict[Load, list[Figures]]], alone: Figures) ->
 
 
 def as_json(machine: Sequence[str], served: Results, alone: Results) -> dict[str, Any]:
-    """Every round's figures, and what they were measured on."""
+    """The figures of every round, and the machine and versions."""
     both = {workload: {**alone[workload], **served[workload]} for workload in served}
     measured = {
         workload: {
@@ -196,23 +196,23 @@ def main(
     bundle: Annotated[Path, typer.Option(help="The bundle to serve.")] = ROOT / "bundles" / "en-fr",
     pairs: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Pairs whose sources are sent, a TSV; else made ones."),
+        typer.Option(metavar="FILE", help="Sentence pairs (TSV). (default: random sentences)"),
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Of each measurement, after as much again at most to warm up.")] = 3.0,
-    count: Annotated[int, typer.Option("--rounds", help="How often each is measured; medians are shown.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Duration of a measurement, without its warm-up.")] = 3.0,
+    count: Annotated[int, typer.Option("--rounds", help="Measurements of each; the medians are shown.")] = 3,
     short: Annotated[bool, typer.Option("--short", help="A minute or two: one round, fewer loads, no sweep.")] = False,
     peers: Annotated[bool, typer.Option(help="Measure the servers around CTranslate2 as well.")] = True,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write every round's figures here.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write every round's figures to FILE.")] = None,
 ) -> None:
     """Measure the service over HTTP: throughput, latency and refusals by load, against engine and peers."""
     if not compiler():
-        typer.echo("the load generator is in C, and there is no C compiler: install one, or name it in CC", err=True)
+        typer.echo("the load generator needs a C compiler: install one, or set CC", err=True)
         raise typer.Exit(1)
     if short:
         seconds, count = min(seconds, 1.0), 1
     lacking = missing(["ctranslate2", "litserve"]) if peers else []
     if lacking:
-        typer.echo(f"without the peers, since {' and '.join(lacking)} is missing: pip install '.[bench]'")
+        typer.echo(f"skipping the peers: {' and '.join(lacking)} not installed (pip install '.[bench]')")
     compared = peers and not lacking
     cores = Cores.found()
     machine = [
@@ -247,14 +247,14 @@ def chosen_loads(short: bool) -> list[Load]:
 
 
 def check(bench: Bench, contestants: Sequence[Contestant]) -> str:
-    """Says how far the servers agree; returns the precision that ours serves at."""
+    """Reports how far the servers agree; returns the precision of our server."""
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(bench.running(contestant)) for contestant in contestants]
         precision: str = servers[0].get("/models")[0]["precision"]
-        bench.say(f"{contestants[0].label} serves in {precision}, its rivals in int8")
+        bench.say(f"{contestants[0].label} serves in {precision}, the others in int8")
         for workload in bench.workloads:
             for contestant, same in zip(contestants[1:], agreement(servers, workload)[1:], strict=True):
-                bench.say(f"{contestant.label}: {same} of 100 {workload.name} sentences translated as ours")
+                bench.say(f"{contestant.label}: {same} of 100 {workload.name} sentences translated like ours")
     return precision
 
 

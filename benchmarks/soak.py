@@ -34,17 +34,17 @@ from benchmarks.ports import free_port
 from benchmarks.servers import CACHE, CACHE_BYTES
 
 SYLLABLES = ("ba", "den", "fi", "gor", "lu", "mas", "nel", "o", "pra", "qui", "ros", "tan", "u", "vel", "xi", "zo")
-PAGE = os.sysconf("SC_PAGE_SIZE")
-READY_S, ANSWER_S = 600.0, 120.0
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+READY_TIMEOUT_S, RESPONSE_TIMEOUT_S = 600.0, 120.0
 
 
 class Lost(Exception):
-    """No answer came, and the client had not left."""
+    """No response arrived although the client stayed connected."""
 
 
 @dataclass
-class Count:
-    """What became of the requests."""
+class Outcomes:
+    """Outcomes of requests, by number."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     lost: int = 0
@@ -58,14 +58,14 @@ class Count:
 
     @property
     def wrong(self) -> int:
-        """How many; refused ones are not, unless all are."""
+        """Requests with a wrong outcome. A refusal is one only if all requests are refused."""
         unexpected = self.answered - self.statuses[200] - (self.statuses[503] if self.statuses[200] else 0)
         return self.lost + self.twice + self.changed + unexpected
 
     def __str__(self) -> str:
-        answers = ", ".join(f"{count:,} with {status}" for status, count in sorted(self.statuses.items()))
+        responses = ", ".join(f"{count:,} with {status}" for status, count in sorted(self.statuses.items()))
         return (
-            f"{self.answered:,} answered ({answers}), {self.left:,} clients left; "
+            f"{self.answered:,} answered ({responses}), {self.left:,} clients left; "
             f"{self.lost} lost, {self.twice} answered twice, {self.changed} changed"
         )
 
@@ -74,10 +74,10 @@ class Count:
 
 
 @contextmanager
-def served(
+def running_service(
     bundles: Path, settings: dict[str, str], before: Sequence[str] = ()
 ) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """The service as a process of its own, ready, and its port; `before` is a command to start it by."""
+    """Starts the service; yields its process and port when it is ready. `before` is a command that starts it."""
     port = free_port()
     variables = {"INTERLINEAR_BUNDLES": str(bundles.resolve()), "INTERLINEAR_PORT": str(port), **settings}
     command = [*before, sys.executable, "-m", "app", "serve"]
@@ -91,44 +91,45 @@ def served(
 
 
 def wait_until_ready(port: int) -> float:
-    """Seconds it took. Raises TimeoutError."""
+    """Waits until the service is ready; returns the seconds. Raises TimeoutError."""
     started = time.perf_counter()
-    while time.perf_counter() - started < READY_S:
+    while time.perf_counter() - started < READY_TIMEOUT_S:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5).close()
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
         else:
             return time.perf_counter() - started
-    raise TimeoutError(f"the service was not ready within {READY_S:.0f} s")
+    raise TimeoutError(f"the service was not ready within {READY_TIMEOUT_S:.0f} s")
 
 
 def workers_of(front: int) -> list[int]:
-    """The process ids of its workers: its children, by whichever thread they were started."""
+    """Process ids of the service's workers: the children of all its threads."""
     lists = [file.read_text() for file in Path(f"/proc/{front}/task").glob("*/children")]
     return [int(child) for text in lists for child in text.split()]
 
 
 def memory(front: int) -> float:
-    """Resident MB of the front and its workers."""
+    """Resident MB of the front process and its workers."""
     pages = 0
     for process in (front, *workers_of(front)):
         pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
-    return pages * PAGE / 1e6
+
+    return pages * PAGE_BYTES / 1e6
 
 
 # ---- The clients
 
 
 class Client:
-    """One connection, opened again where the client left; HTTP/1.1, an answer's length in its header."""
+    """A minimal HTTP/1.1 client with one persistent connection, which it reopens after `leave`."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self, body: bytes) -> None:
-        """Raises Lost."""
+        """Sends a request. Raises Lost."""
         head = f"POST /translate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
         try:
             if self._streams is None:
@@ -139,11 +140,11 @@ class Client:
             self.leave()
             raise Lost from error
 
-    async def answer(self) -> tuple[int, bytes]:
-        """Status and body. Raises Lost."""
+    async def receive(self) -> tuple[int, bytes]:
+        """Receives a response: its status and body. Raises Lost."""
         assert self._streams is not None
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 head = await self._streams[0].readuntil(b"\r\n\r\n")
                 lines = head.decode().lower().split("\r\n")
                 length = next(int(line.split(":")[1]) for line in lines if line.startswith("content-length:"))
@@ -154,7 +155,7 @@ class Client:
 
     @property
     def has_more(self) -> bool:
-        """Whether something came that nobody asked for."""
+        """Whether there is data beyond the responses to the requests sent."""
         return self._streams is not None and bool(self._streams[0]._buffer)  # type: ignore[attr-defined]
 
     def leave(self) -> None:
@@ -163,8 +164,8 @@ class Client:
             self._streams = None
 
 
-def made_sentences(count: int, longest: int, seed: int) -> list[str]:
-    """Sentences of 1 to `longest` made-up words."""
+def pseudoword_sentences(count: int, longest: int, seed: int) -> list[str]:
+    """Sentences of 1 to `longest` pseudowords."""
     draw = random.Random(seed)
     words = ["".join(draw.choices(SYLLABLES, k=draw.randint(1, 3))) for _ in range(400)]
     return [" ".join(draw.choices(words, k=draw.randint(1, longest))).capitalize() + "." for _ in range(count)]
@@ -172,61 +173,61 @@ def made_sentences(count: int, longest: int, seed: int) -> list[str]:
 
 @dataclass
 class Soak:
-    """Clients that ask for sentences whose answers alone are known."""
+    """Concurrent clients that request sentences and compare the responses with those of a sequential run."""
 
     port: int
     bodies: Sequence[bytes]
     expected: Sequence[bytes]
     leaving: float
-    count: Count = field(default_factory=Count)
-    asked: int = 0
+    outcomes: Outcomes = field(default_factory=Outcomes)
+    sent: int = 0
 
     async def run(self, requests: int, clients: int) -> None:
-        """Sends `requests` in all from `clients` at once."""
-        self._until = self.asked + requests
+        """Sends `requests` in total from `clients` concurrent clients."""
+        self._until = self.sent + requests
         await asyncio.gather(*(self._client(random.Random(number)) for number in range(clients)))
 
     async def _client(self, draw: random.Random) -> None:
         client = Client(self.port)
-        while self.asked < self._until:
-            self.asked += 1
+        while self.sent < self._until:
+            self.sent += 1
             number = draw.randrange(len(self.bodies))
             try:
                 await client.send(self.bodies[number])
                 if draw.random() < self.leaving:
                     await asyncio.sleep(draw.random() * 0.05)
                     client.leave()
-                    self.count.left += 1
+                    self.outcomes.left += 1
                     continue
-                self._note(number, *await client.answer())
+                self._record(number, *await client.receive())
             except Lost:
-                self.count.lost += 1
+                self.outcomes.lost += 1
             if client.has_more:
-                self.count.twice += 1
+                self.outcomes.twice += 1
         await asyncio.sleep(0.1)
-        self.count.twice += client.has_more
+        self.outcomes.twice += client.has_more
         client.leave()
 
-    def _note(self, number: int, status: int, body: bytes) -> None:
-        self.count.statuses[status] += 1
-        self.count.changed += status == 200 and body != self.expected[number]
+    def _record(self, number: int, status: int, body: bytes) -> None:
+        self.outcomes.statuses[status] += 1
+        self.outcomes.changed += status == 200 and body != self.expected[number]
 
 
-async def ask_alone(port: int, bodies: Sequence[bytes]) -> list[bytes]:
-    """The answer to each, one after the other. Raises RuntimeError if one is refused."""
-    client, answers = Client(port), []
+async def request_sequentially(port: int, bodies: Sequence[bytes]) -> list[bytes]:
+    """Sends one request after the other; returns the responses. Raises RuntimeError if one is refused."""
+    client, responses = Client(port), []
     for body in bodies:
         await client.send(body)
-        status, answer = await client.answer()
+        status, response = await client.receive()
         if status != 200:
-            raise RuntimeError(f"{status} for a sentence alone: {answer.decode()}")
-        answers.append(answer)
+            raise RuntimeError(f"status {status} in the sequential run: {response.decode()}")
+        responses.append(response)
     client.leave()
-    return answers
+    return responses
 
 
 async def kill_workers(front: int, kills: int, every_s: float) -> int:
-    """SIGKILLs one worker after the other; returns how many it was."""
+    """Kills one worker after the other with SIGKILL; returns their number."""
     killed = 0
     for _ in range(kills):
         await asyncio.sleep(every_s)
@@ -237,29 +238,30 @@ async def kill_workers(front: int, kills: int, every_s: float) -> int:
 
 
 async def soak(front: int, port: int, options: dict[str, Any]) -> int:
-    """Runs all of it and prints what it saw; returns how much was wrong."""
-    sentences = made_sentences(options["sentences"], options["longest"], options["seed"])
+    """Runs the whole soak test and prints its results; returns the number of wrong outcomes."""
+    sentences = pseudoword_sentences(options["sentences"], options["longest"], options["seed"])
     bodies = [
         json.dumps({"text": s, "source": options["source"], "target": options["target"]}).encode() for s in sentences
     ]
-    run = Soak(port, bodies, await ask_alone(port, bodies), options["leaving"])
-    print(f"{len(bodies):,} sentences alone: {memory(front):.0f} MB", flush=True)
-    parts, started, seen = 10, time.perf_counter(), list[float]()
+    run = Soak(port, bodies, await request_sequentially(port, bodies), options["leaving"])
+    print(f"{len(bodies):,} sentences, one at a time: {memory(front):.0f} MB", flush=True)
+    parts, started, readings = 10, time.perf_counter(), list[float]()
     for part in range(parts):
         await run.run(options["requests"] // parts, options["clients"])
-        seen.append(memory(front))
-        rate = run.asked / (time.perf_counter() - started)
-        print(f"{run.asked:>9,} requests, {rate:6.0f} a second: {seen[part]:.0f} MB", flush=True)
-    print(f"{run.count}\nmemory after the first tenth {seen[0]:.0f} MB, at most {max(seen):.0f} MB: ", end="")
-    print(f"{max(seen) - seen[0]:+.0f} MB")
-    wrong = run.count.wrong
+        readings.append(memory(front))
+        rate = run.sent / (time.perf_counter() - started)
+        print(f"{run.sent:>9,} requests, {rate:6.0f} a second: {readings[part]:.0f} MB", flush=True)
+    first, highest = readings[0], max(readings)
+    print(f"{run.outcomes}\nmemory after the first tenth {first:.0f} MB, at most {highest:.0f} MB: ", end="")
+    print(f"{highest - first:+.0f} MB")
+    wrong = run.outcomes.wrong
     if options["kills"]:
-        run.count = Count()
+        run.outcomes = Outcomes()
         killing = asyncio.create_task(kill_workers(front, options["kills"], options["kill_every_s"]))
         while not killing.done():
             await run.run(options["clients"] * 20, options["clients"])
-        print(f"while {await killing} workers were killed: {run.count}")
-        wrong += run.count.wrong
+        print(f"while {await killing} workers were killed: {run.outcomes}")
+        wrong += run.outcomes.wrong
     return wrong
 
 
@@ -267,21 +269,21 @@ def main(
     bundle: Annotated[Path, typer.Option(help="The bundle, or folder of bundles, to serve.")] = Path("bundles/en-fr"),
     source: str = "en",
     target: str = "fr",
-    requests: Annotated[int, typer.Option(help="How many, besides each sentence alone.")] = 50_000,
-    sentences: Annotated[int, typer.Option(help="Different ones, of made-up words.")] = 2_000,
-    longest: Annotated[int, typer.Option(help="Words in the longest.")] = 16,
-    clients: Annotated[int, typer.Option(help="Connections at once.")] = 64,
-    leaving: Annotated[float, typer.Option(help="Share of requests whose client leaves within 50 ms.")] = 0.05,
-    kills: Annotated[int, typer.Option(help="Workers to kill, after the rest.")] = 20,
+    requests: Annotated[int, typer.Option(help="Number of requests after the sequential run.")] = 50_000,
+    sentences: Annotated[int, typer.Option(help="Number of different sentences, of pseudowords.")] = 2_000,
+    longest: Annotated[int, typer.Option(help="Words of the longest sentence.")] = 16,
+    clients: Annotated[int, typer.Option(help="Concurrent connections.")] = 64,
+    leaving: Annotated[float, typer.Option(help="Share of requests whose client disconnects within 50 ms.")] = 0.05,
+    kills: Annotated[int, typer.Option(help="Workers to kill at the end.")] = 20,
     kill_every_s: float = 3.0,
     seed: int = 0,
 ) -> None:
-    """Many requests of random lengths: is any lost, answered twice or changed, and does the memory grow?"""
+    """Check that no request is lost, answered twice or changed, and that memory does not grow."""
     options = dict(locals())
     print(f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, torch {torch.__version__}")
     print(f"{bundle}; {requests:,} requests from {clients} clients; cache {CACHE}")
     settings = {"INTERLINEAR_MAX_WAIT_MS": "60000", "INTERLINEAR_CACHE_BYTES": CACHE_BYTES}
-    with served(bundle, settings) as (process, port):
+    with running_service(bundle, settings) as (process, port):
         wrong = asyncio.run(soak(process.pid, port, options))
     raise typer.Exit(1 if wrong else 0)
 

@@ -1,4 +1,4 @@
-"""Sentence splitting: our segmentation and other splitters, on sentences joined into paragraphs.
+"""Compares our sentence segmentation with other splitters, on sentences joined into paragraphs.
 
     python -m benchmarks.splitters --sentences en=FILE --sentences fr=FILE:2 [--misses 20]
 
@@ -26,19 +26,18 @@ import typer
 from app.text.segmentation import segments
 from benchmarks.table import Table
 
-TOGETHER = 6
-"""Sentences of a paragraph."""
+SENTENCES_PER_PARAGRAPH = 6
 LONG_CHARS = 20_000
-"""Of the one paragraph that shows how time grows."""
+"""Length of the single paragraph that shows how time grows."""
 WITHOUT_SPACES = ("ja", "zh")
-ENDED = re.compile(r"[.!?…。！？][\"'”’»)」』]*$")
-TWO = re.compile(
+FINAL_MARK = re.compile(r"[.!?…。！？][\"'”’»)」』]*$")
+TWO_SENTENCES = re.compile(
     r"[?!…][\"'”’»)]*\s+[A-ZÀ-Þ¿¡«“„\"]"
-    # A word in small letters ends a sentence, an abbreviation or a name's initial may not.
+    # A word in small letters ends a sentence; an abbreviation or an initial may not.
     r"|(?P<word>[a-zà-ÿß]{3,})\.[\"'”’»)]*\s+[A-ZÀ-Þ¿¡«“„\"]"
     r"|[。！？][”’」』）]*."
 )
-NO_WORDS = frozenset(
+ABBREVIATIONS = frozenset(
     [
         "approx",
         "art",
@@ -63,12 +62,12 @@ NO_WORDS = frozenset(
     ]
 )
 Split = Callable[[str], Sequence[str]]
-"""A paragraph's sentences, in order; as they were, but for white space, if the splitter keeps its text."""
+"""Splits a paragraph into its sentences, in order; unchanged except for white space if the splitter keeps the text."""
 
 
 def ours(language: str) -> Split:
     def split(text: str) -> list[str]:
-        """With what is copied before a sentence, such as a dash, as a part of it."""
+        """Attaches text that is copied before a sentence, such as a dash, to the sentence."""
         ends = [segment.end for segment in segments(text, language) if segment.translate]
         return [text[start:end] for start, end in pairwise([0, *ends[:-1], len(text)])]
 
@@ -121,11 +120,11 @@ SPLITTERS: dict[str, tuple[str, Callable[[str], Split]]] = {
     "sentence-splitter": ("sentence-splitter", sentence_splitter),
     "spacy sentencizer": ("spacy", spacy),
 }
-"""Each with the name of its distribution; ours, which is sentencex and rules of our own, has none."""
+"""The distribution and the factory of each splitter; ours, sentencex with rules of our own, has no distribution."""
 
 
 class Paragraph(NamedTuple):
-    """A text, and where its sentences end, but for the last."""
+    """A text, and the ends of its sentences except the last."""
 
     text: str
     ends: frozenset[int]
@@ -133,14 +132,14 @@ class Paragraph(NamedTuple):
 
 @dataclass
 class Result:
-    """How one splitter did in one language."""
+    """Results of one splitter in one language."""
 
     right: int = 0
     missed: Counter[str] = field(default_factory=Counter)
-    """What stands before an end that was not found; and before one that is none."""
+    """Contexts of ends that were not found; `invented` has those of wrong ends."""
     invented: Counter[str] = field(default_factory=Counter)
     changed: int = 0
-    """Paragraphs whose characters, white space apart, did not all come back."""
+    """Paragraphs whose characters, except white space, were changed."""
     seconds: float = 0.0
     long_seconds: float = 0.0
 
@@ -158,18 +157,20 @@ class Result:
 
 
 def sentences(path: Path, column: int) -> list[str]:
-    """The lines of a file of sentence pairs, in one column, that are one sentence each."""
+    """Lines of one column of a file of sentence pairs that are a single sentence each."""
     rows = (line.split("\t") for line in path.read_text(encoding="utf-8").split("\n"))
     lines = (cells[column].strip() for cells in rows if len(cells) > column)
-    return [line for line in dict.fromkeys(lines) if ENDED.search(line) and not is_two(line)]
+    return [line for line in dict.fromkeys(lines) if FINAL_MARK.search(line) and not is_two(line)]
 
 
 def is_two(line: str) -> bool:
-    return any(found["word"] not in NO_WORDS for found in TWO.finditer(line))
+    return any(found["word"] not in ABBREVIATIONS for found in TWO_SENTENCES.finditer(line))
 
 
-def paragraphs(texts: Sequence[str], language: str, together: int = TOGETHER, seed: int = 1) -> list[Paragraph]:
-    """The sentences in random order, `together` in each paragraph."""
+def paragraphs(
+    texts: Sequence[str], language: str, together: int = SENTENCES_PER_PARAGRAPH, seed: int = 1
+) -> list[Paragraph]:
+    """Joins the sentences in random order, `together` in each paragraph."""
     texts = random.Random(seed).sample(texts, len(texts))
     joint = "" if language in WITHOUT_SPACES else " "
     return [paragraph(texts[start : start + together], joint) for start in range(0, len(texts), together)]
@@ -185,13 +186,13 @@ def paragraph(texts: Sequence[str], joint: str) -> Paragraph:
 
 
 def ends_of(parts: Sequence[str], text: str) -> tuple[frozenset[int], bool]:
-    """Where `parts` end in `text`, and whether they are all that it has but white space."""
+    """The ends of `parts` in `text`, except the last, and whether the parts are the whole text but for white space."""
     ends, place = [], 0
     whole = True
     for part in filter(None, map(str.strip, parts)):
         start = text.find(part, place)
         if start < 0:
-            # It has changed the text: what stands at this number of characters.
+            # The splitter has changed the text: assume that the part begins here.
             whole, start = False, place
         whole = whole and not text[place:start].strip()
         place = min(len(text), start + len(part))
@@ -218,7 +219,7 @@ def measure(split: Split, texts: Sequence[Paragraph]) -> Result:
 
 
 def before(text: str, end: int) -> str:
-    """The last word before `end` and the first after it."""
+    """The last word before `end` and the first word after it."""
     return f"{text[max(0, end - 24) : end].split(' ')[-1]}|{text[end : end + 12].strip().split(' ')[0]}"
 
 
@@ -248,8 +249,8 @@ def worst(result: Result, count: int) -> Iterator[str]:
         yield f"  {title}, {found.total()}: " + "  ".join(f"{what} {times}" for what, times in found.most_common(count))
 
 
-def made(name: str, language: str) -> Split | None:
-    """The splitter `name` for a language; None if it is not installed, or does not know the language."""
+def make_splitter(name: str, language: str) -> Split | None:
+    """The splitter `name` for a language; None if it is not installed, or does not support the language."""
     distribution, make = SPLITTERS[name]
     try:
         if distribution:
@@ -258,7 +259,7 @@ def made(name: str, language: str) -> Split | None:
     except (importlib.metadata.PackageNotFoundError, ImportError, KeyError, ValueError):
         return None
     except Exception as error:
-        # Each library has a class of its own for a language that it does not know.
+        # Each library has its own exception for an unsupported language.
         if "anguage" in f"{type(error).__name__} {error}":
             return None
         raise
@@ -266,9 +267,9 @@ def made(name: str, language: str) -> Split | None:
 
 def main(
     of: Annotated[list[str], typer.Option("--sentences", help="LANGUAGE=FILE or LANGUAGE=FILE:COLUMN; repeatable")],
-    misses: Annotated[int, typer.Option(help="So many of our misses a language are shown")] = 0,
+    misses: Annotated[int, typer.Option(help="Number of our misses to show for each language")] = 0,
 ) -> None:
-    """Prints how well sentences are found."""
+    """Print how well splitters find the ends of sentences."""
     texts: dict[str, list[str]] = {}
     for spec in of:
         language, _, place = spec.partition("=")
@@ -277,7 +278,7 @@ def main(
     joined = {language: paragraphs(found, language) for language, found in texts.items()}
     results: dict[str, dict[str, Result]] = {}
     for name in SPLITTERS:
-        splits = {language: made(name, language) for language in joined}
+        splits = {language: make_splitter(name, language) for language in joined}
         of_name = {language: measure(split, joined[language]) for language, split in splits.items() if split}
         if of_name:
             results[name] = of_name

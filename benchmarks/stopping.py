@@ -1,4 +1,4 @@
-"""Does a service that shuts down lose requests that were sent completely?
+"""Checks that a service that shuts down loses no request that was sent completely.
 
     python -m benchmarks.stopping --runs 20
 
@@ -26,37 +26,38 @@ from typing import Annotated, Literal
 import typer
 
 from benchmarks.cores import processor
-from benchmarks.soak import made_sentences, served
+from benchmarks.soak import pseudoword_sentences, running_service
 
-Fate = Literal["answered", "refused", "other", "lost", "idle", "unsent"]
-"""Of one request. answered: 200. refused: 503. other: another status. lost: sent whole, and no whole answer came.
-idle: lost on a connection over which nothing had gone for IDLE_S, which a server may close (RFC 9112, section 9.3.1).
-unsent: no connection, or one that was closed before the request was sent whole; such a request may be sent again."""
-Fates = Counter[Fate]
+Outcome = Literal["answered", "refused", "other", "lost", "idle", "unsent"]
+"""Outcome of a request. answered: status 200. refused: 503. other: another status. lost: sent completely, without a
+complete response. idle: lost on a connection unused for IDLE_S, which a server may close (RFC 9112, section 9.3.1).
+unsent: no connection, or one closed before the request was sent completely; such a request may be sent again."""
+Outcomes = Counter[Outcome]
 Kind = Literal["kept", "new"]
+"""Of connections: persistent, or a new one for each request."""
 IDLE_S = 0.5
-ANSWER_S = 300.0
-STOP_S = 600.0
-"""So that a busy machine, on which all takes long, loses nothing."""
+RESPONSE_TIMEOUT_S = 300.0
+STOP_TIMEOUT_S = 600.0
+"""Long, so that no request counts as lost on a busy machine."""
 
 
 class Client:
-    """Sends one request after the other until the service takes no more."""
+    """Sends one request after the other until the service accepts no more."""
 
     def __init__(self, port: int, kind: Kind, draw: random.Random, pause_s: float) -> None:
-        self.fates = Fates()
+        self.outcomes = Outcomes()
         self._port, self._kind, self._draw, self._pause_s = port, kind, draw, pause_s
         self._socket: socket.socket | None = None
         self._used = 0.0
 
     async def run(self, bodies: list[bytes]) -> None:
-        while (fate := await self._ask(self._draw.choice(bodies))) != "unsent":
-            self.fates[fate] += 1
+        while (outcome := await self._request(self._draw.choice(bodies))) != "unsent":
+            self.outcomes[outcome] += 1
             if self._pause_s:
                 await asyncio.sleep(self._draw.random() * 2 * self._pause_s)
-        self.fates[fate] += 1
+        self.outcomes[outcome] += 1
 
-    async def _ask(self, body: bytes) -> Fate:
+    async def _request(self, body: bytes) -> Outcome:
         loop = asyncio.get_running_loop()
         head = f"POST /translate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
         if self._kind == "new":
@@ -73,8 +74,8 @@ class Client:
             self._leave()
             return "unsent"
         try:
-            async with asyncio.timeout(ANSWER_S):
-                return await self._answer(self._socket)
+            async with asyncio.timeout(RESPONSE_TIMEOUT_S):
+                return await self._receive(self._socket)
         except (OSError, EOFError, TimeoutError):
             self._leave()
             return "idle" if idle else "lost"
@@ -85,8 +86,8 @@ class Client:
         self._socket.setblocking(False)
         await asyncio.get_running_loop().sock_connect(self._socket, ("127.0.0.1", self._port))
 
-    async def _answer(self, connection: socket.socket) -> Fate:
-        """Raises EOFError if it is not whole, and OSError."""
+    async def _receive(self, connection: socket.socket) -> Outcome:
+        """Receives a response. Raises EOFError if it is incomplete, and OSError."""
         loop, found = asyncio.get_running_loop(), b""
         while b"\r\n\r\n" not in found:
             found += await _received(loop, connection)
@@ -112,34 +113,34 @@ async def _received(loop: asyncio.AbstractEventLoop, connection: socket.socket) 
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Whether the other end has closed it, or sent what nobody asked for."""
+    """Whether the server has closed the connection, or sent data without a request."""
     return bool(select.select([connection], [], [], 0)[0])
 
 
 async def stop_under_load(
     process: subprocess.Popen[bytes], port: int, kind: Kind, *, clients: int, after_s: float, pause_s: float, seed: int
-) -> tuple[Fates, float]:
-    """What became of the requests of `clients`, of which `process` is told to stop `after_s` into, or when the first is
-    answered if that is later; and how many seconds it then took to end.
+) -> tuple[Outcomes, float]:
+    """Sends requests from `clients` and stops `process` after `after_s`, or after the first response if that is later.
 
-    Raises TimeoutError if it does not end, and RuntimeError if it says that it failed.
+    Returns the outcomes of the requests, and the seconds until the process exited. Raises TimeoutError if it does not
+    exit, and RuntimeError if it exits with an error.
     """
-    sentences = made_sentences(200, 8, seed)
+    sentences = pseudoword_sentences(200, 8, seed)
     bodies = [json.dumps({"text": text, "source": "en", "target": "fr"}).encode() for text in sentences]
-    asking = [Client(port, kind, random.Random(seed + number), pause_s) for number in range(clients)]
-    tasks = [asyncio.create_task(client.run(bodies)) for client in asking]
+    senders = [Client(port, kind, random.Random(seed + number), pause_s) for number in range(clients)]
+    tasks = [asyncio.create_task(client.run(bodies)) for client in senders]
     await asyncio.sleep(after_s)
-    async with asyncio.timeout(ANSWER_S):
-        while not any(client.fates["answered"] for client in asking):  # noqa: ASYNC110  # nobody tells of it
+    async with asyncio.timeout(RESPONSE_TIMEOUT_S):
+        while not any(client.outcomes["answered"] for client in senders):  # noqa: ASYNC110  # there is no event for it
             await asyncio.sleep(0.01)
     process.send_signal(signal.SIGTERM)
-    told = time.perf_counter()
-    async with asyncio.timeout(STOP_S):
+    signalled = time.perf_counter()
+    async with asyncio.timeout(STOP_TIMEOUT_S):
         await asyncio.gather(*tasks)
         await asyncio.to_thread(process.wait)
     if process.returncode:
-        raise RuntimeError(f"the service ended with {process.returncode}")
-    return sum((client.fates for client in asking), Fates()), time.perf_counter() - told
+        raise RuntimeError(f"the service exited with status {process.returncode}")
+    return sum((client.outcomes for client in senders), Outcomes()), time.perf_counter() - signalled
 
 
 def stops(
@@ -151,38 +152,38 @@ def stops(
     pause_s: float = 0.0,
     drain_ms: int | None = None,
     say: Callable[[str], None] = print,
-) -> Fates:
-    """What became of all requests of `runs` services that were stopped under load; each run's is said."""
-    total = Fates()
+) -> Outcomes:
+    """Stops `runs` services under load; reports each run, and returns the outcomes of all requests."""
+    total = Outcomes()
     settings = {} if drain_ms is None else {"INTERLINEAR_DRAIN_MS": str(drain_ms)}
     for run in range(runs):
-        with served(bundle, settings) as (process, port):
+        with running_service(bundle, settings) as (process, port):
             options = {"clients": clients, "after_s": 0.5 + random.Random(run).random(), "pause_s": pause_s}
-            fates, seconds = asyncio.run(stop_under_load(process, port, kind, seed=run * clients, **options))  # type: ignore[arg-type]
-        say(f"{kind:>4} connections, run {run + 1:>2}: {told(fates)}; ended after {seconds:.2f} s")
-        total += fates
-    say(f"{kind:>4} connections, {runs} runs: {told(total)}")
+            outcomes, seconds = asyncio.run(stop_under_load(process, port, kind, seed=run * clients, **options))  # type: ignore[arg-type]
+        say(f"{kind:>4} connections, run {run + 1:>2}: {summary(outcomes)}; exited after {seconds:.2f} s")
+        total += outcomes
+    say(f"{kind:>4} connections, {runs} runs: {summary(total)}")
     return total
 
 
-def told(fates: Fates) -> str:
-    sent = fates.total() - fates["unsent"]
-    others = f", {fates['other']} with another status" if fates["other"] else ""
-    others += f", {fates['idle']} on connections that were idle" if fates["idle"] else ""
+def summary(outcomes: Outcomes) -> str:
+    sent = outcomes.total() - outcomes["unsent"]
+    others = f", {outcomes['other']} with another status" if outcomes["other"] else ""
+    others += f", {outcomes['idle']} on idle connections" if outcomes["idle"] else ""
     return (
-        f"{fates['lost']} lost of {sent:,} sent whole ({fates['answered']:,} answered, {fates['refused']:,} with 503"
-        f"{others}), {fates['unsent']} not sent"
+        f"{outcomes['lost']} lost of {sent:,} sent completely ({outcomes['answered']:,} answered, "
+        f"{outcomes['refused']:,} with 503{others}), {outcomes['unsent']} not sent"
     )
 
 
 def main(
-    bundle: Annotated[Path, typer.Option(help="The bundle, English to French, to serve.")] = Path("bundles/en-fr"),
-    runs: Annotated[int, typer.Option(help="Of each kind of connection.")] = 20,
-    clients: Annotated[int, typer.Option(help="At once.")] = 64,
-    pause: Annotated[float, typer.Option(help="Seconds that a client waits between requests, on average.")] = 0.0,
+    bundle: Annotated[Path, typer.Option(help="The bundle to serve, English to French.")] = Path("bundles/en-fr"),
+    runs: Annotated[int, typer.Option(help="Runs for each kind of connection.")] = 20,
+    clients: Annotated[int, typer.Option(help="Concurrent clients.")] = 64,
+    pause: Annotated[float, typer.Option(help="Mean pause of a client between requests, in seconds.")] = 0.0,
     drain_ms: Annotated[int | None, typer.Option(help="INTERLINEAR_DRAIN_MS")] = None,
 ) -> None:
-    """Stops the service under load, again and again: is a request lost that was sent whole?"""
+    """Check that the service, stopped under load again and again, loses no request that was sent completely."""
     print(f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}; {clients} clients")
     lost = 0
     kinds: tuple[Kind, Kind] = ("kept", "new")

@@ -13,7 +13,7 @@ Cell = float | list[float] | None
 
 @dataclass
 class Table:
-    """Figures by row and column. A list has one value a round, of which the median is shown, and the range."""
+    """Figures by row and column. A list has one value per round; the table shows median and range."""
 
     title: str
     columns: Sequence[str]
@@ -34,7 +34,7 @@ class Table:
 
 
 def shown(cell: Cell) -> str:
-    """To three digits at least; None is what is not known."""
+    """The cell with at least three digits; "-" for None, an unknown value."""
     if cell is None:
         return "-"
     if isinstance(cell, list):

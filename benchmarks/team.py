@@ -13,17 +13,17 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple, Self
 
-from benchmarks.decoders import NUMBERS, OURS, THEIRS
+from benchmarks.decoders import INDEX_TYPE, OURS, THEIRS
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = {OURS: "Interlinear", THEIRS: "CTranslate2"}
-SUPPLY = (1 << 16) // array.array(NUMBERS).itemsize
-"""As many numbers a pipe holds on Linux; those of all sentences are in it before decoding begins."""
+ENGINE_NAMES = {OURS: "Interlinear", THEIRS: "CTranslate2"}
+QUEUE_CAPACITY = (1 << 16) // array.array(INDEX_TYPE).itemsize
+"""Indices that a pipe holds on Linux. Those of all sentences are written before decoding begins."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine and how it uses cores: so many `workers` decode at once, with so many `threads` each."""
+    """An engine and its use of cores: `workers` decode in parallel, with `threads` threads each."""
 
     kind: str
     precision: str
@@ -31,12 +31,12 @@ class Engine:
     threads: int = 1
 
     def __str__(self) -> str:
-        return f"{NAMES[self.kind]} {self.precision}, {self.workers} x {self.threads}"
+        return f"{ENGINE_NAMES[self.kind]} {self.precision}, {self.workers} x {self.threads}"
 
 
 @dataclass(frozen=True)
 class Work:
-    """Sentences to decode, as token ids without end symbols, and the most target tokens that any may become."""
+    """Sentences to decode, as token ids without end symbols, and the maximum number of target tokens of each."""
 
     sources: list[list[int]]
     limit: int
@@ -48,32 +48,32 @@ class Work:
 
 
 class Answer(NamedTuple):
-    """Target tokens, an end symbol included, and the mean of their natural log probabilities."""
+    """Target tokens, end symbol included, and the mean of their natural log probabilities."""
 
     tokens: list[int]
     log_prob: float
 
 
 class Team:
-    """The processes of an engine, on `cores`, seen from the one that measures: leaving it ends them.
+    """The processes of an engine on `cores`, a context that ends them on exit.
 
-    Ours is one process a worker; CTranslate2's workers are threads of one.
+    Our engine has one process per worker; CTranslate2's workers are threads of one process.
     """
 
     def __init__(self, engine: Engine, model: Path, cores: Sequence[int]) -> None:
         self.engine = engine
         self._work: Work | None = None
-        self._supply, self._source = -1, -1
+        self._queue, self._source = -1, -1
         options = {"model": str(model), "precision": engine.precision, "threads": engine.threads}
         if engine.kind == OURS:
-            self._supply, self._source = os.pipe()
-            os.set_blocking(self._supply, False)
-            options["supply"], count = self._supply, engine.workers
+            self._queue, self._source = os.pipe()
+            os.set_blocking(self._queue, False)
+            options["queue"], count = self._queue, engine.workers
         else:
             options["workers"], count = engine.workers, 1
         self._processes = [self._start(options, cores) for _ in range(count)]
         try:
-            self.about: str = self._all("about")[0]
+            self.about: str = self._call_all("about")[0]
         except RuntimeError:
             self.close()
             raise
@@ -87,39 +87,39 @@ class Team:
     def close(self) -> None:
         for process in self._processes:
             process.communicate()
-        for end in (self._supply, self._source):
+        for end in (self._queue, self._source):
             if end >= 0:
                 os.close(end)
 
     def load(self, work: Work) -> None:
-        if len(work.sources) > SUPPLY:
-            raise ValueError(f"{len(work.sources):,} sentences are over the {SUPPLY:,} that a supply holds")
+        if len(work.sources) > QUEUE_CAPACITY:
+            raise ValueError(f"{len(work.sources):,} sentences exceed the {QUEUE_CAPACITY:,} that the queue holds")
         if work is not self._work:
-            self._all("load", sources=work.sources, limit=work.limit)
-            # The longest first, as greedy_decode has it, so that the workers end at about the same time.
+            self._call_all("load", sources=work.sources, limit=work.limit)
+            # The longest first, as in greedy_decode, so that the workers end at about the same time.
             order = sorted(range(len(work.sources)), key=lambda number: -len(work.sources[number]))
-            self._work, self._order = work, array.array(NUMBERS, order).tobytes()
+            self._work, self._order = work, array.array(INDEX_TYPE, order).tobytes()
 
     def ready(self, rows: int) -> None:
-        """Whatever `rows` needs is allocated now."""
-        self._all("ready", rows=rows)
+        """Sets the batch size and allocates its memory."""
+        self._call_all("ready", rows=rows)
 
     def decode(self) -> tuple[int, float]:
-        """Target tokens of all sentences, and the seconds until the last process had done its last."""
+        """Target tokens of all sentences, and the seconds until the last process finished."""
         began = perf_counter()
         if self._source >= 0:
             os.write(self._source, self._order)
-        tokens = sum(self._all("decode"))
+        tokens = sum(self._call_all("decode"))
         return tokens, perf_counter() - began
 
     def answers(self) -> list[Answer]:
-        """What became of each sentence, in order."""
-        found = {number: Answer(*answer) for part in self._all("answers") for number, *answer in part}
+        """The translation of each sentence, in order."""
+        found = {number: Answer(*answer) for part in self._call_all("answers") for number, *answer in part}
         return [found[number] for number in range(len(found))]
 
     def alone(self, numbers: Sequence[int]) -> list[float]:
-        """Seconds that each of these sentences takes with nothing else to do, in the first process."""
-        seconds: list[float] = self._ask(self._processes[:1], "alone", numbers=list(numbers))[0]
+        """Seconds that each of these sentences takes when decoded alone, in the first process."""
+        seconds: list[float] = self._call(self._processes[:1], "alone", numbers=list(numbers))[0]
         return seconds
 
     def memory(self) -> tuple[float, float] | None:
@@ -140,18 +140,18 @@ class Team:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            pass_fds=[self._supply] if self._supply >= 0 else [],
+            pass_fds=[self._queue] if self._queue >= 0 else [],
         )
 
-    def _all(self, verb: str, **arguments: Any) -> list[Any]:
-        return self._ask(self._processes, verb, **arguments)
+    def _call_all(self, method: str, **arguments: Any) -> list[Any]:
+        return self._call(self._processes, method, **arguments)
 
-    def _ask(self, processes: Sequence[subprocess.Popen[str]], verb: str, **arguments: Any) -> list[Any]:
-        """Orders these processes to `verb`, all at once; returns what each answers."""
-        order = json.dumps({"verb": verb, "arguments": arguments}) + "\n"
+    def _call(self, processes: Sequence[subprocess.Popen[str]], method: str, **arguments: Any) -> list[Any]:
+        """Calls a method of the decoder in all these processes in parallel; returns their results."""
+        command = json.dumps({"method": method, "arguments": arguments}) + "\n"
         for process in processes:
             assert process.stdin is not None
-            process.stdin.write(order)
+            process.stdin.write(command)
             process.stdin.flush()
         return [self._reply(process) for process in processes]
 
@@ -159,5 +159,5 @@ class Team:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise RuntimeError(f"a process of {self.engine} has ended with {process.wait()}")
+            raise RuntimeError(f"a process of {self.engine} exited with status {process.wait()}")
         return json.loads(line)

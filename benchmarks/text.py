@@ -1,9 +1,9 @@
-"""How much of a request's time is spent outside the engine: splitting, encoding, checking, joining, JSON.
+"""Measures the share of a request's time outside the engine: splitting, encoding, checking, joining, JSON.
 
     python -m benchmarks.text --pairs FILE [--bundle bundles/en-fr] [--characters 20000] [--rounds 15]
 
-FILE has a source text and a tab on each line: its sentences, five to a paragraph, are the text. One request at a time
-goes through the whole application except the socket; the engine's workers are separate processes.
+Each line of FILE has a source sentence and a tab; five sentences make a paragraph of the text. One request at a time
+passes through the whole application except the socket; the engine's workers are separate processes.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def text_of(sentences: list[str], characters: int) -> str:
 
 
 async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, float]]:
-    """Seconds of each request, and of its waiting for the engine."""
-    settings = Settings(bundles=(bundle,), cache_bytes=0)  # every round is to be decoded
+    """Seconds of each request, and those spent waiting for the engine."""
+    settings = Settings(bundles=(bundle,), cache_bytes=0)  # so that every round decodes
     bundles = load_catalogue(settings)
     (served,) = bundles
     app = create_app(settings, bundles)
@@ -66,13 +66,13 @@ async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, flo
         body = json.dumps({"text": text, "source": served.source, "target": served.target}).encode()
         for _ in range(rounds + 2):  # the first waits for the workers, the second warms up
             waited, began = 0.0, perf_counter()
-            await ask(app, state, body)
+            await post_translate(app, state, body)
             found.append((perf_counter() - began, waited))
     return found[2:]
 
 
-async def ask(app: FastAPI, state: Mapping[str, Any], body: bytes) -> None:
-    """POST /translate, as a server would ask the application; the client's own work is no part of it."""
+async def post_translate(app: FastAPI, state: Mapping[str, Any], body: bytes) -> None:
+    """Calls the ASGI application with POST /translate, so that no client's work is measured."""
     path, headers = "/translate", [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope: dict[str, Any] = {
         "type": "http",
@@ -82,11 +82,11 @@ async def ask(app: FastAPI, state: Mapping[str, Any], body: bytes) -> None:
         "headers": headers,
     }
     scope |= {"query_string": b"", "root_path": "", "asgi": {"version": "3.0"}, "state": dict(state)}
-    asked, statuses = [{"type": "http.request", "body": body, "more_body": False}], []
+    messages, statuses = [{"type": "http.request", "body": body, "more_body": False}], []
 
     async def receive() -> Message:
-        if asked:
-            return asked.pop()
+        if messages:
+            return messages.pop()
         await asyncio.Event().wait()
         raise AssertionError
 

@@ -1,4 +1,4 @@
-"""The contestants of `benchmarks.training`: their common task, and each one's step and batches."""
+"""The contestants of `benchmarks.training`: their common task, and the step and batches of each."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from training.optim.distributed import ALONE, World
 from training.optim.trainer import Recipe, Trainer, resolve_precision
 
 TUTORIAL_BATCH = 128
-"""Sentences a batch, in the order the shuffle left them."""
+"""Sentences per batch, in random order."""
 
 BFLOAT16 = {"autocast", "ours bfloat16", "joey bfloat16"}
-"""Contestants that are left out where `computes_bfloat16` says no: they would take a minute a step there."""
+"""Contestants that are skipped without `computes_bfloat16`, since a step would take a minute."""
 
 PARTS = 4
-"""Into how many batches of like lengths our trainer cuts a tutorial's; one update is still made of all of it."""
+"""Number of parts, of similar lengths, into which our trainer splits a tutorial's batch for one update."""
 
 Step = Callable[[list[Batch]], float]
 """One update of the weights; returns the loss."""
@@ -37,7 +37,7 @@ Step = Callable[[list[Batch]], float]
 
 @dataclass(frozen=True)
 class Task:
-    """What every contestant is given. `joeynmt`: the Python of an environment that has it, if it takes part."""
+    """The common task. `joeynmt`: the Python of an environment with JoeyNMT, to include it."""
 
     pairs: Pairs
     config: ModelConfig
@@ -46,11 +46,11 @@ class Task:
     seed: int = 1
     joeynmt: Path | None = None
     plain: bool = True
-    """Whether the plain loop takes part."""
+    """Whether to include the plain loop."""
 
 
 class PlainTransformer(nn.Module):
-    """`torch.nn.Transformer` with its defaults, embeddings and sinusoidal positions before it, a generator behind."""
+    """`torch.nn.Transformer` with its defaults, sinusoidal positions, embeddings and an output projection."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class PlainTransformer(nn.Module):
         self.generator = nn.Linear(config.d_model, config.target_vocab_size)
 
     def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
-        """src [batch, source] and tgt [batch, target] to logits [batch, target, vocabulary]."""
+        """Maps src [batch, source] and tgt [batch, target] to logits [batch, target, vocabulary]."""
         causal = torch.ones(tgt.size(1), tgt.size(1), dtype=torch.bool).triu(1)  # [query, key], True where hidden
         source = self.dropout(self.source_embedding(src) * self.scale + self.positions[: src.size(1)])
         target = self.dropout(self.target_embedding(tgt) * self.scale + self.positions[: tgt.size(1)])
@@ -89,7 +89,7 @@ class PlainTransformer(nn.Module):
 
 
 def plain_step(config: ModelConfig, autocast: bool = False) -> Step:
-    """The loop's body as tutorials have it."""
+    """The training step of tutorials."""
     model = PlainTransformer(config)
     criterion = nn.CrossEntropyLoss(ignore_index=config.pad_id, label_smoothing=0.1)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9)
@@ -110,7 +110,7 @@ def plain_step(config: ModelConfig, autocast: bool = False) -> Step:
 
 
 def our_step(config: ModelConfig, precision: str = "auto", world: World = ALONE) -> Step:
-    """What `python -m training train` does with each batch."""
+    """The training step of `python -m training train`."""
     keep_freed_memory()
     trainer = Trainer(config, Recipe(steps=1, precision=precision), torch.device("cpu"), world)
     return lambda batches: trainer.step(batches, 1e-4).item()
@@ -156,12 +156,12 @@ class Contestant:
     label: str
     make_step: Callable[[ModelConfig], Step]
     shuffled: bool = False
-    """Each update on as many sentences as tutorials take, whatever their lengths; else on our trainer's batches."""
+    """Updates on `TUTORIAL_BATCH` sentences of any lengths; by default on our trainer's batches."""
     cut: Callable[[Pairs, Rows, ModelConfig], list[Batch]] = whole
     processes: int = 1
-    """Among which the task's threads are divided, and each batch."""
+    """Processes, which divide the task's threads and each batch."""
     threads: int | None = None
-    """Not those of the task."""
+    """Instead of the task's."""
 
 
 CONTESTANTS = {
@@ -169,57 +169,57 @@ CONTESTANTS = {
     "plain": Contestant("plain loop, float32", plain_step),
     "autocast": Contestant("plain loop, bfloat16 autocast", plain_step_autocast),
     "memory": Contestant("plain loop, float32, our setting of the allocator", plain_step_keeping_memory),
-    "ours shuffled": Contestant(f"our trainer, each batch cut in {PARTS} by length", our_step, True, by_length),
+    "ours shuffled": Contestant(f"our trainer, each batch split in {PARTS} by length", our_step, True, by_length),
     "plain shuffled": Contestant("plain loop, float32", plain_step, True),
 }
 COMPARISONS = {
-    "On our trainer's batches, of like lengths": ("ours", ("ours", "plain", "autocast", "memory")),
+    "On our trainer's batches, of similar lengths": ("ours", ("ours", "plain", "autocast", "memory")),
     f"On batches of {TUTORIAL_BATCH} sentences in random order, as tutorials make them": (
         "ours shuffled",
         ("ours shuffled", "plain shuffled"),
     ),
     "Each on its own batches of the same sentences": ("ours", ("ours", "plain shuffled")),
 }
-"""What is compared: of each title, whose speed is divided by those of whom. All on one title get the same batches,
-unless it says otherwise."""
+"""Comparisons by title: a contestant, and those whose speeds divide its own. All get the same batches unless the title
+says otherwise."""
 
 
 def our_sweep() -> dict[str, Contestant]:
-    """Beside JoeyNMT's: our trainer in every way that may be its fastest; "ours" has the precision it takes itself."""
+    """Settings of our trainer compared with JoeyNMT's sweep; "ours" has the precision of `auto`."""
     found = {
         "ours float32": Contestant("our trainer, float32", our_step_float32),
         "ours bfloat16": Contestant("our trainer, bfloat16", our_step_bfloat16),
         "ours one thread": Contestant("our trainer, 1 thread", our_step, threads=1),
         "ours together": Contestant("our trainer, 2 processes", our_step_together, processes=2),
     }
-    del found[f"ours {own_precision()}"]  # "ours" is that
+    del found[f"ours {own_precision()}"]  # the same as "ours"
     return found
 
 
 def computes_bfloat16() -> bool:
-    """Whether oneDNN makes products of bfloat16 on this processor; else PyTorch imitates them, many times slower."""
+    """Whether oneDNN computes bfloat16 products on this processor; else PyTorch emulates them, many times slower."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def taking_part(names: Iterable[str]) -> list[str]:
-    """Those of `names` that this processor is fit for."""
+    """The contestants of `names` that this processor can run."""
     return [name for name in names if name not in BFLOAT16 or computes_bfloat16()]
 
 
 def own_precision() -> str:
-    """Which our trainer takes on this processor where none is asked for."""
+    """The precision that our trainer's `auto` chooses on this processor."""
     return resolve_precision("auto", torch.device("cpu"))
 
 
 def contestants(task: Task) -> dict[str, Contestant]:
-    """Those that take part, but for JoeyNMT."""
+    """The contestants of a task, without JoeyNMT's."""
     chosen = CONTESTANTS if task.plain else {"ours": CONTESTANTS["ours"]}
     known = chosen | our_sweep() if task.joeynmt else chosen
     return {name: known[name] for name in taking_part(known)}
 
 
 def comparisons(measured: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Those whose contestants all were measured, those of BFLOAT16 apart."""
+    """The comparisons whose contestants were all measured, except those of BFLOAT16."""
     known = COMPARISONS | {
         "Against JoeyNMT, on our trainer's batches": ("ours", ("ours", *our_sweep(), *joey.settings())),
         "Against JoeyNMT, each on its own batches of the same sentences": ("ours", ("ours", *joey.own_settings())),
@@ -232,9 +232,9 @@ def comparisons(measured: Collection[str]) -> dict[str, tuple[str, tuple[str, ..
 
 
 def updates(task: Task, contestant: Contestant, part: int = 0) -> Iterator[list[Batch]]:
-    """What each update is made of, without end; the sentences of one seed are the same in every process.
+    """An endless stream of updates; the sentences of one seed are the same in every process.
 
-    Where several processes are one contestant, the `part` of one.
+    `part` is the index of this process if a contestant has several.
     """
     for epoch in itertools.count():
         if contestant.shuffled:

@@ -1,9 +1,9 @@
-"""Target tokens a second of our trainer against the plain PyTorch loop of a tutorial, and JoeyNMT.
+"""Compares target tokens a second of our trainer, the plain PyTorch loop of tutorials, and JoeyNMT.
 
     python -m benchmarks.training --pairs my.tsv --minutes 10 --joeynmt joey/bin/python
     python -m benchmarks.training --pairs my.tsv --minutes 5 --joeynmt joey/bin/python --no-plain --steps 2
 
-Each contestant is a separate process, or two, so that no thread pool or allocator setting affects another; they take
+Each contestant is a separate process, or two, so that no thread pool or allocator setting affects another. They take
 turns of a few steps, on the same batches unless a comparison says otherwise, and only one runs at a time.
 """
 
@@ -50,19 +50,19 @@ from training.data.vocabulary import train_vocabulary
 from training.optim.trainer import Recipe
 
 MAX_PAIRS = 50_000
-"""Of a file, as many as these are used: for a measurement more only take longer to read."""
+"""Maximum pairs read from a file, enough for a measurement."""
 MAX_TOKENS = 128
 
 
-def take_turns(pipe: Connection, task: Task, contestant: Contestant, part: int = 0, meeting: str = "") -> None:
-    """A contestant's process: told a number of updates, makes them and tells (target tokens, seconds); 0 ends it.
+def take_turns(pipe: Connection, task: Task, contestant: Contestant, part: int = 0, rendezvous: str = "") -> None:
+    """Runs a contestant's process: receives a number of updates, runs them, sends (target tokens, seconds); 0 ends it.
 
-    Several find each other by the file `meeting`.
+    `rendezvous` is the file through which several processes find each other.
     """
     torch.set_num_threads(contestant.threads or max(1, task.threads // contestant.processes))
     torch.manual_seed(task.seed)
     if contestant.processes > 1:
-        dist.init_process_group("gloo", f"file://{meeting}", rank=part, world_size=contestant.processes)
+        dist.init_process_group("gloo", f"file://{rendezvous}", rank=part, world_size=contestant.processes)
     step = contestant.make_step(task.config)
     batches = updates(task, contestant, part)
     while steps := pipe.recv():
@@ -76,17 +76,17 @@ def take_turns(pipe: Connection, task: Task, contestant: Contestant, part: int =
 
 @contextlib.contextmanager
 def running(task: Task, contestant: Contestant) -> Iterator[list[Connection]]:
-    """The contestant's processes, which wait to be told their turns."""
+    """Starts the contestant's processes; yields the pipes that start their turns."""
     start = _processes()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         pipes = []
         for part in range(contestant.processes):
             ours, theirs = start.Pipe()
-            words = (theirs, task, contestant, part, f"{folder}/meeting")
+            words = (theirs, task, contestant, part, f"{folder}/rendezvous")
             process = start.Process(target=take_turns, args=words, daemon=True)
             process.start()
-            theirs.close()  # so that a process that dies is an EOFError here, not a wait without end
+            theirs.close()  # so that a dead process is an EOFError here, not an endless wait
             stack.callback(process.join)
             pipes.append(ours)
         for pipe in pipes:
@@ -95,7 +95,7 @@ def running(task: Task, contestant: Contestant) -> Iterator[list[Connection]]:
 
 
 def all_running(task: Task, stack: contextlib.ExitStack) -> dict[str, list[Connection]]:
-    """Every contestant's processes, which `stack` ends."""
+    """Starts every contestant's processes, which `stack` ends."""
     pipes = {name: stack.enter_context(running(task, contestant)) for name, contestant in contestants(task).items()}
     if task.joeynmt:
         written = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -111,9 +111,9 @@ def all_running(task: Task, stack: contextlib.ExitStack) -> dict[str, list[Conne
 
 
 def measure(task: Task, seconds: float, steps: int, say: Callable[[str], None] = print) -> dict[str, list[float]]:
-    """Target tokens a second of every contestant, one figure a round, for about `seconds` and three rounds at least.
+    """Target tokens a second of every contestant in each round, for about `seconds` and at least three rounds.
 
-    The order is reversed every other round; a first round, in which memory is allocated, does not count.
+    The order is reversed every other round. A first round, which allocates memory, does not count.
     """
     with contextlib.ExitStack() as stack:
         pipes = all_running(task, stack)
@@ -134,7 +134,7 @@ def measure(task: Task, seconds: float, steps: int, say: Callable[[str], None] =
 
 
 def _processes() -> SpawnContext | ForkServerContext:
-    """Fresh processes; where there is fork, of one that has imported much and done nothing, since importing is slow."""
+    """A context that starts fresh processes; with a fork server, if available, that has done the slow imports."""
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
@@ -152,8 +152,8 @@ def read_task_pairs(path: Path, vocab_size: int) -> tuple[Pairs, int]:
     return Pairs.of([source for source, _ in kept], [target for _, target in kept]), tokenizer.vocab_size
 
 
-def made_pairs(count: int, vocab_size: int, seed: int = 1) -> Pairs:
-    """Random tokens in lengths like those of everyday English and French: 9 and 11 tokens with the end, log-normal."""
+def random_pairs(count: int, vocab_size: int, seed: int = 1) -> Pairs:
+    """Random tokens in log-normal lengths like those of everyday English and French: 9 and 11 tokens with the end."""
     random = np.random.Generator(np.random.PCG64(seed))
     source = random.lognormal(2.22, 0.31, count)
     target = source * random.lognormal(0.13, 0.21, count)
@@ -167,7 +167,7 @@ def label_of(name: str) -> str:
 
 
 def report(speeds: dict[str, list[float]]) -> Iterator[str]:
-    """The table: each speed, and how many times that of the others ours is, both by round: median and spread."""
+    """The lines of the table: each speed and its ratio to ours, as median and range over the rounds."""
     yield f"{'':<58}{'target tokens a second':>26}{'ours is faster by':>22}"
     for title, (ours, names) in comparisons(speeds).items():
         yield title
@@ -175,15 +175,15 @@ def report(speeds: dict[str, list[float]]) -> Iterator[str]:
             ratio = "" if name == ours else _spread(_ratios(speeds, ours, name), ".2f")
             yield f"  {label_of(name):<56}{_spread(speeds[name], ',.0f'):>26}{ratio:>22}"
     if not BFLOAT16 & speeds.keys():
-        yield "bfloat16 was not measured: oneDNN does not compute it on this processor, and PyTorch would imitate it"
+        yield "bfloat16 was not measured: oneDNN does not compute it on this processor, and PyTorch would emulate it"
     if "joey" in speeds:
         yield from _against_joeynmt(speeds)
     else:
-        yield "JoeyNMT was not measured: --joeynmt PYTHON names the Python of an environment that has it"
+        yield "JoeyNMT was not measured: --joeynmt names the Python of an environment with it"
 
 
 def _against_joeynmt(speeds: dict[str, list[float]]) -> Iterator[str]:
-    """The best of ours against the best of JoeyNMT as it is: on our batches, so in float32, and each on its own."""
+    """Our best setting against JoeyNMT's best: on our batches, also only in float32, and each on its own batches."""
     ours = ["ours", *our_sweep()]
     their = [name for name in joey.settings() if name != "joey dropout"]
     claims = {
@@ -211,16 +211,16 @@ def _spread(values: list[float], form: str) -> str:
 
 def main(
     pairs: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Pairs to train on, a TSV; without it, random ones.")
+        Path | None, typer.Option(metavar="FILE", help="Sentence pairs to train on (TSV). (default: random)")
     ] = None,
-    minutes: Annotated[float, typer.Option(help="How long to measure; three rounds are made in any case.")] = 1.0,
+    minutes: Annotated[float, typer.Option(help="Duration, but at least three rounds.")] = 1.0,
     architecture: Annotated[str, typer.Option(help=f"One of {', '.join(ARCHITECTURES)}.")] = "small",
     vocab_size: Annotated[int, typer.Option(help="Pieces of the joint vocabulary.")] = 8000,
-    batch_tokens: Annotated[int, typer.Option(help="Padded target tokens a batch.")] = Recipe.batch_tokens,
-    steps: Annotated[int, typer.Option(help="Updates a turn.")] = 3,
-    threads: Annotated[int | None, typer.Option(help="Without it, as many as PyTorch takes.")] = None,
+    batch_tokens: Annotated[int, typer.Option(help="Padded target tokens per batch.")] = Recipe.batch_tokens,
+    steps: Annotated[int, typer.Option(help="Updates per turn.")] = 3,
+    threads: Annotated[int | None, typer.Option(help="CPU threads. (default: PyTorch's)")] = None,
     joeynmt: Annotated[
-        Path | None, typer.Option(metavar="PYTHON", help="The Python of an environment that has JoeyNMT 2.3.")
+        Path | None, typer.Option(metavar="PYTHON", help="The Python of an environment with JoeyNMT 2.3.")
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain/--no-plain", help="Measure the plain loop too, or JoeyNMT only.")
@@ -228,10 +228,10 @@ def main(
 ) -> None:
     """Measure our trainer against the plain nn.Transformer loop of a tutorial and JoeyNMT, in turns, on the CPU."""
     if not plain and joeynmt is None:
-        raise typer.BadParameter("--no-plain leaves nobody to compare with unless there is --joeynmt")
+        raise typer.BadParameter("--no-plain needs --joeynmt: there is nothing else to compare with")
     rival = joey.version(joeynmt) if joeynmt else "no JoeyNMT"
     if pairs is None:
-        data, size, origin = made_pairs(20_000, vocab_size), vocab_size, "random tokens"
+        data, size, origin = random_pairs(20_000, vocab_size), vocab_size, "random tokens"
     else:
         data, size = read_task_pairs(pairs, vocab_size)
         origin = pairs.name

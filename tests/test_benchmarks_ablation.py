@@ -25,7 +25,7 @@ from servers import becomes
 from typer.testing import CliRunner
 
 from benchmarks import ablation as ablation_module
-from benchmarks.ablation import RESULT, Place, RowError, ablate, kept_result, run_row, run_rows
+from benchmarks.ablation import RESULT, AblationRun, RowError, ablate, run_row, run_rows, stored_result
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
 from training.__main__ import cli
 from training.corpora.corpus import write_pairs
@@ -71,7 +71,7 @@ def written(folder: Path, text: str = ABLATION) -> Path:
     return folder / "all.toml"
 
 
-def trained_here(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
+def trained_here(row: Row, place: AblationRun, words: Sequence[str], name: str, lock: int) -> str:
     """As `_command`, which other tests have, but the trainer in this process: loading it again takes long."""
     program = list(place.program)
     if list(words[: len(program)]) != program:
@@ -82,14 +82,14 @@ def trained_here(row: Row, place: Place, words: Sequence[str], name: str, lock: 
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[str]]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[AblationRun, list[str]]:
     """A whole ablation of two rows, and what was said of it."""
     folder = tmp_path_factory.mktemp("a b")  # a path with a space
     (folder / "flores").mkdir()
     sets = {"pairs": PAIRS[15:], "dev": PAIRS[:5], "test": PAIRS[5:10], "flores/test": PAIRS[10:15]}
     for name, pairs in sets.items():
         write_pairs(folder / f"{name}.tsv", pairs)
-    place = Place(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
+    place = AblationRun(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "_TIMING_S", 0.0)
@@ -99,7 +99,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Place, list[str]]:
     return place, said
 
 
-def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[Place, list[str]]) -> None:
+def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[AblationRun, list[str]]) -> None:
     place, said = done
     results = {name: json.loads((place.logs / f"{name}.json").read_text()) for name in ("base", "copied")}
     assert [line.split(" | ")[0] for line in said if line.startswith(("| base", "| copied"))] == [
@@ -120,12 +120,12 @@ def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[Place, list[str
 
 
 def test_a_beams_scores_are_those_of_the_sets_of_their_names_whatever_the_order(
-    done: tuple[Place, list[str]], monkeypatch: pytest.MonkeyPatch
+    done: tuple[AblationRun, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, _ = done
     given: list[str] = []
 
-    def evaluated(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
+    def evaluated(row: Row, place: AblationRun, words: Sequence[str], name: str, lock: int) -> str:
         given.extend(words)
         names = ["flores/test.tsv", "test.tsv"]  # not as in the recipe
         metrics = [{"set": name, "metric": "BLEU", "score": float(len(name))} for name in names]
@@ -137,11 +137,11 @@ def test_a_beams_scores_are_those_of_the_sets_of_their_names_whatever_the_order(
 
 
 def test_a_beam_is_measured_on_the_files_as_the_recipe_reads_them(
-    done: tuple[Place, list[str]], monkeypatch: pytest.MonkeyPatch
+    done: tuple[AblationRun, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
 
-    def evaluated(row: Row, place: Place, words: Sequence[str], name: str, lock: int) -> str:
+    def evaluated(row: Row, place: AblationRun, words: Sequence[str], name: str, lock: int) -> str:
         given.extend(words)
         return '{"metrics": []}'
 
@@ -151,18 +151,18 @@ def test_a_beam_is_measured_on_the_files_as_the_recipe_reads_them(
     assert [given[given.index(option) + 1] for option in ("--columns", "--encoding")] == ["2,1", "cp1252"]
 
 
-def test_what_is_committed_names_no_path_of_the_machine(done: tuple[Place, list[str]]) -> None:
+def test_what_is_committed_names_no_path_of_the_machine(done: tuple[AblationRun, list[str]]) -> None:
     place, said = done
     for text in [path.read_text() for path in place.logs.iterdir()] + said:
         assert str(place.out.parent) not in text
 
 
-def idle(place: Place) -> Place:
+def idle(place: AblationRun) -> AblationRun:
     """`place`, where no training does any work."""
     return replace(place, program=(sys.executable, "-c", "raise SystemExit('was run')"))
 
 
-def test_a_row_that_is_done_is_not_run_again(done: tuple[Place, list[str]]) -> None:
+def test_a_row_that_is_done_is_not_run_again(done: tuple[AblationRun, list[str]]) -> None:
     said: list[str] = []
     assert ablate(idle(done[0]), ["base"], 1, said.append)
     assert said == done[1]
@@ -171,7 +171,7 @@ def test_a_row_that_is_done_is_not_run_again(done: tuple[Place, list[str]]) -> N
 @pytest.mark.parametrize("name", ["epochs", "steps", "patience", "evaluate_every", "keep"])
 @pytest.mark.parametrize("stopped", [False, True])
 def test_a_row_that_has_changed_is_refused_until_its_folder_is_deleted(
-    done: tuple[Place, list[str]], tmp_path: Path, name: str, stopped: bool
+    done: tuple[AblationRun, list[str]], tmp_path: Path, name: str, stopped: bool
 ) -> None:
     place = replace(idle(done[0]), out=tmp_path / "out")
     shutil.copytree(done[0].out, place.out)
@@ -180,16 +180,16 @@ def test_a_row_that_has_changed_is_refused_until_its_folder_is_deleted(
         (place.folder(base) / RESULT).unlink()
     kept = {key: value for key, value in base.recipe["training"].items() if key != "steps"}
     changed = replace(base, recipe={**base.recipe, "training": {**kept, name: 6}})
-    assert kept_result(changed, place) is None
-    with pytest.raises(RowError, match=f"has changed since it was begun: delete {place.folder(base)} to") as refused:
+    assert stored_result(changed, place) is None
+    with pytest.raises(RowError, match=f"has changed since it was started: delete {place.folder(base)} to") as refused:
         run_row(changed, place)
     assert "\n" not in str(refused.value)
     shutil.rmtree(place.folder(base))
-    with pytest.raises(RowError, match="run ended with 1: was run"):
+    with pytest.raises(RowError, match="run exited with status 1: was run"):
         run_row(changed, place)
 
 
-def test_a_row_whose_own_commands_have_changed_is_refused(done: tuple[Place, list[str]], tmp_path: Path) -> None:
+def test_a_row_whose_own_commands_have_changed_is_refused(done: tuple[AblationRun, list[str]], tmp_path: Path) -> None:
     place = replace(idle(done[0]), out=tmp_path / "out")
     shutil.copytree(done[0].out, place.out)
     base, copied = read_rows(place.file)
@@ -199,46 +199,46 @@ def test_a_row_whose_own_commands_have_changed_is_refused(done: tuple[Place, lis
             run_row(changed, place)
 
 
-def test_a_row_that_was_stopped_goes_on_by_the_same_recipe(done: tuple[Place, list[str]]) -> None:
+def test_a_row_that_was_stopped_goes_on_by_the_same_recipe(done: tuple[AblationRun, list[str]]) -> None:
     place = idle(done[0])
     for row in read_rows(place.file):
         result = place.folder(row) / RESULT
         kept = result.rename(result.with_suffix(".kept"))
         moved = replace(row, recipe={**row.recipe, "parent": "the same weights elsewhere"})
         for again in (row, moved):
-            with pytest.raises(RowError, match="run ended with 1: was run"):
+            with pytest.raises(RowError, match="run exited with status 1: was run"):
                 run_row(again, place)
         begun = place.folder(row) / "recipe.toml"
         begun.write_text(toml_text(place.recipe(row)))
         kept.rename(result)
 
 
-def test_a_row_that_another_command_is_at_is_left_alone(done: tuple[Place, list[str]]) -> None:
+def test_a_row_that_another_command_is_at_is_left_alone(done: tuple[AblationRun, list[str]]) -> None:
     place, _ = done
     row = Row("busy", {})
     place.folder(row).mkdir()
     with open(place.folder(row) / "lock", "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(RowError, match="still at it"):
+        with pytest.raises(RowError, match="still running it"):
             run_row(row, place)
 
 
 def test_a_command_before_runs_once_and_its_failure_is_the_rows(tmp_path: Path) -> None:
     program = (sys.executable, "-c", "raise SystemExit('no training here')")
-    place = Place(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs", program=program)
+    place = AblationRun(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs", program=program)
     row = Row("r", {}, before=('python -c \'open("{out}/times", "a").write("x")\'',))
     for _ in range(2):
         with pytest.raises(RowError, match="no training here"):
             run_row(row, place)
     assert (place.folder(row) / "times").read_text() == "x"
-    with pytest.raises(RowError, match="before-1 ended with 3"):
+    with pytest.raises(RowError, match="before-1 exited with status 3"):
         run_row(replace(row, before=("python -c 'raise SystemExit(3)'",)), place)
 
 
 def test_one_row_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
 
-    def run_or_fail(row: Row, place: Place) -> dict[str, Any]:
+    def run_or_fail(row: Row, place: AblationRun) -> dict[str, Any]:
         ran.append(row.name)
         if row.name == "base":
             raise RowError("why")
@@ -246,7 +246,7 @@ def test_one_row_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(ablation_module, "run_row", run_or_fail)
     text = 'base = "base.toml"\n[rows.late]\nbefore = ["true"]\nseed = 2\n[rows.b]\nseed = 3\n'
-    place = Place(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
+    place = AblationRun(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
     assert not ablate(place, [], 1, lambda line: None)
     assert ran == ["base", "b", "late"]  # what may need another's bundle is last
 
@@ -276,7 +276,7 @@ COMMAND_LINE = """
 import functools, os, signal, sys, typer
 from benchmarks import ablation
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as a terminal's, though these tests may run under nohup
-ablation.Place = functools.partial(ablation.Place, program=(sys.executable, "-c", os.environ["TRAINING"]))
+ablation.AblationRun = functools.partial(ablation.AblationRun, program=(sys.executable, "-c", os.environ["TRAINING"]))
 typer.run(ablation.ablation)
 """
 
@@ -319,7 +319,7 @@ def test_ctrl_c_in_a_terminal_or_its_end_lets_a_training_save_itself(tmp_path: P
         said = process.communicate(timeout=600)[1].decode()
         assert process.returncode == 130
         assert told.read_text().splitlines()[2:] == ["heard", "saving", "saved"]
-        assert said.splitlines()[-1] == "stopped; the same command goes on"
+        assert said.splitlines()[-1] == "stopped; the same command resumes"
 
 
 def test_a_second_ctrl_c_ends_a_training_that_saves_itself_and_all_that_it_began(tmp_path: Path) -> None:
@@ -329,24 +329,24 @@ def test_a_second_ctrl_c_ends_a_training_that_saves_itself_and_all_that_it_began
         os.killpg(process.pid, signal.SIGINT)
         said = process.communicate(timeout=600)[1].decode()
         assert process.returncode == 130
-        assert said.splitlines()[-1] == "stopped; the same command goes on"
+        assert said.splitlines()[-1] == "stopped; the same command resumes"
         wait_until(lambda: not any(is_running(int(each)) for each in told.read_text().splitlines()[:2]))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("base = 1", "base must be a recipe file's name"),
+        ("base = 1", "base must be the name of a recipe file"),
         ("base = {}\nmore = 1", "more is unknown here"),
-        ("base = {}\n[rows.'a/b']", "a row cannot be called 'a/b'"),
-        ("base = {}\n[rows.base]", "a row cannot be called 'base'"),
+        ("base = {}\n[rows.'a/b']", "not base: 'a/b'"),
+        ("base = {}\n[rows.base]", "not base: 'base'"),
         ("base = {}\n[rows.a]\nbefore = 'x'", "row a: before must be a list of commands"),
         ("base = {}\n[rows.a]\ntraining.warm = 1", "row a: [training] warm is unknown here"),
         ("base = {}\n[rows.a]\nseed = 2020-01-01", "row a: seed must be a whole number"),
     ],
 )
 def test_what_cannot_be_is_said_before_any_work(tmp_path: Path, text: str, message: str) -> None:
-    place = Place(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
+    place = AblationRun(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
     with pytest.raises(RecipeFileError) as error:
         ablate(place, [], 1)
     assert message in str(error.value)
@@ -355,7 +355,7 @@ def test_what_cannot_be_is_said_before_any_work(tmp_path: Path, text: str, messa
 
 
 def test_a_row_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    place = Place(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs")
+    place = AblationRun(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs")
     with pytest.raises(ValueError, match="has no row none: there are base, copied"):
         ablate(place, ["none"], 1)
 
@@ -368,7 +368,7 @@ def test_a_parent_is_looked_for_from_the_file_that_names_it(tmp_path: Path, monk
     (tmp_path / "ablations" / "all.toml").write_text(f'base = "../recipes/cpu/base.toml"\n{rows}')
     monkeypatch.chdir(tmp_path)
     for file in (Path("ablations/all.toml"), tmp_path / "ablations" / "all.toml"):
-        place = Place(file, tmp_path, tmp_path / "out", tmp_path / "logs")
+        place = AblationRun(file, tmp_path, tmp_path / "out", tmp_path / "logs")
         written = [tomllib.loads(toml_text(place.recipe(row)))["parent"] for row in read_rows(file)]
         found = [
             RecipeFile.of({"parent": text}, place.out / "row" / "recipe.toml", tmp_path).parent for text in written
@@ -389,14 +389,16 @@ def test_a_parent_in_what_is_committed_is_as_seen_from_the_ablations_file(tmp_pa
     pairs = ["a", "./cpu/b:2", "./cpu/../c"]
     assert base.recipe == {"parent": "cpu/../bundles/base", "pairs": pairs}
     assert (row.recipe, row.changes) == ({"parent": "bundles/a", "pairs": pairs}, ('parent = "bundles/a"',))
-    place = Place(tmp_path / "all.toml", tmp_path / "corpora", tmp_path / "out", tmp_path / "logs")
+    place = AblationRun(tmp_path / "all.toml", tmp_path / "corpora", tmp_path / "out", tmp_path / "logs")
     here = tmp_path.as_posix()
     assert place.recipe(base)["pairs"] == ["a", f"{here}/cpu/b:2", f"{here}/cpu/../c"]
 
 
 def test_a_row_whose_command_is_not_there_does_not_keep_the_others_from_running(tmp_path: Path) -> None:
     rows = '[rows.a]\nbefore = ["no-such-command"]\n[rows.b]\nbefore = ["true"]\n'
-    place = idle(Place(written(tmp_path, f'base = "base.toml"\n{rows}'), tmp_path, tmp_path / "out", tmp_path / "logs"))
+    place = idle(
+        AblationRun(written(tmp_path, f'base = "base.toml"\n{rows}'), tmp_path, tmp_path / "out", tmp_path / "logs")
+    )
     said: list[str] = []
     assert not run_rows(read_rows(place.file)[1:], place, 1, said.append)
     assert [line.split(":")[0] for line in said] == ["a", "b"]
@@ -407,7 +409,7 @@ def test_a_table_without_its_base_or_without_rows_is_one_too() -> None:
     result = {"row": "a", "changes": [], "seed": 1, "steps": 2, "seconds": 3, "parameters": 4000, "dev": 5.0}
     result |= {"test": {"t": {"greedy": 6.0}}, "candidates": [], "weights": "w", "signature": "s"}
     assert "| a |  | 1 | 2 | 3 | 4,000 | 5.00 | 6.00 |" in list(table("c", [result]))
-    assert list(table("c", [])) == ["no row is done yet"]
+    assert list(table("c", [])) == ["no row is finished yet"]
 
 
 values = st.text() | st.integers(-(2**63), 2**63 - 1) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)

@@ -20,7 +20,7 @@ from benchmarks.decoders import OURS, THEIRS
 from benchmarks.engine import PARTS, chosen_cores, chosen_work, main, models_of
 from benchmarks.engine_tables import Bench, Plan, Setting, Speed, compared, duel, in_turns, joined
 from benchmarks.table import Table, shown
-from benchmarks.team import SUPPLY, Answer, Engine, Team, Work
+from benchmarks.team import QUEUE_CAPACITY, Answer, Engine, Team, Work
 from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
 from model.transformer import Transformer
 
@@ -97,16 +97,16 @@ def test_what_decodes_imports_neither_library_before_it_knows_which() -> None:
 
 
 def test_a_process_that_ends_is_an_error_that_names_its_engine(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="CTranslate2 int8, 1 x 1 has ended with 1"):
+    with pytest.raises(RuntimeError, match="CTranslate2 int8, 1 x 1 exited with status 1"):
         Team(Engine(THEIRS, "int8"), tmp_path, [])
 
 
-def test_more_sentences_than_a_supply_holds_are_refused(models: dict[tuple[str, str], Path]) -> None:
+def test_more_sentences_than_the_queue_holds_are_refused(models: dict[tuple[str, str], Path]) -> None:
     with (
         Team(Engine(THEIRS, "float32"), models[THEIRS, "float32"], []) as team,
-        pytest.raises(ValueError, match="are over"),
+        pytest.raises(ValueError, match="exceed"),
     ):
-        team.load(Work([[5]] * (SUPPLY + 1), 5))
+        team.load(Work([[5]] * (QUEUE_CAPACITY + 1), 5))
 
 
 class Played(Bench):
@@ -212,7 +212,7 @@ def test_the_command_says_what_it_ran_on_and_prints_every_table(bundle: LoadedBu
     command = [sys.executable, "-m", "benchmarks.engine", "--bundle", str(bundle.folder), *options]
     result = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert (result.returncode, result.stderr) == (0, "")
-    for part in (bundle.name, "at most", "no target over", "CTranslate2 4", "PyTorch", "ours / theirs"):
+    for part in (bundle.name, "at most", "targets of at most", "CTranslate2 4", "PyTorch", "ours / theirs"):
         assert part in result.stdout
     figures = json.loads((tmp_path / "all.json").read_text())
     assert figures["machine"] in result.stdout

@@ -69,7 +69,7 @@ def test_compiling_comes_last_and_what_fails_takes_no_other_along(
     pairs = Pairs.of([[5] * 6] * 80, [[6] * 6] * 80)
     found = [label for label, *_ in sweep(pairs, CONFIG, torch.device("cuda"), [64, 128], 1, 1)]
     assert found == ["64 tokens", "128 tokens, compiled"]
-    said = ["128 tokens: more than the memory holds", "64 tokens, compiled: does not compile: no Triton"]
+    said = ["128 tokens: out of memory", "64 tokens, compiled: does not compile: no Triton"]
     assert capsys.readouterr().out.splitlines() == said
 
 
@@ -117,4 +117,4 @@ def test_a_training_that_fails_is_no_bleu_that_was_not_reached(tmp_path: Path) -
     result = until(tmp_path, vocab_size=60)
     assert result.returncode != 0
     assert "too small" in result.stderr
-    assert "the training ended with" in result.stderr
+    assert "the training exited with status" in result.stderr

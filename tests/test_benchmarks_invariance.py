@@ -24,9 +24,9 @@ def ran(bundle: Path) -> tuple[int, list[str]]:
 
 
 def test_it_says_on_what_it_ran_and_that_no_company_changes_a_sentence(bundle_folder: Path) -> None:
-    status, (machine, _, *companies, last) = ran(bundle_folder / "en-fr")
+    status, (machine, _, *batchings, last) = ran(bundle_folder / "en-fr")
     assert machine.endswith(f"Python {platform.python_version()}, PyTorch {torch.__version__}")
-    assert len(companies) == len(invariance.SIZES) + len(invariance.ROWS)
+    assert len(batchings) == len(invariance.SIZES) + len(invariance.ROWS)
     assert (status, last) == (0, "0 differ")
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from conftest import SHIPPED
 
-from benchmarks.mixed_soak import SAMPLES, Size, growth
+from benchmarks.mixed_soak import SAMPLES, ResourceUsage, growth
 
 
 def test_growth_is_what_stays() -> None:
-    level = [Size(100.0, 40, 20) for _ in range(SAMPLES)]
-    level[SAMPLES - 2] = Size(200.0, 60, 30)
-    assert growth(level) == Size(0.0, 0, 0)
-    leaking = [Size(100.0 + 2 * number, 40 + 2 * number, 20 + 2 * number) for number in range(SAMPLES)]
+    level = [ResourceUsage(100.0, 40, 20) for _ in range(SAMPLES)]
+    level[SAMPLES - 2] = ResourceUsage(200.0, 60, 30)
+    assert growth(level) == ResourceUsage(0.0, 0, 0)
+    leaking = [ResourceUsage(100.0 + 2 * number, 40 + 2 * number, 20 + 2 * number) for number in range(SAMPLES)]
     assert growth(leaking).megabytes > 20
     assert growth(leaking).descriptors > 20
 
@@ -28,6 +28,6 @@ def test_a_short_mixed_soak_meets_no_fault() -> None:
         text=True,
         cwd=Path(__file__).parent.parent,
     )
-    assert "FAULT" not in done.stdout, done.stdout
-    assert "a second bundle 1 times" in done.stdout, done.stdout + done.stderr
+    assert "FAILED" not in done.stdout, done.stdout
+    assert "second bundle added 1 times" in done.stdout, done.stdout + done.stderr
     assert "descriptors" in done.stdout

@@ -12,7 +12,7 @@ from conftest import listening
 from app.http.forms import FORM_OVERHEAD_BYTES
 from app.runtime.byte_budgets import ByteBudgets
 from benchmarks.load import compiler
-from benchmarks.overload import Seen, burst, slow_readers, unfinished_bodies
+from benchmarks.overload import LoadReport, burst, slow_readers, unfinished_bodies
 
 FRONT = os.getpid()
 
@@ -27,25 +27,25 @@ def test_bodies_that_do_not_end_take_no_more_than_their_room(bundle_folder: Path
     size, count = 90_000, 60
     with listening(bundle_folder, max_body_bytes=100_000, max_file_bytes=100_000) as url:
         port = int(url.rpartition(":")[2])
-        seen = unfinished_bodies(port, FRONT, count, size, wait_s=3, path="/libretranslate/translate")
+        report = unfinished_bodies(port, FRONT, count, size, wait_s=3, path="/libretranslate/translate")
     budget = ByteBudgets.for_size(100_000 + FORM_OVERHEAD_BYTES).bodies.max_bytes
-    assert seen.statuses == {503: seen.statuses[503]} and seen.statuses[503] >= count - budget / size
+    assert report.statuses == {503: report.statuses[503]} and report.statuses[503] >= count - budget / size
 
 
 def test_answers_that_nobody_reads_take_no_more_than_their_room(port: int) -> None:
-    seen = slow_readers(port, FRONT, count=20, size=16_000_000, wait_s=1)
-    assert set(seen.statuses) == {200, 503} and seen.statuses[200] <= 13
+    report = slow_readers(port, FRONT, count=20, size=16_000_000, wait_s=1)
+    assert set(report.statuses) == {200, 503} and report.statuses[200] <= 13
 
 
 @pytest.mark.skipif(compiler() is None, reason="the load generator wants a C compiler")
 def test_in_a_burst_health_is_answered_before_it_is_over(port: int, tmp_path: Path) -> None:
-    seen = burst(port, FRONT, connections=300, seconds=6, folder=tmp_path, different=50)
-    assert seen.statuses[200] > 0 and set(seen.statuses) <= {0, 200, 503} and not seen.statuses[0]
-    assert max(seen.health_s) < 4
+    report = burst(port, FRONT, connections=300, seconds=6, folder=tmp_path, different=50)
+    assert report.statuses[200] > 0 and set(report.statuses) <= {0, 200, 503} and not report.statuses[0]
+    assert max(report.health_s) < 4
 
 
 def test_what_was_seen_is_told_in_a_line() -> None:
-    seen = Seen(1, 2, 3, [0.5, 1.25])
-    assert str(seen) == "memory 1 MB before, 2 at most, 3 after; /health 1.25 s at most of 2; no answers"
-    seen.statuses[200] = 2000
-    assert str(seen).endswith("2,000 x 200")
+    report = LoadReport(1, 2, 3, [0.5, 1.25])
+    assert str(report) == "memory 1 MB before, 2 at most, 3 after; /health 1.25 s at most of 2; no responses"
+    report.statuses[200] = 2000
+    assert str(report).endswith("2,000 x 200")

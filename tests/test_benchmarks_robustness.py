@@ -21,10 +21,10 @@ BY_NAME = {variant.name: variant for variant in VARIANTS}
     ("name", "text", "typed", "asked"),
     [
         ("IN CAPITALS", "Hello!", "HELLO!", "HELLO!"),
-        ("in small letters", "Is Tom in?", "is tom in?", "Is Tom in?"),
-        ("no last mark", "¿Es tarde?", "Es tarde", "Es tarde"),
-        ("no last mark", "Où est-il ?", "Où est-il", "Où est-il"),
-        ("begun small, no last mark", "Is Tom in?", "is Tom in", "is Tom in"),
+        ("small letters", "Is Tom in?", "is tom in?", "Is Tom in?"),
+        ("no final mark", "¿Es tarde?", "Es tarde", "Es tarde"),
+        ("no final mark", "Où est-il ?", "Où est-il", "Où est-il"),
+        ("small initial, no final mark", "Is Tom in?", "is Tom in", "is Tom in"),
         ("curly apostrophes", "It's.", "It’s.", "It's."),
         ("traditional characters", "计划。", "計劃。", "计划。"),
         ("with {name}", "Où est-il ?", "Où est-il {name} ?", "Où est-il {name} ?"),
@@ -32,17 +32,17 @@ BY_NAME = {variant.name: variant for variant in VARIANTS}
     ],
 )
 def test_a_variant_is_typed_so_and_asks_for_the_translation_so(name: str, text: str, typed: str, asked: str) -> None:
-    assert (BY_NAME[name].typed(text), BY_NAME[name].asked(text)) == (typed, asked)
+    assert (BY_NAME[name].apply(text), BY_NAME[name].expect(text)) == (typed, asked)
 
 
 def test_words_agree_without_case_and_marks_and_the_whole_only_to_the_letter() -> None:
     found = agreement(["Bonjour !", "Oui.", "Non."], ["BONJOUR !", "Oui", "PEUT-ÊTRE."], BY_NAME["IN CAPITALS"])
-    assert (found.sentences, found.words, found.asked) == (3, 2 / 3, 1 / 3)
+    assert (found.sentences, found.words, found.exact) == (3, 2 / 3, 1 / 3)
 
 
 def test_what_is_to_be_kept_counts_if_it_stands_there_once() -> None:
     found = agreement(["Oui.", "Non.", "Si."], ["Oui {name}.", "Non.", "Si {name} {name}."], BY_NAME["with {name}"])
-    assert (found.words, found.asked) == (1 / 3, 1 / 3)
+    assert (found.words, found.exact) == (1 / 3, 1 / 3)
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "de", "es", "zh", "zh-CN"])
@@ -71,11 +71,11 @@ PAIRS = [Pair("It's the cat that sleeps.", "C'est le chat qui dort."), Pair("How
 @pytest.mark.parametrize("kind", NOISES, ids=lambda kind: kind.name)
 def test_noise_is_the_same_each_time_and_changes_a_character_or_two(kind: Noise) -> None:
     text = "It's the 大猫 that sleeps."
-    typed = [kind.typed(text, Random(seed)) for seed in range(20)]
-    assert typed == [kind.typed(text, Random(seed)) for seed in range(20)]
+    typed = [kind.add(text, Random(seed)) for seed in range(20)]
+    assert typed == [kind.add(text, Random(seed)) for seed in range(20)]
     assert all(1 <= abs(len(one) - len(text)) <= 4 or len(one) == len(text) for one in typed)
     assert text not in typed
-    assert kind.typed("", Random(0)).strip() == ""
+    assert kind.add("", Random(0)).strip() == ""
 
 
 def test_who_hears_through_the_noise_loses_nothing_and_who_does_not_loses_all() -> None:

@@ -27,7 +27,7 @@ from conftest import SENTENCES, make_bundle
 
 from benchmarks.cores import Cores, pinned
 from benchmarks.load import SOURCE, Figures, Generator, Load, compiler, figures, medians
-from benchmarks.sentences import LENGTHS, SHORT_TOKENS, Workload, made_sentences, mixed_sentences, short_sentences
+from benchmarks.sentences import LENGTHS, SHORT_TOKENS, Workload, mixed_sentences, random_sentences, short_sentences
 from benchmarks.servers import Contestant, ServerFailed, running
 from benchmarks.serving import WHOLE, Results, as_json, report
 from model.bundle import read_bundle
@@ -273,8 +273,8 @@ def test_short_sentences_are_short_and_mixed_ones_of_every_length(tokenizer: Tok
 
 
 def test_made_sentences_are_the_same_each_time_and_of_many_lengths() -> None:
-    made = made_sentences(500)
-    assert made == made_sentences(500)
+    made = random_sentences(500)
+    assert made == random_sentences(500)
     lengths = [len(sentence.split()) for sentence in made]
     assert min(lengths) < 4 < statistics.median(lengths) < 20 < max(lengths) <= 60
 

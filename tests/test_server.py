@@ -112,8 +112,8 @@ def test_told_to_stop_the_service_is_not_ready_and_serves_on_for_a_while(
 
 def test_no_request_that_was_sent_whole_is_lost_when_the_service_is_stopped_under_load(bundle_folder: Path) -> None:
     for kind in ("kept", "new"):
-        fates = stops(bundle_folder, kind, runs=1)
-        assert fates["lost"] == 0 and fates["answered"] > 0, fates
+        outcomes = stops(bundle_folder, kind, runs=1)
+        assert outcomes["lost"] == 0 and outcomes["answered"] > 0, outcomes
 
 
 LIMITED = """

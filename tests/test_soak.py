@@ -24,7 +24,7 @@ from conftest import SHIPPED
 from servers import post
 
 from app.http.api_keys import new_key
-from benchmarks.soak import Soak, ask_alone, kill_workers, made_sentences, memory, served
+from benchmarks.soak import Soak, kill_workers, memory, pseudoword_sentences, request_sequentially, running_service
 
 BUNDLE = SHIPPED / "en-fr"
 SETTINGS = {"INTERLINEAR_WORKERS": "2", "INTERLINEAR_MAX_WAIT_MS": "60000"}
@@ -58,10 +58,10 @@ def bodies_of(sentences: Sequence[str]) -> list[bytes]:
 
 def killed(port: int, front: int, sentences: int, kills: int, every_s: float) -> Soak:
     """Asks from 16 clients while workers are killed; what became of the requests."""
-    bodies = bodies_of(made_sentences(sentences, 12, seed=7))
+    bodies = bodies_of(pseudoword_sentences(sentences, 12, seed=7))
 
     async def run() -> Soak:
-        load = Soak(port, bodies, await ask_alone(port, bodies), leaving=0.05)
+        load = Soak(port, bodies, await request_sequentially(port, bodies), leaving=0.05)
         killing = asyncio.create_task(kill_workers(front, kills, every_s))
         while not killing.done():
             await load.run(64, 16)
@@ -75,10 +75,10 @@ def killed(port: int, front: int, sentences: int, kills: int, every_s: float) ->
     ("sentences", "kills", "every_s"), [(40, 3, 1.0), pytest.param(1000, 40, 2.0, marks=pytest.mark.soak)]
 )
 def test_killed_workers_change_lose_and_repeat_no_answer(sentences: int, kills: int, every_s: float) -> None:
-    with served(BUNDLE, {**SETTINGS, "INTERLINEAR_CACHE_BYTES": "0"}) as (process, port):
+    with running_service(BUNDLE, {**SETTINGS, "INTERLINEAR_CACHE_BYTES": "0"}) as (process, port):
         load = killed(port, process.pid, sentences, kills, every_s)
-    assert load.count.answered > 0
-    assert load.count.wrong == 0, str(load.count)
+    assert load.outcomes.answered > 0
+    assert load.outcomes.wrong == 0, str(load.outcomes)
 
 
 # ---- Machines with something missing
@@ -102,7 +102,7 @@ def in_namespace(script: str) -> list[str]:
     ids=["full tmp", "read-only tmp", "no shm", "read-only shm"],
 )
 def test_the_service_needs_neither_tmp_nor_shm(script: str) -> None:
-    with served(BUNDLE, SETTINGS, before=in_namespace(script)) as (_, port):
+    with running_service(BUNDLE, SETTINGS, before=in_namespace(script)) as (_, port):
         expect_translations(port)
 
 
@@ -141,17 +141,20 @@ def test_little_memory_loses_nothing_or_is_refused_at_the_start(limit: int) -> N
             assert tried.returncode == 1, said
             assert said.splitlines()[-1].startswith("interlinear: too little memory"), said
             return
-    with control_group(limit << 20) as before, served(BUNDLE, {"INTERLINEAR_MAX_WAIT_MS": "60000"}, before) as found:
+    with (
+        control_group(limit << 20) as before,
+        running_service(BUNDLE, {"INTERLINEAR_MAX_WAIT_MS": "60000"}, before) as found,
+    ):
         process, port = found
-        bodies = bodies_of(made_sentences(300, 40, seed=3))
+        bodies = bodies_of(pseudoword_sentences(300, 40, seed=3))
 
         async def run() -> Soak:
-            load = Soak(port, bodies, await ask_alone(port, bodies), leaving=0)
+            load = Soak(port, bodies, await request_sequentially(port, bodies), leaving=0)
             await load.run(6000, 64)
             return load
 
         load = asyncio.run(run())
-        assert load.count.wrong == 0, str(load.count)
+        assert load.outcomes.wrong == 0, str(load.outcomes)
         assert process.poll() is None
 
 
@@ -172,7 +175,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_a_clock_that_jumps_changes_nothing(clock: dict[str, str]) -> None:
     """Deadlines, rates, caches and the poll of files count by the monotonic clock."""
     settings = {"INTERLINEAR_WORKERS": "1", "INTERLINEAR_RATE_REQUESTS": "1000/minute"}
-    with served(BUNDLE, {**settings, **clock}) as (_, port):
+    with running_service(BUNDLE, {**settings, **clock}) as (_, port):
         assert ask(port).status_code == 200
         for hours in (24, -24, 24 * 365 * 30, 0):
             Path(clock["CLOCK_OFFSET_FILE"]).write_text(str(3600 * hours))
@@ -197,7 +200,7 @@ def test_a_reload_of_damaged_bundles_leaves_those_that_serve(tmp_path: Path, rou
     newer = re.sub(r"^[0-9a-f]{8}(?=.*safetensors)", "00000000", right, flags=re.MULTILINE)
     headers = {"Authorization": f"Bearer {key}"}
     settings = {"INTERLINEAR_WORKERS": "1", "INTERLINEAR_API_KEYS_FILE": str(keys)}
-    with served(bundles, settings) as (_, port):
+    with running_service(bundles, settings) as (_, port):
         url = f"http://127.0.0.1:{port}"
         seen, stop = list[str](), threading.Event()
 
@@ -262,7 +265,7 @@ def test_slow_heads_for_their_full_time_keep_nobody_waiting() -> None:
                 await asyncio.sleep(0.5)
         return await slow, waits
 
-    with served(BUNDLE, SETTINGS) as (_, port):
+    with running_service(BUNDLE, SETTINGS) as (_, port):
         lasted, waits = asyncio.run(run(port))
     assert max(lasted) < 300, "a head may take for ever"
     assert max(waits) < 10, "those that send no head keep others waiting"
@@ -300,7 +303,7 @@ def test_readers_of_attention_who_do_not_read_leave_nothing_behind(clients: int,
     model = json.loads((BUNDLE / "config.json").read_text())["architecture"]
     answer_mb = 4 * model["encoder_layers"] * model["num_heads"] * (WORDS + 1) ** 2 / 1e6  # of float32
     settings = {**SETTINGS, **AT_ONCE_TO_THE_SYSTEM, "INTERLINEAR_SEND_TIMEOUT_MS": str(SEND_TIMEOUT_MS)}
-    with served(BUNDLE, settings) as (process, port):
+    with running_service(BUNDLE, settings) as (process, port):
         for _ in range(3):  # workers, threads and buffers reach their size
             unread_answers(port, clients)
         assert ask(port).status_code == 200

@@ -15,7 +15,7 @@ from benchmarks.peers.translation import Translation
 
 
 class Batched(litserve.LitAPI):
-    """Requests that arrive within the timeout, or until there are as many as may be, are one batch."""
+    """Batches the requests that arrive within the timeout, up to the maximum batch size."""
 
     def __init__(self, folder: Path, max_batch_size: int, batch_timeout_s: float) -> None:
         super().__init__(max_batch_size=max_batch_size, batch_timeout=batch_timeout_s, api_path="/translate")
@@ -25,7 +25,7 @@ class Batched(litserve.LitAPI):
         self.translation = Translation(self.folder)
 
     def decode_request(self, request: Request) -> str:
-        fields: Any = request  # by now LitServe has made the body's JSON of it
+        fields: Any = request  # LitServe has parsed the body by now
         text: str = fields["text"]
         return text
 

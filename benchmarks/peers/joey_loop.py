@@ -2,8 +2,8 @@
 
     PYTHON -m benchmarks.peers.joey_loop PIPE TASK FILE
 
-Runs in JoeyNMT's environment and imports nothing of ours. PIPE is an inherited file descriptor: given a number of
-updates, it makes them and returns (target tokens, seconds); 0 ends it. It times the body of the loop of
+Runs in JoeyNMT's environment and imports nothing of ours. PIPE is an inherited file descriptor: the process receives a
+number of updates, runs them, and sends (target tokens, seconds); 0 ends it. It times the body of the loop of
 `TrainManager.train_and_validate` between two batches: `_train_step` (which sorts the batch, computes the loss and the
 share of right tokens, and differentiates), clipping, the optimiser's step, the schedule's, and the zeroing of
 gradients. Choosing and making batches is not timed, nor are its logging and validation run. FILE holds batches, or
@@ -92,7 +92,7 @@ def manager(task: dict[str, Any], folder: Path) -> TrainManager:
 
 
 def without_inner_dropout(model: nn.Module) -> None:
-    """No dropout of attention weights nor inside the feed-forward, for which JoeyNMT has no options of their own."""
+    """Removes dropout of attention weights and inside the feed-forward, for which JoeyNMT has no separate options."""
     for part in model.modules():
         if isinstance(part, MultiHeadedAttention):
             part.dropout = nn.Identity()
