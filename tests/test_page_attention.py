@@ -249,7 +249,7 @@ def test_the_keyboard_alone_goes_through_tabs_tokens_pictures_and_cells(window: 
     page.locator("[data-side='query'] .token[tabindex='0']").focus()
     for key in ("Home", "ArrowRight"):
         page.keyboard.press(key)
-    assert page.inner_text(".lines-said").startswith(f"“{spoken(answer['target_tokens'][1])}” looked at: ")
+    assert page.inner_text(".lines-said").startswith(f"“{spoken(answer['target_tokens'][1])}” attends to: ")
     page.keyboard.press("ArrowUp")
     row = matrix(answer, "cross", 1, 1)[1]
     expect(page.locator("[data-side='key'] .token").nth(row.index(max(row)))).to_be_focused()

@@ -84,7 +84,7 @@ def test_other_translations_are_told_of_and_come_after_their_button(visit: Visit
     page.click("#show-others")
     choices = page.locator("#others button")
     expect(choices.first).to_be_visible()
-    told = f"Instead, for “My house is red.”: Translations: {choices.count()}"
+    told = f"Alternatives for “My house is red.”: Translations: {choices.count()}"
     expect(page.locator("#spoken")).to_have_text(told)
     page.keyboard.press("Tab")
     page.keyboard.press("Tab")  # over the link that can be copied

@@ -115,7 +115,7 @@ def test_a_key_that_cannot_be_sent_is_refused_at_once(visit: Visit) -> None:
     dialog = page.get_by_role("dialog", name="This service asks for a key")
     page.get_by_label("API key").fill("copied…")
     page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("The key that was sent is not one of its keys.")
+    expect(dialog).to_contain_text("The key that was sent is not valid.")
     page.get_by_label("API key").fill("another")
     page.keyboard.press("Enter")
     expect(dialog).to_be_hidden()

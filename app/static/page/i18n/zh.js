@@ -1,4 +1,4 @@
-// The page's words in Chinese. Keys that begin with "attention." are the attention view's.
+// Texts of the page in Chinese. The texts of the attention view are in attention.js.
 
 /** @type {Record<string, string>} */
 export const chinese = {
