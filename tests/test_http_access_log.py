@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
 import os
@@ -21,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.http.access_log import AccessLog
 from app.http.problems import ErrorRenderers, add_handlers
-from app.runtime.json_logs import JSONLines, Written, timestamp
+from app.runtime.json_logs import JSONLines, TurnHandler, Written, timestamp
 from app.runtime.metrics import Metrics
 
 FORMATTER = JSONLines()
@@ -140,6 +141,39 @@ def test_a_line_is_one_json_object_whatever_is_said(message: str) -> None:
 
 def test_a_written_line_goes_out_as_it_is() -> None:
     assert FORMATTER.format(Written("app.http.access_log", '{"a": "%s"}')) == '{"a": "%s"}'
+
+
+class Writes(io.StringIO):
+    """Keeps what each write was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[str] = []
+
+    def write(self, text: str) -> int:
+        self.writes.append(text)
+        return len(text)
+
+
+def test_lines_of_one_turn_are_one_write_in_order() -> None:
+    stream = Writes()
+    handler = TurnHandler()
+    handler.setStream(stream)
+
+    async def two_turns() -> None:
+        handler.handle(Written("a", "1"))
+        handler.handle(Written("a", "2"))
+        assert not stream.writes
+        await asyncio.sleep(0)
+        assert stream.writes == ["1\n2\n"]
+        handler.handle(Written("a", "3"))
+        handler.handle(logging.LogRecord("a", logging.ERROR, __file__, 1, "4", (), None))
+        assert "".join(stream.writes) == "1\n2\n3\n4\n"
+        handler.handle(Written("a", "5"))
+
+    asyncio.run(two_turns())
+    handler.flush()
+    assert "".join(stream.writes) == "1\n2\n3\n4\n5\n"
 
 
 @given(st.floats(0, 4e9))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from functools import lru_cache
 from time import gmtime, strftime, time
+from typing import TextIO
 
 
 class Written(logging.LogRecord):
@@ -15,6 +17,33 @@ class Written(logging.LogRecord):
     def __init__(self, logger: str, line: str) -> None:
         now = time()
         self.__dict__.update(_BLANK, name=logger, msg=line, created=now, msecs=1000 * (now % 1))
+
+
+class TurnHandler(logging.StreamHandler[TextIO]):
+    """Writes to standard error; all records that are Written in one turn of the event loop together, since each write
+    is a system call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not isinstance(record, Written):
+            self.flush()
+            super().emit(record)
+            return
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._lines.append(self.format(record) + self.terminator)
+
+    def flush(self) -> None:
+        """logging also calls it at exit."""
+        assert self.lock
+        with self.lock:
+            lines, self._lines = self._lines, []
+            if lines:
+                self.stream.write("".join(lines))
+            super().flush()
 
 
 class JSONLines(logging.Formatter):
@@ -43,7 +72,7 @@ def timestamp(seconds: float) -> str:
 
 def log_to_stderr() -> None:
     """Sends all log records to standard error, one JSON object per line."""
-    handler = logging.StreamHandler()
+    handler = TurnHandler()
     handler.setFormatter(JSONLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.captureWarnings(True)
