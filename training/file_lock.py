@@ -1,8 +1,8 @@
-"""One command at a time per folder: a file lock that the kernel releases however its process ends.
+"""A file lock for one command at a time per folder, which the kernel releases however its process ends.
 
-The commands' packages decide what to lock. filelock (4.2) is not used: it leaves its file behind, so that folders made
-in vain would stay; without waiting, it reports a lock as busy that its holder deleted before we held it; and it raises
-on file systems without locks.
+The commands' packages decide what to lock. filelock (4.2) is not used, since it leaves its file behind, and with it
+folders that are no longer needed; it reports a lock as busy that was deleted before it was held; and it raises on file
+systems without locks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class BusyError(ValueError):
 
 
 def lock_folder(folder: Path) -> AbstractContextManager[None]:
-    """Holds the lock of `folder`, which is created. Raises BusyError."""
+    """A context that holds the lock of `folder`, which it creates. Raises BusyError."""
     return _holding(folder / ".lock", f"in {folder}")
 
 
 def lock_output(out: Path) -> AbstractContextManager[None]:
-    """Holds the lock for making the file or folder `out`. Raises BusyError."""
+    """A context that holds the lock for writing the file or folder `out`. Raises BusyError."""
     whole = out.absolute()
     return _holding(whole.with_name(f".{whole.name}.lock"), f"on {out}")
 
@@ -65,7 +65,7 @@ def _locked(lock: Path, where: str) -> int:
             pass  # a file system without locks: working unlocked is better than not at all
         if _leads_to(lock, descriptor):
             return descriptor
-        os.close(descriptor)  # its holder has deleted it since we opened it, so it protects nothing
+        os.close(descriptor)  # its holder deleted it after we opened it, so it protects nothing
 
 
 def _leads_to(path: Path, descriptor: int) -> bool:

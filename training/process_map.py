@@ -23,15 +23,15 @@ _SPAWN = get_context("spawn")
 
 
 def process_count(asked: int | None, much: bool) -> int:
-    """The number of processes: as many as asked for, else one per core if there is `much` work."""
+    """The number of processes: `asked` if given, else one per core if there is `much` work, else 1."""
     return asked or (usable_cores() if much else 1)
 
 
 def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:
-    """`work` of every piece, in order; reads a few pieces ahead of the results requested.
+    """The results of `work` for all pieces, in order. Reads a few pieces ahead of the results requested.
 
-    With one process it runs here. With more, `work` and the pieces go to fresh processes, so they must pickle. A caller
-    that stops iterating waits for nothing. Raises ValueError if a process is killed.
+    One process means this process. More are spawned, so that `work` and the pieces must be picklable. A caller that
+    stops iterating waits for nothing. Raises ValueError if a process is killed.
     """
     if processes == 1:
         yield from map(work, pieces)
@@ -65,10 +65,10 @@ def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], proce
 
 
 class _Worker:
-    """A worker process with its own pipe, with which it ends.
+    """A worker process with a pipe of its own.
 
-    ProcessPoolExecutor and loky (3.7) share one pipe among workers: if a worker is killed in the middle of a result,
-    they wait for the rest forever.
+    ProcessPoolExecutor and loky (3.7) share one pipe among all workers: if a worker is killed in the middle of a
+    result, they wait for its rest forever.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def _work_loop(pipe: Connection[Any, Any]) -> None:
 
 
 def _exit_with_parent() -> None:
-    """In a new process: leaves Ctrl-C to the parent, and ends if the parent is killed."""
+    """Leaves Ctrl-C to the parent, and ends this process when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     assert parent is not None

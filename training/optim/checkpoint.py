@@ -1,6 +1,6 @@
-"""Saves a run's state and recent weights so that a kill at any moment loses nothing.
+"""Saves a run's state and recent weights, so that a kill at any moment loses nothing that was saved.
 
-The state's content is defined in `training.optim.loop`.
+`training.optim.loop` defines the content of the state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BEST = "best.safetensors"
 
 
 class _ErrorKeepingFile:
-    """A file for torch.save, which turns any failure in `write` into a RuntimeError; `error` is the original."""
+    """A file for torch.save, which turns any error in `write` into a RuntimeError. `error` is the original one."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -88,7 +88,7 @@ def saved_weights(run: Path) -> list[Path]:
 
 
 def discard_weights(run: Path) -> None:
-    """Removes weights saved before any state: the run starts over, perhaps with other options."""
+    """Deletes weights that were saved before any state: the run starts over, perhaps with other options."""
     for path in [*saved_weights(run), run / BEST]:
         path.unlink(missing_ok=True)
 
@@ -108,7 +108,7 @@ def average(paths: list[Path]) -> dict[str, Tensor]:
 
 
 def serialised(weights: dict[str, Tensor]) -> bytes:
-    """safetensors bytes; a shared tensor is stored once, under its first name."""
+    """`weights` as safetensors; a shared tensor is stored once, under its first name."""
     unique: dict[int, str] = {}
     for name, tensor in weights.items():
         unique.setdefault(tensor.data_ptr(), name)

@@ -2,10 +2,10 @@
 
     torchrun --standalone --nproc-per-node 2 -m training train --data data/mine --out runs/mine
 
-torchrun passes each process its rank in the environment. Without it, there is one process and no process group. In each
-step the processes work on rows of the same batch and sum their gradients (DistributedDataParallel), so that N processes
-take the same steps as one. On CPUs they communicate through Gloo. On GPUs, one each, gradients go through NCCL: that
-path is written and has never been run.
+torchrun passes each process its rank in the environment. Without torchrun there is one process, and no process group.
+In each step the processes compute rows of the same batch and add their gradients (DistributedDataParallel), so that N
+processes take the same steps as one. CPUs communicate through Gloo. GPUs, one per process, exchange gradients through
+NCCL: that path is written and has never been run.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from torch.nn.parallel import DistributedDataParallel
 Value = TypeVar("Value")
 
 _PATIENCE = timedelta(hours=2)
-"""How long the others wait for the first to evaluate and save. A dead process is noticed at once, without this;
-torchrun ends those that wait for each other's GPU."""
+"""Timeout for processes that wait while the first one evaluates and saves. It is not needed to detect a dead process;
+torchrun ends processes that wait for each other's GPU."""
 
 
 @dataclass(frozen=True)
 class World:
-    """The processes of a run: this one has `rank`, from 0, of `size`."""
+    """The processes of a run: this one has rank `rank`, from 0 to `size` - 1."""
 
     rank: int = 0
     size: int = 1
@@ -41,7 +41,7 @@ class World:
 
     @property
     def device(self) -> torch.device:
-        """The device of this process: with GPUs, one of its own."""
+        """The device of this process; each process has its own GPU."""
         return torch.device(self.device_name)
 
     @property
@@ -57,7 +57,7 @@ class World:
         return DistributedDataParallel(module, **constant)
 
     def no_sync(self, module: object) -> AbstractContextManager[None]:
-        """A context in which the backward pass of a `parallel` module leaves each process its own gradients."""
+        """A context in which the backward pass of a `parallel` module does not exchange gradients."""
         return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
 
     def sum(self, values: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class World:
         return values
 
     def max(self, number: int) -> int:
-        """The highest `number` of any process; all get the same."""
+        """The highest `number` of all processes, in all processes."""
         if self.size == 1:
             return number
         shared = torch.tensor(number)
@@ -75,7 +75,7 @@ class World:
         return int(shared.item())
 
     def broadcast_from_first(self, compute: Callable[[], Value]) -> Value:
-        """The result of `compute`, called in the first process only; the others wait for it."""
+        """The result of `compute` in all processes. Only the first one calls it; the others wait."""
         if self.size == 1:
             return compute()
         found = [compute() if self.is_first else None]
@@ -84,7 +84,7 @@ class World:
         return value  # type: ignore[no-any-return]
 
     def check_equal(self, value: object) -> None:
-        """Raises DistributedError, in all processes, if `value` is not the same in all."""
+        """Raises DistributedError in all processes if `value` differs between any."""
         differs = self.broadcast_from_first(lambda: value) != value
         if self.max(int(differs)):
             raise DistributedError("the processes find different data or run folders: they must see the same files")
@@ -113,9 +113,9 @@ def processes_started() -> int:
 
 @contextmanager
 def joined(device: torch.device) -> Iterator[World]:
-    """The World of the processes that torchrun started, all of which must call this; a single one without torchrun.
+    """A context with the World of the processes that torchrun started, or of a single process without torchrun.
 
-    Raises DistributedError if another process dies.
+    All processes must enter it. Raises DistributedError if another process dies.
     """
     if processes_started() == 1:
         yield World(device_name=str(device))
@@ -140,5 +140,5 @@ def joined(device: torch.device) -> Iterator[World]:
 
 
 def _is_connection_error(error: RuntimeError) -> bool:
-    """Whether an error comes from the connections between processes, not from this one's work."""
+    """Whether an error comes from a connection between processes rather than from this process's work."""
     return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in ("gloo", "connection"))

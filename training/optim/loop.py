@@ -1,7 +1,7 @@
-"""The training loop: trains on a data folder and writes a run folder of checkpoints and curves, resumable bit for bit.
+"""The training loop: trains on a data folder and writes checkpoints and curves to a run folder, resumable bit for bit.
 
-Decides when to evaluate, save and stop. Steps are computed in `training.optim.trainer`, files written in
-`training.optim.checkpoint`.
+Decides when to evaluate, save and stop. `training.optim.trainer` computes steps, `training.optim.checkpoint` writes
+files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from training.optim.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
 
 @dataclass
 class State:
-    """The state of a run: everything that resuming needs besides model and optimiser."""
+    """The state of a run: all that resuming needs besides model and optimiser."""
 
     step: int = 0
     position: Position = field(default_factory=Position)
@@ -46,8 +46,8 @@ class State:
     best_loss: float = math.inf
     best_step: int = 0
     recent_loss: float = math.inf
-    """The lowest development loss since the run was last extended, and its step: patience uses these, since a longer
-    run's learning rate is higher again, and so at first is its loss."""
+    """The lowest development loss since the run was last extended, and its step, which patience uses: in a longer run
+    the learning rate is higher again, and so is the loss at first."""
     recent_step: int = 0
     train_loss: float = 0.0
     """Sum of nats over all predicted tokens since the last evaluation, without smoothing."""
@@ -63,7 +63,7 @@ _DEFAULTS = {
     part: {field.name: field.default for field in dataclasses.fields(kind)}
     for part, kind in (("config", ModelConfig), ("recipe", Recipe), ("data", PreparedSummary))
 }
-"""Values with which a run was started, if its state is older than the field."""
+"""By part and field, the value with which a run started if its saved state is older than the field."""
 
 
 def train(
@@ -79,13 +79,13 @@ def train(
     compiled: bool = False,
     time_is_up: Callable[[int, float], bool] | None = None,
 ) -> State:
-    """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes what it finds there.
+    """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes a run that is there.
 
-    `time_is_up` is called after each step, in a run of one process, with the steps since this call and the seconds that
-    they took; once it returns true, the run is evaluated, saved and stopped.
+    Starts from the weights `initial`, which are evaluated first, as step 0; else from random weights. After each step,
+    in a run of one process, calls `time_is_up` with the steps since this call and the seconds that they took; once it
+    returns true, the run is evaluated, saved and stopped.
 
-    Starts from the weights `initial`, which are then evaluated as those of step 0, or else from random ones. A stop
-    signal takes effect after the current step, which is saved: by raising `Stopped`. Raises TrainingError if `run` was
+    After a stop signal, finishes and saves the current step, then raises Stopped. Raises TrainingError if `run` was
     started with another configuration, recipe or data, or `save_every` is below 1.
 
     All processes of `world` call this with the same arguments; the first evaluates, saves and prints. `compiled` as in
@@ -157,12 +157,11 @@ def train(
 
 @dataclass
 class PendingLosses:
-    """Losses of steps that a GPU may still be computing. Reading one means waiting for it, so it is read a step
-    late."""
+    """Losses of steps that a GPU may still be computing. Reading one waits for it, so each is read one step late."""
 
     at_once: bool
     steps: list[tuple[int, Tensor, torch.cuda.Event | None, int]] = field(default_factory=list)
-    """For each its number, its summed nats on the CPU, a GPU's event for their arrival, and its tokens."""
+    """Of each: step number, summed nats on the CPU, a GPU's event for their arrival, and number of tokens."""
 
     def add(self, step: int, nats: Tensor, tokens: int, state: State, progress: Progress) -> None:
         arrival = None
@@ -173,7 +172,7 @@ class PendingLosses:
         self.read(state, progress, left=0 if self.at_once else 1)
 
     def read(self, state: State, progress: Progress, left: int = 0) -> None:
-        """Reads all but the last `left`. Raises TrainingError if one had a gradient that was not finite."""
+        """Reads all losses but the last `left`. Raises TrainingError if the gradient of a step was not finite."""
         while len(self.steps) > left:
             step, summed, arrival, tokens = self.steps.pop(0)
             if arrival is not None:
@@ -206,8 +205,8 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
         return state.history, state.best_loss, state.best_step
 
     state.history, state.best_loss, state.best_step = trainer.world.broadcast_from_first(evaluated)
-    # Does not compare with the initial weights: in a field that they know, the loss falls below theirs only when the
-    # rate comes down.
+    # Step 0 does not count: in a field that the initial weights know, the loss falls below theirs only as the learning
+    # rate falls.
     if state.step and (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
         state.recent_loss, state.recent_step = loss, state.step
     state.train_loss, state.train_tokens = 0.0, 0
@@ -269,8 +268,10 @@ def _snapshot(trainer: Trainer, state: State, identity: dict[str, Any]) -> dict[
 
 
 def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[State, bool, str | None]:
-    """The run's state, whether it was saved under this `identity`, including what is CHANGEABLE, and in which precision
-    it was computed, if known."""
+    """Restores the run that is saved in `run`, if any.
+
+    Returns its state; whether its `identity` is the same, CHANGEABLE fields included; and its precision, if known.
+    """
     snapshot = load_state(run)
     if snapshot is None:
         if trainer.world.is_first:

@@ -1,6 +1,6 @@
-"""Handles Ctrl-C and SIGTERM during training: finishes and saves the current step first.
+"""Handles Ctrl-C and SIGTERM during training, so that the current step is finished and saved.
 
-With several processes, each receives the signal at another moment: they must agree before one may stop.
+Several processes receive a signal at different moments: they must agree before any of them stops.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ class StopRequest:
     number: int | None = None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """A signal handler: the first signal is only recorded, the second acts at once if `urgent`."""
+        """Handles a signal: records the first one; raises Stopped for a second one if `urgent`."""
         if self.number is not None and self.urgent:
             raise Stopped(number)
         self.number = number
         if self.urgent:
             message = b"\nstopping after this step; again to stop at once\n"
-            with suppress(OSError):  # the same Ctrl-C ended `tee`, and an error here would prevent saving
+            with suppress(OSError):  # the same Ctrl-C may have ended `tee`, and an error here would prevent saving
                 os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, message)
 
 
 @contextmanager
 def stop_requests(urgent: bool = True) -> Iterator[StopRequest]:
-    """A context in which SIGINT and SIGTERM are requests; in a thread, which receives no signals, it does nothing."""
+    """A context in which SIGINT and SIGTERM are recorded as requests. Does nothing in threads, which get no signals."""
     request = StopRequest(urgent)
     with _handling(request.handle):
         yield request
@@ -58,8 +58,7 @@ def stop_requests(urgent: bool = True) -> Iterator[StopRequest]:
 
 @contextmanager
 def immediate_stop() -> Iterator[None]:
-    """A context in which SIGTERM raises Stopped as Ctrl-C raises KeyboardInterrupt, so that it too can say how to
-    resume."""
+    """A context in which SIGTERM and Ctrl-C raise Stopped at once, so that the command can print how to resume."""
     with _handling(_stop):
         yield
 
@@ -82,13 +81,13 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
 
 
 def python_command() -> str:
-    """The running Python, for a shell: a checkout's .venv is not on the path."""
+    """The running Python as a shell command: a checkout's .venv is not on the path."""
     python = Path(sys.executable)
     return shlex.quote(str(python.relative_to(Path.cwd()))) if python.is_relative_to(Path.cwd()) else "python"
 
 
 def current_command() -> str:
-    """The running command, for a shell."""
+    """The running command as a shell command."""
     count = processes_started()
     launcher = python_command() if count == 1 else f"torchrun --standalone --nproc-per-node {count}"
     return f"{launcher} -m training {shlex.join(sys.argv[1:])}"

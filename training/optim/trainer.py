@@ -92,10 +92,10 @@ class Recipe:
 
 
 class Trainer:
-    """A model, its optimiser and the computation of one step, which `world` may share among several processes.
+    """A model, its optimiser and the computation of a step, shared among the processes of `world`.
 
-    `compiled`: encoder and decoder go through torch.compile, for batches of any shape; for GPUs, never run on one.
-    `teacher`: weights of the same architecture, for the recipe's `distil`.
+    `compiled`: encoder and decoder run through torch.compile, for batches of any shape; meant for GPUs, never run on
+    one. `teacher`: weights of the same architecture, for the recipe's `distil`.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class Trainer:
     def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
         """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
 
-        This process has its part of each batch; the mean and the sum are those of the whole. If the gradient is not
-        finite, the weights stay the same, and TrainingError is raised; on a GPU, nan is returned instead, so that
-        nothing waits for it (written, never run on one).
+        This process has a part of each batch; mean and sum are those of the whole. If the gradient is not finite, the
+        weights do not change, and this raises TrainingError; on a GPU it returns NaN instead, so as not to wait
+        (written, never run on one).
         """
         self.model.train()
         tokens = sum(batch.target_tokens for batch in batches)
@@ -148,7 +148,7 @@ class Trainer:
         return self.world.sum(nats)
 
     def loss(self, batch: Batch, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, Tensor]:
-        """The summed loss of a batch and its summed nats; see `projected_loss`, and `r_drop_loss` if that is not 0."""
+        """The summed loss of a batch, and its summed nats: `projected_loss`, or with `r_drop` `r_drop_loss`."""
         if r_drop:
             batch = batch.doubled()
         compute = self._hidden if self.model.training else self.model.hidden
@@ -207,7 +207,7 @@ def _frozen(config: ModelConfig, weights: Mapping[str, Tensor], device: torch.de
 def _compiled(hidden: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """`hidden` through torch.compile, once for batches of all shapes.
 
-    `dynamic=True` would do so too, but make an input of every number of the modules: their rates, scales, epsilons.
+    `dynamic=True` would do that too, but would also turn numbers of the modules (rates, scales, epsilons) into inputs.
     """
     compiled = torch.compile(hidden)
 
@@ -233,9 +233,9 @@ class _Loss(nn.Module):
 def resolve_precision(precision: str, device: torch.device) -> str:
     """Resolves "auto": bfloat16 where its matrix products are faster than float32's, else float32.
 
-    They are on GPUs that have it (NVIDIA's from Ampere on), with AMX, and on AMD's processors with AVX-512 BF16 (a Zen
-    4: 2.4 times). On an Intel processor with it but without AMX they took twice float32's time. A rule rather than a
-    measurement, so that a resumed run computes as before.
+    They are faster on GPUs that have it (NVIDIA's since Ampere), with AMX, and on AMD's processors with AVX-512 BF16 (a
+    Zen 4: 2.4 times). On an Intel processor with AVX-512 BF16 but without AMX they take twice as long as float32's. The
+    choice is a rule rather than a measurement, so that a resumed run computes as before.
     """
     if precision != "auto":
         return precision

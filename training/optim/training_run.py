@@ -1,6 +1,6 @@
-"""A training run on prepared data: chooses architecture and recipe for the corpus, then trains in a run folder.
+"""A training run on prepared data: chooses architecture and recipe by the size of the corpus, then trains.
 
-The steps are in `training.optim.loop`, the choice of recipe in `training.optim.defaults`.
+`training.optim.loop` trains, `training.optim.defaults` chooses.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def train_prepared(options: TrainOptions, say: Say = print) -> None:
 
 @contextmanager
 def _alone_in(run: Path, world: World) -> Iterator[None]:
-    """The first process holds the lock of `run` for all. Raises BusyError, in all."""
+    """A context in which the first process holds the lock of `run` for all. Raises BusyError in all processes."""
     with ExitStack() as held:
 
         def refusal() -> str:
