@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -40,11 +41,14 @@ def imported_names(source: str, package: str = "") -> Iterator[str]:
             yield from (arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str))
 
 
-def used_names(source: str) -> set[str]:
-    """Every dotted name in `source` that is read, such as "os.environ" or "torch.load"."""
-    return {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
+@functools.cache
+def names_used_by(path: Path) -> set[str]:
+    """Every dotted name that a module reads, such as "os.environ" or "torch.load"."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
 
 
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     return set(imported_names(path.read_text(encoding="utf-8"), ".".join(path.relative_to(ROOT).parent.parts)))
 
@@ -132,13 +136,13 @@ def test_the_model_knows_no_web_no_command_line_and_no_environment() -> None:
     assert offences(python_files("model"), forbidden | {"os.environ", "os.getenv"}) == []
     # Where caches are, is a fact of the machine that the environment tells.
     for path in set(python_files("model")) - {ROOT / "model" / "machine.py"}:
-        assert used_names(path.read_text(encoding="utf-8")).isdisjoint({"os.environ", "os.getenv", "sys.argv"}), path
+        assert names_used_by(path).isdisjoint({"os.environ", "os.getenv", "sys.argv"}), path
 
 
 def test_what_serves_never_loads_a_pickle() -> None:
     assert offences(python_files("app", "model"), {"pickle", "cloudpickle", "dill", "shelve", "torch.load"}) == []
     for path in python_files("app", "model"):
-        assert "torch.load" not in used_names(path.read_text(encoding="utf-8")), path
+        assert "torch.load" not in names_used_by(path), path
 
 
 ORDER = {

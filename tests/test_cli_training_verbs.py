@@ -41,6 +41,7 @@ def test_it_is_the_script_that_is_installed() -> None:
     assert project["scripts"] == {"interlinear": "app.__main__:interlinear"}
 
 
+@pytest.mark.slow
 def test_a_verb_of_the_trainer_gets_the_arguments_and_its_exit_code_comes_back(tmp_path: Path) -> None:
     (tmp_path / "training.py").write_text("print('not the trainer')")
     done = interlinear(tmp_path, "train-step", "--data", "nowhere", "--out", "run", "--epochs", "1")

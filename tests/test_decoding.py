@@ -99,6 +99,7 @@ def decoded_plainly() -> list[list[int]]:
     return [plain_loop(model, source, LIMITS.target(len(source))) for source in random_sources(200)]
 
 
+@pytest.mark.slow
 def test_the_sentences_compared_are_varied(decoded_plainly: list[list[int]]) -> None:
     sources = random_sources(200)
     assert {len(source) for source in sources} == set(range(31))
