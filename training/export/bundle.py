@@ -43,8 +43,8 @@ from training.optim.diagnostics import trained_on
 from training.optim.signals import python_command
 from training.options import Option, OptionGroup, Values, group_options, options_of
 
-LICENCE = "Not stated. Whoever owns the corpora decides what may be done with a model made from them."
-ATTRIBUTION = "The corpora above; whoever shares this bundle must name their owners as their licences ask."
+LICENCE = "Not stated. The owners of the corpora decide how a model trained on them may be used."
+ATTRIBUTION = "The corpora above; if you share this bundle, credit their owners as their licences require."
 REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
 """The options that each value of `--to` requires."""
 GENERAL_PAIRS = 200

@@ -60,7 +60,7 @@ def small_development_set(record: Mapping[str, Any]) -> Iterator[str]:
     if record["options"].get("dev") is not None and record["dev_pairs"] < _MIN_DEV_PAIRS:
         yield (
             f"the development set has {record['dev_pairs']:,} pairs, by which the end of training and the weights that "
-            f"ship are chosen: with fewer than {_MIN_DEV_PAIRS} chance chooses; give more"
+            f"ship are chosen: with fewer than {_MIN_DEV_PAIRS}, differences are mostly chance; give more"
         )
 
 
@@ -125,7 +125,7 @@ def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
     tokens = int(pairs.source.lengths.sum()) + int(pairs.target.lengths.sum())
     if vocab_size > _SMALLEST_VOCABULARY and tokens < _MIN_TOKENS_PER_PIECE * vocab_size:
         yield (
-            f"a vocabulary of {vocab_size:,} pieces is large for {tokens:,} tokens: most are met too rarely to be "
+            f"a vocabulary of {vocab_size:,} pieces is large for {tokens:,} tokens: most occur too rarely to be "
             "learnt; a smaller one (vocab_size) translates better"
         )
 
