@@ -41,7 +41,7 @@ GOOD = [
 def cleaned(
     pairs: list[Pair], source: str = "en", target: str = "fr", keep: tuple[str, ...] = ()
 ) -> tuple[list[Pair], CleaningTally]:
-    found = CleaningTally(LineTally())
+    found = CleaningTally()
     options = CleaningOptions(source, target, keep=frozenset(keep))
     return [pair for _, pair in clean(enumerate(pairs, 1), options, found)], found
 
@@ -88,7 +88,7 @@ def test_several_processes_find_what_one_finds(turned: bool) -> None:
     pairs = [rng.choice(GOOD + PAIRS) if rng.random() < 0.98 else rng.choice(faults) for _ in range(3500)]
     if turned:
         pairs = [Pair(pair.target, pair.source) for pair in pairs]
-    options, found = CleaningOptions("en", "fr"), [CleaningTally(LineTally()), CleaningTally(LineTally())]
+    options, found = CleaningOptions("en", "fr"), [CleaningTally(), CleaningTally()]
     kept = [list(clean(enumerate(pairs, 1), options, found[n], processes)) for n, processes in enumerate((1, 2))]
     assert kept[0] == kept[1]
     assert found[0] == found[1]
@@ -102,14 +102,14 @@ def test_a_corpus_that_breaks_off_is_an_error_with_several_processes_too() -> No
         raise CorpusError("corpus.tsv.xz", "the file is cut off")
 
     with pytest.raises(CorpusError, match="cut off"):
-        list(clean(broken(), CleaningOptions("en", "fr"), CleaningTally(LineTally()), 2))
+        list(clean(broken(), CleaningOptions("en", "fr"), CleaningTally(), 2))
 
 
 @pytest.mark.parametrize("year", ["١٩٩٠", "１９９０", "१९९०"])
 def test_numbers_in_the_digits_of_another_script_are_the_same(year: str) -> None:
     options = CleaningOptions("en", "tlh")  # a language that nothing is known of
     pairs = [(1, Pair("He left in 1990.", f"X {year} Y")), (2, Pair("He left in 1984.", f"X {year} Y"))]
-    found = CleaningTally(LineTally())
+    found = CleaningTally()
     assert [number for number, _ in clean(pairs, options, found)] == [1]
 
 

@@ -68,7 +68,7 @@ class CleaningOptions:
 class CleaningTally:
     """What cleaning did: which lines it `repaired`, and which it then `dropped`, with examples."""
 
-    dropped: LineTally
+    dropped: LineTally = field(default_factory=LineTally)
     repaired: LineTally = field(default_factory=LineTally)
 
     def merge(self, later: CleaningTally) -> None:
@@ -100,7 +100,7 @@ def repaired_pairs(pairs: Iterable[Pair], options: CleaningOptions) -> Iterator[
     """The pairs as `clean` repairs them, without dropping any."""
     if not options.applies("markup"):
         return iter(pairs)
-    return (pair for _, pair in _repair_all(enumerate(pairs), options, CleaningTally(LineTally())))
+    return (pair for _, pair in _repair_all(enumerate(pairs), options, CleaningTally()))
 
 
 def _apply_independent_rules(
@@ -110,7 +110,7 @@ def _apply_independent_rules(
     first = list(islice(pairs, _MIN_PAIRS_FOR_PROCESSES))
     check = LanguageCheck(options.source, options.target) if options.applies("languages") else None
     mostly_swapped = check is not None and check.mostly_swapped(
-        pair for _, pair in _repair_and_drop_empty(iter(first[:SAMPLE_PAIRS]), options, CleaningTally(LineTally()))
+        pair for _, pair in _repair_and_drop_empty(iter(first[:SAMPLE_PAIRS]), options, CleaningTally())
     )
     stream = chain(first, pairs)
     chunks = iter(lambda: list(islice(stream, _CHUNK_PAIRS)), [])
@@ -125,7 +125,7 @@ def _apply_independent_rules(
 def _clean_chunk(
     options: CleaningOptions, mostly_swapped: bool, pairs: list[NumberedPair]
 ) -> tuple[list[NumberedPair], CleaningTally]:
-    tally = CleaningTally(LineTally())
+    tally = CleaningTally()
     stream = _repair_and_drop_empty(iter(pairs), options, tally)
     if options.applies("languages"):
         stream = _check_languages(stream, options, mostly_swapped, tally)

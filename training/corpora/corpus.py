@@ -122,10 +122,7 @@ class LineTally:
         if len(numbers) < _MAX_SHOWN_LINES:
             numbers.append(line)
             if pair is not None:
-                shown = (
-                    side if len(side) <= _MAX_SHOWN_CHARS else f"{side[: _MAX_SHOWN_CHARS - 4]} ..." for side in pair
-                )
-                self.examples.setdefault(reason, []).append(Example(line, *shown))
+                self.examples.setdefault(reason, []).append(Example(line, *map(_truncated, pair)))
 
     def merge(self, later: LineTally) -> None:
         """Adds the counts of later lines."""
