@@ -50,19 +50,13 @@ class ShardWriter:
         self._free_bytes -= len(content)
         self._lengths.append(lengths)
 
-    @property
-    def lengths(self) -> NDArray[np.uint32]:
-        """The lengths of all pairs added: [pairs, side]."""
-        self._lengths = [np.concatenate([np.zeros((0, 2), np.uint32), *self._lengths])]
-        return self._lengths[0]
-
     def finish(self, kept: Mask, corpora: NDArray[np.int16]) -> dict[str, list[int | str]]:
         """Writes the index of the pairs for which `kept`, [pairs added], is true; `corpora` are those of the kept
         pairs.
 
         The tokens of the others stay in the files without an index entry. Returns what `file_digests` returns.
         """
-        lengths = self.lengths
+        lengths = np.concatenate([np.zeros((0, 2), np.uint32), *self._lengths])  # [pairs, side]
         ends = lengths.ravel().cumsum(dtype=np.int64).reshape(-1, 2)  # [pairs, side]
         np.save(self._folder / "starts.npy", ends[kept] - lengths[kept])
         small = np.uint16 if lengths.max(initial=0) < 1 << 16 else np.uint32
