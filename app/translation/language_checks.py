@@ -41,7 +41,7 @@ class LanguageChecks:
         """Whether the checks are fast; the first one loads the libraries for detection."""
         return self._detector.ready
 
-    def warn(self, plan: TextPlan, is_given: bool) -> None:
+    def add_warnings(self, plan: TextPlan, is_given: bool) -> None:
         """Adds warnings to a plan whose sentences are checked, and to its sentences.
 
         `is_given`: the client named the text's language.

@@ -276,7 +276,7 @@ class TranslationRequest:
         sentences = plan.sentences
         if error := next((sentence.error for sentence in sentences if sentence.error), None):
             return TranslatedText(None, None, None, error=error, source=source, confidence=confidence)
-        self.services.checks.warn(plan, is_given=self.options.source != AUTO)
+        self.services.checks.add_warnings(plan, is_given=self.options.source != AUTO)
         warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
         for sentence in sentences:
             warnings += sentence.warnings
