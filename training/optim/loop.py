@@ -133,14 +133,16 @@ def train(
             if evaluated:
                 pending.read(state, progress)
                 _evaluate(run, trainer, state, development, progress)
-            asked = world.max(stop.number or 0)  # each process may receive it in a different step, or not at all
+            signal_number = world.max(
+                stop.number or 0
+            )  # each process may receive it in a different step, or not at all
             # After an evaluation too: what it wrote must not be newer than the state from which a run resumes.
-            if asked or evaluated or state.step % save_every == 0:
+            if signal_number or evaluated or state.step % save_every == 0:
                 pending.read(state, progress)  # in all processes: a failure here must not leave the others waiting
                 if world.is_first:
                     save_state(run, _snapshot(trainer, state, identity))
-            if asked:
-                raise Stopped(asked, saved=True)
+            if signal_number:
+                raise Stopped(signal_number, saved=True)
             if stops:
                 break
         if stops and state.step < recipe.steps:
@@ -150,8 +152,8 @@ def train(
             progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
         if world.is_first and not same_recipe and state.step == start_step:  # its result is what this recipe leads to
             save_state(run, {**(load_state(run) or {}), "identity": identity})
-        if asked := world.max(stop.number or 0):  # while the last step was saved: `run` must not export
-            raise Stopped(asked, saved=True)
+        if signal_number := world.max(stop.number or 0):  # while the last step was saved: `run` must not export
+            raise Stopped(signal_number, saved=True)
     return state
 
 
