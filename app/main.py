@@ -30,8 +30,8 @@ from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.memory_trimming import trim
 from app.runtime.metrics import Metrics
-from app.runtime.shutdown import Stop
-from app.runtime.timeouts import Deadlines
+from app.runtime.shutdown import Shutdown
+from app.runtime.timeouts import SharedTimeout
 from app.server.request_queue import RequestQueue
 from app.server.slow_readers import SlowReaders
 from app.services.background_jobs import BackgroundJobs
@@ -70,14 +70,14 @@ def create_app(
     `detect_early`: load the language detector at startup, rather than delay the first request that needs it. Raises
     SettingsError and BundleError.
     """
-    metrics, stop = Metrics(), Stop()
+    metrics, shutdown = Metrics(), Shutdown()
     access_control = AccessControl(settings)
     glossaries = load_glossaries(settings.glossaries)
     lag = LoopLag(metrics.loop_lag.observe)
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
-        lag, metrics, access_control, stop, lambda: (deployments.current.engine, deployments.current.translator)
+        lag, metrics, access_control, shutdown, lambda: (deployments.current.engine, deployments.current.translator)
     )
     admin = None if settings.admin_port is None else AdminServer(settings.host, settings.admin_port, admin_routes)
 
@@ -98,8 +98,8 @@ def create_app(
         try:
             yield State(
                 settings=settings,
-                stop=stop,
-                deadlines=Deadlines(settings.deadline_ms / 1000),
+                shutdown=shutdown,
+                body_timeout=SharedTimeout(settings.deadline_ms / 1000),
                 metrics=metrics,
                 budgets=budgets,
                 request_queue=RequestQueue(lag, budgets.unread),

@@ -107,7 +107,7 @@ class Running:
 
     @property
     def has_begun_to_stop(self) -> bool:
-        begun: bool = self.server.lifespan.state["stop"].begun
+        begun: bool = self.server.lifespan.state["shutdown"].begun
         return begun
 
 

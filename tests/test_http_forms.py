@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.forms import FORM, JSON, MULTIPART, Fields, Upload, read_fields, read_upload
 from app.runtime.byte_budgets import ByteBudgets
-from app.runtime.timeouts import Deadlines
+from app.runtime.timeouts import SharedTimeout
 from app.settings import Settings
 
 URL = "http://test/"
@@ -35,7 +35,7 @@ def received(sent: httpx.Request, chunks: Iterable[bytes] | None = None, **limit
     settings = Settings(**limits)
     state = {
         "settings": settings,
-        "deadlines": Deadlines(settings.deadline_ms / 1000),
+        "body_timeout": SharedTimeout(settings.deadline_ms / 1000),
         "budgets": ByteBudgets.for_size(1 << 20),
     }
     left = [sent.read()] if chunks is None else list(chunks)

@@ -8,23 +8,23 @@ from collections.abc import Awaitable
 import pytest
 from fakes import in_virtual_time
 
-from app.runtime.timeouts import Deadlines
+from app.runtime.timeouts import SharedTimeout
 
 
-async def limited(deadlines: Deadlines, work: Awaitable[object]) -> object:
-    with deadlines.limit():
+async def limited(shared: SharedTimeout, work: Awaitable[object]) -> object:
+    with shared.limit():
         return await work
 
 
 def test_what_takes_too_long_is_interrupted() -> None:
     with pytest.raises(TimeoutError):
-        asyncio.run(limited(Deadlines(0.001), asyncio.Event().wait()))
+        asyncio.run(limited(SharedTimeout(0.001), asyncio.Event().wait()))
 
 
 def test_what_is_done_in_time_is_not() -> None:
     async def scenario() -> None:
-        deadlines = Deadlines(0.005)
-        assert await limited(deadlines, asyncio.sleep(0, "done")) == "done"
+        shared = SharedTimeout(0.005)
+        assert await limited(shared, asyncio.sleep(0, "done")) == "done"
         await asyncio.sleep(0.01)  # past the end of a limit that is no more
 
     in_virtual_time(scenario())
@@ -32,14 +32,14 @@ def test_what_is_done_in_time_is_not() -> None:
 
 def test_each_limit_has_its_own_length_whenever_it_begins() -> None:
     async def scenario() -> None:
-        loop, deadlines = asyncio.get_running_loop(), Deadlines(0.02)
+        loop, shared = asyncio.get_running_loop(), SharedTimeout(0.02)
         ends: list[float] = []
 
         async def one(delay_s: float) -> None:
             await asyncio.sleep(delay_s)
             began = loop.time()
             with pytest.raises(TimeoutError):
-                await limited(deadlines, asyncio.Event().wait())
+                await limited(shared, asyncio.Event().wait())
             ends.append(loop.time() - began)
 
         await asyncio.gather(*(one(delay_s / 1000) for delay_s in range(0, 20, 4)))
@@ -51,9 +51,9 @@ def test_each_limit_has_its_own_length_whenever_it_begins() -> None:
 
 def test_a_limit_that_was_left_does_not_end_the_others() -> None:
     async def scenario() -> list[object]:
-        deadlines = Deadlines(0.01)
+        shared = SharedTimeout(0.01)
         works = [asyncio.sleep(0, "done"), asyncio.Event().wait(), asyncio.sleep(0, "done"), asyncio.Event().wait()]
-        return await asyncio.gather(*(limited(deadlines, work) for work in works), return_exceptions=True)
+        return await asyncio.gather(*(limited(shared, work) for work in works), return_exceptions=True)
 
     first, second, third, fourth = in_virtual_time(scenario())
     assert (first, third) == ("done", "done")
@@ -62,7 +62,7 @@ def test_a_limit_that_was_left_does_not_end_the_others() -> None:
 
 def test_a_task_cancelled_by_others_stays_cancelled() -> None:
     async def scenario() -> bool:
-        task = asyncio.create_task(limited(Deadlines(60), asyncio.Event().wait()))
+        task = asyncio.create_task(limited(SharedTimeout(60), asyncio.Event().wait()))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
@@ -73,10 +73,10 @@ def test_a_task_cancelled_by_others_stays_cancelled() -> None:
 
 def test_a_task_cancelled_when_its_time_is_up_as_well_stays_cancelled() -> None:
     async def scenario() -> bool:
-        deadlines = Deadlines(60)
-        task = asyncio.create_task(limited(deadlines, asyncio.Event().wait()))
+        shared = SharedTimeout(60)
+        task = asyncio.create_task(limited(shared, asyncio.Event().wait()))
         await asyncio.sleep(0)
-        (limit,) = deadlines._limits
+        (limit,) = shared._limits
         limit.expire()
         task.cancel()
         await asyncio.wait([task])
@@ -90,11 +90,11 @@ def test_other_errors_pass_through() -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        asyncio.run(limited(Deadlines(1), faulty()))
+        asyncio.run(limited(SharedTimeout(1), faulty()))
 
 
 def test_nothing_waits_when_nobody_is_inside() -> None:
-    deadlines = Deadlines(60)
-    asyncio.run(limited(deadlines, asyncio.sleep(0)))
-    assert deadlines._timer is None
-    assert asyncio.run(limited(deadlines, asyncio.sleep(0, "again"))) == "again"
+    shared = SharedTimeout(60)
+    asyncio.run(limited(shared, asyncio.sleep(0)))
+    assert shared._timer is None
+    assert asyncio.run(limited(shared, asyncio.sleep(0, "again"))) == "again"

@@ -246,7 +246,7 @@ def test_alternatives_and_the_alignment_keep_nobody_waiting_and_are_due_as_well(
         return []
 
     def expire() -> None:
-        for limit in list(one._deadlines._limits):
+        for limit in list(one._timeout._limits):
             limit.expire()
 
     async def scenario() -> None:

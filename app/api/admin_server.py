@@ -20,7 +20,7 @@ from app.http.auth import AccessControl
 from app.http.problems import PROBLEM_MEDIA_TYPE, problem_of
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.metrics import CONTENT_TYPE, Metrics
-from app.runtime.shutdown import Stop
+from app.runtime.shutdown import Shutdown
 from app.settings import PREFIX, SettingsError
 from app.translation.translator import Translator
 
@@ -48,10 +48,10 @@ class AdminRoutes:
         lag: LoopLag,
         metrics: Metrics,
         access_control: AccessControl,
-        stop: Stop,
+        shutdown: Shutdown,
         serving: Callable[[], tuple[Engine, Translator]],
     ) -> None:
-        self._lag, self._metrics, self._stop, self._serving = lag, metrics, stop, serving
+        self._lag, self._metrics, self._shutdown, self._serving = lag, metrics, shutdown, serving
         self._access_control = access_control
 
     def answer(self, path: str, key: str | None) -> AdminResponse | None:
@@ -79,7 +79,7 @@ class AdminRoutes:
 
     def _ready(self) -> AdminResponse:
         engine, translator = self._serving()
-        check_ready(engine, self._stop)
+        check_ready(engine, self._shutdown)
         return _json_response({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
 
     def _exposition(self, key: str | None) -> AdminResponse:

@@ -13,8 +13,8 @@ from app.engine.engine import Engine
 from app.http.auth import AccessControl, Client, bearer
 from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.metrics import Metrics
-from app.runtime.shutdown import Stop
-from app.runtime.timeouts import Deadlines
+from app.runtime.shutdown import Shutdown
+from app.runtime.timeouts import SharedTimeout
 from app.server.request_queue import RequestQueue
 from app.server.slow_readers import SlowReaders
 from app.services.background_jobs import BackgroundJobs
@@ -29,8 +29,8 @@ class State(TypedDict):
     """State that lives as long as the application."""
 
     settings: Settings
-    stop: Stop
-    deadlines: Deadlines
+    shutdown: Shutdown
+    body_timeout: SharedTimeout
     """Of `settings.deadline_ms`."""
     budgets: ByteBudgets
     request_queue: RequestQueue
@@ -73,7 +73,7 @@ async def _authenticated_client(request: Request) -> Client:
 
 EngineState = Annotated[Engine, _from_state("engine")]
 MetricsState = Annotated[Metrics, _from_state("metrics")]
-StopState = Annotated[Stop, _from_state("stop")]
+ShutdownState = Annotated[Shutdown, _from_state("shutdown")]
 TranslatorState = Annotated[Translator, _from_state("translator")]
 AdmittedClient = Annotated[Client, Depends(_admitted_client)]
 AuthenticatedClient = Annotated[Client, Depends(_authenticated_client)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from app import errors
-from app.api.dependencies import AuthenticatedClient, EngineState, MetricsState, StopState, TranslatorState
+from app.api.dependencies import AuthenticatedClient, EngineState, MetricsState, ShutdownState, TranslatorState
 from app.api.openapi_parts import error_responses
 from app.api.readiness import check_ready
 from app.api.schemas import Health, Ready
@@ -23,9 +23,9 @@ async def health() -> Health:
 
 @router.head("/ready", include_in_schema=False)
 @router.get("/ready", summary="Readiness: can the service translate?", responses=error_responses(errors.Unavailable))
-async def ready(engine: EngineState, translator: TranslatorState, stop: StopState) -> Ready:
+async def ready(engine: EngineState, translator: TranslatorState, shutdown: ShutdownState) -> Ready:
     """Return 200 while the engine runs and every bundle has passed its sample check; otherwise 503 with the reason."""
-    check_ready(engine, stop)
+    check_ready(engine, shutdown)
     return Ready(models=[bundle.name for bundle in translator.catalogue])
 
 

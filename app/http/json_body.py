@@ -25,7 +25,7 @@ from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import reserve
 from app.http.problems import LIBRETRANSLATE_HINT, error_response, validated
 from app.runtime.byte_budgets import ByteBudgets, Reservation
-from app.runtime.timeouts import Deadlines
+from app.runtime.timeouts import SharedTimeout
 from app.server.disconnect import Disconnect
 from app.server.paths import path_of
 from app.server.request_queue import RequestQueue, UnreadBody
@@ -91,12 +91,12 @@ def receiving_body(request: Request) -> Iterator[Reservation]:
     """
     state = request.scope["state"]
     settings: Settings = state["settings"]
-    deadlines: Deadlines = state["deadlines"]
+    body_timeout: SharedTimeout = state["body_timeout"]
     budgets: ByteBudgets = state["budgets"]
     budget = budgets.bodies if "client" in state or state.get("is_known") else budgets.unauthenticated
     unread: UnreadBody | None = state.get("unread")
     try:
-        with nullcontext() if unread and unread.is_whole else deadlines.limit():
+        with nullcontext() if unread and unread.is_whole else body_timeout.limit():
             yield reserve(request.scope, budget)
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None

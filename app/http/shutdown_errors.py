@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Unavailable
 from app.http.problems import ErrorRenderers
-from app.runtime.shutdown import Stop
+from app.runtime.shutdown import Shutdown
 
 
 class ShutdownErrors:
@@ -30,8 +30,8 @@ class ShutdownErrors:
         try:
             await self.app(scope, receive, note)
         except asyncio.CancelledError:
-            stop: Stop | None = scope.get("state", {}).get("stop")
-            if has_begun or stop is None or not stop.begun:
+            shutdown: Shutdown | None = scope.get("state", {}).get("shutdown")
+            if has_begun or shutdown is None or not shutdown.begun:
                 raise
             self.count(Unavailable.slug)
             error = Unavailable("The service is shutting down, and this request was not finished in time.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Stop:
+class Shutdown:
     """Once `begun`, /ready is 503, and every response ends its connection."""
 
     begun: bool = False

@@ -6,8 +6,8 @@ import asyncio
 from types import TracebackType
 
 
-class Deadlines:
-    """A timeout of `seconds` for everything inside `with deadlines.limit()`.
+class SharedTimeout:
+    """A timeout of `seconds` for everything inside `with timeout.limit()`.
 
     Works like `asyncio.timeout`, which creates a timer for each use: at two timeouts a request, that takes a tenth of a
     short request's time. Timeouts that start first end first, so one timer, for the earliest, suffices.
@@ -48,21 +48,21 @@ class Deadlines:
 class Limit:
     """One task's timeout."""
 
-    def __init__(self, deadlines: Deadlines) -> None:
-        self._deadlines = deadlines
+    def __init__(self, timeout: SharedTimeout) -> None:
+        self._timeout = timeout
 
     def __enter__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task, self._cancelled_before = task, task.cancelling()
         self._expired = False
-        self.end = task.get_loop().time() + self._deadlines.seconds
-        self._deadlines.add(self)
+        self.end = task.get_loop().time() + self._timeout.seconds
+        self._timeout.add(self)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._deadlines.remove(self)
+        self._timeout.remove(self)
         # Like asyncio.timeout: if the task was also cancelled by others, it stays cancelled.
         if self._expired and self._task.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -13,7 +13,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from app.runtime.shutdown import Stop
+from app.runtime.shutdown import Shutdown
 from app.server.header_limits import MAX_HEAD_BYTES
 from app.server.lingering_close import LingeringTransport
 from app.server.queued_protocol import QueuedProtocol
@@ -33,13 +33,13 @@ _TCP_CLOSE = 7
 
 
 class Connection(QueuedProtocol):
-    """uvicorn's protocol. Once `Stop` in the lifespan's state has begun, it ends with its next response."""
+    """uvicorn's protocol. Once `Shutdown` in the lifespan's state has begun, it ends with its next response."""
 
     transport: LingeringTransport
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._stop: Stop = self.app_state["stop"]
+        self._shutdown: Shutdown = self.app_state["shutdown"]
         self._is_whole = True
         """Whether the last request has arrived completely."""
         self._is_malformed = False
@@ -47,7 +47,7 @@ class Connection(QueuedProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(LingeringTransport(transport, self._unread))
-        if self._stop.begun:
+        if self._shutdown.begun:
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -79,7 +79,7 @@ class Connection(QueuedProtocol):
         """Like `send`, but the response's head states whether the connection ends with it."""
         if not cycle.response_started:
             self.transport.cork()
-            if cycle is self.cycle and (self._stop.begun or not self._can_keep_alive(cycle)):
+            if cycle is self.cycle and (self._shutdown.begun or not self._can_keep_alive(cycle)):
                 cycle.keep_alive = False
         return send(message)
 

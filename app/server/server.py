@@ -11,7 +11,7 @@ import socket
 
 import uvicorn
 
-from app.runtime.shutdown import Stop
+from app.runtime.shutdown import Shutdown
 from app.server.listener import Listener
 
 TICK_S = 0.1
@@ -27,12 +27,12 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
         await super().startup(sockets=[])
-        self.lifespan.state.setdefault("stop", Stop())
+        self.lifespan.state.setdefault("shutdown", Shutdown())
         self.servers = [Listener(sockets, self._new_protocol, self.server_state.connections)]  # type: ignore[list-item]
         self._log_started_message(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.lifespan.state["stop"].begun = True
+        self.lifespan.state["shutdown"].begun = True
         for _ in range(math.ceil(self._drain_s / TICK_S)):
             if not self.force_exit:  # requested by a second Ctrl-C
                 await asyncio.sleep(TICK_S)

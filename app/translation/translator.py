@@ -11,7 +11,7 @@ from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import DeadlinePassed, TooMuchText
-from app.runtime.timeouts import Deadlines
+from app.runtime.timeouts import SharedTimeout
 from app.settings import Settings
 from app.text.glossary import Glossaries
 from app.text.language_id import Detected, Detector, Libraries
@@ -39,7 +39,7 @@ class Translator:
         self.detector = Detector({code for bundle in catalogue for code in (bundle.source, bundle.target)}, libraries)
         checks = LanguageChecks(self.detector)
         self._services = Services(catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks)
-        self._deadlines = Deadlines(settings.deadline_ms / 1000)
+        self._timeout = SharedTimeout(settings.deadline_ms / 1000)
 
     async def translate(self, items: Sequence[Item], options: Options) -> Translations:
         """Translates each item. An item that fails has an error; if all fail, raises the first error.
@@ -88,7 +88,7 @@ class Translator:
         """Decodes one sequence without any checks. Raises the errors of `translate`."""
         limit_ms = self.settings.deadline_ms
         try:
-            with self._deadlines.limit():
+            with self._timeout.limit():
                 [future] = await self.engine.decode([sequence], monotonic() + limit_ms / 1000)
                 return await future
         except TimeoutError:
@@ -124,10 +124,10 @@ class Translator:
     def _limit_ms(self, options: Options) -> int:
         return min(options.deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
 
-    def _deadline_timer(self, left_s: float) -> Deadlines:
+    def _deadline_timer(self, left_s: float) -> SharedTimeout:
         """The shared timer if it fits, else one with `left_s` seconds."""
-        shared = MIN_SHARED_FRACTION * self._deadlines.seconds <= left_s <= self._deadlines.seconds
-        return self._deadlines if shared else Deadlines(max(0.0, left_s))
+        shared = MIN_SHARED_FRACTION * self._timeout.seconds <= left_s <= self._timeout.seconds
+        return self._timeout if shared else SharedTimeout(max(0.0, left_s))
 
 
 def _deadline_passed(limit_ms: int) -> DeadlinePassed:
