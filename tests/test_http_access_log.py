@@ -22,10 +22,10 @@ from starlette.types import Receive, Scope, Send
 
 from app.http.access_log import AccessLog
 from app.http.problems import ErrorRenderers, add_handlers
-from app.runtime.json_logs import JSONLines, TurnHandler, Written, timestamp
+from app.runtime.json_logs import JSONFormatter, PreformattedRecord, TurnHandler, timestamp
 from app.runtime.metrics import Metrics
 
-FORMATTER = JSONLines()
+FORMATTER = JSONFormatter()
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_a_line_is_one_json_object_whatever_is_said(message: str) -> None:
 
 
 def test_a_written_line_goes_out_as_it_is() -> None:
-    assert FORMATTER.format(Written("app.http.access_log", '{"a": "%s"}')) == '{"a": "%s"}'
+    assert FORMATTER.format(PreformattedRecord("app.http.access_log", '{"a": "%s"}')) == '{"a": "%s"}'
 
 
 class Writes(io.StringIO):
@@ -161,15 +161,15 @@ def test_lines_of_one_turn_are_one_write_in_order() -> None:
     handler.setStream(stream)
 
     async def two_turns() -> None:
-        handler.handle(Written("a", "1"))
-        handler.handle(Written("a", "2"))
+        handler.handle(PreformattedRecord("a", "1"))
+        handler.handle(PreformattedRecord("a", "2"))
         assert not stream.writes
         await asyncio.sleep(0)
         assert stream.writes == ["1\n2\n"]
-        handler.handle(Written("a", "3"))
+        handler.handle(PreformattedRecord("a", "3"))
         handler.handle(logging.LogRecord("a", logging.ERROR, __file__, 1, "4", (), None))
         assert "".join(stream.writes) == "1\n2\n3\n4\n"
-        handler.handle(Written("a", "5"))
+        handler.handle(PreformattedRecord("a", "5"))
 
     asyncio.run(two_turns())
     handler.flush()

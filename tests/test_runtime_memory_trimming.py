@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from app.runtime.byte_budgets import ByteBudget, Reservation
-from app.runtime.memory_trimming import LEAST_BYTES, trim
+from app.runtime.memory_trimming import MIN_FREED_BYTES, trim
 
 
-@pytest.mark.parametrize(("taken", "left", "times"), [(LEAST_BYTES, 0, 1), (LEAST_BYTES, 1, 0), (100, 0, 0)])
+@pytest.mark.parametrize(("taken", "left", "times"), [(MIN_FREED_BYTES, 0, 1), (MIN_FREED_BYTES, 1, 0), (100, 0, 0)])
 def test_memory_is_given_back_once_when_much_has_left_the_rooms(taken: int, left: int, times: int) -> None:
     called = []
 
@@ -18,7 +18,7 @@ def test_memory_is_given_back_once_when_much_has_left_the_rooms(taken: int, left
         first, second = ByteBudget(1 << 40), ByteBudget(1 << 40)
         reservation = Reservation(first)
         reservation.grow(taken)
-        watching = asyncio.create_task(trim([first, second], lambda: called.append(1), every_s=0.01))
+        watching = asyncio.create_task(trim([first, second], lambda: called.append(1), interval_s=0.01))
         await asyncio.sleep(0.05)
         assert not called
         reservation.resize(left)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from throttled import utils
 
-from app.runtime.rate_limits import Meter, Rate
+from app.runtime.rate_limits import Rate, RateLimiter
 
 
 class Clock:
@@ -21,7 +21,7 @@ class Clock:
 
 
 def test_what_is_taken_comes_back_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, meter, rate = Clock(monkeypatch), Meter(), Rate.read("60/minute")
+    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.read("60/minute")
     assert [meter.take("a", rate, 30) for _ in range(2)] == [0, 0]
     assert meter.take("a", rate, 1) == pytest.approx(1)
     assert meter.taken("a", rate) == 60
@@ -33,7 +33,7 @@ def test_what_is_taken_comes_back_evenly(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_more_at_once_can_be_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, meter, rate = Clock(monkeypatch), Meter(), Rate.read("1/second burst 5")
+    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.read("1/second burst 5")
     assert rate.amount == 5
     assert [bool(meter.take("a", rate, 1)) for _ in range(6)] == [False] * 5 + [True]
     clock.now += 1

@@ -17,7 +17,7 @@ from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.auth import Client
-from app.runtime.json_logs import Written, timestamp
+from app.runtime.json_logs import PreformattedRecord, timestamp
 from app.runtime.metrics import Metrics
 from app.server.paths import path_of
 
@@ -114,7 +114,7 @@ class AccessLog:
             # A key's name has no characters that JSON would have to escape.
             key_field = f',"key":"{client.name}"' if client and client.name else ""
             line = f'"level":"info","id":"{request_id}",{labels},"ms":{1000 * seconds:.1f}{key_field}'
-            log.handle(Written(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
+            log.handle(PreformattedRecord(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
 
 
 def _route_template(scope: Scope, prefix: str) -> str:

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from app.errors import NotAllowed, NotAuthorised, TooManyCharacters, TooManyRequests
 from app.http.api_keys import Key, Keys
-from app.runtime.rate_limits import MAX_CLIENTS, Meter, Rate
+from app.runtime.rate_limits import MAX_CLIENTS, Rate, RateLimiter
 from app.settings import Settings
 
 _IPV6_PREFIX_BITS = 64
@@ -23,7 +23,7 @@ _IPV6_PREFIX_BITS = 64
 class Client:
     """A client: the holder of a key, or everyone at an address."""
 
-    def __init__(self, name: str, identity: str, meter: Meter, rate: Rate | None, admin: bool = False) -> None:
+    def __init__(self, name: str, identity: str, meter: RateLimiter, rate: Rate | None, admin: bool = False) -> None:
         self.name = name
         """The key's name; "" without a key."""
         self._admin = admin
@@ -63,7 +63,7 @@ class AccessControl:
         """Raises SettingsError."""
         self._keys = Keys(settings.api_keys_file) if settings.api_keys_file else None
         self._requests_rate, self._characters_rate = settings.rate_requests, settings.rate_characters
-        self._requests, self._characters = Meter(), Meter()
+        self._requests, self._characters = RateLimiter(), RateLimiter()
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
         self._by_key: dict[Key, Client] = {}
         self._anyone = Client("", "", self._characters, None)

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
-EVERY_S = 0.1
+INTERVAL_S = 0.1
 """How often a timer measures."""
-LASTING = 3
-"""A lag is lasting if this many consecutive measurements show it; a single one may be a brief pause of the machine."""
+SUSTAINED_SAMPLES = 3
+"""A lag is sustained if this many consecutive measurements show it; a single one may be a pause of the machine."""
 
 
 class LoopLag:
@@ -19,10 +19,10 @@ class LoopLag:
     `silent_s` may be called from other threads.
     """
 
-    def __init__(self, observe: Callable[[float], None] = lambda lag_s: None, every_s: float = EVERY_S) -> None:
-        self._observe, self._every_s = observe, every_s
-        self._measured = deque([0.0] * LASTING, LASTING)
-        self.last_s = self.lasting_s = 0.0
+    def __init__(self, observe: Callable[[float], None] = lambda lag_s: None, interval_s: float = INTERVAL_S) -> None:
+        self._observe, self._interval_s = observe, interval_s
+        self._samples = deque([0.0] * SUSTAINED_SAMPLES, SUSTAINED_SAMPLES)
+        self.last_s = self.sustained_s = 0.0
         """The last measurement, and the minimum of the last few."""
         self._timer: asyncio.TimerHandle | None = None
         self._due = monotonic()
@@ -42,12 +42,12 @@ class LoopLag:
         return max(0.0, monotonic() - self._due)
 
     def _wait(self) -> None:
-        self._due = monotonic() + self._every_s
-        self._timer = self._loop.call_later(self._every_s, self._measure)
+        self._due = monotonic() + self._interval_s
+        self._timer = self._loop.call_later(self._interval_s, self._measure)
 
     def _measure(self) -> None:
         self.last_s = self.silent_s
-        self._measured.append(self.last_s)
-        self.lasting_s = min(self._measured)
+        self._samples.append(self.last_s)
+        self.sustained_s = min(self._samples)
         self._observe(self.last_s)
         self._wait()

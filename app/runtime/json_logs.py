@@ -10,7 +10,7 @@ from time import gmtime, strftime, time
 from typing import TextIO
 
 
-class Written(logging.LogRecord):
+class PreformattedRecord(logging.LogRecord):
     """A record that is already a JSON object. Skips logging's lookup of source position and thread, which takes longer
     than writing the line."""
 
@@ -20,7 +20,7 @@ class Written(logging.LogRecord):
 
 
 class TurnHandler(logging.StreamHandler[TextIO]):
-    """Writes to standard error; all records that are Written in one turn of the event loop together, since each write
+    """Writes to standard error. Writes all PreformattedRecords of one turn of the event loop together, since each write
     is a system call."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class TurnHandler(logging.StreamHandler[TextIO]):
         self._lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not isinstance(record, Written):
+        if not isinstance(record, PreformattedRecord):
             self.flush()
             super().emit(record)
             return
@@ -46,11 +46,11 @@ class TurnHandler(logging.StreamHandler[TextIO]):
             super().flush()
 
 
-class JSONLines(logging.Formatter):
+class JSONFormatter(logging.Formatter):
     """Formats records as JSON: time (UTC), level, process, logger, message, and the traceback of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
-        if isinstance(record, Written):
+        if isinstance(record, PreformattedRecord):
             return str(record.msg)
         fields = {
             "time": timestamp(record.created),
@@ -73,7 +73,7 @@ def timestamp(seconds: float) -> str:
 def log_to_stderr() -> None:
     """Sends all log records to standard error, one JSON object per line."""
     handler = TurnHandler()
-    handler.setFormatter(JSONLines())
+    handler.setFormatter(JSONFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.captureWarnings(True)
     # It would log single bytes of what was sent; only the client that sent them is told what is wrong.

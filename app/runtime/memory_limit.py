@@ -19,8 +19,8 @@ def memory_left(cgroups: Path = _CGROUPS, own: Path = _OWN) -> int | None:
     return min(lefts, default=None)
 
 
-_FIRST = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
-_SECOND = "memory.max", "memory.current", ""
+_VERSION_1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
+_VERSION_2 = "memory.max", "memory.current", ""
 
 
 def _folders(cgroups: Path, own: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
@@ -32,7 +32,7 @@ def _folders(cgroups: Path, own: Path) -> Iterator[tuple[Path, tuple[str, str, s
     for _, controllers, path in lines:
         if controllers not in ("", "memory"):
             continue
-        root, files = (cgroups / "memory", _FIRST) if controllers else (cgroups, _SECOND)
+        root, files = (cgroups / "memory", _VERSION_1) if controllers else (cgroups, _VERSION_2)
         # In a container the path may be the host's, while the mount is the container's own group.
         folder = root / path.lstrip("/")
         yield from ((place, files) for place in (folder, *folder.parents) if place.is_relative_to(root))

@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable
 
 
 async def watch(
-    look: Callable[[], Awaitable[None]],
-    every_s: float,
-    wrong: tuple[type[Exception], ...],
-    complain: Callable[[Exception], None],
+    check: Callable[[], Awaitable[None]],
+    interval_s: float,
+    errors: tuple[type[Exception], ...],
+    report: Callable[[Exception], None],
 ) -> None:
-    """Calls `look` forever. Passes errors of the kinds `wrong` to `complain`, only the first of consecutive ones."""
-    told = ""
+    """Calls `check` forever. Passes exceptions of the types `errors` to `report`, except repetitions of the last one."""
+    last = ""
     while True:
-        await asyncio.sleep(every_s)
+        await asyncio.sleep(interval_s)
         try:
-            await look()
-            told = ""
-        except wrong as error:
-            if told != (told := repr(error)):
-                complain(error)
+            await check()
+            last = ""
+        except errors as error:
+            if last != (last := repr(error)):
+                report(error)

@@ -38,7 +38,7 @@ class Rate:
         return self.quota.burst
 
 
-class Meter:
+class RateLimiter:
     """Meters each client's usage with the generic cell rate algorithm: used amounts are restored at a steady rate.
 
     (ATM Forum Traffic Management 4.0, section 4.4.2.)

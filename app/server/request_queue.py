@@ -77,8 +77,8 @@ class RequestQueue:
     def delay_s(self) -> float:
         """The predicted delay, in seconds, before a request that arrives now starts."""
         if not self._waiting:
-            return self.lag.lasting_s
-        return perf_counter() - self._waiting[0][0] + self.lag.lasting_s
+            return self.lag.sustained_s
+        return perf_counter() - self._waiting[0][0] + self.lag.sustained_s
 
     @property
     def is_late(self) -> bool:
