@@ -144,7 +144,7 @@ def test_a_parent_whose_embeddings_differ_has_no_child_that_shares_them(
 ) -> None:
     untied = dataclasses.replace(parent.bundle.model.config, share_embeddings="none")
     other = ParentBundle(dataclasses.replace(parent.bundle, model=Transformer(untied)))
-    with pytest.raises(TrainingError, match='say share_embeddings = "none" in a recipe'):
+    with pytest.raises(TrainingError, match='set share_embeddings = "none" in a recipe'):
         other.check(child(german))
     other.check(child(german, share_embeddings="none"))
     parent.check(child(german, share_embeddings="decoder"))
