@@ -12,7 +12,7 @@ async def watch(
     errors: tuple[type[Exception], ...],
     report: Callable[[Exception], None],
 ) -> None:
-    """Calls `check` forever. Passes exceptions of the types `errors` to `report`, except repetitions of the last one."""
+    """Calls `check` forever. Passes exceptions of the types `errors` to `report`, without consecutive repetitions."""
     last = ""
     while True:
         await asyncio.sleep(interval_s)
