@@ -133,9 +133,8 @@ def train(
             if evaluated:
                 pending.read(state, progress)
                 _evaluate(run, trainer, state, development, progress)
-            signal_number = world.max(
-                stop.number or 0
-            )  # each process may receive it in a different step, or not at all
+            # Each process may receive the signal in a different step, or not at all.
+            signal_number = world.max(stop.number or 0)
             # After an evaluation too: what it wrote must not be newer than the state from which a run resumes.
             if signal_number or evaluated or state.step % save_every == 0:
                 pending.read(state, progress)  # in all processes: a failure here must not leave the others waiting
