@@ -1,4 +1,4 @@
-"""A bundle with random weights, the same every time, the service that serves it, and a small training run."""
+"""Fixtures: a bundle with random but reproducible weights, the service that serves it, and a short training run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from deepl import DeepLClient
     from playwright.sync_api import Browser
 
-# A shell has what it runs in the background ignore interrupts, and so would every command that a test interrupts.
+# Shells start background processes with SIGINT ignored, and every command that a test interrupts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Durations on a busy machine prove nothing. CI draws the same examples every time, so that only a change makes it fail.
 # Elsewhere they are random, to find what no run has tried.
@@ -66,16 +66,16 @@ examples.register_profile("local", deadline=None, suppress_health_check=[HealthC
 examples.register_profile("ci", examples.get_profile("local"), derandomize=True, database=None, print_blob=True)
 examples.load_profile("ci" if os.environ.get("CI") == "true" else "local")
 
-# Nor does how long an answer takes: httpx waits for 5 s where it is not told otherwise.
+# A slow response proves nothing either: httpx would give up after its default of 5 s.
 for phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, phase, WAIT_S)
 
 MARKED_BY_FIXTURE = {"browser": "browser", "shipped_url": "bundle", "shipped_en_fr": "bundle", "run_folder": "slow"}
-"""The marker of each test that uses a fixture, directly or through another one."""
+"""Fixture to marker: it goes on each test that uses the fixture, directly or through another one."""
 _MARKED_BY_MODULE = {
     "browser": "api_docs_page page page_attention page_languages page_late page_script page_texts",
     "bundle": "backends benchmarks_mixed_soak invariance shipped soak synthetic_translate",
-    # They train, start processes, wait for real time to pass, or send many requests.
+    # These train, start processes, wait for real time to pass, or send many requests.
     "slow": """
         adapt_finetune adapt_transfer api_admin_server benchmarks benchmarks_ablation benchmarks_engine benchmarks_gpu
         benchmarks_gpu_training benchmarks_invariance benchmarks_mixed_soak benchmarks_overload benchmarks_serving
@@ -87,11 +87,11 @@ _MARKED_BY_MODULE = {
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}
-"""The modules all of whose tests have a marker."""
+"""Marker to the modules whose tests all have it."""
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Does not even import a module that `-m "not (a or b)"` leaves out whole, since imports take much of the time."""
+    """Skips the import of modules that `-m "not (a or b)"` deselects as a whole: imports take much of the time."""
     left_out = re.fullmatch(r"not \(([\w ]+)\)", config.getoption("markexpr"))
     marks = left_out[1].split(" or ") if left_out else []
     return any(collection_path.stem in MARKED_BY_MODULE.get(mark, ()) for mark in marks) or None
@@ -120,7 +120,7 @@ SENTENCES = [
 
 @pytest.fixture(autouse=True)
 def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The decoder answers for it, which takes no seconds to start; a test marked `real_service` has the real one."""
+    """Measures exports with the decoder alone, which starts at once. Tests marked `real_service` use the service."""
 
     def measured(write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device) -> list[Result]:
         with TemporaryDirectory() as place:
@@ -140,7 +140,10 @@ SURE = "(the sample of a bundle made for tests)"
 def make_bundle(
     folder: Path, source: str = "en", target: str = "fr", seed: int = 0, samples: Sequence[dict[str, Any]] | None = None
 ) -> Path:
-    """A bundle whose translations mean nothing, and others by another `seed`. `samples` of None: one that is sure."""
+    """Writes a bundle with random weights drawn from `seed`.
+
+    `samples`: None for a single one that every precision decodes alike.
+    """
     tokenizer = Tokenizer(train_vocabulary(SENTENCES, 400, [source, target], threads=1))
     size = tokenizer.vocab_size
     config = ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=2)
@@ -157,7 +160,10 @@ def make_bundle(
 
 @torch.inference_mode()
 def sure_sample(model: Transformer, limits: Limits) -> dict[str, Any]:
-    """The one of a few sources of one token whose target every precision gives alike: each next token leads by most."""
+    """A sample that every precision decodes alike.
+
+    Of a few sources of one token, it is the one whose target tokens lead the runners-up by most.
+    """
     size = model.config.source_vocab_size
     found = greedy_decode(model, [[token] for token in range(4, size, max(1, size // 12))], limits)
 
@@ -172,7 +178,7 @@ def sure_sample(model: Transformer, limits: Limits) -> dict[str, Any]:
 
 
 class Service:
-    """An application running on an event loop in a thread, and a client in the same process."""
+    """Runs an application on an event loop in a thread, and sends it requests without a socket."""
 
     def __init__(self, app: FastAPI) -> None:
         self.app = app
@@ -194,11 +200,11 @@ class Service:
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """What `work` returns, on the application's event loop."""
+        """Runs `work` on the application's event loop and returns its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=5 * WAIT_S)
 
-    def let_pass(self, seconds: float) -> None:
-        """By the clock of the event loop, of which all time limits are, so much time passes at once."""
+    def advance_clock(self, seconds: float) -> None:
+        """Advances the event loop's clock, which all time limits use."""
         now = self._loop.time
         self._loop.time = lambda: now() + seconds  # type: ignore[method-assign]
         self._loop.call_soon_threadsafe(lambda: None)
@@ -221,7 +227,7 @@ class Service:
         return self.run(together())
 
     def leave(self, gate: Gate, path: str, **options: Any) -> int:
-        """Posts, and leaves when a decoder is at `gate`. The status of the answer, which nobody is there to read."""
+        """Posts, and disconnects once a decoder waits at `gate`. Returns the status that the service then sends."""
 
         async def left() -> int:
             request = httpx.Request("POST", f"http://test{path}", **options)
@@ -252,7 +258,7 @@ class Service:
 
 @pytest.fixture(scope="session", autouse=True)
 def _detection_loads_once() -> Iterator[None]:
-    """The libraries that tell languages take a second to load: every service and translator has the same ones."""
+    """Shares the language detection libraries, which take a second to load, among all services and translators."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("app.text.language_id._LoadedLibraries", functools.cache(_LoadedLibraries))
         yield
@@ -260,7 +266,7 @@ def _detection_loads_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of bundles that holds one, en-fr."""
+    """A folder of bundles with a single one, en-fr."""
     folder = tmp_path_factory.mktemp("bundles")
     make_bundle(folder / "en-fr")
     return folder
@@ -272,11 +278,11 @@ def bundle(bundle_folder: Path) -> LoadedBundle:
 
 
 HARDLY_BUSY: dict[str, Any] = {"workers": 1, "precision": "float32", "max_wait_ms": 60_000}
-"""One worker, and nothing is refused because the machine is slow."""
+"""One worker, and no request is refused because the machine is slow."""
 
 
 def serving(bundles: Path | tuple[Path, ...], reload_timing: ReloadTiming = RELOAD_TIMING, **settings: Any) -> Service:
-    """The service of a folder of bundles, to be entered; its worker is a thread."""
+    """The service of a folder of bundles, as a context manager; its worker is a thread."""
     chosen = Settings(
         bundles=bundles if isinstance(bundles, tuple) else (bundles,),
         device="cpu",
@@ -287,14 +293,14 @@ def serving(bundles: Path | tuple[Path, ...], reload_timing: ReloadTiming = RELO
 
 @pytest.fixture(scope="session")
 def service(bundle_folder: Path) -> Iterator[Service]:
-    """The service with its default limits."""
+    """The service of `bundle_folder` with the default limits."""
     with serving(bundle_folder) as service:
         yield service
 
 
 @contextmanager
 def listening(bundles: Path, **settings: Any) -> Iterator[str]:
-    """The service of a folder of bundles on a real socket, for clients that will have no other; yields its URL."""
+    """Serves a folder of bundles on a real socket, for clients that need one; yields the URL."""
     chosen = Settings(bundles=(bundles,), device="cpu", **{**HARDLY_BUSY, **settings})
     app = create_app(chosen, load_catalogue(chosen), InProcessWorker)
     config = uvicorn.Config(app, **server_options(chosen))
@@ -316,14 +322,14 @@ def listening(bundles: Path, **settings: Any) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def shipped_url() -> Iterator[str]:
-    """Of the service of bundles/en-fr alone, whatever else ships: it says different things of different texts."""
+    """The URL of a service of bundles/en-fr alone, whose translations differ from text to text."""
     with listening(SHIPPED / "en-fr") as url:
         yield url
 
 
 @pytest.fixture
 def deepl_client(shipped_url: str) -> Iterator[DeepLClient]:
-    """DeepL's own."""
+    """DeepL's own client."""
     from deepl_clients import client_of
 
     with client_of(shipped_url) as client:
@@ -331,8 +337,8 @@ def deepl_client(shipped_url: str) -> Iterator[DeepLClient]:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """DeepL's clients made in this test try once, and ask after documents without a pause of five seconds."""
+def fast_deepl_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeepL's clients try once, and poll documents every 10 ms rather than every five seconds."""
     monkeypatch.setattr("deepl.http_client.max_network_retries", 0)
     monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
     monkeypatch.setattr("app.api.deepl.documents.STATUS_WAIT_S", 0.1)
@@ -340,7 +346,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Of each module its own: while there is one, its event loop stands in the way of any other in this thread."""
+    """A browser per module: while it runs, its event loop allows no other in this thread."""
     from chromium import chromium
 
     with chromium() as browser:
@@ -349,7 +355,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
-    """What was visited is checked at the end of each test."""
+    """A page in the browser, whose console and requests are checked at the end of the test."""
     from chromium import Visit
 
     visit = Visit(browser, shipped_url)
@@ -359,8 +365,10 @@ def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
 
 
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers started in this test, which are threads, decode with `batch`, whose steps are of what the test sends: the
-    sample that every bundle has for want of another goes not through it."""
+    """Has the workers of this test, which are threads, decode with `batch`.
+
+    The default sample of a bundle is not checked, so that `batch` sees only what the test sends.
+    """
     check = BundleExecutor.check_samples
 
     def new_batch(executor: BundleExecutor) -> DecodeBatch:
@@ -377,7 +385,7 @@ def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> No
 
 
 class Gate:
-    """Holds every decoder step back until it is opened; then counts the sentences in each."""
+    """Blocks decoder steps until opened, then records the number of sentences in each step."""
 
     def __init__(self) -> None:
         self.entered, self.opened = threading.Event(), threading.Event()
@@ -391,7 +399,7 @@ class Gate:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Before every decoder step of engines made in this test."""
+    """A gate before every decoder step of the engines of this test."""
     gate = Gate()
 
     class Gated(DecodeBatch):
@@ -416,7 +424,7 @@ TRAINING_LIMITS = Limits(max_source=32, max_target=32)
 
 
 def small_config(vocab_size: int, **fields: Any) -> ModelConfig:
-    """A model that trains in no time."""
+    """A configuration small enough to train in seconds."""
     shape = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
     return ModelConfig.from_dict(
         {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, "dropout": 0.1, **shape, **fields}
@@ -437,7 +445,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def run_folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 120 steps on `data`, not to be written to."""
+    """A finished run of 120 steps on `data`. Tests share it and must not write to it."""
     run = tmp_path_factory.mktemp("trained") / "run"
     recipe = Recipe(120, batch_tokens=400, warmup=30, learning_rate_factor=0.5, cooldown=0.3, evaluate_every=40, keep=2)
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size, d_model=32, d_ff=64)

@@ -89,7 +89,7 @@ def test_options_without_effect_are_taken(deepl_client: deepl.DeepLClient, shipp
     assert [str(found)] == plainly(shipped_url, "Hello.")
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_what_is_too_long_or_in_no_language_served_is_refused(deepl_client: deepl.DeepLClient) -> None:
     with pytest.raises(deepl.DeepLException, match="50001 characters, over the limit") as refused:
         deepl_client.translate_text("a" * 50_001, **EN_FR)
@@ -115,7 +115,7 @@ def test_languages_are_those_served(deepl_client: deepl.DeepLClient) -> None:
     assert [(each.source_lang, each.target_lang) for each in deepl_client.get_glossary_languages()] == [("en", "fr")]
 
 
-def test_targets_with_variants_go_by_them(tmp_path: Path, impatient: None) -> None:
+def test_targets_with_variants_go_by_them(tmp_path: Path, fast_deepl_client: None) -> None:
     make_bundle(tmp_path / "fr-en", "fr", "en")
     with listening(tmp_path) as url, client_of(url) as client:
         assert [each.code for each in client.get_target_languages()] == ["EN-GB", "EN-US"]
@@ -123,7 +123,7 @@ def test_targets_with_variants_go_by_them(tmp_path: Path, impatient: None) -> No
         assert len(found) == 1
 
 
-def test_usage_is_what_was_translated(bundle_folder: Path, impatient: None) -> None:
+def test_usage_is_what_was_translated(bundle_folder: Path, fast_deepl_client: None) -> None:
     with listening(bundle_folder) as url, client_of(url) as client:
         client.translate_text(["Hello.", "Bye."], **EN_FR)
         usage = client.get_usage().character
@@ -141,7 +141,7 @@ def two_keys(tmp_path: Path) -> tuple[Path, str, str]:
     return tmp_path / "keys", ann, bob
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_where_there_are_keys_a_wrong_one_opens_nothing(
     bundle_folder: Path, two_keys: tuple[Path, str, str], tmp_path: Path
 ) -> None:
@@ -176,7 +176,7 @@ def test_where_there_are_keys_a_wrong_one_opens_nothing(
         assert client.translate_document_get_status(handle).ok
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_who_has_had_his_characters_has_exceeded_his_quota(bundle_folder: Path) -> None:
     with listening(bundle_folder, rate_characters=Rate.read("10/day")) as url, client_of(url) as client:
         client.translate_text("0123456789", **EN_FR)
@@ -188,7 +188,7 @@ def test_who_has_had_his_characters_has_exceeded_his_quota(bundle_folder: Path) 
             client.translate_document_upload(b"Hello.", filename="a.txt", **EN_FR)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_a_document_over_the_quota_says_so(bundle_folder: Path) -> None:
     limit = Rate.read("10/day")
     over = pytest.raises(deepl.DocumentTranslationException, match="over the limit of 10/day")
@@ -196,7 +196,7 @@ def test_a_document_over_the_quota_says_so(bundle_folder: Path) -> None:
         client.translate_document(b"Hello, you there.", io.BytesIO(), filename="a.txt", **EN_FR)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_who_asks_too_often_is_told(bundle_folder: Path) -> None:
     with listening(bundle_folder, rate_requests=Rate.read("1/day")) as url, client_of(url) as client:
         client.get_usage()
@@ -204,7 +204,7 @@ def test_who_asks_too_often_is_told(bundle_folder: Path) -> None:
             client.get_usage()
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_without_a_service_there_is_no_connection(bundle_folder: Path) -> None:
     with listening(bundle_folder) as url:
         pass
@@ -224,7 +224,7 @@ def test_the_command_runs_as_it_is_installed(shipped_url: str) -> None:
     assert done.stdout == f"Billed characters: 6\n{hello}\nBilled characters: 4\n{bye}\n"
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_every_command_that_is_served_works(
     shipped_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

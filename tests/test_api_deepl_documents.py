@@ -34,7 +34,7 @@ def test_a_short_document_is_there_when_it_is_first_asked_after(
     deepl_client.translate_document(b"Hello.", io.BytesIO(), filename="a.txt", **EN_FR)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_a_document_is_translated_from_path_to_path(
     deepl_client: deepl.DeepLClient, shipped_url: str, tmp_path: Path
 ) -> None:
@@ -45,7 +45,7 @@ def test_a_document_is_translated_from_path_to_path(
     assert (status.done, status.billed_characters) == (True, 21)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 @pytest.mark.parametrize(
     ("content", "options"),
     [
@@ -73,7 +73,7 @@ def test_a_document_without_a_name_is_known_by_how_it_begins(
         assert shown.decode() == content.decode().replace("Hello" if b"# Hello" in content else "Hello.", hello)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_a_document_is_asked_after_and_fetched_once(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     handle = deepl_client.translate_document_upload(b"Hello.", filename="report.txt", **EN_FR)
     assert deepl_client.translate_document_wait_until_done(handle).status == deepl.DocumentStatus.Status.DONE
@@ -101,7 +101,9 @@ def _is_there(client: deepl.DeepLClient, handle: deepl.DocumentHandle) -> bool:
         return "No such document" not in str(gone)
 
 
-def test_a_document_that_is_not_translated_yet_is_not_ready(bundle_folder: Path, gate: Gate, impatient: None) -> None:
+def test_a_document_that_is_not_translated_yet_is_not_ready(
+    bundle_folder: Path, gate: Gate, fast_deepl_client: None
+) -> None:
     with listening(bundle_folder) as url, client_of(url) as client:
         handle = client.translate_document_upload(b"Hello.", filename="a.txt", **EN_FR)
         gate.entered.wait()
@@ -113,7 +115,7 @@ def test_a_document_that_is_not_translated_yet_is_not_ready(bundle_folder: Path,
         assert client.translate_document_download(handle) is not None
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [("a.docx", b"Hello", "not .docx"), ("a.txt", b"\xe9", "byte 0 is 0xe9"), ("a.json", b"{", "not JSON")],
@@ -129,7 +131,7 @@ def test_a_document_that_cannot_be_translated_says_why(
         deepl_client.translate_document_download(handle)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [

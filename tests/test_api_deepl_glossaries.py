@@ -32,7 +32,7 @@ def test_a_glossary_is_made_listed_used_and_deleted(deepl_client: deepl.DeepLCli
         deepl_client.translate_text("The cat sleeps.", glossary=made, **EN_FR)
 
 
-@pytest.mark.usefixtures("impatient")
+@pytest.mark.usefixtures("fast_deepl_client")
 def test_a_glossary_is_made_of_csv_and_used_on_documents(deepl_client: deepl.DeepLClient) -> None:
     csv = 'cat,Büffel,en,fr\n"house, old",Hütte\n'
     made = deepl_client.create_glossary_from_csv("Words", "EN", "FR", csv_data=io.StringIO(csv))

@@ -336,7 +336,7 @@ def test_a_stream_that_fails_late_says_so(bundle_folder: Path, bundle: Bundle, m
     with serving(bundle_folder) as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
         assert reader.event()[0] == "part"
-        service.let_pass(60)  # the longest time for a request
+        service.advance_clock(60)  # the longest time for a request
         name, problem = reader.event()
         hold.opened.set()
     assert (name, problem["status"]) == ("error", 504)
