@@ -6,11 +6,11 @@ Vocabularies are trained in `training.data.vocabulary`; long text is cut in `app
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 import sentencepiece
 
@@ -44,8 +44,7 @@ def reserved_symbol(number: int) -> str:
     return f"<r{number}>"
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """A token and the code points [start, end) of the text that it covers. If a character is spelt in several byte
     tokens, the last covers it and the others are empty at its start."""
 
@@ -166,6 +165,10 @@ class Tokenizer:
         """The tokens of `text` with the code points each covers; none covers the space that is put `before` it."""
         if not text:
             return []
+        if text.isascii() and self._bytes.isdisjoint(ids := self._encode_text(before + text)):  # nothing composes
+            places = accumulate([len(self._texts[id]) for id in ids], initial=-len(before))
+            spans = pairwise(max(0, place) for place in places)
+            return [Piece(id, self.piece(id), start, end) for id, (start, end) in zip(ids, spans, strict=True)]
         found: list[Piece] = []
         offset = -len(before)
         for number, run in enumerate(_reject_surrogates(before + text).split(MARK)):
