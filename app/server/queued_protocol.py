@@ -48,7 +48,6 @@ class QueuedProtocol(HeaderLimitsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._disconnect = Disconnect(self.flow.resume_reading)
-        self._socket = self.transport.get_extra_info("socket")  # uvloop makes another each time
         if self._slow_readers:
             self._slow_readers.add(self)
 
@@ -64,7 +63,7 @@ class QueuedProtocol(HeaderLimitsProtocol):
         super().on_message_begin()
         arrived = perf_counter()
         if self._is_new or self._request_queue.is_late:  # asking the kernel takes 3 µs
-            arrived -= unread_s(self._socket)
+            arrived -= unread_s(self.transport.get_extra_info("socket"))
             self._is_new = False
         self.scope["state"]["arrived"] = arrived
         self.scope["state"]["disconnect"] = self._disconnect
