@@ -1,4 +1,4 @@
-"""The houses and who may call whom: the design's rules, read off the source with `ast`, not off what it does."""
+"""Which package may import which, checked on the syntax trees of the sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HOUSES = ("app", "model", "training")
+TOP_PACKAGES = ("app", "model", "training")
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc"}
 
 
@@ -26,7 +26,7 @@ def python_files(*folders: str) -> list[Path]:
 
 
 def imported_names(source: str, package: str = "") -> Iterator[str]:
-    """The dotted name of everything that `source`, a module of `package`, imports, wherever in it the import stands.
+    """Yields the dotted name of everything that `source`, a module of `package`, imports, at any depth.
 
     `from a import b` is "a.b", whether b is a module or not; `from . import b` is resolved against `package`.
     """
@@ -43,7 +43,7 @@ def imported_names(source: str, package: str = "") -> Iterator[str]:
 
 @functools.cache
 def names_used_by(path: Path) -> set[str]:
-    """Every dotted name that a module reads, such as "os.environ" or "torch.load"."""
+    """All dotted names in a module, such as "os.environ" or "torch.load"."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     return {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute)}
 
@@ -58,8 +58,8 @@ def distribution_name(requirement: str) -> str:
     return re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
 
 
-def offences(files: list[Path], forbidden: set[str]) -> list[str]:
-    """One line, `file: import`, for each import by `files` of a module in `forbidden` or of anything in it."""
+def imports_among(files: list[Path], forbidden: set[str]) -> list[str]:
+    """Lists each import by `files` of a module in `forbidden`, or of anything in one, as a line `file: import`."""
     return [
         f"{path.relative_to(ROOT)}: {name}"
         for path in files
@@ -87,25 +87,27 @@ def test_every_form_of_import_is_seen(source: str, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("house", "forbidden"),
+    ("package", "forbidden"),
     [
         ("app", {"training", "benchmarks", "tests"}),
         ("training", {"app", "benchmarks", "tests"}),
         ("model", {"app", "training", "benchmarks", "tests"}),
     ],
 )
-def test_no_house_calls_one_it_may_not(house: str, forbidden: set[str]) -> None:
-    assert offences(python_files(house), forbidden) == []
+def test_no_top_package_imports_a_forbidden_one(package: str, forbidden: set[str]) -> None:
+    assert imports_among(python_files(package), forbidden) == []
 
 
-def test_what_routes_are_made_of_knows_no_route() -> None:
+def test_nothing_below_the_routes_imports_a_route() -> None:
     made = [path for path in python_files("app/api") if "APIRouter(" in path.read_text(encoding="utf-8")]
     routes = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in made}
     files = [
         path for path in python_files("app") if not path.is_relative_to(ROOT / "app" / "api") and path.name != "main.py"
     ]
     assert len(routes) > 8
-    assert offences(files, routes | {"app.api.dependencies", "app.main"}) == ["app/__main__.py: app.main.create_app"]
+    assert imports_among(files, routes | {"app.api.dependencies", "app.main"}) == [
+        "app/__main__.py: app.main.create_app"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,9 @@ def test_what_routes_are_made_of_knows_no_route() -> None:
         "runtime/byte_budgets",
     ],
 )
-def test_what_works_for_requests_knows_none(name: str) -> None:
+def test_what_serves_requests_imports_no_web_framework(name: str) -> None:
     assert (
-        offences(
+        imports_among(
             [ROOT / "app" / f"{name}.py"],
             {"fastapi", "starlette", "app.http.json_body", "app.http.auth", "app.http.forms"},
         )
@@ -131,16 +133,16 @@ def test_what_works_for_requests_knows_none(name: str) -> None:
     )
 
 
-def test_the_model_knows_no_web_no_command_line_and_no_environment() -> None:
+def test_model_imports_no_web_framework_or_command_line_and_reads_no_environment() -> None:
     forbidden = {"fastapi", "starlette", "pydantic", "pydantic_settings", "uvicorn", "argparse", "typer", "click"}
-    assert offences(python_files("model"), forbidden | {"os.environ", "os.getenv"}) == []
-    # Where caches are, is a fact of the machine that the environment tells.
+    assert imports_among(python_files("model"), forbidden | {"os.environ", "os.getenv"}) == []
+    # The cache folder depends on the environment.
     for path in set(python_files("model")) - {ROOT / "model" / "machine.py"}:
         assert names_used_by(path).isdisjoint({"os.environ", "os.getenv", "sys.argv"}), path
 
 
 def test_what_serves_never_loads_a_pickle() -> None:
-    assert offences(python_files("app", "model"), {"pickle", "cloudpickle", "dill", "shelve", "torch.load"}) == []
+    assert imports_among(python_files("app", "model"), {"pickle", "cloudpickle", "dill", "shelve", "torch.load"}) == []
     for path in python_files("app", "model"):
         assert "torch.load" not in names_used_by(path), path
 
@@ -191,7 +193,7 @@ ORDER = {
     " training.file_lock training.process_map model",
     "training.__main__": "training model",
 }
-"""From the ground: what each package of a house, or module beside them, may import of ours."""
+"""Bottom up: which of our modules each package, or module beside the packages, may import."""
 
 
 def module_name(path: Path) -> str:
@@ -199,45 +201,45 @@ def module_name(path: Path) -> str:
 
 
 def unit(name: str) -> str:
-    """The package of a house, or the module beside the packages, that `name` is or is in."""
+    """The package, or module beside the packages, that contains `name`."""
     return ".".join(name.split(".")[:2])
 
 
-def ours(path: Path) -> set[str]:
-    """What a file imports of the houses: packages, modules or names in them."""
-    return {name for name in imports_of(path) if name.split(".")[0] in HOUSES}
+def own_imports(path: Path) -> set[str]:
+    """What a file imports from app, model and training: packages, modules or names."""
+    return {name for name in imports_of(path) if name.split(".")[0] in TOP_PACKAGES}
 
 
-def breaches(path: Path) -> list[str]:
-    """One line for each import by `path` that `ORDER` does not allow."""
+def forbidden_imports(path: Path) -> list[str]:
+    """Lists the imports by `path` that `ORDER` does not allow, a line each."""
     here = unit(module_name(path))
     allowed = [here, *ORDER[here].split()]
     return [
         f"{path.relative_to(ROOT)} imports {name}, and {here} may not"
-        for name in sorted(ours(path))
+        for name in sorted(own_imports(path))
         if not any(f"{name}.".startswith(f"{one}.") for one in allowed)
     ]
 
 
 def test_a_package_imports_only_what_is_below_it() -> None:
-    files = [path for path in python_files("app", "training") if module_name(path) not in HOUSES]
+    files = [path for path in python_files("app", "training") if module_name(path) not in TOP_PACKAGES]
     assert {unit(module_name(path)) for path in files} == set(ORDER)
-    assert [breach for path in files for breach in breaches(path)] == []
+    assert [line for path in files for line in forbidden_imports(path)] == []
 
 
-def test_what_is_below_comes_first() -> None:
+def test_the_order_is_bottom_up() -> None:
     order = list(ORDER)
     for number, name in enumerate(order):
-        below = {one for one in ORDER[name].split() if one.split(".")[0] != "model" and one not in HOUSES}
+        below = {one for one in ORDER[name].split() if one.split(".")[0] != "model" and one not in TOP_PACKAGES}
         assert below <= set(order[:number]), name
 
 
 def test_no_packages_import_each_other_in_a_circle() -> None:
-    """`model` has no order of its own, so it is looked through here; the others have it in `ORDER` too."""
+    """`ORDER` covers app and training; this test covers model as well."""
     needs: dict[str, set[str]] = {}
-    for path in python_files(*HOUSES):
+    for path in python_files(*TOP_PACKAGES):
         here = unit(module_name(path))
-        needs.setdefault(here, set()).update(unit(name) for name in ours(path))
+        needs.setdefault(here, set()).update(unit(name) for name in own_imports(path))
         needs[here].discard(here)
     while leaves := [name for name in needs if not needs[name] & needs.keys()]:
         for name in leaves:
@@ -258,7 +260,7 @@ def modules_of(package: str) -> set[str]:
 
 
 def worker_modules() -> set[str]:
-    """The modules of app.engine that only a worker needs: itself, and what it alone imports."""
+    """The modules of app.engine that only the worker process needs: worker, and what it alone imports."""
     importers: dict[str, set[str]] = {name: set() for name in modules_of("app.engine") - {"app.engine"}}
     for path in python_files("app"):
         for name in imports_of(path):
@@ -271,7 +273,7 @@ def worker_modules() -> set[str]:
 
 
 def loaded_by(modules: set[str]) -> set[str]:
-    """The packages that are loaded once a new process has imported `modules`."""
+    """The top-level packages that a new process has loaded after importing `modules`."""
     program = f"import sys, {', '.join(sorted(modules))}; print(*{{name.split('.')[0] for name in sys.modules}})"
     command = [sys.executable, "-c", program]
     return set(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split())
@@ -314,26 +316,26 @@ def test_what_serves_imports_only_what_the_container_installs() -> None:
     owners = packages_distributions()
     allowed = {name for name in owners if declared & {distribution_name(owner) for owner in owners[name]}}
     allowed |= {"starlette", "pydantic_core"}  # what fastapi and pydantic are layers over, and re-export
-    allowed |= {*HOUSES, *sys.stdlib_module_names}
+    allowed |= {*TOP_PACKAGES, *sys.stdlib_module_names}
     names = {name.split(".")[0] for path in python_files("app", "model") for name in imports_of(path)}
     assert names - allowed == set()
 
 
 def test_a_file_says_in_its_name_what_it_is_for() -> None:
-    files = python_files(*HOUSES, "benchmarks", "tests")
+    files = python_files(*TOP_PACKAGES, "benchmarks", "tests")
     assert [
         path for path in files if VAGUE_NAMES & {path.stem.removeprefix("test_"), *path.relative_to(ROOT).parts[:-1]}
     ] == []
 
 
-def test_every_package_of_a_house_is_installed() -> None:
+def test_every_package_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    found = {".".join(path.parent.relative_to(ROOT).parts) for path in python_files(*HOUSES)}
+    found = {".".join(path.parent.relative_to(ROOT).parts) for path in python_files(*TOP_PACKAGES)}
     assert found == set(project["tool"]["setuptools"]["packages"])
 
 
 def test_a_verb_is_imported_by_the_command_line_alone() -> None:
     modules = {path.stem for path in (ROOT / "training" / "cli").glob("*.py")} - {"__init__", "builder"}
     assert len(modules) == 8
-    files = [path for path in python_files(*HOUSES) if path != ROOT / "training" / "__main__.py"]
-    assert offences(files, {f"training.cli.{module}" for module in modules}) == []
+    files = [path for path in python_files(*TOP_PACKAGES) if path != ROOT / "training" / "__main__.py"]
+    assert imports_among(files, {f"training.cli.{module}" for module in modules}) == []
