@@ -36,11 +36,11 @@ from model.transformer import Transformer
 ROWS = 64
 PROSE = "the cat sleeps and how are you i am well thank hello le chat dort il va bien bonjour"
 WORDS = PROSE.split()
-"""What the bundle's vocabulary spells in few tokens."""
+"""Words that the bundle's vocabulary spells in few tokens."""
 
 
-class Fake:
-    """Decodes as `answer` says, in the event loop's next pass."""
+class FakeDecoder:
+    """Base of fake decoders: delivers what `answer` returns in the event loop's next pass."""
 
     async def decode(self, sequences: list[engine.Sequence], deadline: float) -> list[Future[Decoded]]:
         jobs = [Job(sequence, deadline) for sequence in sequences]
@@ -54,18 +54,19 @@ class Fake:
             asyncio.get_running_loop().call_soon(end, answer)  # type: ignore[arg-type]
 
     def answers(self, sequences: list[engine.Sequence]) -> Sequence[Decoded | ServiceError]:
-        """For all sequences of a request."""
+        """Results or errors for all sequences of a request, in order."""
         return list(map(self.answer, sequences))
 
     def answer(self, sequence: engine.Sequence) -> Decoded:
         raise NotImplementedError
 
 
-class Given(Fake):
-    """Every sentence becomes the text that `target` makes of its text; without one, itself, symbols included.
+class CannedDecoder(FakeDecoder):
+    """Translates each sentence by the function `target`, or into itself, symbols included.
 
-    Of one that is to begin with a prefix that is all. Token n attends to source token n, and all are looked at.
-    `log_prob`: of each token; by default a translation looks weak, and of a word or two not quite unsure.
+    A sequence with a required prefix decodes to the prefix alone. Target token n attends to source token n, and the
+    coverage is complete. `log_prob` applies to each token; by default, a translation looks weak, but one of a word or
+    two not quite unsure.
     """
 
     def __init__(self, bundle: Bundle, target: Callable[[str], str] | None = None, log_prob: float = -0.75) -> None:
@@ -82,17 +83,17 @@ class Given(Fake):
         return Decoded(tokens, (self.log_prob,) * len(tokens), "stop", aligned, coverage)
 
 
-class Wild(Fake):
-    """Decodes everything with one random model, so scaled that what it yields varies, and that some of it ends.
+class RandomDecoder(FakeDecoder):
+    """Decodes with a random model, scaled so that its outputs vary and some of them end.
 
-    It yields what belongs to no word as well, bytes and symbols, unless it has `manners`.
+    `words_only`: never yields bytes and symbols.
     """
 
-    def __init__(self, bundle: Bundle, manners: bool = True) -> None:
+    def __init__(self, bundle: Bundle, words_only: bool = True) -> None:
         tokenizer = bundle.tokenizer
         pieces = list(map(tokenizer.piece, range(tokenizer.vocab_size)))
         rude = [id for id, piece in enumerate(pieces) if piece[0] == "<" and id != tokenizer.eos_id]
-        model = wild_model(tokenizer.vocab_size, rude if manners else ())
+        model = random_model(tokenizer.vocab_size, rude if words_only else ())
         self.limits, self.backend = bundle.limits, TorchBackend(model)
         self.decoded: list[engine.Sequence] = []
 
@@ -118,7 +119,7 @@ def _fitting(waiting: Sequence[Hypothesis], free: int) -> Iterator[Hypothesis]:
         yield hypothesis
 
 
-def wild_model(vocab_size: int, unwanted: Sequence[int]) -> Transformer:
+def random_model(vocab_size: int, unwanted: Sequence[int]) -> Transformer:
     shape = {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 2}
     config = ModelConfig.from_dict(
         {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, "share_embeddings": "none", **shape}
@@ -137,7 +138,7 @@ def wild_model(vocab_size: int, unwanted: Sequence[int]) -> Transformer:
 def translated(
     bundle: Bundle, engine: Decoder, items: Sequence[str | Sequence[Piece]], **options: object
 ) -> list[TranslatedText]:
-    """Each item's translation through a Translator, all in one request."""
+    """Translates `items` by a Translator, in one request."""
     settings = Settings(queue_tokens=10**7, max_text_chars=10**6, max_items=10**4, deadline_ms=600_000)
     translator = Translator(Catalogue([bundle]), engine, settings)
     chosen = Options(bundle.source, bundle.target, **options)  # type: ignore[arg-type]
@@ -145,13 +146,13 @@ def translated(
 
 
 def expecting_end_marks(bundle: Bundle) -> Bundle:
-    """The same, of a model that learnt from whole sentences alone."""
+    """A copy of `bundle` whose model is recorded as trained on whole sentences alone."""
     training = {**bundle.config["training"], "sources_with_end_marks": 1.0}
     return replace(bundle, config={**bundle.config, "training": training})
 
 
 def roomy(limits: Limits) -> Limits:
-    """The same, for long sentences."""
+    """A copy of `limits` that allows long sentences."""
     return Limits(max_source=256, max_target=256, ratio=limits.ratio, margin=limits.margin)
 
 
@@ -162,12 +163,12 @@ PLENTY = 1 << 20
 
 
 def decoded(tokens: Sequence[int], log_prob: float = -1.0, source: int = 1) -> Decoded:
-    """Of a source of so many tokens: a translation all of whose tokens attended to the first."""
+    """A result whose tokens all attend to the first of `source` source tokens."""
     return Decoded(tuple(tokens), (log_prob,) * len(tokens), "stop", (0,) * len(tokens), (1.0,) * (source + 1))
 
 
-class Told(Fake):
-    """Decodes a sequence when it is told to; then it becomes its own source. Until then they wait if it is `busy`."""
+class ManualDecoder(FakeDecoder):
+    """Decodes a sequence into its own source when the test calls `end`. While `busy`, sequences wait to be started."""
 
     def __init__(self) -> None:
         self.busy = False
@@ -191,7 +192,7 @@ class Told(Fake):
 
     @property
     def sources(self) -> list[list[int]]:
-        """Of the sequences that wait, by request."""
+        """The first source token of each waiting sequence, by request."""
         return [[job.sequence.source[0] for job in jobs] for jobs in self.requests]
 
     def end(self, job: Job, error: ServiceError | None = None) -> None:
@@ -213,14 +214,14 @@ class Told(Fake):
         self.requests = [jobs for jobs in self.requests if jobs]
 
 
-class Asked:
-    """A request of sequences that are numbers."""
+class CacheRequest:
+    """A request to a cache, whose sequences are numbers, and what came of it."""
 
     def __init__(self, cache: CachingDecoder, *sources: int, model: str = "en-fr@1", within_s: float = 60.0) -> None:
         self.sequences = [engine.Sequence(model, (source,), 8) for source in sources]
         self.deadline = monotonic() + within_s
         self.answers: list[Decoded | ServiceError] = []
-        """In order, of those that were waited for."""
+        """Results and errors so far, in order."""
         self.task = asyncio.create_task(self._ask(cache))
 
     async def _ask(self, cache: CachingDecoder) -> None:
@@ -244,7 +245,7 @@ class Asked:
         return [answer for answer in self.answers if isinstance(answer, ServiceError)]
 
     def check(self) -> None:
-        """Every sequence has its own answer, or an error."""
+        """Asserts that every sequence has its own result or an error."""
         assert self.task.done()
         if not self.refused:
             assert len(self.answers) == len(self.sequences)
@@ -253,7 +254,7 @@ class Asked:
 
 
 async def passes(number: int = 4) -> None:
-    """So many of the event loop."""
+    """Lets the event loop make `number` passes."""
     for _ in range(number):
         await asyncio.sleep(0)
 

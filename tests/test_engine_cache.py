@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from conftest import Gate, serving
-from fakes import PLENTY, WORDS, Asked, Fake, Told, Wild, counted, on_a_loop, passes
+from fakes import PLENTY, WORDS, CacheRequest, FakeDecoder, ManualDecoder, RandomDecoder, counted, on_a_loop, passes
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack, structs
@@ -64,7 +64,7 @@ async def results(decoder: Decoder, *sequences: Sequence) -> list[Decoded]:
 
 @given(wishes, outcomes())
 def test_a_hit_is_to_the_bit_what_was_decoded(wish: Sequence, outcome: Decoded) -> None:
-    class Known(Fake):
+    class Known(FakeDecoder):
         def answer(self, sequence: Sequence) -> Decoded:
             return outcome
 
@@ -111,9 +111,9 @@ async def test_what_a_model_decodes_is_the_same_with_the_cache_and_without(bundl
     async def decode(decoder: Decoder, requests: Iterable[list[Sequence]]) -> list[Any]:
         return [await results(decoder, *sequences) for sequences in requests]
 
-    wild = Wild(bundle)
+    wild = RandomDecoder(bundle)
     cache = CachingDecoder(wild, ResultCache(PLENTY, Metrics()))
-    expected = await decode(Wild(bundle), requests())
+    expected = await decode(RandomDecoder(bundle), requests())
     assert await decode(cache, requests()) == expected
     times = len(wild.decoded)
     assert await decode(cache, requests()) == expected
@@ -122,14 +122,14 @@ async def test_what_a_model_decodes_is_the_same_with_the_cache_and_without(bundl
 
 @on_a_loop
 async def test_a_kept_sentence_needs_no_engine() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    first = Asked(cache, 1, 2)
+    first = CacheRequest(cache, 1, 2)
     await passes()
     decoder.end_all()
     await first.task
     decoder.refusal = Unavailable("dead")
-    again, other = Asked(cache, 2, 1, 2), Asked(cache, 1, model="en-fr@2")
+    again, other = CacheRequest(cache, 2, 1, 2), CacheRequest(cache, 1, model="en-fr@2")
     await asyncio.wait([again.task, other.task])
     again.check()
     assert not again.refused
@@ -138,7 +138,7 @@ async def test_a_kept_sentence_needs_no_engine() -> None:
 
 @on_a_loop
 async def test_recorded_attention_is_neither_kept_nor_waited_for() -> None:
-    decoder, metrics = Told(), Metrics()
+    decoder, metrics = ManualDecoder(), Metrics()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     tasks = [asyncio.create_task(results(cache, Sequence("m", (1,), 8, attention=True))) for _ in range(2)]
     await passes()
@@ -151,7 +151,7 @@ async def test_recorded_attention_is_neither_kept_nor_waited_for() -> None:
 
 @on_a_loop
 async def test_what_was_asked_for_last_is_kept_within_the_bytes() -> None:
-    decoder, metrics = Told(), Metrics()
+    decoder, metrics = ManualDecoder(), Metrics()
     one = await _kept(CachingDecoder(decoder, ResultCache(PLENTY, Metrics())), decoder, 0)
     cache = CachingDecoder(decoder, ResultCache(3 * one, metrics))
     for source in (1, 2, 3, 1, 4):  # 2 was not asked for the longest
@@ -167,9 +167,9 @@ async def test_what_was_asked_for_last_is_kept_within_the_bytes() -> None:
     assert await _kept(small, decoder, 1) == 0
 
 
-async def _kept(cache: CachingDecoder, decoder: Told, *sources: int) -> int:
+async def _kept(cache: CachingDecoder, decoder: ManualDecoder, *sources: int) -> int:
     """The bytes kept once these are decoded."""
-    asked = Asked(cache, *sources)
+    asked = CacheRequest(cache, *sources)
     await passes()
     decoder.end_all()
     await asked.task
@@ -179,7 +179,7 @@ async def _kept(cache: CachingDecoder, decoder: Told, *sources: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", [0.6, 3.0])
 def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
-    class Anything(Fake):
+    class Anything(FakeDecoder):
         def answer(self, sequence: Sequence) -> Decoded:
             length = random.randrange(4, 30)
             tokens = tuple(random.choices(range(16_000), k=length))
@@ -204,17 +204,17 @@ def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
 
 
 def test_without_bytes_there_is_no_cache() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     assert with_cache(decoder, ResultCache(0, Metrics())) is decoder
     assert isinstance(with_cache(decoder, ResultCache(1, Metrics())), CachingDecoder)
 
 
 @on_a_loop
 async def test_many_hits_do_not_keep_others_waiting() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     await _kept(cache, decoder, 1)
-    document, others = Asked(cache, *[1] * 4 * MAX_DECODED_PER_PASS), 0
+    document, others = CacheRequest(cache, *[1] * 4 * MAX_DECODED_PER_PASS), 0
     while not document.task.done():
         await asyncio.sleep(0)
         others += 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Gate, serving
-from fakes import PLENTY, Asked, Told, counted, on_a_loop, passes
+from fakes import PLENTY, CacheRequest, ManualDecoder, counted, on_a_loop, passes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,9 +24,14 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 
 @on_a_loop
 async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
-    decoder, metrics = Told(), Metrics()
+    decoder, metrics = ManualDecoder(), Metrics()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
-    requests = [Asked(cache, 1, 1, 2), Asked(cache, 2, 1), Asked(cache, 3, 1, 3), Asked(cache, 1)]
+    requests = [
+        CacheRequest(cache, 1, 1, 2),
+        CacheRequest(cache, 2, 1),
+        CacheRequest(cache, 3, 1, 3),
+        CacheRequest(cache, 1),
+    ]
     await passes()
     assert decoder.sources == [[1, 2], [3]]
     decoder.end_all()
@@ -39,11 +44,11 @@ async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
 
 @on_a_loop
 async def test_a_sequence_belongs_to_none_of_those_who_wait_and_goes_on_until_the_last_leaves() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    leaving = Asked(cache, 1, 1, 2, 3, 4)
+    leaving = CacheRequest(cache, 1, 1, 2, 3, 4)
     await passes()
-    staying, other = Asked(cache, 1, 2, 9, 2), Asked(cache, 2, 3)
+    staying, other = CacheRequest(cache, 1, 2, 9, 2), CacheRequest(cache, 2, 3)
     await passes()
     jobs = list(decoder.waiting)
     leaving.task.cancel()
@@ -63,11 +68,11 @@ async def test_a_sequence_belongs_to_none_of_those_who_wait_and_goes_on_until_th
 
 @on_a_loop
 async def test_a_long_request_waits_for_what_others_began_though_they_leave() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    leaving = Asked(cache, 1, 2)
+    leaving = CacheRequest(cache, 1, 2)
     await passes()
-    document = Asked(cache, *range(4 * MAX_DECODED_PER_PASS))
+    document = CacheRequest(cache, *range(4 * MAX_DECODED_PER_PASS))
     await asyncio.sleep(0)
     leaving.task.cancel()
     await passes(10)
@@ -80,9 +85,13 @@ async def test_a_long_request_waits_for_what_others_began_though_they_leave() ->
 @on_a_loop
 async def test_it_is_begun_as_long_as_somebody_has_time_for_it() -> None:
     """The deadline is that of whoever waits the longest: what befalls one request alone befalls no other."""
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    late, staying, hurried = Asked(cache, 1, 1), Asked(cache, 1, within_s=90), Asked(cache, 1, within_s=30)
+    late, staying, hurried = (
+        CacheRequest(cache, 1, 1),
+        CacheRequest(cache, 1, within_s=90),
+        CacheRequest(cache, 1, within_s=30),
+    )
     await passes()
     [job] = decoder.waiting
     assert job.deadline == staying.deadline
@@ -98,9 +107,9 @@ async def test_it_is_begun_as_long_as_somebody_has_time_for_it() -> None:
 @pytest.mark.parametrize("error", [StepFailed("broken"), Unavailable("the workers have died")])
 @on_a_loop
 async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(error: ServiceError) -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    requests = [Asked(cache, 1), Asked(cache, 1, 2)]
+    requests = [CacheRequest(cache, 1), CacheRequest(cache, 1, 2)]
     await passes()
     for job in decoder.waiting:
         decoder.end(job, error if job.sequence.source == (1,) else None)
@@ -108,7 +117,7 @@ async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(erro
     for request in requests:
         request.check()
         assert request.errors == [request.answers[0]] == [error]
-    again = Asked(cache, 1)
+    again = CacheRequest(cache, 1)
     await passes()
     decoder.end_all()
     await again.task
@@ -117,11 +126,11 @@ async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(erro
 
 @on_a_loop
 async def test_who_stays_needs_no_room_in_a_queue_that_has_become_full() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    leaving = Asked(cache, 1, 2)
+    leaving = CacheRequest(cache, 1, 2)
     await passes()
-    staying, last = Asked(cache, 1, 9), Asked(cache, 1)
+    staying, last = CacheRequest(cache, 1, 9), CacheRequest(cache, 1)
     await passes()
     leaving.task.cancel()
     decoder.refusal = Overloaded("full", retry_after_s=1)
@@ -136,12 +145,12 @@ async def test_who_stays_needs_no_room_in_a_queue_that_has_become_full() -> None
 
 @on_a_loop
 async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    leader = Asked(cache, 1)
+    leader = CacheRequest(cache, 1)
     await passes()
     decoder.refusal = Overloaded("full")
-    alone, both = Asked(cache, 2, 2), Asked(cache, 1, 3)
+    alone, both = CacheRequest(cache, 2, 2), CacheRequest(cache, 1, 3)
     await asyncio.wait([alone.task, both.task])
     assert alone.task.exception() is both.task.exception() is decoder.refusal
     decoder.refusal = None
@@ -154,23 +163,23 @@ async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
 
 @on_a_loop
 async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    leader, leaving = Asked(cache, 1), Asked(cache, 1)
+    leader, leaving = CacheRequest(cache, 1), CacheRequest(cache, 1)
     await passes()
     leaving.task.cancel()
     decoder.end_all()  # before it knows
     await asyncio.wait([leader.task, leaving.task])
     leader.check()
     assert leaving.task.cancelled()
-    together = [Asked(cache, 2), Asked(cache, 2)]
+    together = [CacheRequest(cache, 2), CacheRequest(cache, 2)]
     await passes()
     for request in together:
         request.task.cancel()
     await passes()
     assert not decoder.requests
     assert not together[1].answers
-    later = Asked(cache, 2)
+    later = CacheRequest(cache, 2)
     await passes()
     decoder.end_all()
     await later.task
@@ -179,11 +188,11 @@ async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
 
 @on_a_loop
 async def test_who_comes_while_the_last_one_leaves_is_answered() -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    leaving = Asked(cache, 1)
+    leaving = CacheRequest(cache, 1)
     await passes()
-    coming = Asked(cache, 1)  # whose first turn is before it is known that the other has left
+    coming = CacheRequest(cache, 1)  # whose first turn is before it is known that the other has left
     leaving.task.cancel()
     await passes()
     assert decoder.sources == [[1]]
@@ -194,16 +203,16 @@ async def test_who_comes_while_the_last_one_leaves_is_answered() -> None:
 
 @on_a_loop
 async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself() -> None:
-    decoder, metrics = Told(), Metrics()
+    decoder, metrics = ManualDecoder(), Metrics()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     decoder.busy = True
-    document = Asked(cache, *range(100))
+    document = CacheRequest(cache, *range(100))
     await passes(10)
-    short, same, text = Asked(cache, 50), Asked(cache, *range(100)), Asked(cache, 3, 4, 5)
+    short, same, text = CacheRequest(cache, 50), CacheRequest(cache, *range(100)), CacheRequest(cache, 3, 4, 5)
     await passes(10)
     assert decoder.sources[1:] == [[50], [3, 4, 5]]
     decoder.requests[0][0].group.started += 2
-    near, far = Asked(cache, 2), Asked(cache, 9)
+    near, far = CacheRequest(cache, 2), CacheRequest(cache, 9)
     await passes()
     assert decoder.sources[3:] == [[9]]
     [job] = decoder.requests[1]
@@ -216,7 +225,7 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
         request.check()
     assert not cache.jobs
     other = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
-    alone = Asked(other, *range(100))
+    alone = CacheRequest(other, *range(100))
     await passes(10)
     decoder.end_all()
     await alone.task
@@ -234,12 +243,12 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
 )
 @on_a_loop
 async def test_whatever_happens_every_request_comes_to_its_end(events: list[tuple[str, Any]]) -> None:
-    decoder = Told()
+    decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(1_000, Metrics()))
-    requests: list[Asked] = []
+    requests: list[CacheRequest] = []
     for event, detail in events:
         if event == "ask":
-            requests.append(Asked(cache, *detail))
+            requests.append(CacheRequest(cache, *detail))
         elif event == "leave" and requests:
             requests[detail % len(requests)].task.cancel()
         elif event in ("end", "fail", "late") and (waiting := decoder.waiting):

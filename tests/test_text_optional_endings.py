@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fakes import Given, translated
+from fakes import CannedDecoder, translated
 
 from app.text.optional_endings import has_optional_endings, join_endings
 from model.bundle import Bundle
@@ -40,6 +40,6 @@ def test_no_part_of_such_a_word_is_said_to_be_missing(bundle: Bundle) -> None:
         heard.append(text)
         return "va bien"
 
-    (item,) = translated(bundle, Given(bundle, listen), ["The cat(s) sleeps."])
+    (item,) = translated(bundle, CannedDecoder(bundle, listen), ["The cat(s) sleeps."])
     assert heard == ["The cats sleeps."]
     assert not any("s”" in warning and "not translated" in warning for warning in item.warnings)

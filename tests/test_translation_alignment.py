@@ -6,7 +6,7 @@ import random
 import re
 
 import pytest
-from fakes import WORDS, Given, Wild, translated
+from fakes import WORDS, CannedDecoder, RandomDecoder, translated
 from msgspec import structs
 
 from app.engine import sequence as engine
@@ -44,7 +44,7 @@ def words(text: str) -> list[tuple[int, int]]:
     ],
 )
 def test_in_equal_texts_each_word_belongs_to_itself(bundle: Bundle, text: str) -> None:
-    (item,) = translated(bundle, Given(bundle), [text])
+    (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert item.text == text
     pairs = pairs_of(item)
     assert all(pair.source == pair.target for pair in pairs)
@@ -59,7 +59,7 @@ def _sentences(item: TranslatedText) -> list[tuple[int, int]]:
 
 
 def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bundle) -> None:
-    class Backwards(Given):
+    class Backwards(CannedDecoder):
         """Each word has a token of its own, and the last comes first."""
 
         def answer(self, sequence: engine.Sequence) -> Decoded:
@@ -77,7 +77,7 @@ def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bund
 
 
 def test_offsets_are_right_where_what_is_kept_has_another_length(bundle: Bundle) -> None:
-    (item,) = translated(bundle, Given(bundle), ["Hello {a}. The cat."], glossary={"hello": "bonjour bonjour"})
+    (item,) = translated(bundle, CannedDecoder(bundle), ["Hello {a}. The cat."], glossary={"hello": "bonjour bonjour"})
     assert item.text
     assert item.text.startswith("Bonjour bonjour")
     found = {(item.text[slice(*pair.target)], pair.source) for pair in pairs_of(item)}
@@ -96,7 +96,7 @@ def test_spans_are_words_of_the_two_texts_in_the_order_of_the_translation(bundle
         for _ in range(150)
     ]
     found = 0
-    for text, item in zip(sent, translated(bundle, Wild(bundle), sent), strict=True):
+    for text, item in zip(sent, translated(bundle, RandomDecoder(bundle), sent), strict=True):
         assert item.text is not None
         pairs = pairs_of(item)
         found += len(pairs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fakes import Given, translated
+from fakes import CannedDecoder, translated
 from msgspec import structs
 
 from app.engine import sequence as engine
@@ -57,7 +57,7 @@ def test_a_text_in_its_language_and_a_name_are_not(text: str, source: str) -> No
 
 @pytest.mark.parametrize("text", ["Le chat dort bien sur la petite chaise.", "我明天要去图书馆看书。"])
 def test_that_is_said_in_the_answer(bundle: Bundle, text: str) -> None:
-    (item,) = translated(bundle, Given(bundle, lambda text: "va bien"), [text])
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "va bien"), [text])
     name = "French" if text.isascii() else "Chinese"
     assert f"The text looks {name}, not English." in item.warnings
 
@@ -65,7 +65,7 @@ def test_that_is_said_in_the_answer(bundle: Bundle, text: str) -> None:
 def test_a_text_whose_translation_is_likely_enough_is_not_looked_at(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Sure(Given):
+    class Sure(CannedDecoder):
         score = -0.5
 
         def answer(self, sequence: engine.Sequence) -> Decoded:
@@ -84,7 +84,7 @@ def test_a_text_whose_translation_is_likely_enough_is_not_looked_at(
 
 @pytest.mark.parametrize("text", ["the cat sleeps", "Delete", "Cancel", "Save settings", "Good morning", "Log in"])
 def test_a_few_words_that_are_copied_are_warned_of(bundle: Bundle, text: str) -> None:
-    (item,) = translated(bundle, Given(bundle), [text])
+    (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert item.text == text
     assert item.warnings == [f"Copied rather than translated: “{text}”."]
 
@@ -94,7 +94,7 @@ def test_a_few_words_that_are_copied_are_warned_of(bundle: Bundle, text: str) ->
     ["Tom", "Harry Johnson", "Marie Curie, Paris", "Orientation", "Menu", "OK", "12 345", "{name}", "a_b", "C++"],
 )
 def test_names_numbers_and_what_both_languages_have_are_not(bundle: Bundle, text: str) -> None:
-    (item,) = translated(bundle, Given(bundle), [text])
+    (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert (item.text, item.warnings) == (text, [])
 
 
@@ -126,7 +126,7 @@ def test_a_paragraph_in_another_language_is_told_where_it_is(bundle: Bundle) -> 
     def worse(text: str) -> str:
         return text if "chat" in text else "va bien"
 
-    (item,) = translated(bundle, Given(bundle, worse), [text])
+    (item,) = translated(bundle, CannedDecoder(bundle, worse), [text])
     warning = "The text looks French, not English."
     first, second = text.index(french), text.rindex(french)
     assert [found for found in item.located_warnings if found[1] == warning] == [(first, warning), (second, warning)]
@@ -135,6 +135,6 @@ def test_a_paragraph_in_another_language_is_told_where_it_is(bundle: Bundle) -> 
 
 def test_a_long_sentence_that_is_cut_is_told_where_it_is(bundle: Bundle) -> None:
     long = " ".join(["the cat sleeps and"] * 12) + "."
-    (item,) = translated(bundle, Given(bundle), [f"Hello.\n\n{long}"])
+    (item,) = translated(bundle, CannedDecoder(bundle), [f"Hello.\n\n{long}"])
     places = [offset for offset, warning in item.located_warnings if warning.startswith("A sentence of more than")]
     assert places == [len("Hello.\n\n")]

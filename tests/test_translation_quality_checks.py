@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from fakes import Given, decoded, translated
+from fakes import CannedDecoder, decoded, translated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -87,19 +87,19 @@ def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None
 
 @pytest.mark.slow
 def test_a_loop_is_cut_and_said_so(bundle: Bundle) -> None:
-    engine = Given(bundle, lambda text: "le chat" + " va bien" * 6)
+    engine = CannedDecoder(bundle, lambda text: "le chat" + " va bien" * 6)
     (item,) = translated(bundle, engine, ["The cat sleeps."])
     assert item.text == "le chat va bien"
     assert item.warnings == [LOOPS]
 
 
 def test_what_the_text_itself_repeats_stays_and_is_not_warned_of(bundle: Bundle) -> None:
-    (item,) = translated(bundle, Given(bundle, lambda text: "va va va va va va"), ["how how how how how how"])
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "va va va va va va"), ["how how how how how how"])
     assert (item.text, item.warnings) == ("va va va va va va", [])
 
 
 def test_placeholders_in_a_loop_stay(bundle: Bundle) -> None:
-    class Looping(Given):
+    class Looping(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             [word] = bundle.tokenizer.encode("va")[-1:]
             first, second = sequence.required
@@ -155,7 +155,7 @@ def test_what_a_text_says_many_times_is_to_come_about_as_often(
 
 def test_what_comes_again_here_and_there_is_said_and_not_cut(bundle: Bundle) -> None:
     made = "le chat le chat dort le chat"
-    (item,) = translated(bundle, Given(bundle, lambda text: made), ["The cat."])
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda text: made), ["The cat."])
     assert (item.text, item.warnings) == (made, ["The translation of “The cat.” says the same several times."])
 
 
@@ -215,27 +215,29 @@ def test_numbers_and_symbols_without_a_reason_in_the_source_are_made_up(
 
 
 def test_what_is_made_up_is_said(bundle: Bundle) -> None:
-    (item,) = translated(bundle, Given(bundle, lambda text: "le chat % dort"), ["The cat sleeps."])
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "le chat % dort"), ["The cat sleeps."])
     assert "Perhaps made up in the translation of “The cat sleeps.”: “%”." in item.warnings
 
 
 def test_what_a_glossary_puts_in_is_not_made_up(bundle: Bundle) -> None:
     given = Glossary({"cat": "chat (n° 1)"}, "en")
-    (item,) = translated(bundle, Given(bundle, lambda text: "le chat dort"), ["The cat sleeps."], glossary=given)
+    (item,) = translated(
+        bundle, CannedDecoder(bundle, lambda text: "le chat dort"), ["The cat sleeps."], glossary=given
+    )
     assert "(n° 1)" in (item.text or "")
     assert not [warning for warning in item.warnings if warning.startswith("Perhaps made up")]
 
 
 def test_a_copy_is_said_to_be_one(bundle: Bundle) -> None:
     text = "The cat sleeps and how are you?"
-    (item,) = translated(bundle, Given(bundle), [text])
+    (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert (item.text, item.warnings) == (text, [f"Copied rather than translated: “{text}”."])
 
 
 # ---- What was left out
 
 
-class Careless(Given):
+class Careless(CannedDecoder):
     """Attends to no token of the `words`."""
 
     def __init__(self, bundle: Bundle, *words: str) -> None:
@@ -259,7 +261,7 @@ def test_a_word_of_which_a_part_was_attended_to_was_seen(bundle: Bundle, text: s
 
 
 def test_what_is_kept_is_no_word_that_may_be_missing(bundle: Bundle) -> None:
-    class Blind(Given):
+    class Blind(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             symbols = bundle.tokenizer.reserved_ids
             coverage = (*(0.0 if token in symbols else 1.0 for token in sequence.source), 0.0)
@@ -279,7 +281,7 @@ def test_a_good_translation_has_no_warnings(bundle: Bundle) -> None:
     words = ["le", "chat", "dort", "il", "va", "bien"]
     for _ in range(50):
         made = " ".join(draw.sample(words, 5))
-        (item,) = translated(bundle, Given(bundle, lambda text, made=made: made), ["The cat sleeps."])  # type: ignore[misc]
+        (item,) = translated(bundle, CannedDecoder(bundle, lambda text, made=made: made), ["The cat sleeps."])  # type: ignore[misc]
         assert (item.text, item.warnings) == (made, [])
 
 
@@ -290,13 +292,13 @@ def test_a_good_translation_has_no_warnings(bundle: Bundle) -> None:
 def test_a_word_or_two_with_a_low_score_is_said_to_be_unsure(
     bundle: Bundle, text: str, log_prob: float, warned: bool
 ) -> None:
-    (item,) = translated(bundle, Given(bundle, lambda _: "va bien", log_prob), [text])
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda _: "va bien", log_prob), [text])
     assert (f"The model is unsure of its translation of “{text}”." in item.warnings) is warned
 
 
 @pytest.mark.parametrize(("log_prob", "warned"), [(-1.0, True), (-0.8, False)])
 def test_values_count_neither_as_words_nor_in_the_score(bundle: Bundle, log_prob: float, warned: bool) -> None:
-    class Certain(Given):
+    class Certain(CannedDecoder):
         """Of the symbols, whose score would make that of all better than any threshold."""
 
         def answer(self, sequence: engine.Sequence) -> Decoded:

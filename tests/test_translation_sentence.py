@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 from conftest import Service
-from fakes import WORDS, Given, Wild, decoded, expecting_end_marks, translated
+from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, translated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -59,8 +59,8 @@ def is_preserved(protected: list[str], text: str, translation: str | None) -> bo
 
 
 @pytest.fixture(scope="module")
-def wild(bundle: Bundle) -> Wild:
-    return Wild(bundle)
+def wild(bundle: Bundle) -> RandomDecoder:
+    return RandomDecoder(bundle)
 
 
 # ---- Placeholders
@@ -68,14 +68,14 @@ def wild(bundle: Bundle) -> Wild:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("count", "manners", "end_marks"), [(1_200, True, False), (300, False, False), (300, True, True)]
+    ("count", "words_only", "end_marks"), [(1_200, True, False), (300, False, False), (300, True, True)]
 )
 def test_placeholders_come_back_exactly_as_often_as_they_were_sent(
-    bundle: Bundle, count: int, manners: bool, end_marks: bool
+    bundle: Bundle, count: int, words_only: bool, end_marks: bool
 ) -> None:
     sent = generated(count)
     used = expecting_end_marks(bundle) if end_marks else bundle
-    items = translated(used, Wild(bundle, manners), [text for text, _ in sent])
+    items = translated(used, RandomDecoder(bundle, words_only), [text for text, _ in sent])
     broken = [
         (text, item.text)
         for (text, protected), item in zip(sent, items, strict=True)
@@ -88,7 +88,7 @@ def test_placeholders_come_back_exactly_as_often_as_they_were_sent(
 def test_without_the_constraint_they_are_lost(bundle: Bundle) -> None:
     """The law above is the decoder's doing: the very same model does not keep it by itself."""
 
-    class Unbound(Wild):
+    class Unbound(RandomDecoder):
         def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
             return super().answers([structs.replace(one, required=(), forbidden=()) for one in sequences])
 
@@ -112,7 +112,7 @@ def test_placeholders_come_back_through_the_whole_service(service: Service) -> N
 
 
 @pytest.mark.slow
-def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) -> None:
+def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = generated(60)
     items = translated(bundle, wild, [text for text, _ in sent], alternatives=3)
     others = [
@@ -137,7 +137,9 @@ def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Wild) 
         "The cat {a}.\nHow are you, {b}? {a}{a}",
     ],
 )
-def test_placeholders_beside_each_other_and_at_the_ends_come_back(bundle: Bundle, wild: Wild, text: str) -> None:
+def test_placeholders_beside_each_other_and_at_the_ends_come_back(
+    bundle: Bundle, wild: RandomDecoder, text: str
+) -> None:
     (item,) = translated(bundle, wild, [text])
     protected = [one.raw for one in find_placeholders(text, "en")]
     assert len(protected) >= 3 or text.count("{") == 2
@@ -145,12 +147,12 @@ def test_placeholders_beside_each_other_and_at_the_ends_come_back(bundle: Bundle
 
 
 @pytest.mark.parametrize("text", ["{a} {b}", "%s", "{a}\n\n{b}, {c}.", "https://a.example/b `c`", "😀 {a}: 12"])
-def test_nothing_but_placeholders_is_left_as_it_is(bundle: Bundle, wild: Wild, text: str) -> None:
+def test_nothing_but_placeholders_is_left_as_it_is(bundle: Bundle, wild: RandomDecoder, text: str) -> None:
     (item,) = translated(bundle, wild, [text])
     assert (item.text, item.warnings) == (text, [])
 
 
-def test_more_placeholders_than_there_are_symbols_all_come_back(bundle: Bundle, wild: Wild) -> None:
+def test_more_placeholders_than_there_are_symbols_all_come_back(bundle: Bundle, wild: RandomDecoder) -> None:
     protected = [f"{{n{number}}}" for number in range(80)]
     text = "The cat " + " and ".join(protected) + " sleeps."
     (item,) = translated(bundle, wild, [text])
@@ -221,7 +223,7 @@ def markup(draw: random.Random, depth: int = 0) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: Wild) -> None:
+def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: RandomDecoder) -> None:
     draw = random.Random(3)
     sent = ["".join(markup(draw)) for _ in range(250)]
     items = translated(bundle, wild, sent, html=True)
@@ -235,14 +237,14 @@ def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: Wild) -> None:
 
 
 def test_what_a_translation_holds_of_the_format_s_own_signs_is_written_as_the_format_does(bundle: Bundle) -> None:
-    engine = Given(bundle, lambda text: "a < b & c > d")
+    engine = CannedDecoder(bundle, lambda text: "a < b & c > d")
     (item,) = translated(bundle, engine, ["<p>the cat</p>"], html=True)
     assert item.text == "<p>a &lt; b &amp; c &gt; d</p>"
 
 
 def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
     text = "<p>caf&eacute; r&#244;le &lt;the cat&gt;</p>"
-    (item,) = translated(bundle, Given(bundle, lambda source: source), [text], html=True)
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda source: source), [text], html=True)
     assert item.text == text
 
 
@@ -295,7 +297,7 @@ def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.D
 
 
 def test_an_empty_translation_leaves_the_sentence_and_says_so(bundle: Bundle) -> None:
-    engine = Given(bundle, lambda text: "" if "cat" in text else text)
+    engine = CannedDecoder(bundle, lambda text: "" if "cat" in text else text)
     (item,) = translated(bundle, engine, ["Hello. The cat sleeps.\n"])
     assert item.text == "Hello. The cat sleeps.\n"
     assert "No translation was found for “The cat sleeps.”; it is left as it was." in item.warnings
@@ -303,12 +305,12 @@ def test_an_empty_translation_leaves_the_sentence_and_says_so(bundle: Bundle) ->
 
 def test_a_sentence_that_is_left_is_spelt_as_its_format_does(bundle: Bundle) -> None:
     text = "<p>The cat &lt; le chat</p>"
-    (item,) = translated(bundle, Given(bundle, lambda _: ""), [text], html=True)
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda _: ""), [text], html=True)
     assert item.text == text
 
 
 def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle) -> None:
-    (item,) = translated(bundle, Given(bundle, lambda text: ""), ["<p>The <b>cat</b> &amp; I</p>"], html=True)
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda text: ""), ["<p>The <b>cat</b> &amp; I</p>"], html=True)
     assert item.text == "<p>The <b>cat</b> &amp; I</p>"
 
 
@@ -329,7 +331,9 @@ def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle)
 def test_a_run_of_blanks_is_one_space_and_a_tab_or_a_row_of_marks_stays(
     bundle: Bundle, text: str, translation: str
 ) -> None:
-    (item,) = translated(bundle, Given(bundle), [text])  # which gives back what it is given, and that is warned of
+    (item,) = translated(
+        bundle, CannedDecoder(bundle), [text]
+    )  # which gives back what it is given, and that is warned of
     assert item.text == translation
     assert all(warning.startswith("Copied rather than translated") for warning in item.warnings)
 
@@ -341,7 +345,7 @@ def test_the_model_is_given_one_space_and_one_mark(bundle: Bundle) -> None:
         heard.append(text)
         return text
 
-    translated(bundle, Given(bundle, listen), ["The  c\u00adat\u00a0sleeps!!", "The\tcat is HERE???"])
+    translated(bundle, CannedDecoder(bundle, listen), ["The  c\u00adat\u00a0sleeps!!", "The\tcat is HERE???"])
     assert heard == ["The cat sleeps!", "The cat is HERE?"]
 
 

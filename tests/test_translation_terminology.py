@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import pytest
-from fakes import WORDS, Given, Wild, decoded, expecting_end_marks, roomy, translated
+from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, roomy, translated
 from msgspec import structs
 
 from app.engine import sequence as engine
@@ -55,21 +55,21 @@ def lacking(sent: Sequence[str], items: Sequence[TranslatedText]) -> list[tuple[
 
 
 @pytest.fixture(scope="module")
-def wild(bundle: Bundle) -> Wild:
-    return Wild(bundle)
+def wild(bundle: Bundle) -> RandomDecoder:
+    return RandomDecoder(bundle)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end_marks", [False, True])
 def test_the_given_translation_is_in_the_answer_for_every_sentence_with_the_term(
-    bundle: Bundle, wild: Wild, end_marks: bool
+    bundle: Bundle, wild: RandomDecoder, end_marks: bool
 ) -> None:
     sent = generated(400)
     used = expecting_end_marks(bundle) if end_marks else bundle
     assert lacking(sent, translated(used, wild, sent, glossary=GLOSSARY)) == []
 
 
-def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: Wild) -> None:
+def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = [text.rstrip(".!") for text in generated(50)]
     glossary = {term: given + "." for term, given in GLOSSARY.items()}
     for item, text in zip(translated(expecting_end_marks(bundle), wild, sent, glossary=glossary), sent, strict=True):
@@ -78,7 +78,7 @@ def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: Wild) ->
 
 
 @pytest.mark.slow
-def test_without_the_revision_it_is_not(bundle: Bundle, wild: Wild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_revision_it_is_not(bundle: Bundle, wild: RandomDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = generated(400)
     monkeypatch.setattr(request, "_prepare_retry", lambda sentence: False)
     assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 380
@@ -92,12 +92,14 @@ def test_up_to_the_last_term_the_translation_is_as_it_was_but_for_the_terms(bund
         words[draw.randrange(1, 5)] = "cat"
         words[5] = draw.choice(["cat", "dort"])
         text = " ".join(words)
-        (item,) = translated(bundle, Given(bundle), [text + " bien."], glossary={"cat": "minet", "dort": "sommeille"})
+        (item,) = translated(
+            bundle, CannedDecoder(bundle), [text + " bien."], glossary={"cat": "minet", "dort": "sommeille"}
+        )
         assert item.text == text.replace("cat", "minet").replace("dort", "sommeille")
 
 
 @pytest.mark.slow
-def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: Wild) -> None:
+def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = [f"{{a}} {text} %s and {{b}}{{c}}" for text in generated(200)]
     items = translated(bundle, wild, sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
@@ -108,7 +110,9 @@ def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: W
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [20, 60, 120, 200])
-def test_a_translation_that_leaves_no_room_displaces_no_placeholder(bundle: Bundle, wild: Wild, length: int) -> None:
+def test_a_translation_that_leaves_no_room_displaces_no_placeholder(
+    bundle: Bundle, wild: RandomDecoder, length: int
+) -> None:
     given = ("le chat dort " * 20)[:length].strip()
     sent = [f"{{a}} the cat {words} %s {{b}}!" for words in ("", "sleeps", "and how are you", "i am well thank you")]
     for item in translated(bundle, wild, sent, glossary={"cat": given}):
@@ -117,7 +121,7 @@ def test_a_translation_that_leaves_no_room_displaces_no_placeholder(bundle: Bund
 
 
 @pytest.mark.slow
-def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: Wild) -> None:
+def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = generated(60)
     items = translated(bundle, wild, sent, glossary=GLOSSARY, alternatives=2)
     assert lacking(sent, items) == []
@@ -132,7 +136,7 @@ def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: Wild) -> None
 
 
 def test_an_alternative_that_lacks_what_the_best_translation_has_by_itself_is_none(bundle: Bundle) -> None:
-    class Lucky(Given):
+    class Lucky(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             best, *others = (said(bundle, text).decoded for text in ("le minet", "le chat", "un minet"))
             return structs.replace(best, coverage=(), alternatives=tuple(others))
@@ -148,7 +152,7 @@ def said(bundle: Bundle, text: str) -> Candidate:
 
 @pytest.mark.slow
 def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> None:
-    class Blind(Wild):
+    class Blind(RandomDecoder):
         def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
             return [
                 structs.replace(made, aligned=(len(sequence.source) - 1,) * len(made.tokens))
@@ -163,7 +167,7 @@ def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> Non
 
 
 def test_at_the_start_of_a_sentence_that_has_a_capital_the_term_has_one(bundle: Bundle) -> None:
-    given = Given(bundle)
+    given = CannedDecoder(bundle)
     texts = ["Cat sleeps.", "cat sleeps.", "The cat.", "CAT"]
     items = translated(bundle, given, texts, glossary=GLOSSARY)
     assert [item.text for item in items] == ["Minet", "minet", "The minet", "Minet"]
@@ -182,7 +186,7 @@ def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bu
 
 def test_a_term_that_the_source_says_on_end_is_no_loop(bundle: Bundle) -> None:
     text = "Red cat, red Cat, RED cat, red cat, rED cat"
-    engine = Given(bundle, lambda _: ", ".join(["chat rouge"] * 5))
+    engine = CannedDecoder(bundle, lambda _: ", ".join(["chat rouge"] * 5))
     (item,) = translated(bundle, engine, [text], glossary={"red cat": "chat rouge"})
     assert item.text == "chat rouge, chat rouge, chat rouge, chat rouge, chat rouge"
 
@@ -191,18 +195,18 @@ def test_a_term_that_the_source_says_on_end_is_no_loop(bundle: Bundle) -> None:
 def test_more_terms_than_there_are_symbols_all_come(bundle: Bundle) -> None:
     large = dataclasses.replace(bundle, limits=roomy(bundle.limits))
     text = "The " + "cat and " * 50 + "you."
-    (item,) = translated(large, Wild(large), [text], glossary=GLOSSARY)
+    (item,) = translated(large, RandomDecoder(large), [text], glossary=GLOSSARY)
     assert holds(text, item.text)
 
 
-def test_a_long_sentence_is_not_cut_inside_a_term(bundle: Bundle, wild: Wild) -> None:
+def test_a_long_sentence_is_not_cut_inside_a_term(bundle: Bundle, wild: RandomDecoder) -> None:
     text = "how are " * 60 + "you"
     (item,) = translated(bundle, wild, [text], glossary=GLOSSARY)
     assert holds(text, item.text)
     assert item.warnings[0].startswith("A sentence with more than 32 things to keep was translated in ")
 
 
-def test_a_term_keeps_the_tags_around_it(bundle: Bundle, wild: Wild) -> None:
+def test_a_term_keeps_the_tags_around_it(bundle: Bundle, wild: RandomDecoder) -> None:
     text = "<p>Hello, the <b>cat</b> <i>dort bien</i>.</p>"
     (item,) = translated(bundle, wild, [text], glossary=GLOSSARY, html=True)
     assert holds(text, item.text)
@@ -336,13 +340,13 @@ def test_no_more_numbers_are_terms_than_there_are_symbols() -> None:
 
 @pytest.mark.parametrize("said", ["À 10 h 30.", "À 10:30.", "À 10.30 !"])
 def test_a_number_may_be_written_as_the_language_does(bundle: Bundle, said: str) -> None:
-    (item,) = translated(bundle, Given(bundle, lambda source: said), ["We met at 10:30."])
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda source: said), ["We met at 10:30."])
     assert item.text == said
 
 
 def test_whatever_the_model_makes_of_a_number_it_is_in_the_translation(bundle: Bundle) -> None:
     texts = [f"The cat sleeps {number} well." for number in (12, 1984, "10:30", "2,000", "31/12/2023")]
-    for text, item in zip(texts, translated(bundle, Wild(bundle), texts), strict=True):
+    for text, item in zip(texts, translated(bundle, RandomDecoder(bundle), texts), strict=True):
         number = text.split()[3]
         assert item.text is not None
         assert number in item.text
@@ -350,7 +354,7 @@ def test_whatever_the_model_makes_of_a_number_it_is_in_the_translation(bundle: B
 
 def test_a_term_is_spelt_as_its_format_does_by_whichever_way_it_comes(bundle: Bundle) -> None:
     texts = [f"<p>{' '.join(random.Random(seed).sample(WORDS, 4))} cat.</p>" for seed in range(60)]
-    for item in translated(bundle, Wild(bundle), texts, html=True, glossary={"cat": "R&D"}):
+    for item in translated(bundle, RandomDecoder(bundle), texts, html=True, glossary={"cat": "R&D"}):
         assert item.text is not None
         assert "R&amp;D" in item.text
         assert "R&D" not in item.text

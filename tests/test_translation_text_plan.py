@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 
 import pytest
-from fakes import WORDS, Given, Wild, decoded, translated
+from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, translated
 from msgspec import structs
 
 from app.engine import sequence as engine
@@ -53,7 +53,7 @@ def found(bundle: Bundle, **texts: float) -> Sentence:
 def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
     bundle: Bundle, count: int, sentences: int
 ) -> None:
-    items = translated(bundle, Wild(bundle), generated(20, sentences), alternatives=count)
+    items = translated(bundle, RandomDecoder(bundle), generated(20, sentences), alternatives=count)
     given = 0
     for item in items:
         assert item.plan
@@ -67,7 +67,7 @@ def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
 
 
 def test_none_are_found_where_none_were_asked_for(bundle: Bundle) -> None:
-    (item,) = translated(bundle, Wild(bundle), ["The cat sleeps."])
+    (item,) = translated(bundle, RandomDecoder(bundle), ["The cat sleeps."])
     assert item.plan
     assert item.plan.alternatives(3) == []
 
@@ -160,7 +160,7 @@ def test_what_is_cut_has_a_log_probability_and_a_source_for_each_token_left(bund
 
 
 def test_a_translation_without_an_end_is_said_to_be_so(bundle: Bundle) -> None:
-    class Endless(Given):
+    class Endless(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             return structs.replace(super().answer(sequence), finish_reason="length")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from fakes import Fake
+from fakes import FakeDecoder
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -37,7 +37,7 @@ from model.bundle import Bundle
 from model.normalisation import normalise_source
 
 
-class Echo(Fake):
+class Echo(FakeDecoder):
     """Stands in for the engine: each sentence's translation is itself, at -1 a token."""
 
     def __init__(self, eos_id: int) -> None:
