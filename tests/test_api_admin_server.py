@@ -72,7 +72,7 @@ def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
         begun.set()
         ends.wait(5 * WAIT_S)
 
-    monkeypatch.setattr(admin_server, "MAX_SILENCE_S", WAIT_S)
+    monkeypatch.setattr(admin_server, "MAX_BLOCKED_S", WAIT_S)
     with administered(bundle_folder) as (service, url):
         blocking = threading.Thread(target=service.run, args=[block()])
         blocking.start()
@@ -80,7 +80,7 @@ def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
             assert begun.wait(WAIT_S)
             assert httpx.get(f"{url}/health").status_code == 200
             time.sleep(1.5)
-            monkeypatch.setattr(admin_server, "MAX_SILENCE_S", 0.5)
+            monkeypatch.setattr(admin_server, "MAX_BLOCKED_S", 0.5)
             found = httpx.get(f"{url}/health")
             assert found.status_code == 503 and "event loop" in found.json()["detail"]
             assert httpx.get(f"{url}/metrics").status_code == 200

@@ -52,7 +52,7 @@ def test_requests_that_have_come_at_the_stop_are_answered_whether_read_accepted_
 def test_a_kept_connection_s_next_request_is_answered_though_it_comes_after_the_stop(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.server.connection.IDLE_S", WAIT_S)
+    monkeypatch.setattr("app.server.connection.SHUTDOWN_IDLE_S", WAIT_S)
     with running(loop) as server, server.connect() as client:
         client.sendall(get())
         answer(client)

@@ -24,7 +24,7 @@ MEGABYTE = bytes(1 << 20)
 @pytest.fixture(autouse=True)
 def _lingers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a connection waits for a client that is held up between two pieces of its body."""
-    monkeypatch.setattr("app.server.lingering_close.IDLE_S", WAIT_S)
+    monkeypatch.setattr("app.server.lingering_close.MAX_IDLE_S", WAIT_S)
     monkeypatch.setattr("app.server.lingering_close.MAX_LINGER_S", WAIT_S)
 
 
@@ -96,7 +96,7 @@ def test_of_a_body_without_an_end_only_so_much_is_dropped(loop: str, monkeypatch
 
 
 @on_both_loops
-@pytest.mark.parametrize(("limit", "pause_s"), [("IDLE_S", 2.0), ("MAX_LINGER_S", 0.05)])
+@pytest.mark.parametrize(("limit", "pause_s"), [("MAX_IDLE_S", 2.0), ("MAX_LINGER_S", 0.05)])
 def test_a_body_that_does_not_come_is_not_waited_for(
     loop: str, limit: str, pause_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

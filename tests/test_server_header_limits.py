@@ -110,7 +110,7 @@ def test_a_body_may_be_long_and_take_longer_than_a_head_and_another_request_may_
 ) -> None:
     """Waits that end between requests, as they may where the test is held up, end nothing here."""
     ended = list[str]()
-    monkeypatch.setattr(HeaderLimitsProtocol, "_end", lambda protocol: ended.append("the wait for a head"))
+    monkeypatch.setattr(HeaderLimitsProtocol, "_on_timeout", lambda protocol: ended.append("the wait for a head"))
     monkeypatch.setattr(
         HeaderLimitsProtocol, "timeout_keep_alive_handler", lambda protocol: ended.append("the wait for more")
     )

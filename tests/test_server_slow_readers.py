@@ -15,7 +15,7 @@ from test_server_request_queue import GET, Application, running
 
 from app.runtime.byte_budgets import ByteBudget
 from app.server.slow_readers import SlowReaders
-from app.server.tcp_info import bytes_taken
+from app.server.tcp_info import bytes_acked
 
 LENGTH = 20_000_000
 ASKED = GET % b"/long"
@@ -97,10 +97,10 @@ def test_a_client_that_takes_little_at_a_time_is_not(loop: str, monkeypatch: pyt
     monkeypatch.setattr("app.server.slow_readers.asyncio", clock)
 
     def counted(connection: socket.socket) -> int | None:
-        counts.append(count := bytes_taken(connection))
+        counts.append(count := bytes_acked(connection))
         return count
 
-    monkeypatch.setattr("app.server.slow_readers.bytes_taken", counted)
+    monkeypatch.setattr("app.server.slow_readers.bytes_acked", counted)
     application = Long(limit_s=2.0)
     with running(application, loop) as address, asking(address) as connection:
         assert becomes(lambda: len(counts) > 2 and counts[-1] == counts[-2])  # no more goes without the client

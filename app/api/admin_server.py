@@ -28,7 +28,7 @@ MAX_CONNECTIONS = 8
 """Maximum number of open connections; more are closed unanswered."""
 READ_TIMEOUT_S = 5.0
 """How long a client may be silent."""
-MAX_SILENCE_S = 10.0
+MAX_BLOCKED_S = 10.0
 """/health fails once the event loop has been blocked for this long."""
 
 
@@ -72,9 +72,9 @@ class AdminRoutes:
             )
 
     def _health(self) -> AdminResponse:
-        silent_s = self._lag.silent_s
-        if silent_s > MAX_SILENCE_S:
-            raise Unavailable(f"The event loop has been blocked for {silent_s:.0f} s.")
+        blocked_s = self._lag.current_s
+        if blocked_s > MAX_BLOCKED_S:
+            raise Unavailable(f"The event loop has been blocked for {blocked_s:.0f} s.")
         return _json_response({"status": "ok"})
 
     def _ready(self) -> AdminResponse:

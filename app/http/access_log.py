@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.http.auth import Client
 from app.runtime.json_logs import PreformattedRecord, timestamp
 from app.runtime.metrics import Metrics
-from app.server.paths import path_of
+from app.server.paths import route_path
 
 ID_HEADER = "X-Request-ID"
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
@@ -93,7 +93,7 @@ class AccessLog:
         return any(peer in proxy for proxy in self._proxies)
 
     def _prefix(self, scope: Scope) -> str:
-        path = path_of(scope)
+        path = route_path(scope)
         return next((prefix for prefix in self.apis if path.startswith(f"{prefix}/")), "")
 
     def _count(self, scope: Scope, route: str, request_id: str, status: int, seconds: float) -> None:

@@ -27,7 +27,7 @@ from app.http.problems import LIBRETRANSLATE_HINT, error_response, validated
 from app.runtime.byte_budgets import ByteBudgets, Reservation
 from app.runtime.timeouts import SharedTimeout
 from app.server.disconnect import Disconnect
-from app.server.paths import path_of
+from app.server.paths import route_path
 from app.server.request_queue import RequestQueue, UnreadBody
 from app.settings import Settings
 
@@ -96,7 +96,7 @@ def receiving_body(request: Request) -> Iterator[Reservation]:
     budget = budgets.bodies if "client" in state or state.get("is_known") else budgets.unauthenticated
     unread: UnreadBody | None = state.get("unread")
     try:
-        with nullcontext() if unread and unread.is_whole else body_timeout.limit():
+        with nullcontext() if unread and unread.is_complete else body_timeout.limit():
             yield reserve(request.scope, budget)
     except TimeoutError:
         raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
@@ -186,7 +186,7 @@ class JSONFastPath:
     def _route(self, scope: Scope) -> JSONRoute | None:
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
-        return self.routes.get(path_of(scope))
+        return self.routes.get(route_path(scope))
 
 
 def check_load(request: Request) -> None:
@@ -217,8 +217,8 @@ async def while_connected(request: Request, work: Awaitable[T]) -> T:
     # Our own connections signal this directly: a task that waits for a message costs much of a short request's time.
     disconnect: Disconnect | None = request.scope.get("state", {}).get("disconnect")
     if disconnect and not disconnect.is_set:
-        disconnect.add(leave)
-        forget: Callable[[], object] = partial(disconnect.remove, leave)
+        disconnect.add_callback(leave)
+        forget: Callable[[], object] = partial(disconnect.remove_callback, leave)
     else:
         forget = asyncio.create_task(leave_on_message()).cancel
     try:

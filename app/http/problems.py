@@ -20,7 +20,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from app.errors import BodyTooSlow, FieldFault, InvalidFields, ServiceError, WrongHost
-from app.server.paths import path_of
+from app.server.paths import route_path
 
 LIBRETRANSLATE_HINT = (
     "LibreTranslate's API, which is at /libretranslate/translate, or at /translate if "
@@ -105,7 +105,7 @@ class ErrorRenderers:
 
     def response(self, error: ServiceError, scope: Scope) -> Response:
         """`error` as a response in the format of the request's path."""
-        return error_response(error, self.for_path(path_of(scope)))
+        return error_response(error, self.for_path(route_path(scope)))
 
 
 def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
@@ -132,7 +132,7 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRen
             headers["Allow"] = allowed = _allowed_methods(request)
             detail = f"{request.method[:20]} is not allowed at {request.url.path[:100]}, which accepts {allowed}."
         problem = Problem(type=_type_urn(slug), title=title, status=error.status_code, detail=detail)
-        return renderers.for_path(path_of(request.scope))(problem, headers)
+        return renderers.for_path(route_path(request.scope))(problem, headers)
 
     async def unexpected(request: Request, error: Exception) -> Response:
         # Starlette sends these outside of all middleware, so the headers common to all responses are still missing.

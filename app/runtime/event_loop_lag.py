@@ -16,7 +16,7 @@ SUSTAINED_SAMPLES = 3
 class LoopLag:
     """Measures in seconds how late a timer of the event loop fires. Calls `observe` with each measurement.
 
-    `silent_s` may be called from other threads.
+    `current_s` may be called from other threads.
     """
 
     def __init__(self, observe: Callable[[float], None] = lambda lag_s: None, interval_s: float = INTERVAL_S) -> None:
@@ -37,7 +37,7 @@ class LoopLag:
             self._timer.cancel()
 
     @property
-    def silent_s(self) -> float:
+    def current_s(self) -> float:
         """How late the event loop is right now."""
         return max(0.0, monotonic() - self._due)
 
@@ -46,7 +46,7 @@ class LoopLag:
         self._timer = self._loop.call_later(self._interval_s, self._measure)
 
     def _measure(self) -> None:
-        self.last_s = self.silent_s
+        self.last_s = self.current_s
         self._samples.append(self.last_s)
         self.sustained_s = min(self._samples)
         self._observe(self.last_s)

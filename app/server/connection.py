@@ -18,7 +18,7 @@ from app.server.header_limits import MAX_HEAD_BYTES
 from app.server.lingering_close import LingeringTransport
 from app.server.queued_protocol import QueuedProtocol
 
-IDLE_S = 1.0
+SHUTDOWN_IDLE_S = 1.0
 """On shutdown, how long to wait for a connection's next request, since its client cannot know yet."""
 MAX_AWAITED_BYTES = 1 << 16
 """If no more than this is left of an unread body, the server waits for it and keeps the connection."""
@@ -40,7 +40,7 @@ class Connection(QueuedProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._shutdown: Shutdown = self.app_state["shutdown"]
-        self._is_whole = True
+        self._is_complete = True
         """Whether the last request has arrived completely."""
         self._is_malformed = False
         self._probe_timer: asyncio.TimerHandle | None = None
@@ -63,13 +63,13 @@ class Connection(QueuedProtocol):
             super().data_received(data)
 
     def on_headers_complete(self) -> None:
-        self._is_whole = False
+        self._is_complete = False
         super().on_headers_complete()
         cycle = self.cycle
         cycle.send = functools.partial(self._send, cycle, cycle.send)  # type: ignore[method-assign]
 
     def on_message_complete(self) -> None:
-        self._is_whole = True
+        self._is_complete = True
         super().on_message_complete()
 
     # Returns a coroutine rather than being one: another coroutine around each message of each request costs time.
@@ -92,7 +92,7 @@ class Connection(QueuedProtocol):
 
     def _can_keep_alive(self, cycle: RequestResponseCycle) -> bool:
         """Whether the rest of the request, if any, is short and certain to arrive."""
-        if self._is_whole:
+        if self._is_complete:
             return True
         if cycle.waiting_for_100_continue:  # the client decides whether it still sends it
             return False
@@ -103,7 +103,7 @@ class Connection(QueuedProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether the client may still listen: half-closing and leaving look the same."""
-        if self.transport.is_closing() or not (self._is_answering and self._is_whole):
+        if self.transport.is_closing() or not (self._is_answering and self._is_complete):
             return False
         self.cycle.keep_alive = False
         self._probe_timer = self.loop.call_later(HALF_CLOSED_S, self._probe)
@@ -126,7 +126,7 @@ class Connection(QueuedProtocol):
 
     def shutdown(self) -> None:
         """Starts the shutdown: the connection ends with its next response, or when no request arrives for a while."""
-        self.timeout_keep_alive = IDLE_S  # type: ignore[assignment]  # uvicorn's are whole seconds
+        self.timeout_keep_alive = SHUTDOWN_IDLE_S  # type: ignore[assignment]  # uvicorn's are whole seconds
         self._unset_keepalive_if_required()
         self._unset_timer()
         self._set_timer()
@@ -139,11 +139,11 @@ class Connection(QueuedProtocol):
         """Bytes that may still arrive of answered requests; 0 if none should."""
         if self._is_malformed:
             return MAX_HEAD_BYTES
-        return 0 if self._is_whole or self._is_answering else MAX_DROPPED_BYTES
+        return 0 if self._is_complete or self._is_answering else MAX_DROPPED_BYTES
 
-    def _end(self) -> None:
+    def _on_timeout(self) -> None:
         if not _has_input(self.transport):
-            super()._end()
+            super()._on_timeout()
 
     def timeout_keep_alive_handler(self) -> None:
         if not _has_input(self.transport):

@@ -16,12 +16,12 @@ class Disconnect:
         self._callbacks: set[Callable[[], object]] = set()
         self.is_set = False
 
-    def add(self, callback: Callable[[], object]) -> None:
+    def add_callback(self, callback: Callable[[], object]) -> None:
         """Registers `callback` to be called when the client leaves, which must not have happened yet."""
         self._callbacks.add(callback)
         self._resume()
 
-    def remove(self, callback: Callable[[], object]) -> None:
+    def remove_callback(self, callback: Callable[[], object]) -> None:
         self._callbacks.discard(callback)
 
     def set(self) -> None:

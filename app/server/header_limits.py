@@ -71,14 +71,14 @@ class HeaderLimitsProtocol(HttpToolsProtocol):
             self.send_400_response("The request head is too long.")
 
     def _set_timer(self) -> None:
-        self._timer = self.loop.call_later(self.timeout_keep_alive, self._end)
+        self._timer = self.loop.call_later(self.timeout_keep_alive, self._on_timeout)
 
     def _unset_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
             self._timer = None
 
-    def _end(self) -> None:
+    def _on_timeout(self) -> None:
         if self._is_answering:  # the next request may take as long again
             self._set_timer()
         else:

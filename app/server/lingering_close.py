@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-IDLE_S, MAX_LINGER_S = 5.0, 30.0
+MAX_IDLE_S, MAX_LINGER_S = 5.0, 30.0
 """Seconds without data, and in total, before it closes. nginx's values."""
 
 
@@ -74,7 +74,7 @@ class LingeringTransport(asyncio.Transport):
         if self._timer:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(min(loop.time() + IDLE_S, self._linger_end), self._inner.close)
+        self._timer = loop.call_at(min(loop.time() + MAX_IDLE_S, self._linger_end), self._inner.close)
 
     def is_closing(self) -> bool:
         return self.is_lingering or self._inner.is_closing()

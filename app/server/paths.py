@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.types import Scope
 
 
-def path_of(scope: Scope) -> str:
+def route_path(scope: Scope) -> str:
     """The requested path without the root path, under which a proxy shows the service."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")

@@ -19,10 +19,10 @@ from app.runtime.byte_budgets import ByteBudget
 from app.runtime.event_loop_lag import LoopLag
 from app.server.disconnect import Disconnect
 from app.server.header_limits import HeaderLimitsProtocol
-from app.server.paths import path_of
+from app.server.paths import route_path
 from app.server.request_queue import RequestQueue, UnreadBody
 from app.server.slow_readers import SlowReaders
-from app.server.tcp_info import unread_s
+from app.server.tcp_info import seconds_since_data
 
 PROBES = {"/health", "/ready", "/metrics"}
 """Paths that skip the queue."""
@@ -63,7 +63,7 @@ class QueuedProtocol(HeaderLimitsProtocol):
         super().on_message_begin()
         arrived = perf_counter()
         if self._is_new or self._request_queue.is_late:  # asking the kernel takes 3 µs
-            arrived -= unread_s(self.transport.get_extra_info("socket"))
+            arrived -= seconds_since_data(self.transport.get_extra_info("socket"))
             self._is_new = False
         self.scope["state"]["arrived"] = arrived
         self.scope["state"]["disconnect"] = self._disconnect
@@ -80,7 +80,7 @@ class QueuedProtocol(HeaderLimitsProtocol):
     def on_message_complete(self) -> None:
         super().on_message_complete()
         if not self.cycle.response_complete:
-            self._unanswered[-1][1].is_whole = True
+            self._unanswered[-1][1].is_complete = True
 
     def on_response_complete(self) -> None:
         cycle, unread = self._unanswered.popleft()
@@ -90,7 +90,7 @@ class QueuedProtocol(HeaderLimitsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope = cast(Scope, cycle.scope)
-        if path_of(scope) in PROBES:
+        if route_path(scope) in PROBES:
             super()._start_asgi_task(cycle, app)
             return
         if delay_s := self._request_queue.delay_s:

@@ -29,12 +29,12 @@ MAX_DELAY_S = 1.0
 class UnreadBody(Reservation):
     """What has arrived of a body that is not being read yet. If the budget is full, the rest is dropped."""
 
-    __slots__ = "_is_cut", "is_whole"
+    __slots__ = "_is_cut", "is_complete"
 
     def __init__(self, budget: ByteBudget) -> None:
         super().__init__(budget)
         self._is_cut = False
-        self.is_whole = False
+        self.is_complete = False
         """Whether the body has arrived completely."""
 
     def try_reserve(self, size: int) -> bool:
@@ -83,7 +83,7 @@ class RequestQueue:
     @property
     def is_late(self) -> bool:
         """Whether arriving data may have waited for a while before it is read."""
-        return bool(self._waiting) or self.lag.last_s > MIN_LAG_S or self.lag.silent_s > MIN_LAG_S
+        return bool(self._waiting) or self.lag.last_s > MIN_LAG_S or self.lag.current_s > MIN_LAG_S
 
     def try_start(self) -> bool:
         """Counts a request as started in this turn. Returns False if it has to `wait` instead."""

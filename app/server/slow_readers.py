@@ -10,14 +10,14 @@ import logging
 from typing import Protocol
 
 from app.runtime.byte_budgets import ByteBudget, Reservation
-from app.server.tcp_info import bytes_taken
+from app.server.tcp_info import bytes_acked
 
 CHECKS_PER_LIMIT = 8
 """Checks per time limit."""
 log = logging.getLogger(__name__)
 
 
-class Connected(Protocol):
+class WatchedConnection(Protocol):
     """A connection's protocol."""
 
     transport: asyncio.Transport
@@ -32,7 +32,7 @@ class SlowReaders:
     def __init__(self, limit_s: float, budget: ByteBudget) -> None:
         self.limit_s = limit_s
         self._buffered = Reservation(budget)
-        self._connections: dict[Connected, tuple[int, float]] = {}
+        self._connections: dict[WatchedConnection, tuple[int, float]] = {}
         """For each connection, the bytes taken when they last grew, and when that was."""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -44,10 +44,10 @@ class SlowReaders:
         if self._timer:
             self._timer.cancel()
 
-    def add(self, connection: Connected) -> None:
+    def add(self, connection: WatchedConnection) -> None:
         self._connections[connection] = _NEVER
 
-    def remove(self, connection: Connected) -> None:
+    def remove(self, connection: WatchedConnection) -> None:
         self._connections.pop(connection, None)
 
     def _check(self) -> None:
@@ -60,7 +60,7 @@ class SlowReaders:
                     self._connections[connection] = _NEVER
                 continue
             buffered += size
-            known = bytes_taken(connection.transport.get_extra_info("socket"))
+            known = bytes_acked(connection.transport.get_extra_info("socket"))
             progress = size if known is None else known
             if progress != taken:
                 self._connections[connection] = progress, now

@@ -10,13 +10,13 @@ _LAST_DATA_RECEIVED, _BYTES_ACKED = 52, 120
 """Offsets of tcpi_last_data_recv, 4 bytes, and tcpi_bytes_acked, 8 bytes."""
 
 
-def unread_s(connection: socket.socket | None) -> float:
+def seconds_since_data(connection: socket.socket | None) -> float:
     """Seconds since the client's last byte arrived; 0.0 if unknown."""
     info = _read_tcp_info(connection, _LAST_DATA_RECEIVED + 4)
     return struct.unpack_from("I", info, _LAST_DATA_RECEIVED)[0] / 1000 if info else 0.0
 
 
-def bytes_taken(connection: socket.socket | None) -> int | None:
+def bytes_acked(connection: socket.socket | None) -> int | None:
     """Bytes that the client's machine has acknowledged; None if unknown."""
     info = _read_tcp_info(connection, _BYTES_ACKED + 8)
     return int(struct.unpack_from("Q", info, _BYTES_ACKED)[0]) if info else None
