@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 
 INTERVAL_S = 0.1
-"""How often a timer measures."""
+"""The interval between measurements."""
 SUSTAINED_SAMPLES = 3
 """A lag is sustained if this many consecutive measurements show it; a single one may be a pause of the machine."""
 
@@ -16,7 +16,7 @@ SUSTAINED_SAMPLES = 3
 class LoopLag:
     """Measures in seconds how late a timer of the event loop fires. Calls `observe` with each measurement.
 
-    `current_s` may be called from other threads.
+    Other threads may read `current_s`.
     """
 
     def __init__(self, observe: Callable[[float], None] = lambda lag_s: None, interval_s: float = INTERVAL_S) -> None:
@@ -38,7 +38,7 @@ class LoopLag:
 
     @property
     def current_s(self) -> float:
-        """How late the event loop is right now."""
+        """How late the timer is right now: the lower bound of the next measurement."""
         return max(0.0, monotonic() - self._due)
 
     def _wait(self) -> None:

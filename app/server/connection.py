@@ -19,11 +19,11 @@ from app.server.lingering_close import LingeringTransport
 from app.server.queued_protocol import QueuedProtocol
 
 SHUTDOWN_IDLE_S = 1.0
-"""On shutdown, how long to wait for a connection's next request, since its client cannot know yet."""
+"""On shutdown, how long to wait for a connection's next request: its client does not know of the shutdown yet."""
 MAX_AWAITED_BYTES = 1 << 16
-"""If no more than this is left of an unread body, the server waits for it and keeps the connection."""
+"""The server waits for an unread body of at most this length, and then keeps the connection."""
 MAX_DROPPED_BYTES = 32 << 20
-"""Maximum number of bytes to drop of an unread body; twice the largest file."""
+"""Maximum number of bytes of an unread body to drop; twice the largest file."""
 HALF_CLOSED_S, PROBE_INTERVAL_S = 0.5, 0.25
 """How long a client that closed its sending side is assumed to listen before it is probed, and how often the result is
 checked."""
@@ -76,7 +76,7 @@ class Connection(QueuedProtocol):
     def _send(
         self, cycle: RequestResponseCycle, send: Callable[[Any], Coroutine[Any, Any, None]], message: Any
     ) -> Coroutine[Any, Any, None]:
-        """Like `send`, but the response's head states whether the connection ends with it."""
+        """Calls `send`. The response's head says whether the connection closes after it."""
         if not cycle.response_started:
             self.transport.cork()
             if cycle is self.cycle and (self._shutdown.begun or not self._can_keep_alive(cycle)):
@@ -84,17 +84,16 @@ class Connection(QueuedProtocol):
         return send(message)
 
     def on_response_complete(self) -> None:
-        # A cycle that refers to its own holder is freed only by the garbage collector, and keeps all of the request
-        # until then.
+        # Break the reference cycle: otherwise the whole request stays in memory until the garbage collector runs.
         vars(self._unanswered[0][0]).pop("send")
         self.transport.flush()
         super().on_response_complete()
 
     def _can_keep_alive(self, cycle: RequestResponseCycle) -> bool:
-        """Whether the rest of the request, if any, is short and certain to arrive."""
+        """Whether the request has arrived completely, or its rest is short and certain to arrive."""
         if self._is_complete:
             return True
-        if cycle.waiting_for_100_continue:  # the client decides whether it still sends it
+        if cycle.waiting_for_100_continue:  # the client may or may not send the body
             return False
         length = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
         return length.isdigit() and int(length) <= MAX_AWAITED_BYTES
@@ -136,7 +135,7 @@ class Connection(QueuedProtocol):
         super().send_400_response(msg)
 
     def _unread(self) -> int:
-        """Bytes that may still arrive of answered requests; 0 if none should."""
+        """Maximum number of bytes that may still arrive for answered requests; 0 if none are expected."""
         if self._is_malformed:
             return MAX_HEAD_BYTES
         return 0 if self._is_complete or self._is_answering else MAX_DROPPED_BYTES
@@ -151,7 +150,7 @@ class Connection(QueuedProtocol):
 
 
 def _has_input(transport: asyncio.BaseTransport) -> bool:
-    """Whether a request or an end is ready to read that the event loop has not handled yet."""
+    """Whether data or an end of stream has arrived that the event loop has not read yet."""
     poll = select.poll()
     poll.register(transport.get_extra_info("socket"), select.POLLIN)
     return bool(poll.poll(0))

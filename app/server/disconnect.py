@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 
 class Disconnect:
-    """A client's disconnection and its callbacks. `resume` resumes reading, without which a disconnection goes
-    unnoticed."""
+    """A client's disconnection and its callbacks.
+
+    `resume` resumes reading from the client: a disconnection is noticed only while reading.
+    """
 
     __slots__ = "_callbacks", "_resume", "is_set"
 
@@ -17,7 +19,7 @@ class Disconnect:
         self.is_set = False
 
     def add_callback(self, callback: Callable[[], object]) -> None:
-        """Registers `callback` to be called when the client leaves, which must not have happened yet."""
+        """Calls `callback` when the client disconnects. The client must still be connected."""
         self._callbacks.add(callback)
         self._resume()
 
@@ -25,7 +27,7 @@ class Disconnect:
         self._callbacks.discard(callback)
 
     def set(self) -> None:
-        """Marks the client as disconnected, and calls the callbacks."""
+        """Marks the client as disconnected and calls the callbacks."""
         self.is_set = True
         callbacks, self._callbacks = self._callbacks, set()
         for callback in callbacks:

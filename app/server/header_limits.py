@@ -12,8 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 1 << 16
-"""Maximum size of a head, except for what arrives in the same chunk as its end. h11, uvicorn's other parser, does the
-same."""
+"""Maximum size of a head, not counting the chunk that ends it; as in h11, uvicorn's other parser."""
 
 
 class HeaderLimitsProtocol(HttpToolsProtocol):
@@ -51,9 +50,8 @@ class HeaderLimitsProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._made_progress = (
-            self._made_progress or self._is_answering
-        )  # what arrives of it after the response is useless
+        if self._is_answering:  # the rest of a body is useless after the response
+            self._made_progress = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:

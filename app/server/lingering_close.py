@@ -1,7 +1,7 @@
-"""A transport that closes without losing the response: it stops sending, and drops what still arrives.
+"""A transport that closes without losing the response: it stops sending, and drops data that still arrives.
 
-The kernel resets a connection that is closed while bytes from the peer are unread, and the peer may then never see what
-was sent to it (RFC 9112, section 9.6).
+The kernel resets a connection that is closed with unread data, and the peer may then never see the response (RFC 9112,
+section 9.6).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_IDLE_S, MAX_LINGER_S = 5.0, 30.0
-"""Seconds without data, and in total, before it closes. nginx's values."""
+"""Maximum time to linger without receiving data, and in total: the defaults of nginx's lingering_timeout and
+lingering_time."""
 
 
 class LingeringTransport(asyncio.Transport):
     """Wraps `inner`, a protocol's transport, with a `close` that waits for the peer.
 
-    `unread`: how many bytes may still arrive that will not be read. With 0, `close` is that of `inner`.
+    `unread` returns the maximum number of unread bytes that may still arrive. If it is 0, `close` closes at once.
     """
 
     def __init__(self, inner: asyncio.Transport, unread: Callable[[], int]) -> None:
@@ -66,7 +67,7 @@ class LingeringTransport(asyncio.Transport):
             self._wait()
 
     def on_lost(self) -> None:
-        """Cancels the timer: the connection is lost."""
+        """Cancels the timer of a lost connection."""
         if self._timer:
             self._timer.cancel()
 

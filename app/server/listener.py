@@ -3,7 +3,7 @@ connection at shutdown.
 
 The event loops' own servers are unsuitable. uvloop's closes all waiting connections when descriptors run out, and
 either loop's drops them when it is closed. uvloop's also accepts only one connection per turn of the event loop: in a
-burst, the last of 700 waits for as many turns.
+burst of 700, the last one waits for 700 turns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from contextlib import suppress
 
 BACKLOG = 2048
 MAX_ACCEPTS = 512
-"""Connections accepted in a row, in about 20 ms, before open connections get their turn."""
+"""Maximum number of connections to accept in a row, in about 20 ms, before open connections get their turn."""
 RESERVED_DESCRIPTORS = 64
 """File descriptors reserved for files and workers."""
 RETRY_INTERVAL_S = 0.1
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class CannotListen(Exception):
-    """States in one line where, why, and what to do."""
+    """No socket can listen at an address; the message is one line with the reason and the remedy."""
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
@@ -89,7 +89,7 @@ class Listener:
         make_protocol: Callable[[], asyncio.Protocol],
         connections: Collection[object],
     ) -> None:
-        """`connections`: the open ones, only counted. They may use all descriptors except RESERVED_DESCRIPTORS."""
+        """`connections`: the open ones; only their number matters. They may use all but RESERVED_DESCRIPTORS."""
         self.sockets = list(sockets)
         self._make_protocol, self._connections = make_protocol, connections
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -110,7 +110,7 @@ class Listener:
             else:
                 self._loop.remove_reader(each)
         for each in self.sockets:
-            with suppress(OSError):  # no descriptor is left for waiting connections
+            with suppress(OSError):  # out of file descriptors
                 while self._accept_one(each):
                     pass
             each.close()

@@ -1,4 +1,4 @@
-"""The path of a request, independent of the prefix under which a proxy serves it."""
+"""The path of a request, without the prefix under which a proxy serves the application."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from starlette.types import Scope
 
 
 def route_path(scope: Scope) -> str:
-    """The requested path without the root path, under which a proxy shows the service."""
+    """The path that the router sees: without the root path."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
     return path.removeprefix(root) if path.startswith(f"{root}/") else path

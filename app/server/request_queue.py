@@ -17,7 +17,7 @@ from app.runtime.byte_budgets import ByteBudget, Reservation
 from app.runtime.event_loop_lag import LoopLag
 
 TURN_S = 0.02
-"""The target length of a turn: a new connection that asks /health gets its response after five turns."""
+"""The target length of a turn. /health on a new connection takes five turns."""
 MAX_PER_TURN, MIN_PER_TURN = 64, 4
 """Maximum and minimum number of requests to start in one turn."""
 MIN_LAG_S = 0.01
@@ -38,7 +38,7 @@ class UnreadBody(Reservation):
         """Whether the body has arrived completely."""
 
     def try_reserve(self, size: int) -> bool:
-        """Takes `size` more bytes if the budget allows, and returns whether it does."""
+        """Reserves `size` more bytes. Returns False if the budget does not allow it."""
         if self._is_cut or not self.budget.fits(size, self.size):
             self._is_cut = True
             return False
@@ -47,7 +47,7 @@ class UnreadBody(Reservation):
         return True
 
     def read(self, size: int) -> None:
-        """Takes `size` bytes for reading. Raises Overloaded if part of the body was dropped."""
+        """Releases `size` bytes that the application reads. Raises Overloaded if part of the body was dropped."""
         size = min(size, self.size)
         self.budget.used -= size
         self.size -= size
@@ -65,7 +65,7 @@ class RequestQueue:
     def __init__(
         self, lag: LoopLag, unread: ByteBudget, turn_s: float = TURN_S, max_delay_s: float = MAX_DELAY_S
     ) -> None:
-        """`lag`: the event loop's, which delays every request."""
+        """`lag`: that of the event loop, which delays every request."""
         self.unread, self.turn_s, self.max_delay_s = unread, turn_s, max_delay_s
         self.max_starts = MAX_PER_TURN
         self.lag = lag

@@ -1,6 +1,6 @@
 """uvicorn's server with our own listener, so that no request is lost at shutdown.
 
-Uses only the `stop` of the application's lifespan.
+Uses only `shutdown` from the state of the lifespan.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Server(uvicorn.Server):
 
     def _new_protocol(self) -> asyncio.Protocol:
         state = self.lifespan.state
-        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+        protocol: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=state
         )
-        return made
+        return protocol

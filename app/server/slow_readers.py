@@ -13,18 +13,18 @@ from app.runtime.byte_budgets import ByteBudget, Reservation
 from app.server.tcp_info import bytes_acked
 
 CHECKS_PER_LIMIT = 8
-"""Checks per time limit."""
+"""How often to check within the time limit."""
 log = logging.getLogger(__name__)
 
 
 class WatchedConnection(Protocol):
-    """A connection's protocol."""
+    """The protocol of a connection."""
 
     transport: asyncio.Transport
 
 
 class SlowReaders:
-    """Watches the connections added to it. Cuts those whose clients have read nothing for `limit_s`.
+    """Aborts connections whose clients have read nothing for `limit_s`.
 
     Bytes waiting in the connections' buffers count against `budget`.
     """
@@ -33,7 +33,7 @@ class SlowReaders:
         self.limit_s = limit_s
         self._buffered = Reservation(budget)
         self._connections: dict[WatchedConnection, tuple[int, float]] = {}
-        """For each connection, the bytes taken when they last grew, and when that was."""
+        """For each connection, the number of bytes that its client has read, and when that last grew."""
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -60,8 +60,8 @@ class SlowReaders:
                     self._connections[connection] = _NEVER
                 continue
             buffered += size
-            known = bytes_acked(connection.transport.get_extra_info("socket"))
-            progress = size if known is None else known
+            acked = bytes_acked(connection.transport.get_extra_info("socket"))
+            progress = size if acked is None else acked
             if progress != taken:
                 self._connections[connection] = progress, now
             elif now - since >= self.limit_s:

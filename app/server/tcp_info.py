@@ -1,4 +1,4 @@
-"""What the kernel knows about a connection, from Linux's struct tcp_info (<linux/tcp.h>)."""
+"""Statistics of a connection from Linux's struct tcp_info (<linux/tcp.h>)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def seconds_since_data(connection: socket.socket | None) -> float:
 
 
 def bytes_acked(connection: socket.socket | None) -> int | None:
-    """Bytes that the client's machine has acknowledged; None if unknown."""
+    """The number of bytes that the client's machine has acknowledged; None if unknown."""
     info = _read_tcp_info(connection, _BYTES_ACKED + 8)
     return int(struct.unpack_from("Q", info, _BYTES_ACKED)[0]) if info else None
 
@@ -28,6 +28,6 @@ def _read_tcp_info(connection: socket.socket | None, size: int) -> bytes | None:
         return None
     try:
         info: bytes = connection.getsockopt(socket.IPPROTO_TCP, _OPTION, size)
-    except (OSError, TypeError):  # closed, not TCP, or uvloop's socket stand-in, which has no options
+    except (OSError, TypeError):  # closed, not TCP, or uvloop's substitute for a socket, which has no options
         return None
     return info if len(info) == size else None
