@@ -85,7 +85,7 @@ def serve(
     except (SettingsError, BundleError, CannotListen) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    for line in catalogue.described():
+    for line in catalogue.descriptions():
         logging.info(line)
     # Exempt existing objects from collection: scanning a hundred thousand objects would stall all requests. Requests
     # also make hundreds of objects that need no collector, and a scan every 700 allocations takes a tenth of their

@@ -154,16 +154,16 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRend
     app.include_router(page.router)
     by_prefix = {ours: ProblemResponse, theirs: libretranslate.render_problem, DEEPL: deepl.render_problem}
     renderers = ErrorRenderers({**by_prefix, **dict.fromkeys(OPERATION_PATHS, ProblemResponse)})
-    add_handlers(app, metrics.refused, renderers)
+    add_handlers(app, metrics.count_refusal, renderers)
     return renderers
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderers: ErrorRenderers) -> None:
     """Adds the middleware; the last one added runs first."""
     json_routes = [*translate.router.routes, *attention.router.routes]
-    app.add_middleware(JSONFastPath, routes=json_routes, count=metrics.refused, prefix=settings.prefixes[0])
-    app.add_middleware(HostCheck, count=metrics.refused, renderers=renderers)
-    app.add_middleware(ShutdownErrors, count=metrics.refused, renderers=renderers)
+    app.add_middleware(JSONFastPath, routes=json_routes, count=metrics.count_refusal, prefix=settings.prefixes[0])
+    app.add_middleware(HostCheck, count=metrics.count_refusal, renderers=renderers)
+    app.add_middleware(ShutdownErrors, count=metrics.count_refusal, renderers=renderers)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -173,7 +173,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderer
             expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(DeploymentMiddleware)
-    app.add_middleware(HeldBytes, renderers=renderers, count=metrics.refused)
+    app.add_middleware(HeldBytes, renderers=renderers, count=metrics.count_refusal)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)

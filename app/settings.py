@@ -128,7 +128,7 @@ class Settings(BaseSettings):
     @field_validator("rate_requests", "rate_characters", mode="before")
     @classmethod
     def _read_rate(cls, value: object) -> object:
-        return (Rate.read(value) if value.strip() else None) if isinstance(value, str) else value
+        return (Rate.parse(value) if value.strip() else None) if isinstance(value, str) else value
 
     @field_validator("root_path")
     @classmethod

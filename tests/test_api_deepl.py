@@ -178,7 +178,7 @@ def test_where_there_are_keys_a_wrong_one_opens_nothing(
 
 @pytest.mark.usefixtures("fast_deepl_client")
 def test_who_has_had_his_characters_has_exceeded_his_quota(bundle_folder: Path) -> None:
-    with listening(bundle_folder, rate_characters=Rate.read("10/day")) as url, client_of(url) as client:
+    with listening(bundle_folder, rate_characters=Rate.parse("10/day")) as url, client_of(url) as client:
         client.translate_text("0123456789", **EN_FR)
         usage = client.get_usage().character
         assert (usage.count, usage.limit, usage.limit_reached) == (10, 10, True)
@@ -190,7 +190,7 @@ def test_who_has_had_his_characters_has_exceeded_his_quota(bundle_folder: Path) 
 
 @pytest.mark.usefixtures("fast_deepl_client")
 def test_a_document_over_the_quota_says_so(bundle_folder: Path) -> None:
-    limit = Rate.read("10/day")
+    limit = Rate.parse("10/day")
     over = pytest.raises(deepl.DocumentTranslationException, match="over the limit of 10/day")
     with listening(bundle_folder, rate_characters=limit) as url, client_of(url) as client, over:
         client.translate_document(b"Hello, you there.", io.BytesIO(), filename="a.txt", **EN_FR)
@@ -198,7 +198,7 @@ def test_a_document_over_the_quota_says_so(bundle_folder: Path) -> None:
 
 @pytest.mark.usefixtures("fast_deepl_client")
 def test_who_asks_too_often_is_told(bundle_folder: Path) -> None:
-    with listening(bundle_folder, rate_requests=Rate.read("1/day")) as url, client_of(url) as client:
+    with listening(bundle_folder, rate_requests=Rate.parse("1/day")) as url, client_of(url) as client:
         client.get_usage()
         with pytest.raises(deepl.TooManyRequestsException):
             client.get_usage()

@@ -401,7 +401,7 @@ def test_what_can_never_fit_is_too_much_text() -> None:
 def paced(queue: Scheduler, seconds_per_tile: float) -> Scheduler:
     """A worker takes so long for a sentence of one tile."""
     queue.decode_rate.add_step(rows=10, seconds=10 * seconds_per_tile)
-    queue.decode_rate.add_sentence(target_tokens=1, tokens=TILE)
+    queue.decode_rate.add_sentence(target_tokens=1, cost=TILE)
     return queue
 
 
@@ -454,11 +454,11 @@ def test_nothing_is_refused_while_nothing_waits() -> None:
 def test_pace_follows_what_is_measured_of_late() -> None:
     decode_rate = DecodeRate(half_life_s=1.0, half_life_tokens=100.0)
     assert decode_rate.seconds_for(100) == 0
-    decode_rate.add_sentence(target_tokens=20, tokens=10)
+    decode_rate.add_sentence(target_tokens=20, cost=10)
     assert decode_rate.seconds_for(100) == 0
     decode_rate.add_step(rows=1_000, seconds=1.0)
     assert decode_rate.seconds_for(100) == pytest.approx(0.2)
     for _ in range(20):
         decode_rate.add_step(rows=10, seconds=1.0)
-        decode_rate.add_sentence(target_tokens=100, tokens=100)
+        decode_rate.add_sentence(target_tokens=100, cost=100)
     assert decode_rate.seconds_for(100) == pytest.approx(10, rel=0.01)

@@ -104,7 +104,7 @@ def test_a_key_is_asked_for_before_the_body_is_read(locked: tuple[Service, str])
 
 @pytest.mark.parametrize("path", ["/translate", "/attention", "/translate/stream"])
 def test_too_many_requests_are_refused_with_the_time_to_wait(bundle_folder: Path, path: str) -> None:
-    with serving(bundle_folder, rate_requests=Rate.read("2/hour")) as service:
+    with serving(bundle_folder, rate_requests=Rate.parse("2/hour")) as service:
         answers = [service.post(path, HELLO) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]
         assert answers[2].json()["type"] == "urn:interlinear:error:too-many-requests"
@@ -113,7 +113,7 @@ def test_too_many_requests_are_refused_with_the_time_to_wait(bundle_folder: Path
 
 
 def test_characters_are_counted_over_all_texts(bundle_folder: Path) -> None:
-    with serving(bundle_folder, rate_characters=Rate.read("20/hour")) as service:
+    with serving(bundle_folder, rate_characters=Rate.parse("20/hour")) as service:
         statuses = [service.post("/translate", {**HELLO, "text": ["Hello."] * n}).status_code for n in (2, 2, 1)]
         assert statuses == [200, 429, 200]
         never = service.post("/translate", {**HELLO, "text": "x" * 21})
@@ -133,13 +133,13 @@ def test_characters_are_counted_over_all_texts(bundle_folder: Path) -> None:
     ],
 )
 def test_what_is_too_long_costs_nothing(bundle_folder: Path, path: str, fields: dict[str, Any]) -> None:
-    with serving(bundle_folder, rate_characters=Rate.read("10/hour"), max_text_chars=8) as service:
+    with serving(bundle_folder, rate_characters=Rate.parse("10/hour"), max_text_chars=8) as service:
         assert service.post(path, fields).status_code in (400, 413)
         assert service.post("/translate", {"text": "x" * 8, **EN_FR}).status_code == 200
 
 
 def test_a_file_and_a_forced_translation_cost_their_characters(bundle_folder: Path) -> None:
-    with serving(bundle_folder, rate_characters=Rate.read("20/hour")) as service:
+    with serving(bundle_folder, rate_characters=Rate.parse("20/hour")) as service:
         fields = {"source": "en", "target": "fr"}
         files = {"file": ("a.txt", b"Hello.\nHello.\nHello.")}
         assert service.request("POST", "/translate/file", data=fields, files=files).status_code == 200
@@ -147,7 +147,7 @@ def test_a_file_and_a_forced_translation_cost_their_characters(bundle_folder: Pa
 
 
 def test_a_keys_own_rate_goes_before_the_settings(bundle_folder: Path, tmp_path: Path) -> None:
-    with keyed(bundle_folder, tmp_path, "requests=3/hour", rate_requests=Rate.read("1/hour")) as (service, key):
+    with keyed(bundle_folder, tmp_path, "requests=3/hour", rate_requests=Rate.parse("1/hour")) as (service, key):
         statuses = [
             service.request("POST", "/translate", headers=with_key(key), json=HELLO).status_code for _ in range(4)
         ]
@@ -159,9 +159,9 @@ def test_a_client_is_known_by_its_address_and_no_untrusted_proxy_is_believed(bun
         sent = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(2)]
         return [httpx.post(f"{url}/translate", json=HELLO, headers=headers).status_code for headers in sent]
 
-    with listening(bundle_folder, rate_requests=Rate.read("1/hour")) as url:
+    with listening(bundle_folder, rate_requests=Rate.parse("1/hour")) as url:
         assert statuses(url) == [200, 429]
-    with listening(bundle_folder, rate_requests=Rate.read("1/hour"), trusted_proxies=["127.0.0.1"]) as url:
+    with listening(bundle_folder, rate_requests=Rate.parse("1/hour"), trusted_proxies=["127.0.0.1"]) as url:
         assert statuses(url) == [200, 200]
 
 

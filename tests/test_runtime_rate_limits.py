@@ -21,19 +21,19 @@ class Clock:
 
 
 def test_what_is_taken_comes_back_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.read("60/minute")
+    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.parse("60/minute")
     assert [meter.take("a", rate, 30) for _ in range(2)] == [0, 0]
     assert meter.take("a", rate, 1) == pytest.approx(1)
-    assert meter.taken("a", rate) == 60
+    assert meter.used("a", rate) == 60
     assert meter.take("b", rate, 60) == 0
     clock.now += 10
-    assert meter.taken("a", rate) == 50
+    assert meter.used("a", rate) == 50
     assert meter.take("a", rate, 11) == pytest.approx(1)
     assert meter.take("a", rate, 10) == 0
 
 
 def test_more_at_once_can_be_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.read("1/second burst 5")
+    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.parse("1/second burst 5")
     assert rate.amount == 5
     assert [bool(meter.take("a", rate, 1)) for _ in range(6)] == [False] * 5 + [True]
     clock.now += 1
@@ -43,7 +43,7 @@ def test_more_at_once_can_be_allowed_for(monkeypatch: pytest.MonkeyPatch) -> Non
 @given(st.text(max_size=30))
 def test_any_text_is_a_rate_or_an_error(text: str) -> None:
     with suppress(ValueError):
-        assert Rate.read(text).amount > 0
+        assert Rate.parse(text).amount > 0
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_any_text_is_a_rate_or_an_error(text: str) -> None:
 )
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a rate"):
-        Rate.read(text)
+        Rate.parse(text)

@@ -137,7 +137,7 @@ JSON = "Content-Type: application/json"
             ],
         ),
         ({"api_keys_file": "keys.txt"}, [(401, "/translate", JSON), (403, "/deepl/v2/translate", JSON)]),
-        ({"rate_requests": Rate.read("1/day")}, [(413, "/translate", JSON), (429, "/translate", JSON)]),
+        ({"rate_requests": Rate.parse("1/day")}, [(413, "/translate", JSON), (429, "/translate", JSON)]),
     ],
     ids=["anyone", "with keys", "with rates"],
 )

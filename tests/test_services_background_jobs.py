@@ -11,7 +11,7 @@ import pytest
 from servers import WAIT_S
 
 from app.errors import Overloaded, TooMuchText
-from app.services.background_jobs import MAX_CONCURRENT, BackgroundJob, BackgroundJobs
+from app.services.background_jobs import MAX_CONCURRENT_JOBS, BackgroundJob, BackgroundJobs
 
 
 @dataclass
@@ -111,12 +111,12 @@ def test_one_waits_for_an_errand_as_long_as_it_takes_or_as_one_likes() -> None:
 def test_so_many_are_worked_on_and_the_others_wait() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](100)
-        begun = [many.start("", 1, never) for _ in range(MAX_CONCURRENT + 2)]
-        await until(begun[MAX_CONCURRENT - 1], "translating")
+        begun = [many.start("", 1, never) for _ in range(MAX_CONCURRENT_JOBS + 2)]
+        await until(begun[MAX_CONCURRENT_JOBS - 1], "translating")
         await asyncio.sleep(0.01)
-        assert [job.status for job in begun] == ["translating"] * MAX_CONCURRENT + ["queued"] * 2
+        assert [job.status for job in begun] == ["translating"] * MAX_CONCURRENT_JOBS + ["queued"] * 2
         many.forget(begun[0])
-        await until(begun[MAX_CONCURRENT], "translating")
+        await until(begun[MAX_CONCURRENT_JOBS], "translating")
         await many.close()
         assert begun[-1].status == "queued"
 

@@ -36,9 +36,9 @@ def test_a_glossary_is_its_owners_and_for_others_there_is_none() -> None:
     store, one = GlossaryStore(), made()
     run(store.add(one))
     assert store.find(one.id, "ann") is one
-    assert store.of("ann") == [one]
+    assert store.available_to("ann") == [one]
     assert store.find(one.id, "bob") is None
-    assert store.of("bob") == []
+    assert store.available_to("bob") == []
     assert run(store.delete(one.id, "bob")) is None
     assert run(store.change(one.id, "bob", lambda found: replace(found, name="his"))) is None
     assert run(store.delete(one.id, "ann")) is one
@@ -52,7 +52,7 @@ def test_the_services_own_are_everybodys_and_stay_as_they_are(tmp_path: Path) ->
         found = store.find("terms", owner)
         assert found
         assert found.dictionaries == {EN_FR: WORDS, ("fr", "en"): {}}
-        assert store.of(owner) == [found]
+        assert store.available_to(owner) == [found]
     with pytest.raises(InvalidFields, match="cannot be changed"):
         run(store.delete("terms", "ann"))
     with pytest.raises(InvalidFields, match="cannot be changed"):
@@ -64,12 +64,12 @@ def test_what_finds_its_terms_is_made_once_and_anew_when_they_change() -> None:
     async def scenario() -> None:
         store, one = GlossaryStore(), made()
         await store.add(one)
-        first = await store.ready(one, EN_FR)
+        first = await store.load(one, EN_FR)
         assert [kept.raw for kept in first.find("My cat.")] == ["matou"]
-        assert await store.ready(one, EN_FR) is first
+        assert await store.load(one, EN_FR) is first
         changed = await store.change(one.id, "ann", lambda found: replace(found, dictionaries={EN_FR: {"cat": "chat"}}))
         assert changed
-        assert [kept.raw for kept in (await store.ready(changed, EN_FR)).find("My cat.")] == ["chat"]
+        assert [kept.raw for kept in (await store.load(changed, EN_FR)).find("My cat.")] == ["chat"]
 
     run(scenario())
 
@@ -80,9 +80,9 @@ def test_of_what_finds_terms_few_are_kept() -> None:
         many = [made(str(number)) for number in range(20)]
         for one in many:
             await store.add(one)
-        ready = [await store.ready(one, EN_FR) for one in many]
-        assert await store.ready(many[-1], EN_FR) is ready[-1]
-        assert await store.ready(many[0], EN_FR) is not ready[0]
+        ready = [await store.load(one, EN_FR) for one in many]
+        assert await store.load(many[-1], EN_FR) is ready[-1]
+        assert await store.load(many[0], EN_FR) is not ready[0]
 
     run(scenario())
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_a_glossary_is_refused(fields: dict[str, Any], said: str)
     store, one = GlossaryStore(), made()
     with pytest.raises(InvalidFields, match=said):
         run(store.add(replace(one, **fields)))
-    assert store.of("ann") == []
+    assert store.available_to("ann") == []
 
 
 def test_there_are_no_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_there_are_no_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatc
         with pytest.raises(InvalidFields, match="over 0 MiB"):
             run(store.add(made(owner="bob")))
         run(store.change(one.id, "ann", lambda found: replace(found, name="another")))
-    assert [found.name for found in store.of("ann")] == ["another"]
+    assert [found.name for found in store.available_to("ann")] == ["another"]
 
 
 def test_a_restart_loses_nothing(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
     run(store.delete(deleted.id, "bob"))
     changed = run(store.change(kept.id, "ann", lambda found: replace(found, dictionaries={("fr", "en"): {"é": "猫"}})))
     again = GlossaryStore(folder)
-    assert again.of("ann") == [changed]
-    assert again.of("bob") == []
+    assert again.available_to("ann") == [changed]
+    assert again.available_to("bob") == []
     assert [path.name for path in folder.iterdir()] == [f"{kept.id}.json"]
 
 
@@ -157,7 +157,7 @@ def test_any_names_and_terms_come_back(
     folder = tmp_path_factory.mktemp("store")
     one = StoredGlossary(name, "ann", {EN_FR: terms})
     run(GlossaryStore(folder).add(one))
-    assert GlossaryStore(folder).of("ann") == [one]
+    assert GlossaryStore(folder).available_to("ann") == [one]
 
 
 def test_what_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_what_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest
         patched.setattr(os, "replace", full)
         with pytest.raises(Unavailable, match="No space"):
             run(store.add(one))
-    assert store.of("ann") == GlossaryStore(tmp_path).of("ann") == []
+    assert store.available_to("ann") == GlossaryStore(tmp_path).available_to("ann") == []
     assert not list(tmp_path.iterdir())
 
 
@@ -182,7 +182,7 @@ def test_changes_at_once_are_made_one_after_another() -> None:
         store, one = GlossaryStore(), made()
         await store.add(one)
         await asyncio.gather(*(store.change(one.id, "ann", with_term(f"term {n}")) for n in range(10)))
-        (found,) = store.of("ann")
+        (found,) = store.available_to("ann")
         assert len(found.dictionaries[EN_FR]) == len(WORDS) + 10
 
     run(scenario())
@@ -226,7 +226,7 @@ GOOD: dict[str, Any] = {
 def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(GOOD))
-    assert len(GlossaryStore(tmp_path).of("")) == 1
+    assert len(GlossaryStore(tmp_path).available_to("")) == 1
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=r"INTERLINEAR_GLOSSARY_STORE: a\.json: ") as refused:
         GlossaryStore(tmp_path)

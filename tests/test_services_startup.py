@@ -53,7 +53,7 @@ def test_a_later_folder_wins_pair_by_pair_and_both_are_told(bundle_folder: Path,
         assert sorted(bundle.pair for bundle in catalogue) == ["en-fr", "fr-en"]
         assert catalogue.find("en", "fr").folder == place
         assert [new.folder for _, new in catalogue.replaced] == ([] if "empty" in places else [place])
-    both = list(load_catalogue(Settings(bundles=(ours, mine))).described())
+    both = list(load_catalogue(Settings(bundles=(ours, mine))).descriptions())
     name = load_catalogue(Settings(bundles=(mine,))).find("en", "fr").name
     assert f"serving {name} from {mine}" in both
     assert any(line.startswith("not serving en-fr@") and f"from {ours}" in line for line in both)

@@ -234,7 +234,7 @@ class Engine:
         for model, pairs in finished.items():
             source_tokens = sum([len(job.sequence.source) + 1 for job, _ in pairs])
             target_tokens = sum([len(decoded.tokens) for _, decoded in pairs])
-            self._series[model].decoded(len(pairs), source_tokens, target_tokens)
+            self._series[model].add_sentences(len(pairs), source_tokens, target_tokens)
             for job, decoded in pairs:
                 job.finish(decoded)
 

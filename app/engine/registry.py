@@ -27,7 +27,7 @@ class Catalogue:
             self.replaced += [(self._bundles[pair], new) for pair, new in here.items() if pair in self._bundles]
             self._bundles |= here
 
-    def described(self) -> Iterator[str]:
+    def descriptions(self) -> Iterator[str]:
         """Yields a line for each bundle: which is served from where, and which is overridden."""
         for bundle in self:
             yield f"serving {bundle.name} from {bundle.folder}"

@@ -149,7 +149,7 @@ def _parse_key(fields: list[str]) -> Key:
         if kind not in ("requests", "characters") or kind in read:
             # Not shown either, for the same reason.
             raise ValueError("after the hash may come requests=RATE, characters=RATE and admin, each at most once")
-        read[kind] = Rate.read(rate)
+        read[kind] = Rate.parse(rate)
     return Key(name, bytes.fromhex(found[1]), read.get("requests"), read.get("characters"), "admin" in rates)
 
 

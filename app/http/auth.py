@@ -48,7 +48,7 @@ class Client:
     def characters(self) -> int:
         """Characters charged and not yet restored; without a limit, all charged since the service first saw the
         client."""
-        return self._meter.taken(self._identity, self._rate) if self._rate else self._charged
+        return self._meter.used(self._identity, self._rate) if self._rate else self._charged
 
     @property
     def character_limit(self) -> int | None:

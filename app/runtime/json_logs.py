@@ -11,8 +11,10 @@ from typing import TextIO
 
 
 class PreformattedRecord(logging.LogRecord):
-    """A record that is already a JSON object. Skips logging's lookup of source position and thread, which takes longer
-    than writing the line."""
+    """A record that is already a JSON object.
+
+    Skips logging's lookup of source position and thread, which takes longer than writing the line.
+    """
 
     def __init__(self, logger: str, line: str) -> None:
         now = time()
@@ -20,8 +22,7 @@ class PreformattedRecord(logging.LogRecord):
 
 
 class TurnHandler(logging.StreamHandler[TextIO]):
-    """Writes to standard error. Writes all PreformattedRecords of one turn of the event loop together, since each write
-    is a system call."""
+    """Writes to standard error: all PreformattedRecords of one turn of the event loop in one system call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +68,7 @@ class JSONFormatter(logging.Formatter):
 def timestamp(seconds: float) -> str:
     """Seconds since 1970 as 2026-01-31T12:00:00.123Z (RFC 3339)."""
     whole = int(seconds)
-    return f"{_to_the_second(whole)}.{int(1000 * (seconds - whole)):03d}Z"
+    return f"{_format_seconds(whole)}.{int(1000 * (seconds - whole)):03d}Z"
 
 
 def log_to_stderr() -> None:
@@ -76,12 +77,12 @@ def log_to_stderr() -> None:
     handler.setFormatter(JSONFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.captureWarnings(True)
-    # It would log single bytes of what was sent; only the client that sent them is told what is wrong.
+    # It would log bytes of request bodies; the client gets the error in its response.
     logging.getLogger("python_multipart").setLevel(logging.ERROR)
 
 
 @lru_cache(maxsize=4)
-def _to_the_second(seconds: int) -> str:
+def _format_seconds(seconds: int) -> str:
     return strftime("%Y-%m-%dT%H:%M:%S", gmtime(seconds))
 
 

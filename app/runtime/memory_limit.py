@@ -1,4 +1,4 @@
-"""Finds how much memory a container's limit leaves to this process, from Linux control groups."""
+"""The memory that a container's limit leaves to this process, from Linux control groups."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 _CGROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 _NO_LIMIT = 1 << 60
-"""Version 1 has a number near the maximum when there is no limit."""
+"""Version 1 reports a number near the maximum if there is no limit."""
 
 
 def memory_left(cgroups: Path = _CGROUPS, own: Path = _OWN) -> int | None:
-    """Bytes left below the tightest limit of this process's control groups; None without a limit.
+    """The bytes left under the tightest limit of this process's control groups; None without a limit.
 
     Cached files do not count as used, since the kernel drops them when memory is short.
     """
@@ -33,7 +33,7 @@ def _folders(cgroups: Path, own: Path) -> Iterator[tuple[Path, tuple[str, str, s
         if controllers not in ("", "memory"):
             continue
         root, files = (cgroups / "memory", _VERSION_1) if controllers else (cgroups, _VERSION_2)
-        # In a container the path may be the host's, while the mount is the container's own group.
+        # In a container, the path may be that on the host, while the mount is the container's own group.
         folder = root / path.lstrip("/")
         yield from ((place, files) for place in (folder, *folder.parents) if place.is_relative_to(root))
 

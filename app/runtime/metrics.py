@@ -24,7 +24,7 @@ _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-    """One service's metrics."""
+    """The metrics of one service."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
@@ -80,7 +80,7 @@ class Metrics:
         )
         self.cache_bytes = Gauge("interlinear_cache_bytes", "Bytes that cached sentences take", registry=registry)
 
-    def refused(self, cause: str) -> None:
+    def count_refusal(self, cause: str) -> None:
         """Counts an error response."""
         self.refusals.labels(cause).inc()
 
@@ -97,7 +97,7 @@ class Metrics:
 
 
 class ModelSeries:
-    """The series of one model, looked up once: they are updated with every step and sentence."""
+    """The series of one model, looked up once, since every step and sentence updates them."""
 
     def __init__(self, metrics: Metrics, model: str) -> None:
         self.tokens_per_second = TokensPerSecond()
@@ -107,8 +107,8 @@ class ModelSeries:
         self.source_tokens = metrics.tokens.labels(model, "source")
         self.target_tokens = metrics.tokens.labels(model, "target")
 
-    def decoded(self, sentences: int, source_tokens: int, target_tokens: int) -> None:
-        """Counts sentences that were decoded, and their tokens, end symbols included."""
+    def add_sentences(self, sentences: int, source_tokens: int, target_tokens: int) -> None:
+        """Counts decoded sentences and their tokens, end symbols included."""
         self.sentences.inc(sentences)
         self.source_tokens.inc(source_tokens)
         self.target_tokens.inc(target_tokens)

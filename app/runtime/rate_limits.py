@@ -11,7 +11,7 @@ from throttled.rate_limiter.quota_parser import parse
 from throttled.store import MemoryStore
 
 MAX_CLIENTS = 100_000
-"""Beyond this the clients that were idle longest are forgotten, so that addresses cannot fill the memory."""
+"""Beyond this, the limiter forgets the clients that were idle longest, so that addresses cannot fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,19 @@ class Rate:
     quota: Quota = field(compare=False)
 
     @classmethod
-    def read(cls, text: str) -> Rate:
+    def parse(cls, text: str) -> Rate:
         """Raises ValueError."""
         try:
             (quota,) = parse(text)
             if quota.burst < 1:
-                raise ValueError("nothing ever")
+                raise ValueError("allows nothing")
         except (BaseThrottledError, ValueError, OverflowError):
             raise ValueError(f"{text!r} is not a rate such as 600/minute, 1000000/day or 10/second") from None
         return cls(text, quota)
 
     @property
     def amount(self) -> int:
-        """The maximum available at once."""
+        """The maximum available at a time."""
         return self.quota.burst
 
 
@@ -53,7 +53,7 @@ class RateLimiter:
         result = self._throttled(rate).limit(client, amount)
         return max(result.state.retry_after, 1e-3) if result.limited else 0.0
 
-    def taken(self, client: str, rate: Rate) -> int:
+    def used(self, client: str, rate: Rate) -> int:
         """How much of `rate.amount` is not yet restored."""
         state = self._throttled(rate).peek(client)
         return state.limit - state.remaining

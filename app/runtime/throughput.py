@@ -7,7 +7,7 @@ from time import monotonic
 
 
 class DecodeRate:
-    """The workers' time per source token, measured while sentences were waiting for them."""
+    """The workers' time per source token, measured while sentences wait."""
 
     def __init__(
         self, half_life_s: float = 5.0, half_life_tokens: float = 50_000.0, known_after_s: float = 0.25
@@ -18,13 +18,13 @@ class DecodeRate:
 
     def add_step(self, rows: int, seconds: float) -> None:
         """Records that a fully loaded worker took `seconds` for a step of `rows` sentences."""
-        kept = 0.5 ** (seconds / self.half_life_s)
-        self._rows, self._seconds = self._rows * kept + rows, self._seconds * kept + seconds
+        decay = 0.5 ** (seconds / self.half_life_s)
+        self._rows, self._seconds = self._rows * decay + rows, self._seconds * decay + seconds
 
-    def add_sentence(self, target_tokens: int, tokens: int) -> None:
-        """Records that a sentence of cost `tokens` took this many steps."""
-        kept = 0.5 ** (tokens / self.half_life_tokens)
-        self._target_tokens, self._cost = self._target_tokens * kept + target_tokens, self._cost * kept + tokens
+    def add_sentence(self, target_tokens: int, cost: int) -> None:
+        """Records that a sentence of `cost` source tokens took `target_tokens` steps."""
+        decay = 0.5 ** (cost / self.half_life_tokens)
+        self._target_tokens, self._cost = self._target_tokens * decay + target_tokens, self._cost * decay + cost
 
     def seconds_for(self, tokens: float) -> float:
         """The time that one worker needs for `tokens`; 0 until enough is known, since a batch fills up slowly."""

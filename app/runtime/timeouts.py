@@ -1,4 +1,4 @@
-"""Timeouts of equal length for many tasks, with a single timer."""
+"""Timeouts of equal length for many tasks, with one timer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import TracebackType
 class SharedTimeout:
     """A timeout of `seconds` for everything inside `with timeout.limit()`.
 
-    Works like `asyncio.timeout`, which creates a timer for each use: at two timeouts a request, that takes a tenth of a
+    Works like `asyncio.timeout`, but that creates a timer for each use: with two timeouts per request, a tenth of a
     short request's time. Timeouts that start first end first, so one timer, for the earliest, suffices.
     """
 
@@ -19,7 +19,7 @@ class SharedTimeout:
         self._timer: asyncio.TimerHandle | None = None
 
     def limit(self) -> Limit:
-        """Raises TimeoutError on exit if the task inside was interrupted because its time was up."""
+        """A context manager that cancels the task when the time is up, and then raises TimeoutError."""
         return Limit(self)
 
     def add(self, limit: Limit) -> None:

@@ -17,13 +17,13 @@ from typing import Generic, Literal, Protocol, TypeVar
 from app.errors import Overloaded, ServiceError
 
 log = logging.getLogger(__name__)
-MAX_CONCURRENT = 4
-"""Jobs that run concurrently; the others wait."""
+MAX_CONCURRENT_JOBS = 4
+"""Maximum number of jobs that run at a time; the others wait."""
 MAX_JOBS = 1_000
 LIFETIME_S = 3_600.0
-"""The lifetime of a job from its start, whether its result is fetched or not."""
+"""The lifetime of a job from its start, whether or not its result is fetched."""
 MIN_AGE_S = 300.0
-"""Results older than this may be dropped to make room."""
+"""Results older than this may be dropped to make room for new jobs."""
 RETRY_AFTER_S = 1.0
 """How long a refused client should wait before it retries."""
 
@@ -51,19 +51,19 @@ class BackgroundJob(Generic[R]):
     result: R | None = None
     error: str | None = None
     """Why there is no result, as a sentence."""
-    ended: float | None = None
-    """On the event loop's clock."""
-    _ended: asyncio.Event = field(default_factory=asyncio.Event)
+    ended_at: float | None = None
+    """In seconds, on the event loop's clock."""
+    _done: asyncio.Event = field(default_factory=asyncio.Event)
 
     def end(self, at: float) -> None:
-        self.ended = at
-        self._ended.set()
+        self.ended_at = at
+        self._done.set()
 
     async def wait(self, seconds: float) -> None:
         """Waits until it is done or has failed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._ended.wait()
+                await self._done.wait()
 
 
 class BackgroundJobs(Generic[R]):
@@ -76,7 +76,7 @@ class BackgroundJobs(Generic[R]):
         self._jobs: dict[str, BackgroundJob[R]] = {}
         self._tasks: dict[BackgroundJob[R], asyncio.Task[None]] = {}
         self._expiries: dict[BackgroundJob[R], asyncio.TimerHandle] = {}
-        self._semaphore = asyncio.Semaphore(MAX_CONCURRENT)
+        self._semaphore = asyncio.Semaphore(MAX_CONCURRENT_JOBS)
 
     def start(self, owner: str, size: int, work: Callable[[], Awaitable[R]]) -> BackgroundJob[R]:
         """Starts `work`, which holds `size` bytes. Raises Overloaded.
@@ -129,8 +129,8 @@ class BackgroundJobs(Generic[R]):
     def _make_room(self, size: int) -> None:
         """Drops old results to make room. Raises Overloaded if that is not enough, and then drops nothing."""
         latest = asyncio.get_running_loop().time() - self.min_age_s
-        ended = [job for job in self._jobs.values() if job.ended is not None and job.ended <= latest]
-        ended.sort(key=lambda job: job.ended or 0.0)
+        ended = [job for job in self._jobs.values() if job.ended_at is not None and job.ended_at <= latest]
+        ended.sort(key=lambda job: job.ended_at or 0.0)
         held, number = sum(job.size for job in self._jobs.values()), len(self._jobs)
         leaving = 0
         while number - leaving >= self.max_jobs or held + size > self.max_bytes:

@@ -1,4 +1,4 @@
-"""Files kept in memory for download under unguessable names, limited in bytes and time."""
+"""Keeps files in memory for download under unguessable names, for a limited time and up to a limit of bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_NAME_CHARS = 100
 
 
 class Download(NamedTuple):
-    """A file to be sent."""
+    """A file to download."""
 
     name: str
     content: bytes
@@ -26,13 +26,13 @@ class Download(NamedTuple):
 
 
 class Downloads:
-    """The files. To make room, drops those fetched longest ago, or never, first."""
+    """The files, up to `max_bytes`. To make room, drops the least recently used first."""
 
     def __init__(self, max_bytes: int, clock: Callable[[], float] = monotonic) -> None:
         self._files: TTLCache[str, Download] = TTLCache(max_bytes, LIFETIME_S, clock, lambda file: _size(file))
 
     def add(self, file: Download) -> str | None:
-        """Returns a name to fetch it by, valid for LIFETIME_S; None if it exceeds the total limit.
+        """Returns a name to fetch the file by, valid for LIFETIME_S; None if the file alone exceeds the limit.
 
         The name is URL-safe, keeps the file's extension, and contains 128 random bits.
         """

@@ -1,6 +1,6 @@
 """Glossaries that clients create over HTTP, each with an owner; kept in memory, and in a folder if one is set.
 
-Also lists the service's own glossaries, which are read-only. Finding terms in a text is in app/text/glossary.py.
+Includes the service's own glossaries, which are read-only. `app.text.glossary` finds the terms in a text.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from model.languages import language_alone
 MAX_GLOSSARIES = 1_000
 """Maximum number of glossaries."""
 MAX_TOTAL_BYTES = 1 << 26
-"""Approximate limit on their total size, not counting the search structures of those used last."""
+"""Approximate limit on their total size, without the cached search structures."""
 MAX_DICTIONARIES = 100
 """Maximum number of dictionaries per glossary."""
 MAX_NAME_CHARS = 1_024
 _TERM_OVERHEAD_BYTES = 200
 """Bytes that a term takes besides its characters."""
-_MAX_READY = 8
-"""How many search structures to keep, for the glossaries used last: each takes many times the memory of its terms."""
+_MAX_CACHED = 8
+"""Maximum number of cached search structures, each of which takes many times the memory of its terms."""
 
 log = logging.getLogger(__name__)
 Pair = tuple[str, str]
@@ -47,62 +47,62 @@ class StoredGlossary:
 
     name: str
     owner: str | None
-    """None: the service's own, available to everyone."""
+    """None if it is the service's own, available to everyone."""
     dictionaries: Mapping[Pair, Terms]
     id: str = field(default_factory=lambda: str(uuid4()))
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @cached_property
     def size(self) -> int:
-        """In bytes, roughly."""
+        """Approximate size in bytes."""
         return sum(
             _TERM_OVERHEAD_BYTES + len(s) + len(t) for terms in self.dictionaries.values() for s, t in terms.items()
         )
 
 
 class GlossaryStore:
-    """All glossaries. To anyone but its owner, a glossary does not exist."""
+    """All glossaries. A client sees only its own and those of the service."""
 
     def __init__(self, folder: Path | None = None, shared: Glossaries | None = None) -> None:
         """Raises SettingsError if a file in `folder` cannot be read."""
         self._folder = folder
         self._by_id = {one.id: one for one in _shared(shared or Glossaries())}
-        self._ready: OrderedDict[tuple[str, Pair], Glossary] = OrderedDict()
-        self._changing = asyncio.Lock()
+        self._cache: OrderedDict[tuple[str, Pair], Glossary] = OrderedDict()
+        self._lock = asyncio.Lock()
         if folder:
             self._by_id |= {one.id: one for one in _load(folder)}
 
-    def of(self, owner: str) -> list[StoredGlossary]:
+    def available_to(self, owner: str) -> list[StoredGlossary]:
         """The glossaries that `owner` may use, oldest first."""
         return sorted((one for one in self._by_id.values() if one.owner in (None, owner)), key=lambda one: one.created)
 
     def find(self, id: str, owner: str) -> StoredGlossary | None:
-        """None also if it belongs to another owner."""
+        """The glossary; None if it does not exist or belongs to another owner."""
         found = self._by_id.get(id)
         return found if found and found.owner in (None, owner) else None
 
-    async def ready(self, found: StoredGlossary, pair: Pair) -> Glossary:
-        """The search structure of one of its dictionaries."""
-        terms, key = found.dictionaries[pair], (found.id, pair)
-        known = self._ready.get(key)
-        if known is None or known.terms is not terms:
-            known = await asyncio.to_thread(Glossary, terms, pair[0])  # a tenth of a second for ten thousand terms
-        self._ready[key] = known
-        self._ready.move_to_end(key)
-        while len(self._ready) > _MAX_READY:
-            self._ready.popitem(last=False)
-        return known
+    async def load(self, stored: StoredGlossary, pair: Pair) -> Glossary:
+        """Returns the search structure of a dictionary of `stored`, from the cache if possible."""
+        terms, key = stored.dictionaries[pair], (stored.id, pair)
+        glossary = self._cache.get(key)
+        if glossary is None or glossary.terms is not terms:
+            glossary = await asyncio.to_thread(Glossary, terms, pair[0])  # 0.1 s for 10,000 terms
+        self._cache[key] = glossary
+        self._cache.move_to_end(key)
+        while len(self._cache) > _MAX_CACHED:
+            self._cache.popitem(last=False)
+        return glossary
 
     async def add(self, new: StoredGlossary) -> None:
-        """Raises InvalidFields, and Unavailable if it cannot be written."""
-        async with self._changing:
+        """Stores a new glossary. Raises InvalidFields, and Unavailable if it cannot be written."""
+        async with self._lock:
             await self._put(new)
 
     async def change(
         self, id: str, owner: str, changed: Callable[[StoredGlossary], StoredGlossary]
     ) -> StoredGlossary | None:
-        """Replaces a glossary by the result of `changed`; returns None if there is none. Raises what `add` raises."""
-        async with self._changing:
+        """Replaces a glossary with the result of `changed`; returns None if it does not exist. Raises like `add`."""
+        async with self._lock:
             found = self.find(id, owner)
             if found is None:
                 return None
@@ -111,12 +111,12 @@ class GlossaryStore:
             return new
 
     async def delete(self, id: str, owner: str) -> StoredGlossary | None:
-        """Returns the deleted glossary; None if there is none. Raises what `add` raises."""
-        async with self._changing:
+        """Returns the deleted glossary; None if it does not exist. Raises like `add`."""
+        async with self._lock:
             found = self.find(id, owner)
             if found:
                 _check_owner(found)
-                await self._in_folder(_remove, found)
+                await self._write(_remove, found)
                 del self._by_id[id]
             return found
 
@@ -124,14 +124,14 @@ class GlossaryStore:
         self._check(new)
         known = self._by_id.get(new.id)
         await asyncio.to_thread(_check_terms, new, known.dictionaries if known else {})
-        await self._in_folder(_save, new)
+        await self._write(_save, new)
         self._by_id[new.id] = new
 
-    async def _in_folder(self, done: Callable[[Path, StoredGlossary], None], glossary: StoredGlossary) -> None:
+    async def _write(self, action: Callable[[Path, StoredGlossary], None], glossary: StoredGlossary) -> None:
         """Raises Unavailable."""
         try:
             if self._folder:
-                await asyncio.to_thread(done, self._folder, glossary)
+                await asyncio.to_thread(action, self._folder, glossary)
         except OSError as error:
             log.error("Glossaries cannot be written: %s", error)
             raise Unavailable(f"Glossaries cannot be written: {error.strerror}") from None
@@ -140,13 +140,13 @@ class GlossaryStore:
         _check_owner(new)
         others = [one for one in self._by_id.values() if one.id != new.id and one.owner is not None]
         if not new.name.strip() or len(new.name) > MAX_NAME_CHARS:
-            raise _refused("name", f"A glossary's name must have 1 to {MAX_NAME_CHARS} characters")
+            raise _invalid("name", f"A glossary's name must have 1 to {MAX_NAME_CHARS} characters")
         if len(new.dictionaries) > MAX_DICTIONARIES:
-            raise _refused("dictionaries", f"A glossary may have at most {MAX_DICTIONARIES} dictionaries")
+            raise _invalid("dictionaries", f"A glossary may have at most {MAX_DICTIONARIES} dictionaries")
         if len(others) >= MAX_GLOSSARIES:
-            raise _refused("name", f"The limit of {MAX_GLOSSARIES} glossaries is reached: delete one first")
+            raise _invalid("name", f"The limit of {MAX_GLOSSARIES} glossaries is reached: delete one first")
         if new.size + sum(one.size for one in others) > MAX_TOTAL_BYTES:
-            raise _refused(
+            raise _invalid(
                 "entries", f"All glossaries together would be over {MAX_TOTAL_BYTES >> 20} MiB: delete one first"
             )
 
@@ -157,16 +157,16 @@ def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
         if terms is known.get(pair):
             continue
         if not terms:
-            raise _refused("entries", "A dictionary must have at least one term")
+            raise _invalid("entries", "A dictionary must have at least one term")
         try:
             Glossary(terms, pair[0])
         except ValueError as error:
-            raise _refused("entries", str(error).rstrip(".")) from None
+            raise _invalid("entries", str(error).rstrip(".")) from None
 
 
 def _check_owner(found: StoredGlossary) -> None:
     if found.owner is None:
-        raise _refused("glossary_id", f"The glossary {found.name} belongs to the service and cannot be changed")
+        raise _invalid("glossary_id", f"The glossary {found.name} belongs to the service and cannot be changed")
 
 
 def _shared(shared: Glossaries) -> list[StoredGlossary]:
@@ -191,8 +191,8 @@ def _load(folder: Path) -> list[StoredGlossary]:
         try:
             found.append(_read(path))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            said = error.strerror if isinstance(error, OSError) else f"not a stored glossary: {error}"
-            raise SettingsError(f"{PREFIX}GLOSSARY_STORE: {path.name}: {said}") from None
+            reason = error.strerror if isinstance(error, OSError) else f"not a stored glossary: {error}"
+            raise SettingsError(f"{PREFIX}GLOSSARY_STORE: {path.name}: {reason}") from None
     return found
 
 
@@ -234,5 +234,5 @@ def _path(folder: Path, glossary: StoredGlossary) -> Path:
     return folder / f"{glossary.id}.json"
 
 
-def _refused(place: str, detail: str) -> InvalidFields:
+def _invalid(place: str, detail: str) -> InvalidFields:
     return InvalidFields.at(f"#/{place}", f"{detail}.")

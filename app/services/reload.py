@@ -30,18 +30,18 @@ from app.translation.translator import Translator
 from model.bundle import SUMS, BundleError, read_file
 
 log = logging.getLogger(__name__)
-Stamp = list[tuple[str, bytes]]
-Files = dict[Path, tuple[int, int, int] | None]
+Fingerprint = list[tuple[str, bytes]]
+FileStates = dict[Path, tuple[int, int, int] | None]
 
 
 @dataclass(frozen=True)
 class ReloadTiming:
-    """When bundles are replaced, and for how long the old ones may stay."""
+    """When bundles are replaced, and how long the old ones may stay."""
 
     check_interval_s: float = 2.0
     """How often to check watched folders."""
     max_retire_s: float = 3600.0
-    """How long requests may need a replaced deployment: the longest is a document translated in the background."""
+    """How long requests may keep a replaced deployment; translating a document in the background takes longest."""
     retry_delays_s: tuple[float, ...] = (30.0, 120.0, 600.0, 3600.0)
     """Delays between retries of a refused reload, each of which costs as much as starting the service."""
     clock: Callable[[], float] = monotonic
@@ -54,19 +54,19 @@ RELOAD_TIMING = ReloadTiming()
 class FolderSnapshot:
     """The watched folder as last seen, and the result of serving it."""
 
-    files: Files
+    file_states: FileStates
     due: float
-    """When to try it, on the monotonic clock."""
+    """When to try to serve it, in seconds on the monotonic clock."""
     refusals: int = 0
     refusal: Exception | None = None
-    """The last refusal, unless it is being served."""
+    """Why it was last refused; None if it is being served."""
 
 
 class Deployment:
     """Bundles and their engine and translator. As a context, it keeps the engine running while the context is open."""
 
-    def __init__(self, translator: Translator, engine: Engine, stamp: Stamp) -> None:
-        self.translator, self.engine, self.stamp = translator, engine, stamp
+    def __init__(self, translator: Translator, engine: Engine, fingerprint: Fingerprint) -> None:
+        self.translator, self.engine, self.fingerprint = translator, engine, fingerprint
         self._users = 0
         self._unused = asyncio.Event()
         self._unused.set()
@@ -82,14 +82,14 @@ class Deployment:
             self._unused.set()
 
     async def retire(self, max_s: float) -> None:
-        """Stops the workers once no request uses them, after `max_s` at the latest. No new request may use them."""
-        with suppress(TimeoutError):  # then its clients do not read their responses
+        """Stops the workers once no request uses them, after `max_s` at the latest. New requests must not use them."""
+        with suppress(TimeoutError):  # the clients that are left do not read their responses
             await asyncio.wait_for(self._unused.wait(), max_s)
         await self.engine.stop()
 
 
 class Deployments:
-    """The `current` deployment, and how it is replaced."""
+    """Holds the `current` deployment and replaces it."""
 
     def __init__(
         self,
@@ -110,8 +110,8 @@ class Deployments:
         self._watcher: asyncio.Task[None] | None = None
         self._snapshot = FolderSnapshot({}, math.inf)
         self._deployments: set[Deployment] = set()
-        """The current one, those that are ending, and possibly one that is about to serve."""
-        self.current = self._create(bundles, _stamp_of(bundles, settings))
+        """The current one, those being retired, and possibly one that is starting."""
+        self.current = self._create(bundles, _fingerprint_of_loaded(bundles, settings))
 
     async def start(self) -> None:
         """Starts loading the workers, and watching the folder if the settings say so."""
@@ -120,10 +120,10 @@ class Deployments:
         if self.settings.watch_bundles:
             # Any failure, including a lack of memory, may have passed by the next check.
             interval_s = self._timing.check_interval_s
-            self._watcher = asyncio.create_task(watch(self._check_folder, interval_s, (Exception,), _complain))
+            self._watcher = asyncio.create_task(watch(self._check_folder, interval_s, (Exception,), _log_refusal))
 
     async def stop(self) -> None:
-        """Finishes what was accepted, then stops all workers."""
+        """Finishes the accepted requests, then stops all workers."""
         if self._watcher:
             self._watcher.cancel()
             await asyncio.wait([self._watcher])
@@ -150,7 +150,7 @@ class Deployments:
                 raise
             old, self.current = self.current, new
             new.engine.publish_metrics()
-            for line in new.translator.catalogue.described():
+            for line in new.translator.catalogue.descriptions():
                 log.info(line)
             retiring = asyncio.create_task(self._retire(old))
             self._retiring.add(retiring)
@@ -162,8 +162,10 @@ class Deployments:
         self._forget_metrics(old)
 
     def _forget_metrics(self, gone: Deployment) -> None:
-        """Removes the metrics of `gone`, except for models that others share: one may return while it is still
-        ending."""
+        """Removes the metrics of the models of `gone`, except for those that another deployment has.
+
+        A bundle may be served again while its previous deployment is being retired.
+        """
         self._deployments.remove(gone)
         kept = {bundle.name for one in self._deployments for bundle in one.translator.catalogue}
         for bundle in gone.translator.catalogue:
@@ -171,18 +173,21 @@ class Deployments:
                 self.metrics.forget(bundle.name)
 
     async def _load_changed(self) -> Deployment | None:
-        """The bundles in the folders now, not started yet; None if they are already served. Raises BundlesRefused."""
+        """Creates a deployment of the folders' current bundles; returns None if they are already served.
+
+        Raises BundlesRefused.
+        """
         try:
             # Before loading: a change during the load must not go unnoticed.
-            stamp = await asyncio.to_thread(_stamp, self.settings)
-            if stamp == self.current.stamp:
+            fingerprint = await asyncio.to_thread(_fingerprint_of_folders, self.settings)
+            if fingerprint == self.current.fingerprint:
                 return None
             bundles = await asyncio.to_thread(load_catalogue, self.settings)
-            return self._create(bundles, stamp)
+            return self._create(bundles, fingerprint)
         except (BundleError, SettingsError) as error:
             raise BundlesRefused(str(error)) from None
 
-    def _create(self, bundles: Catalogue, stamp: Stamp) -> Deployment:
+    def _create(self, bundles: Catalogue, fingerprint: Fingerprint) -> Deployment:
         """Raises SettingsError."""
         settings = self.settings
         scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
@@ -191,19 +196,18 @@ class Deployments:
         translator = Translator(
             bundles, with_cache(engine, self._result_cache), settings, self._glossaries, self.libraries
         )
-        made = Deployment(translator, engine, stamp)
-        self._deployments.add(made)
-        return made
+        deployment = Deployment(translator, engine, fingerprint)
+        self._deployments.add(deployment)
+        return deployment
 
     async def _check_folder(self) -> None:
-        """Reloads when the folder has changed and two checks in a row find it the same; until then a copy may be in
-        progress.
+        """Reloads a changed folder once two checks in a row find it the same; until then a copy may be in progress.
 
-        Retries refused bundles when they change, and otherwise at growing intervals. Raises the reason for the refusal
-        at every check as long as it applies.
+        Retries refused bundles when they change, and otherwise at growing intervals. Every check raises the reason for
+        the last refusal as long as it applies.
         """
-        found = await asyncio.to_thread(_files, self.settings)
-        if found != self._snapshot.files:
+        found = await asyncio.to_thread(_file_states, self.settings)
+        if found != self._snapshot.file_states:
             self._snapshot = FolderSnapshot(found, due=self._timing.clock())
             return
         snapshot = self._snapshot
@@ -216,7 +220,7 @@ class Deployments:
                 snapshot.due = self._timing.clock() + delays_s[min(snapshot.refusals, len(delays_s) - 1)]
                 snapshot.refusals, snapshot.refusal = snapshot.refusals + 1, error
         if snapshot.refusal:
-            raise snapshot.refusal.with_traceback(None)  # otherwise it would grow with every check
+            raise snapshot.refusal.with_traceback(None)  # otherwise the traceback would grow with every check
 
 
 class DeploymentMiddleware:
@@ -235,31 +239,35 @@ class DeploymentMiddleware:
             await self.app(scope, receive, send)
 
 
-def _complain(error: Exception) -> None:
+def _log_refusal(error: Exception) -> None:
     log.error("keeping the bundles that are being served: %s", str(error) or repr(error))
 
 
-def _stamp(settings: Settings) -> Stamp:
-    """Identifies what would be served: the folders, and the checksums of what is in each. Raises BundleError."""
+def _fingerprint_of_folders(settings: Settings) -> Fingerprint:
+    """The bundle folders and their checksums. Raises BundleError."""
     return [(str(folder), read_file(folder, SUMS)) for folder in chain(*bundle_folders(settings.bundles))]
 
 
-def _stamp_of(bundles: Catalogue, settings: Settings) -> Stamp:
-    """The stamp of `bundles`, without those replaced since they were loaded, so that a reload notices the change."""
+def _fingerprint_of_loaded(bundles: Catalogue, settings: Settings) -> Fingerprint:
+    """Omits bundles that changed after they were loaded, so that a reload notices the change. Raises BundleError."""
     loaded = chain(bundles, (old for old, _ in bundles.replaced))
     sums = {str(bundle.folder): bundle.checksum.encode() for bundle in loaded}
-    return [(folder, content) for folder, content in _stamp(settings) if folder in sums and sums[folder] in content]
+    return [
+        (folder, content)
+        for folder, content in _fingerprint_of_folders(settings)
+        if folder in sums and sums[folder] in content
+    ]
 
 
-def _files(settings: Settings) -> Files:
-    """The size and times of each file of the bundles, which show changes. Raises BundleError, OSError."""
-    return {path: _state(path) for folder in chain(*bundle_folders(settings.bundles)) for path in folder.glob("*")}
+def _file_states(settings: Settings) -> FileStates:
+    """The size and times of each file of the bundles, to detect changes. Raises BundleError and OSError."""
+    return {path: _file_state(path) for folder in chain(*bundle_folders(settings.bundles)) for path in folder.glob("*")}
 
 
-def _state(path: Path) -> tuple[int, int, int] | None:
+def _file_state(path: Path) -> tuple[int, int, int] | None:
     try:
         status = path.stat()
-    except OSError:  # it was just deleted, or is a broken link
+    except OSError:  # just deleted, or a broken link
         return None
     # A copy may keep the original's modification time, but not the change time, the last value.
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -15,7 +15,7 @@ from model.machine import PRECISIONS, has_gpu, usable_cores
 
 
 def load_catalogue(settings: Settings) -> Catalogue:
-    """Every bundle in `settings.bundles`, verified, without weights, which only workers load.
+    """Opens and verifies every bundle in `settings.bundles`, without the weights, which only workers load.
 
     Raises BundleError.
     """
@@ -23,8 +23,7 @@ def load_catalogue(settings: Settings) -> Catalogue:
 
 
 def _checked(folder: Path) -> Bundle:
-    """The bundle in `folder`, without weights. Raises BundleError, also if it has no samples to reveal wrong
-    results."""
+    """Opens the bundle in `folder`. Raises BundleError, also if it has no samples to detect wrong results with."""
     bundle = open_bundle(folder)
     if not bundle.config["samples"]:
         raise BundleError(f"{folder}: config.json has no samples to check the model with: export it again")
@@ -34,8 +33,8 @@ def _checked(folder: Path) -> Bundle:
 def bundle_folders(places: Sequence[Path]) -> list[list[Path]]:
     """The bundles in each of `places`, or the place itself if it is a bundle.
 
-    Skips hidden folders, which are unfinished exports, and lost+found, which every ext4 root has. Some of several
-    places may be empty. Raises BundleError if one is missing or unreadable, or if there is no bundle at all.
+    Skips hidden folders, which are unfinished exports, and lost+found, which every ext4 root has. Raises
+    BundleError if a place is missing or unreadable, or if no place has a bundle.
     """
     found = [_folders_in(place) for place in places]
     if not any(found):
@@ -59,11 +58,13 @@ def _folders_in(place: Path) -> list[Path]:
 
 
 def worker_config(settings: Settings, bundles: Catalogue) -> WorkerConfig:
-    """What every worker loads. Raises SettingsError."""
+    """The configuration of every worker. Raises SettingsError."""
     device = device_of(settings)
     offered = PRECISIONS[device]
     if settings.precision not in ("auto", *offered):
-        raise SettingsError(f"INTERLINEAR_PRECISION={settings.precision}: on {device} there are {', '.join(offered)}")
+        raise SettingsError(
+            f"INTERLINEAR_PRECISION={settings.precision}: must be auto or, on {device}, one of {', '.join(offered)}"
+        )
     folders = [(str(bundle.folder.resolve()), bundle.name) for bundle in bundles]
     return WorkerConfig(folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0)
 
@@ -72,7 +73,7 @@ WORKER_BYTES, WORKER_BYTES_PER_WEIGHT_BYTE = 210_000_000, 2.5
 """A worker's peak memory: PyTorch, plus this much per byte of a bundle's weights while it loads them. Measured in int8,
 with one bundle (244 MB) and with eight (518 MB)."""
 FRONT_GROWTH_BYTES = 100_000_000
-"""Memory that the front process takes besides its cache while serving: language detection, requests."""
+"""Memory that the front process takes while serving, besides its cache: language detection, requests."""
 
 
 def worker_count(settings: Settings, bundles: Catalogue) -> int:
@@ -87,21 +88,25 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
     if (left := memory_left()) is None:
         return wanted
     weights = sum((bundle.folder / WEIGHTS).stat().st_size for bundle in bundles)
-    each = WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * weights)
+    worker_bytes = WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * weights)
     room = left - FRONT_GROWTH_BYTES - settings.cache_bytes
-    fitting = max(0, room // each)
-    least = settings.workers or 1
-    if fitting < least:
-        needed, there, more = (size // 1_000_000 for size in (least * each, max(0, room), least * each - room))
+    fitting = max(0, room // worker_bytes)
+    required = settings.workers or 1
+    if fitting < required:
+        needed_bytes = required * worker_bytes
+        needed, available, missing = (size // 1_000_000 for size in (needed_bytes, max(0, room), needed_bytes - room))
         fewer = f", or set INTERLINEAR_WORKERS={fitting}" if fitting else ""
         raise SettingsError(
-            f"too little memory: {least} worker{'s' * (least > 1)} for these bundles may take {needed:,} MB, "
-            f"and the limit of this container leaves {there:,} MB; raise it by {more:,} MB, "
+            f"too little memory: {required} worker{'s' * (required > 1)} for these bundles may take {needed:,} MB, "
+            f"and the limit of this container leaves {available:,} MB; raise it by {missing:,} MB, "
             f"or serve fewer bundles{fewer}"
         )
     if fitting < wanted:
         logging.warning(
-            "memory for %d of %d workers only; each further one needs %d MB", fitting, wanted, each // 1_000_000
+            "enough memory for only %d of %d workers; each additional one needs %d MB",
+            fitting,
+            wanted,
+            worker_bytes // 1_000_000,
         )
     return min(wanted, fitting)
 

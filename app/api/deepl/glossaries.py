@@ -111,7 +111,7 @@ async def create(request: Request, caller: Caller) -> GlossaryInfo:
 async def glossaries(request: Request, caller: Caller) -> GlossaryList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names. Glossaries with
     more pairs are in /v3/glossaries."""
-    stored = [each for each in _store(request).of(caller.name) if len(each.dictionaries) == 1]
+    stored = [each for each in _store(request).available_to(caller.name) if len(each.dictionaries) == 1]
     return GlossaryList(glossaries=[glossary_info(each) for each in stored])
 
 
@@ -191,7 +191,7 @@ async def create_multilingual(request: Request, caller: Caller) -> MultilingualI
 @router.get("/v3/glossaries", summary="List all glossaries", responses=error_responses())
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names."""
-    return MultilingualList(glossaries=[multilingual_info(each) for each in _store(request).of(caller.name)])
+    return MultilingualList(glossaries=[multilingual_info(each) for each in _store(request).available_to(caller.name)])
 
 
 @router.get("/v3/glossaries/{glossary_id}", summary="Get a glossary", responses=error_responses(missing=_NO_GLOSSARY))

@@ -220,5 +220,5 @@ async def glossary_of(
             raise invalid_field(
                 "glossary_id", f"The glossary {glossary.name} has no dictionary from {source} to {target}"
             )
-        found.append(await store.ready(glossary, pair))
+        found.append(await store.load(glossary, pair))
     return found[0] if len(found) == 1 else GlossaryChain(found)
