@@ -33,7 +33,9 @@ RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-comp
     && strip --strip-unneeded lib/libtorch_cpu.so
 COPY app app
 COPY model model
-RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main, py3langid.langid, eld.resources.ngrams.ngramsM60" \
+# These imports write the bytecode of what the service uses. PyTorch is named because int8 decodes without it: a worker that
+# needs it would otherwise compile it at every start, the file system being read-only.
+RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main, app.engine.worker, torch, py3langid.langid, eld.resources.ngrams.ngramsM60" \
     && { [ "$(uname -m)" != x86_64 ] || /opt/venv/bin/python -m model.int8.library; } \
     && python -m compileall -q app model
 
