@@ -257,6 +257,10 @@ def test_what_an_example_shows_comes_out(command: str, answer: str, shipped_url:
     assert [text for text in texts if json.dumps(text, ensure_ascii=False) not in answer] == []
     if answer.startswith("{"):
         assert all(json.dumps(body[name]) in answer for name in ("alignment", "model") if name in body)
+    if "attention" in body:
+        [shown_rows] = re.findall(r"\[{4}(.*), \.{3}\]{3}", answer)
+        for shown_row, row in zip(json.loads(f"[[{shown_rows}]"), body["attention"]["cross"][0][0], strict=False):
+            assert row == pytest.approx(shown_row, abs=0.02)  # float32 here; the README shows int8
     if answer.startswith("{") and "usage" in body:
         shown = json.loads(answer)
         for each in shown["translations"]:
