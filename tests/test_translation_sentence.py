@@ -377,6 +377,29 @@ def test_the_space_that_a_model_writes_for_a_symbol_is_not_left_over(bundle: Bun
     assert said(bundle, "the {x} cat", " ", " c ", 0, " ") == "c {x}"
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("The dog and <img>the cat.", "The dog and {0} the cat."),
+        ("The dog and <img> the cat.", "The dog and {0} the cat."),
+        ("The dog<img>and the cat.", "The dog{0}and the cat."),
+        ("The dog and <img>, the cat.", "The dog and {0}, the cat."),
+        ("The dog and <x id=1 />s the cat.", "The dog and {0}s the cat."),
+    ],
+)
+def test_a_picture_that_touches_the_next_word_is_read_apart_from_it(bundle: Bundle, text: str, read: str) -> None:
+    engine = CannedDecoder(bundle)  # which gives back what it is given
+    (item,) = translated(bundle, engine, [text], html=True)
+    assert item.text == text
+    assert item.plan is not None
+    (each,) = item.plan.sentences
+    expected = [int(part) if part.isdigit() else part for part in re.split(r"[{}]", read)]
+    assert each.sequence.source == tuple(bundle.tokenizer.encode_source_parts(expected))
+    spans = each.source_spans()
+    assert len(spans) == len(each.sequence.source) + 1
+    assert spans == sorted(spans)
+
+
 def test_what_stands_beside_an_ideograph_does_not_hang_on_a_word_either(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
     assert said(chinese, "用{x}登录", "log in with", 0, "now") == "log in with {x} now"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from app.markup.passage import Passage, ProtectedSpan
+from app.markup.passage import OBJECT, Passage, ProtectedSpan
 from app.text.optional_endings import join_endings
 from app.text.repeated_punctuation import collapse_repeated_marks
+from app.text.word_units import is_word_boundary
 from model.bundle import Bundle
 from model.languages import full_stop, has_end_mark
 from model.normalisation import normalise_source
-from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
+from model.tokenizer import RESERVED_SYMBOLS, SPACE, Tokenizer
 
 _CLOSING = "\"'»”’)]}>」』）`"
 MIN_ALL_CAPS_LETTERS = 6
@@ -38,6 +39,17 @@ def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
         parts += [passage.text[done : protected.start], number]
         done = protected.end
     return [part for part in [*parts, passage.text[done:] + end] if part != ""]
+
+
+def is_object_before_word(protected: ProtectedSpan, text: str) -> bool:
+    """Whether `protected` is a picture or the like that touches the word after it, but not one before it.
+
+    The model reads a space between them, as in its training. Without it, "I have a red car and <img>two cats." became
+    "J'ai une voiture rouge et <img>ttwo chats."
+    """
+    before, after = text[: protected.start][-1:], text[protected.end : protected.end + 1]
+    is_object = text[protected.start : protected.end] == OBJECT
+    return is_object and is_word_boundary(before) and after.isalpha() and not is_word_boundary(after)
 
 
 @lru_cache(maxsize=64)
@@ -74,9 +86,15 @@ def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
 
 
 def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
-    """The parts of a sentence to tokenise, in characters that the vocabulary has. Offsets stay valid."""
+    """The parts of a sentence to tokenise, in characters that the vocabulary has.
+
+    Offsets stay valid, but for a space at the start of a part; see `is_object_before_word`.
+    """
     letters = mark_substitutes(bundle.tokenizer)
     parts = join_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
+    for number, part in enumerate(parts[:-1]):
+        if isinstance(part, int) and is_object_before_word(passage.protected[part], passage.text):
+            parts[number + 1] = f"{SPACE}{parts[number + 1]}"
     if is_all_caps(passage, bundle.tokenizer):
         parts = [
             _lowercased(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)

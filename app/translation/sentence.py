@@ -20,6 +20,7 @@ from app.translation.input_normalisation import (
     added_full_stop,
     is_all_caps,
     is_better_lowercased,
+    is_object_before_word,
     model_input,
     split_at_protected,
 )
@@ -186,6 +187,8 @@ class Sentence:
                 spans.append((protected.start, protected.end))
                 at = protected.end
             else:
+                if part.startswith(SPACE) and not self.passage.text.startswith(SPACE, at):  # `model_input` added it
+                    part, before = part.removeprefix(SPACE), SPACE
                 pieces = tokenizer.source_pieces(part, before)
                 spans += [(min(at + piece.start, length), min(at + piece.end, length)) for piece in pieces]
                 at += len(part)
@@ -236,13 +239,16 @@ class Sentence:
     def _add_spaces_around(self, protected: ProtectedSpan, texts: list[str], number: int) -> None:
         """Adds a space between protected text and a word beside it, if the source separates them.
 
-        An ideograph always counts as separate: "用{name}登录" is "log in with {name}".
+        Removes the space that `model_input` added. An ideograph always counts as separate: "用{name}登录" is "log in
+        with {name}".
         """
         before, after = self.passage.text[: protected.start][-1:], self.passage.text[protected.end : protected.end + 1]
         if number and is_word_boundary(before) and _WORD_OR_MARK.match(texts[number - 1][-1:]):
             texts[number - 1] += SPACE
         if number + 1 < len(texts) and is_word_boundary(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
+        if is_object_before_word(protected, self.passage.text) and is_word_boundary("".join(texts[: number + 1])[-1:]):
+            texts[number + 1 : number + 2] = [text.removeprefix(SPACE) for text in texts[number + 1 : number + 2]]
 
     def _without_added_stop(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
         """Removes the translation of the added full stop, if it comes last."""
