@@ -71,7 +71,9 @@ def resolve_paths(folder: Path, recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 def _row(path: Path, name: str, changes: Any, base: Mapping[str, Any]) -> Row:
     if not _NAME.fullmatch(name) or name == BASE:
-        raise RecipeFileError(path, f"the name of a row must be of letters, digits and .-_, and not {BASE}: {name!r}")
+        raise RecipeFileError(
+            path, f"the name of a row must consist of letters, digits and .-_, and not be {BASE}: {name!r}"
+        )
     if not isinstance(changes, dict):
         raise RecipeFileError(path, f"the row {name} must be a section, as in [rows.{name}]")
     changes = dict(changes)

@@ -139,7 +139,7 @@ def probes(language: str) -> list[str]:
     own = own_sentences(language)
     short = SHORT.get(language_alone(language), "")
     if not own or not short:
-        raise ValueError(f"there are no sentences of ours in {language}")
+        raise ValueError(f"the repository has no sentences in {language}")
     return [*(text.strip() for text in short.split("|")), *own[:40:2]]  # the longer samples come first
 
 

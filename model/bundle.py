@@ -232,10 +232,12 @@ def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer, limits: L
         _ = sample["source"]  # so that a KeyError names it
         for number in (*sample["source_ids"], *sample["target_ids"]):
             if type(number) is not int or not 0 <= number < tokenizer.vocab_size:
-                raise BundleError(f"the samples in {CONFIG} have the token {number!r}, which the vocabulary has not")
+                raise BundleError(
+                    f"the samples in {CONFIG} have the token {number!r}, which the vocabulary does not have"
+                )
         if not 1 <= len(sample["source_ids"]) <= limits.max_source:
             raise BundleError(
-                f"a sample in {CONFIG} has {len(sample['source_ids'])} source tokens: 1 to {limits.max_source} can be"
+                f"a sample in {CONFIG} has {len(sample['source_ids'])} source tokens, not 1 to {limits.max_source}"
             )
 
 

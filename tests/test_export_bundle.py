@@ -294,7 +294,7 @@ def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
         (tmp_path / folder).mkdir()
         write_pairs(tmp_path / folder / "test.tsv", [Pair("Tom has 2 dogs.", "Tom a 2 chiens.")])
     sets = tuple(str(tmp_path / folder / "test.tsv") for folder in ("news", "law"))
-    with pytest.raises(ValueError, match=r"two sets to measure on are called test\.tsv"):
+    with pytest.raises(ValueError, match=r"two test sets are called test\.tsv"):
         export_run(options(run_folder, data, tmp_path / "out", evaluate_on=sets), quiet)
     assert not (tmp_path / "out").exists()
     below = options(run_folder, data, tmp_path / "out", evaluate_on=sets, below=tmp_path)

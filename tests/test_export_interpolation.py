@@ -167,7 +167,7 @@ def test_another_export_has_the_weights_that_were_chosen_and_none_before() -> No
     (RUN / interpolation.CHOICE).unlink()
     refused = CliRunner().invoke(cli, [*export, "--out", "bundles/third"])
     assert refused.exit_code == 1
-    assert "has chosen none of its weights yet" in refused.stderr
+    assert "has not chosen its weights yet" in refused.stderr
 
 
 def test_columns_that_are_asked_for_are_those_of_the_user_s_pairs_alone() -> None:

@@ -94,5 +94,5 @@ def test_a_reader_that_stops_too_early_keeps_nobody_waiting(monkeypatch: pytest.
             await documents.open_document("a.txt", b"Hello.", "fr", Settings())
 
     monkeypatch.setattr(formats, "read", stop)
-    with pytest.raises(RuntimeError, match="stopped too early"):
+    with pytest.raises(RuntimeError, match="stopped early"):
         asyncio.run(opened())

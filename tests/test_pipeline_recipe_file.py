@@ -97,7 +97,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         ("[training]\nwarmup = true", "[training] warmup must be a whole number, not True"),
         ("[training]\nwarmup = 1.5", "[training] warmup must be a whole number, not 1.5"),
         ("[training]\nwarmup = 0", "[training] warmup must be at least 1, not 0"),
-        ("[training]\nsteps = 1\nepochs = 1", "[training] has steps and epochs: one of the two"),
+        ("[training]\nsteps = 1\nepochs = 1", "[training] has both steps and epochs: keep one"),
         ("[training]\nepochs = 0", "[training] epochs must be above 0, not 0"),
         ("[training]\nepochs = inf", "[training] epochs must be above 0, not inf"),
         ("[prepare]\ncolumns = [0, 1]", "[prepare] expected two columns, counted from 1, not (0, 1)"),

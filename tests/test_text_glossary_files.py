@@ -82,7 +82,7 @@ def test_glossaries_are_read_from_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.tsv", b"", "a.tsv is not named like terms.en-fr.tsv"),
+        ("a.tsv", b"", "a.tsv needs a name like terms.en-fr.tsv"),
         ("a.en-fr.tsv", b"cat\tchat\ncat\n", "a.en-fr.tsv: line 2: A line must be a term, a tab and its translation."),
         ("a.en-fr.tsv", b"a\tb\tc\n", "a.en-fr.tsv: line 1: A line must be a term, a tab and its translation."),
         ("a.en-fr.tsv", b"#\n\ncat\t\n", "a.en-fr.tsv: line 3: The translation of 'cat' is empty."),

@@ -46,7 +46,7 @@ _PLAIN = _RunFormat(b"", b"")
 
 
 @dataclass
-class _Atom:
+class _ContentItem:
     """A child of a run, with the run's properties, or of the paragraph or a container in it."""
 
     element: Element
@@ -59,9 +59,9 @@ class _Atom:
 
 @dataclass
 class _Target:
-    """The target of a reference: atoms that are kept, and what opens or closes there."""
+    """The target of a reference: content copied to the translation, and what opens or closes there."""
 
-    atoms: Sequence[_Atom] = ()
+    items: Sequence[_ContentItem] = ()
     opens: bool = False
     closes: bool = False
     container: Element | None = None
@@ -104,7 +104,7 @@ class Paragraph:
         """The approximate number of characters of formatting that `fill` copies: for all runs, and for the text beside
         each target."""
         length = cache(_character_count)
-        in_runs = sum(length(atom.properties) for target in self.targets for atom in target.atoms if atom.in_run)
+        in_runs = sum(length(item.properties) for target in self.targets for item in target.items if item.in_run)
         of_text = (self.properties, *(target.properties for target in self.targets))
         return in_runs + (len(self.targets) + 1) * max(map(length, of_text))
 
@@ -115,13 +115,13 @@ class Paragraph:
 
     def _collect_content(self, parent: Element) -> Element | None:
         """Collects the content of `parent`. Returns the properties of most of its text."""
-        atoms = list(_atoms(parent))
+        items = list(_content_items(parent))
         lengths: Counter[_RunFormat] = Counter()
-        for atom in atoms:
-            lengths[atom.format] += len((atom.text or "").strip())
+        for item in items:
+            lengths[item.format] += len((item.text or "").strip())
         main = max(lengths, key=lambda key: lengths[key], default=_PLAIN)
-        _Collector(self, atoms, main).collect()
-        return next((atom.properties for atom in atoms if atom.text is not None and atom.format == main), None)
+        _Collector(self, items, main).collect()
+        return next((item.properties for item in items if item.text is not None and item.format == main), None)
 
     def refer(self, target: _Target) -> str:
         self.targets.append(target)
@@ -136,10 +136,10 @@ class Paragraph:
 
 
 class _Collector:
-    """Walks through the atoms of a paragraph or container whose main format is `main`."""
+    """Walks through the items of a paragraph or container whose main format is `main`."""
 
-    def __init__(self, paragraph: Paragraph, atoms: Sequence[_Atom], main: _RunFormat) -> None:
-        self.paragraph, self.atoms, self.main = paragraph, atoms, main
+    def __init__(self, paragraph: Paragraph, items: Sequence[_ContentItem], main: _RunFormat) -> None:
+        self.paragraph, self.items, self.main = paragraph, items, main
         self.builder = paragraph.builder
         self.format = main
         self.key: object = None
@@ -147,31 +147,31 @@ class _Collector:
         """Open link fields, with their ends."""
 
     def collect(self) -> None:
-        found = fields([atom.element for atom in self.atoms])
+        found = fields([item.element for item in self.items])
         index = 0
-        while index < len(self.atoms):
-            atom = self.atoms[index]
+        while index < len(self.items):
+            item = self.items[index]
             if self.links and self.links[-1][0] == index:
-                self._close_link(atom)
+                self._close_link(item)
             elif index in found:
                 index = self._field(index, *found[index])
                 continue
-            elif atom.text is not None:
-                self._text(atom)
-            elif not atom.in_run and is_container(atom.element):
+            elif item.text is not None:
+                self._text(item)
+            elif not item.in_run and is_container(item.element):
                 self._switch_format(self.main)
-                self.paragraph.container(atom.element)
+                self.paragraph.container(item.element)
             else:
-                self._add_atoms([atom], placeholder(atom.element))
+                self._add_copied([item], placeholder(item.element))
             index += 1
         self._switch_format(self.main)
 
-    def _text(self, atom: _Atom) -> None:
-        assert atom.text is not None
-        differs = atom.format.of_space != self.format.of_space
-        if differs or (atom.format != self.format and atom.text.strip()):
-            self._switch_format(atom.format, atom.properties)
-        self.builder.add_text(atom.text)
+    def _text(self, item: _ContentItem) -> None:
+        assert item.text is not None
+        differs = item.format.of_space != self.format.of_space
+        if differs or (item.format != self.format and item.text.strip()):
+            self._switch_format(item.format, item.properties)
+        self.builder.add_text(item.text)
 
     def _switch_format(self, new_format: _RunFormat, properties: Element | None = None) -> None:
         """Switches to another formatting."""
@@ -186,29 +186,29 @@ class _Collector:
         """Collects a field: a value with all its content, except that a link's text is translated."""
         self._switch_format(self.main)
         instruction = "".join(
-            atom.element.text or "" for atom in self.atoms[start:separator] if local_name(atom.element) == "instrText"
+            item.element.text or "" for item in self.items[start:separator] if local_name(item.element) == "instrText"
         )
         if separator is None or not is_link(instruction):
-            self._add_atoms(self.atoms[start : end + 1], field_placeholder(instruction))
+            self._add_copied(self.items[start : end + 1], field_placeholder(instruction))
             return end + 1
         key = object()
         self.links.append((end, key))
-        properties = next((a.properties for a in self.atoms[separator:end] if a.text is not None), None)
-        target = _Target(self.atoms[start : separator + 1], opens=True, properties=properties)
+        properties = next((a.properties for a in self.items[separator:end] if a.text is not None), None)
+        target = _Target(self.items[start : separator + 1], opens=True, properties=properties)
         self.builder.open_tag(self.paragraph.refer(target), key)
         return separator + 1
 
-    def _add_atoms(self, atoms: Sequence[_Atom], text: str) -> None:
-        """Adds content that is kept: as a value, if it displays one, else as a mark."""
-        raw = self.paragraph.refer(_Target(atoms))
+    def _add_copied(self, items: Sequence[_ContentItem], text: str) -> None:
+        """Adds content to copy: as a value if it displays one, otherwise as a mark."""
+        raw = self.paragraph.refer(_Target(items))
         if text:
             self.builder.add_protected(text, raw)
         else:
             self.builder.add_mark(raw)
 
-    def _close_link(self, atom: _Atom) -> None:
+    def _close_link(self, item: _ContentItem) -> None:
         self._switch_format(self.main)
-        self.builder.close_tag(self.paragraph.refer(_Target([atom], closes=True)), self.links.pop()[1])
+        self.builder.close_tag(self.paragraph.refer(_Target([item], closes=True)), self.links.pop()[1])
 
 
 @dataclass
@@ -240,8 +240,8 @@ class _ContentWriter:
         if target.closes:
             self.insertion_points.pop()
             self.properties.pop()
-        for atom in target.atoms:
-            (self._run(atom.properties) if atom.in_run else self.insertion_points[-1]).append(atom.element)
+        for item in target.items:
+            (self._run(item.properties) if item.in_run else self.insertion_points[-1]).append(item.element)
         if target.opens:
             self.properties.append(target.properties)
             container, point = target.container, self.insertion_points[-1]
@@ -262,19 +262,19 @@ class _ContentWriter:
         return f"{{{self.paragraph.namespace}}}{name}"
 
 
-def _atoms(parent: Element) -> Iterator[_Atom]:
+def _content_items(parent: Element) -> Iterator[_ContentItem]:
     for child in parent:
         name = local_name(child)
         if name in _PROPERTIES or name in _DROPPED:
             continue
         if name != "r" or not is_word(child):
-            yield _Atom(child)
+            yield _ContentItem(child)
             continue
         properties = next((e for e in child if local_name(e) == "rPr"), None)
         format = _run_format(properties)
         for element in child:
             if local_name(element) not in _PROPERTIES | _DROPPED:
-                yield _Atom(element, True, properties, characters(element), format)
+                yield _ContentItem(element, True, properties, characters(element), format)
 
 
 def _run_format(properties: Element | None) -> _RunFormat:

@@ -59,7 +59,7 @@ def _slots(text: str) -> Iterator[Slot]:
         elif isinstance(block, Definition):
             if match := _title(text[block.start : block.end], block.title):
                 yield Slot(block.start + match[0].start, block.start + match[0].stop, match[1])
-        elif passage := _Inline(block.tokens, can_nest).passage():
+        elif passage := _InlineConverter(block.tokens, can_nest).passage():
             yield Slot(block.start, block.end, passage, partial(_encode_block, block))
 
 
@@ -100,7 +100,7 @@ def _escape(text: str, hard_break: str, has_links: bool) -> str:
     return text.replace("\n", hard_break)
 
 
-class _Inline:
+class _InlineConverter:
     """Makes a passage of a block's inline tokens."""
 
     def __init__(self, tokens: Sequence[Token], can_nest: bool) -> None:
@@ -177,7 +177,7 @@ class _Inline:
 
     def _image(self, token: Token) -> str:
         """An image's markup, with references to its description and title."""
-        description = _Inline(token.children or [], can_nest=False).passage() if self.can_nest else None
+        description = _InlineConverter(token.children or [], can_nest=False).passage() if self.can_nest else None
         label = self._refer(description) if description else token.meta["label"]
         return f"![{label}{self._with_title_reference(token.meta['closing'], token.attrs.get('title'))}"
 

@@ -40,7 +40,7 @@ def read(content: bytes, target: str = "") -> Content:
     """`target` is the language that the file will declare as its target. Raises UnreadableDocument."""
     targets = bounded_list(_insert_targets(parse_xml(content, "The XLIFF file")))
     marks = mnemonic_marks(map(text_of, targets))
-    inlines = [_Inline(target_element, marks) for target_element in targets]
+    inlines = [_InlineContent(target_element, marks) for target_element in targets]
     passages = [inline.passage for inline in inlines]
     chosen = [number for number, passage in enumerate(passages) if passage]
 
@@ -48,7 +48,7 @@ def read(content: bytes, target: str = "") -> Content:
         root = parse_xml(content, "The XLIFF file")
         by_number = dict(zip(chosen, translations, strict=True))
         for number, target_element in enumerate(list(_insert_targets(root))):
-            inline = _Inline(target_element, marks)
+            inline = _InlineContent(target_element, marks)
             if number in by_number and inline.passage and by_number[number] != render_source(inline.passage):
                 translation = by_number[number]
                 inline.fill(inline.mnemonic.insert_into(translation, target) if inline.mnemonic else translation)
@@ -131,7 +131,7 @@ def _location(target_element: Element) -> TextLocation:
     return TextLocation(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
 
 
-class _Inline:
+class _InlineContent:
     """Converts the content of an element to a passage and back."""
 
     def __init__(self, target_element: Element, marks: frozenset[str]) -> None:

@@ -103,7 +103,7 @@ class Keys:
 def new_key(name: str) -> tuple[str, str]:
     """A new key and its line for the file. Raises ValueError."""
     if not _NAME.fullmatch(name):
-        raise ValueError(f"A key's name is letters, digits and . _ @ + -, at most 64; {name!r} is not.")
+        raise ValueError(f"A key's name must be at most 64 letters, digits and . _ @ + -, not {name!r}.")
     key = f"il_{secrets.token_urlsafe(32)}"
     return key, f"{name} sha256:{_digest(key).hex()}"
 
@@ -135,11 +135,11 @@ def parse_keys(lines: Iterable[str]) -> list[Key]:
 def _parse_key(fields: list[str]) -> Key:
     name, digest, *rates = [*fields, ""][: max(2, len(fields))]
     if not _NAME.fullmatch(name):
-        raise ValueError("a line must begin with a name: letters, digits and . _ @ + -, at most 64")
+        raise ValueError("a line must begin with a name of at most 64 letters, digits and . _ @ + -")
     if not (found := _HASH.fullmatch(digest)):
         # Not shown, since it may be the key itself.
         raise ValueError(
-            "after the name must come `sha256:` and 64 hexadecimal digits, as `python -m app key` prints them"
+            "the name must be followed by `sha256:` and 64 hexadecimal digits, as `python -m app key` prints them"
         )
     read: dict[str, Rate] = {}
     for field in rates:
@@ -148,7 +148,7 @@ def _parse_key(fields: list[str]) -> Key:
         kind, _, rate = field.partition("=")
         if kind not in ("requests", "characters") or kind in read:
             # Not shown either, for the same reason.
-            raise ValueError("after the hash may come requests=RATE, characters=RATE and admin, each at most once")
+            raise ValueError("the hash may be followed by requests=RATE, characters=RATE and admin, each at most once")
         read[kind] = Rate.parse(rate)
     return Key(name, bytes.fromhex(found[1]), read.get("requests"), read.get("characters"), "admin" in rates)
 

@@ -34,7 +34,9 @@ class Client:
         """Charges that many characters to the client's limit. Raises TooManyCharacters."""
         if self._rate:
             if characters > self._rate.amount:
-                raise TooManyCharacters(f"{characters} characters at once are over the limit of {self._rate.text}.")
+                raise TooManyCharacters(
+                    f"One request with {characters} characters exceeds the limit of {self._rate.text}."
+                )
             if wait := self._meter.take(self._identity, self._rate, characters):
                 raise TooManyCharacters(_over_limit(self._rate, "characters", wait), retry_after_s=wait)
         self._charged += characters

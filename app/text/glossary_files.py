@@ -29,7 +29,7 @@ def load_glossaries(folder: Path | None) -> Glossaries:
     for path in sorted(folder.glob("*.tsv")):
         named = _FILE_NAME.fullmatch(path.name)
         if not named:
-            raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name} is not named like terms.en-fr.tsv")
+            raise SettingsError(f"{PREFIX}GLOSSARIES: {path.name} needs a name like terms.en-fr.tsv")
         try:
             terms = _read_terms(path.read_bytes())
             loaded[named["name"], named["source"], named["target"]] = Glossary(terms, named["source"])

@@ -102,7 +102,7 @@ def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[P
 
 def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
     if len(pieces) > limit:
-        raise TooMuchText(f"{field} has {len(pieces)} tokens; as one sentence it may have {limit}.")
+        raise TooMuchText(f"{field} has {len(pieces)} tokens; a sentence may have {limit}.")
     return pieces
 
 

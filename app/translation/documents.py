@@ -128,7 +128,7 @@ def _without_stop_iteration(work: Callable[[], T]) -> T:
     try:
         return work()
     except StopIteration as error:
-        raise RuntimeError("A document's reader or writer stopped too early") from error
+        raise RuntimeError("a document's reader or writer stopped early") from error
 
 
 async def _options(

@@ -210,7 +210,7 @@ class TranslationRequest:
                 plan: TextPlan | ServiceError = self._plan(item, room)
             except BudgetExceeded:
                 tokens = self.services.settings.queue_tokens
-                raise TooMuchText(f"The text is over {tokens} tokens, all that the queue holds.") from None
+                raise TooMuchText(f"The text is over {tokens} tokens, the capacity of the queue.") from None
             except (PairNotServed, TooMuchText) as error:
                 plan = error
             plans.append(plan)

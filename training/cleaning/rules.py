@@ -58,7 +58,7 @@ class CleaningOptions:
     def __post_init__(self) -> None:
         for name in self.keep:
             if name != "all" and name not in RULES:
-                raise ValueError(f"--keep {name}: there is no such rule; there are {', '.join(RULES)}, and all")
+                raise ValueError(f"--keep {name}: no such rule; choose from {', '.join(RULES)} and all")
 
     def applies(self, rule: str) -> bool:
         return not self.keep & {rule, "all"}

@@ -210,7 +210,10 @@ class Corpus:
         for number, (source, target) in enumerate(zip_longest(*(file.lines() for file in self.files)), 1):
             if source is None or target is None:
                 short = self.files[source is not None].path
-                raise CorpusError(short, f"ends after line {number - 1}, but the other file goes on; they must match")
+                raise CorpusError(
+                    short,
+                    f"ends after line {number - 1}, but the other file continues; both must have the same number of lines",
+                )
             yield [source, target]
 
     def _pair(self, cells: list[str]) -> tuple[str | None, Pair]:

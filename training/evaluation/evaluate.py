@@ -270,7 +270,7 @@ class EvaluateOptions:
         if self.out is not None and self.out.resolve() in {
             Path(part).resolve() for text in self.pairs for part in (text, *text.split(","))
         }:
-            raise ValueError(f"--out {self.out} is one of the sets to measure on, and would be overwritten")
+            raise ValueError(f"--out {self.out} is one of the test sets, and would be overwritten")
 
 
 def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:

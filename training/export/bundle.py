@@ -128,7 +128,7 @@ class ExportOptions:
         counts = Counter([DEVELOPMENT, *(test.name for test in tests)])
         for test in tests:
             if counts[test.name] > 1:
-                raise ValueError(f"two sets to measure on are called {test.name}: give each once, or rename one")
+                raise ValueError(f"two test sets are called {test.name}: give each once, or rename one")
         return tests
 
     def _test(self, text: str, source: str, target: str) -> TestSet:

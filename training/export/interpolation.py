@@ -100,6 +100,8 @@ def _save_choice(folder: Path, what: str, weights: Mapping[str, Tensor], record:
 def load_choice(folder: Path) -> tuple[str, dict[str, Tensor], dict[str, Any]]:
     """The choice that `choose_interpolation` saved. Raises TrainingError if it has not saved one."""
     if not (folder / CHOICE).exists():
-        raise TrainingError(f"{folder} adapts a bundle, and `run` has chosen none of its weights yet: go on with that")
+        raise TrainingError(
+            f"{folder} adapts a bundle, and `run` has not chosen its weights yet: run it again to finish"
+        )
     record = dict(json.loads((folder / CHOICE).read_text(encoding="utf-8")))
     return str(record.pop("weights")), load_weights(folder / WEIGHTS), record

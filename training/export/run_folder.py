@@ -56,7 +56,7 @@ class TrainedRun:
         """Raises TrainingError if `folder` has no weights yet or was trained on other data."""
         snapshot = load_state(folder) if folder.is_dir() else None
         if snapshot is None or not saved_weights(folder):
-            raise TrainingError(f"{folder} holds no weights: train first, until its first evaluation at least")
+            raise TrainingError(f"{folder} has no weights yet: train at least until the first evaluation")
         pairs, record = load_pairs(data)
         younger = {field.name: field.default for field in dataclasses.fields(PreparedSummary)}  # than the state
         if record != {name: younger.get(name) for name in record} | snapshot["identity"]["data"]:

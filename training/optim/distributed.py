@@ -133,8 +133,8 @@ def joined(device: torch.device) -> Iterator[World]:
         if not _is_connection_error(error):
             raise
         raise DistributedError(
-            "another process of this training has ended, and so all do; "
-            "the same command goes on from what was saved last, with as many processes as you like"
+            "another process of this training has ended, so all of them end; "
+            "the same command resumes from the last saved state, with any number of processes"
         ) from error
     dist.destroy_process_group()
 

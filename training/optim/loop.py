@@ -100,7 +100,7 @@ def train(
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, limits, record["target"])
     if recipe.distil and initial is None:
-        raise TrainingError("distil needs the weights that training begins with, and there are none")
+        raise TrainingError("distil needs initial weights, and there are none")
     trainer = Trainer(config, recipe, device, world, compiled, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, same_recipe, precision = _resume(run, trainer, identity)

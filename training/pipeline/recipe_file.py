@@ -121,7 +121,7 @@ class RecipeFile:
     def _check(self, path: Path) -> None:
         """Validates the options of each section, before any work."""
         if "steps" in self.training and "epochs" in self.training:
-            raise RecipeFileError(path, "[training] has steps and epochs: one of the two says how long")
+            raise RecipeFileError(path, "[training] has both steps and epochs: keep one of them")
         if not 0 < self.training.get("epochs", 1) < math.inf:
             raise RecipeFileError(path, f"[training] epochs must be above 0, not {self.training['epochs']:g}")
         # An option that is missing here may be given elsewhere, so placeholders replace it.

@@ -209,7 +209,7 @@ async def glossary_of(
     if source is None:
         raise invalid_field("source_lang", "With a glossary, source_lang must be given")
     if len(ids) > MAX_GLOSSARIES:
-        raise invalid_field("glossary_ids", f"At most {MAX_GLOSSARIES} glossaries at once")
+        raise invalid_field("glossary_ids", f"A request may have at most {MAX_GLOSSARIES} glossaries")
     pair = language_alone(source), language_alone(target)
     found = []
     for id in ids:
