@@ -53,9 +53,9 @@ def test_a_key_may_have_rates_of_its_own() -> None:
     [
         ([], "it contains no key"),
         (["# nobody"], "it contains no key"),
-        (["alice"], "line 1: after the name"),
+        (["alice"], "line 1: the name must be followed by"),
         ([f"al/ice {HASH}"], "line 1: a line must begin with a name"),
-        (["# x", "alice my-secret"], "line 2: after the name"),
+        (["# x", "alice my-secret"], "line 2: the name must be followed by"),
         ([f"alice {HASH} often"], "line 1: the hash may be followed by requests=RATE"),
         ([f"alice {HASH} my-secret"], "line 1: the hash may be followed by requests=RATE"),
         ([f"alice {HASH} requests=5"], "line 1: '5' is not a rate"),

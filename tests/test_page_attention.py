@@ -330,7 +330,7 @@ def test_what_is_too_long_is_told_in_the_services_words_and_what_was_there_stays
         page = window.translate()
         page.fill(".forced input", "oui " * 300)
         page.keyboard.press("Enter")
-        expect(page.locator(".attention-note")).to_contain_text("as one sentence it may have 256")
+        expect(page.locator(".attention-note")).to_contain_text("a sentence may have 256")
         expect(page.locator(LINES)).to_be_visible()
         page.fill(".forced input", FORCED)
         page.keyboard.press("Enter")

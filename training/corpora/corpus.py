@@ -212,7 +212,7 @@ class Corpus:
                 short = self.files[source is not None].path
                 raise CorpusError(
                     short,
-                    f"ends after line {number - 1}, but the other file continues; both must have the same number of lines",
+                    f"ends after line {number - 1}, but the other file is longer; both must have equal lengths",
                 )
             yield [source, target]
 
