@@ -50,7 +50,7 @@ def silent(line: str) -> None:
     pass
 
 
-def test_a_given_vocabulary_is_taken_as_it_is(bundle_folder: Path) -> None:
+def test_a_given_vocabulary_is_used_unchanged(bundle_folder: Path) -> None:
     vocabulary = bundle_folder / "en-fr" / VOCABULARY
     summary = prepare_corpora(options(vocabulary=str(vocabulary)), silent)
     assert Path("data", VOCABULARY).read_bytes() == vocabulary.read_bytes()
@@ -143,7 +143,7 @@ def test_a_recipe_says_how_long_a_bundle_is_tuned_and_with_what_dropout_and_the_
     assert {name: longer[name] for name in same} == {name: usual[name] for name in same}
 
 
-def test_a_tuning_goes_on_for_longer_from_where_it_stopped(shipped: Path) -> None:
+def test_a_finished_fine_tuning_resumes_with_more_steps(shipped: Path) -> None:
     Path("r.toml").write_text("[training]\nepochs = 1")
     tune("--recipe", "r.toml", "--work", "work")
     log = Path("work/run/log.csv")
@@ -278,7 +278,9 @@ def test_a_general_set_may_be_an_address(shipped: Path) -> None:
         (["--general", "nowhere.tsv"], "nowhere.tsv"),
     ],
 )
-def test_what_does_not_go_with_the_bundle_is_said_in_one_line(shipped: Path, options: list[str], said: str) -> None:
+def test_options_that_contradict_the_bundle_are_refused_in_one_line(
+    shipped: Path, options: list[str], said: str
+) -> None:
     last = tune(*options, code=1).rstrip("\n").split("\n")[-1]
     assert last.startswith("error: ")
     assert said in last
@@ -294,7 +296,7 @@ def test_what_does_not_go_with_the_bundle_is_said_in_one_line(shipped: Path, opt
         (["--source", "en", "--target", "fr", "--blend", "0.5"], "--blend is for fine-tuning"),
     ],
 )
-def test_what_needs_a_bundle_to_begin_from_says_so(options: list[str], said: str) -> None:
+def test_fine_tuning_options_without_a_bundle_are_refused(options: list[str], said: str) -> None:
     assert said in run("--pairs", "own.tsv", "--out", "bundles/mine", *options, code=1)
 
 

@@ -199,7 +199,7 @@ def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: ParentBundle
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_child_that_is_told_no_shape_has_its_parents(parent: ParentBundle) -> None:
+def test_a_child_inherits_the_shape_of_its_parent(parent: ParentBundle) -> None:
     recipe = Path("child.toml").read_text()
     begin, end = recipe.index("[model]"), recipe.index("[training]")
     recipe = recipe[:begin] + "[model]\nd_ff = 20\n" + recipe[end:]

@@ -202,7 +202,7 @@ def test_where_traditional_characters_are_asked_for_and_not_served_that_is_said(
     assert warned["translations"][0]["warnings"] == [expected, *usual["translations"][0]["warnings"]]
 
 
-def test_who_sends_what_libretranslate_takes_is_told_where_that_is(service: Service) -> None:
+def test_a_libretranslate_request_is_pointed_to_that_api(service: Service) -> None:
     asked = {"q": "Hello.", "source": "en", "target": "fr"}
     for answer, status in (
         (service.post("/translate", asked), 422),
@@ -256,7 +256,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> N
     assert response.headers["connection"] == "close"
 
 
-def test_a_body_without_a_type_is_told_so(service: Service) -> None:
+def test_a_body_without_a_content_type_is_refused(service: Service) -> None:
     detail = service.request("POST", "/translate", content=b"{}").json()["detail"]
     assert detail == "The body must be application/json; it is of no type: the Content-Type header is missing."
 
@@ -345,7 +345,7 @@ def test_a_request_that_the_queue_can_never_hold_is_413(bundle_folder: Path) -> 
     assert "over 16 tokens" in response.json()["detail"]
 
 
-def test_what_is_not_done_by_its_deadline_is_504(bundle_folder: Path, gate: Gate) -> None:
+def test_a_missed_deadline_is_504(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder) as service:
         response = service.post("/translate", {**HELLO, "deadline_ms": 30})
         gate.opened.set()
@@ -437,7 +437,7 @@ def test_models_are_described_by_their_record(service: Service, bundle: LoadedBu
     assert speed >= 0
 
 
-def test_the_manual_asks_nobody_else_for_anything(service: Service) -> None:
+def test_the_manual_loads_nothing_from_other_hosts(service: Service) -> None:
     page = service.get("/docs")
     assert page.status_code == 200
     assets = re.findall(r'(?:href|src)="([^"]+)"', page.text)

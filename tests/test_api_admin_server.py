@@ -134,7 +134,7 @@ def test_silent_clients_do_not_take_all_of_it_for_long(bundle_folder: Path, monk
         assert silent
 
 
-def test_a_port_that_is_taken_is_told_in_a_line(bundle_folder: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_line(bundle_folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(SettingsError, match=f"^INTERLINEAR_ADMIN_PORT={port}: cannot listen on 127.0.0.1: "):

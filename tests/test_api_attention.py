@@ -85,7 +85,7 @@ def test_source_spans_are_of_the_text_sent(service: Service) -> None:
     assert tokens[-1] == {"piece": "</s>", "start": len(text.rstrip()), "end": len(text.rstrip())}
 
 
-def test_source_spans_are_of_the_text_sent_where_blanks_and_what_nobody_sees_are_one_to_the_model(
+def test_source_spans_refer_to_the_text_before_normalisation(
     service: Service,
 ) -> None:
     text = "How  a\u00adre\t \u00a0you?\u200b"
@@ -189,7 +189,7 @@ def test_too_big_a_picture_is_refused_with_the_limit_named(service: Service, mon
         ({"target": "xx"}, 404, "xx"),
     ],
 )
-def test_what_cannot_be_shown_is_refused_by_name(
+def test_unavailable_selections_are_refused_by_name(
     service: Service, fields: dict[str, Any], status: int, named: str
 ) -> None:
     response = service.post("/attention", {**SENTENCE, **fields})

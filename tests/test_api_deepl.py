@@ -33,7 +33,7 @@ def test_a_text_is_translated_and_texts_are(deepl_client: deepl.DeepLClient, shi
     assert [each.text for each in many] == plainly(shipped_url, "Hello.", "", "How are you?\n")
 
 
-def test_the_language_is_told(deepl_client: deepl.DeepLClient) -> None:
+def test_the_detected_language_is_returned(deepl_client: deepl.DeepLClient) -> None:
     texts = ["How are you? I am well, thank you.", "123", "Bonjour, comment allez-vous ce matin ?"]
     found = deepl_client.translate_text(texts, target_lang="fr")
     assert isinstance(found, list)
@@ -58,7 +58,7 @@ def test_markup_stays_and_ignored_elements_do(deepl_client: deepl.DeepLClient, s
     assert "<keep>Cat & dog</keep>" in kept.text
 
 
-def test_what_splits_sentences_is_as_it_is_asked_for(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
+def test_split_sentences_is_honoured(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     def translated(text: str, **options: Any) -> str:
         return str(deepl_client.translate_text(text, **EN_FR, **options))
 
@@ -90,7 +90,7 @@ def test_options_without_effect_are_taken(deepl_client: deepl.DeepLClient, shipp
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_what_is_too_long_or_in_no_language_served_is_refused(deepl_client: deepl.DeepLClient) -> None:
+def test_long_texts_and_unserved_languages_are_refused(deepl_client: deepl.DeepLClient) -> None:
     with pytest.raises(deepl.DeepLException, match="50001 characters, over the limit") as refused:
         deepl_client.translate_text("a" * 50_001, **EN_FR)
     assert refused.value.http_status_code == 413
@@ -197,7 +197,7 @@ def test_a_document_over_the_quota_says_so(bundle_folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_who_asks_too_often_is_told(bundle_folder: Path) -> None:
+def test_requests_over_the_rate_are_refused(bundle_folder: Path) -> None:
     with listening(bundle_folder, rate_requests=Rate.parse("1/day")) as url, client_of(url) as client:
         client.get_usage()
         with pytest.raises(deepl.TooManyRequestsException):
@@ -215,7 +215,7 @@ def test_without_a_service_there_is_no_connection(bundle_folder: Path) -> None:
 # ---- The command line
 
 
-def test_the_command_runs_as_it_is_installed(shipped_url: str) -> None:
+def test_the_installed_command_runs(shipped_url: str) -> None:
     environment = {**os.environ, "DEEPL_SERVER_URL": f"{shipped_url}/deepl/"}
     words = ["--auth-key", "any", "text", "--from", "EN", "--to", "FR", "--show-billed-characters", "Hello.", "Bye."]
     command = [sys.executable, "-m", "deepl", *words]

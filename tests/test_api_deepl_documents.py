@@ -23,7 +23,7 @@ from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 
 
-def test_a_short_document_is_there_when_it_is_first_asked_after(
+def test_a_short_document_is_done_at_the_first_status_request(
     deepl_client: deepl.DeepLClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(seconds: float) -> None:

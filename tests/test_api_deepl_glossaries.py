@@ -103,7 +103,7 @@ def test_of_several_glossaries_the_first_that_has_a_term_holds(deepl_client: dee
         ({"entries_format": "xml"}, "#/entries_format"),
     ],
 )
-def test_what_cannot_be_a_glossary_is_refused(shipped_url: str, fields: dict[str, str], said: str) -> None:
+def test_invalid_glossaries_are_refused(shipped_url: str, fields: dict[str, str], said: str) -> None:
     good = {"name": "a", "source_lang": "EN", "target_lang": "FR", "entries": "cat\tchat", "entries_format": "tsv"}
     response = httpx.post(f"{shipped_url}/deepl/v2/glossaries", json={**good, **fields})
     assert response.status_code == 400

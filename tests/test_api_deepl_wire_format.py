@@ -192,7 +192,7 @@ def test_a_body_that_does_not_arrive_is_400(bundle_folder: Path) -> None:
         assert service.request("POST", "/deepl/v2/translate", **options).status_code == 400
 
 
-def test_what_is_too_late_or_too_much_keeps_its_status(
+def test_timeouts_and_limits_keep_their_status(
     bundle_folder: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(bundle_folder, deadline_ms=300) as service:

@@ -27,7 +27,7 @@ def status(operation: Locator) -> str:
     return operation.locator(".live-responses-table .response .response-col_status").inner_text()
 
 
-def test_it_asks_nobody_else_and_its_example_is_answered(browser: Browser, bundle_folder: Path) -> None:
+def test_it_loads_nothing_from_other_hosts_and_its_example_works(browser: Browser, bundle_folder: Path) -> None:
     with listening(bundle_folder) as url:
         visit = Visit(browser, url)
         page = visit.page("/docs")

@@ -281,7 +281,7 @@ def test_when_there_is_too_much_to_do_the_file_is_not_read(service: Service, mon
     assert send(service, "a.pdf", "Hello").json()["detail"] == "busy"
 
 
-def test_the_language_is_told_by_the_whole_document(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_language_is_detected_from_the_whole_document(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
     choose = SourceLanguages.choose
 

@@ -96,7 +96,7 @@ def test_libretranslatepy_tells_languages_and_lists_them(url: str) -> None:
     ]
 
 
-def test_libretranslatepy_is_told_why_not(url: str) -> None:
+def test_libretranslatepy_gets_the_reason_of_an_error(url: str) -> None:
     client = LibreTranslateAPI(url)
     assert refused(client.translate, "Hello.", "en", "xx") == (400, "xx is not supported")
     assert refused(client.translate, "Hello.", "xx", "fr") == (400, "xx is not supported")
@@ -213,7 +213,7 @@ def test_markup_stays(service: Service) -> None:
     assert answer["translatedText"].startswith("<p>")
 
 
-def test_each_text_s_language_is_told_by_itself(service: Service) -> None:
+def test_the_language_of_each_text_is_detected_separately(service: Service) -> None:
     texts = ["Where is the nearest station?", "Où est la gare la plus proche ?", "123"]
     answer = service.post(PATH, {**HELLO, "q": texts, "source": "auto"}).json()
     assert [found["language"] for found in answer["detectedLanguage"]] == ["en", "fr", "en"]
@@ -270,7 +270,7 @@ def test_a_language_that_is_not_served_is_named(service: Service, source: str, t
 
 
 @pytest.mark.parametrize("name", ["q", "source", "target"])
-def test_what_is_missing_is_named(service: Service, name: str) -> None:
+def test_missing_fields_are_named(service: Service, name: str) -> None:
     for body in ({**HELLO, name: ""}, {**HELLO, name: None}, {k: v for k, v in HELLO.items() if k != name}):
         answer = service.post(PATH, body)
         assert (answer.status_code, error_of(answer)) == (400, f"Invalid request: missing {name} parameter")
@@ -305,7 +305,7 @@ def test_wrong_fields_are_refused(service: Service, wrong: dict[str, Any]) -> No
         {"json": {"q": "a" * (1 << 20)}},
     ],
 )
-def test_what_cannot_be_read_is_refused(service: Service, sent: dict[str, Any]) -> None:
+def test_malformed_requests_are_refused(service: Service, sent: dict[str, Any]) -> None:
     answer = service.request("POST", PATH, **sent)
     assert answer.status_code == 400
     assert error_of(answer)
@@ -396,7 +396,7 @@ def test_other_paths_and_methods_are_refused_in_the_same_shape(service: Service)
         assert error_of(answer)
 
 
-def test_what_is_wrong_with_several_fields_is_told_without_pointers(service: Service) -> None:
+def test_errors_of_several_fields_have_no_pointers(service: Service) -> None:
     error = error_of(service.post(PATH, {**HELLO, "format": "xml", "alternatives": "x"}))
     assert error.startswith("Invalid request: format: ")
     assert "; alternatives: " in error
@@ -429,14 +429,14 @@ def test_a_key_comes_as_a_field_or_in_the_header(locked: tuple[str, str], way: s
 
 
 @pytest.mark.parametrize("key", [None, "", 5, [], "\u0130"])
-def test_what_is_no_key_is_none(locked: tuple[str, str], key: object) -> None:
+def test_invalid_keys_count_as_none(locked: tuple[str, str], key: object) -> None:
     url, _ = locked
     answer = httpx.post(f"{url}/translate", json={**HELLO, "api_key": key})
     assert answer.status_code == 403
     assert "key" in error_of(answer)
 
 
-def test_what_tells_about_the_service_needs_no_key(locked: tuple[str, str]) -> None:
+def test_information_about_the_service_needs_no_key(locked: tuple[str, str]) -> None:
     url, _ = locked
     assert httpx.get(f"{url}/languages").status_code == httpx.get(f"{url}/health").status_code == 200
     told = httpx.get(f"{url}/frontend/settings").json()
@@ -455,7 +455,7 @@ def test_over_the_rate_is_too_many(bundle_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["translate", "detect", "translate_file"])
-def test_what_cannot_be_read_counts_as_a_request(bundle_folder: Path, path: str) -> None:
+def test_malformed_requests_count_towards_the_rate(bundle_folder: Path, path: str) -> None:
     with serving(bundle_folder, rate_requests="1/hour") as service:
         answers = [service.request("POST", f"{PREFIX}/{path}", content=b"{") for _ in range(2)]
     assert [answer.status_code for answer in answers] == [400, 429]
@@ -471,7 +471,7 @@ def test_all_the_characters_of_a_list_are_charged_and_none_that_stay(bundle_fold
 # ---- Detection, settings, suggestions
 
 
-def test_a_language_is_told_of_text_in_any_shape(service: Service) -> None:
+def test_detect_accepts_a_text_in_any_format(service: Service) -> None:
     q = "Where is the nearest station?"
     for sent in (
         {"json": {"q": q}},
@@ -484,7 +484,7 @@ def test_a_language_is_told_of_text_in_any_shape(service: Service) -> None:
     assert service.post(f"{PREFIX}/detect", {"q": "123"}).json() == [{"confidence": 0.0, "language": "en"}]
 
 
-def test_what_has_no_language_to_tell_is_refused(service: Service) -> None:
+def test_detecting_an_invalid_text_is_refused(service: Service) -> None:
     for body in ({}, {"q": ""}, {"q": 1}, {"q": "a" * 50_001}):
         answer = service.post(f"{PREFIX}/detect", body)
         assert answer.status_code == 400
@@ -631,7 +631,7 @@ def test_the_manual_s_examples_run_as_they_stand(service: Service) -> None:
     assert send(service, "a.txt", file.pop("file"), **file).status_code == 200
 
 
-def test_the_manual_shows_each_error_as_it_is_told(service: Service) -> None:
+def test_the_manual_shows_each_error_as_returned(service: Service) -> None:
     responses = service.get("/openapi.json").json()["paths"][PATH]["post"]["responses"]
     assert responses.keys() == {"200", "400", "403", "429", "500", "503", "504"}
     for status in responses.keys() - {"200"}:

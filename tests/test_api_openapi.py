@@ -203,7 +203,7 @@ def _example_names(answer: Json) -> Iterator[str]:
         yield from content.get("examples", {})
 
 
-def test_what_wants_a_key_has_a_lock_where_there_are_keys(manual: Manual, keys: list[str]) -> None:
+def test_routes_that_need_a_key_declare_it_if_keys_exist(manual: Manual, keys: list[str]) -> None:
     locked = {str(operation) for operation in manual.operations if "security" in operation.told}
     wanting = {str(operation) for operation in manual.operations if not _is_free(operation)}
     assert locked == (wanting if keys else set())
@@ -236,7 +236,7 @@ def test_every_example_is_of_its_schema(manual: Manual) -> None:
 
 
 @pytest.mark.slow
-def test_every_example_runs_as_it_stands(manual: Manual, served: Service, keys: list[str]) -> None:
+def test_every_example_of_the_manual_works(manual: Manual, served: Service, keys: list[str]) -> None:
     for operation in manual.operations:
         for request in _requests(manual, operation):
             made = _made(manual, operation, served)
@@ -262,7 +262,7 @@ def test_a_path_refuses_other_methods_in_its_own_words_and_names_those_it_has(ma
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/deepl/nowhere", "/libretranslate/nowhere", "/interlinear/nowhere"])
-def test_what_is_not_there_is_told_in_words_that_the_manual_shows(path: str, manual: Manual, served: Service) -> None:
+def test_not_found_responses_match_the_manual(path: str, manual: Manual, served: Service) -> None:
     beside = path.replace("nowhere", "translate")
     told = {operation.path.replace("/v2", ""): _refusal(manual, operation) for operation in manual.operations}
     response = served.get(path)

@@ -34,7 +34,7 @@ def items(service: Service, **fields: Any) -> list[dict[str, Any]]:
 # ---- Languages
 
 
-def test_each_item_s_language_is_told_by_itself(service: Service) -> None:
+def test_the_language_of_each_item_is_detected_separately(service: Service) -> None:
     english, french, none = items(service, source="auto", text=[ENGLISH, FRENCH, "12:30"])
     assert (english["source"], french["source"], none["source"]) == ("en", "fr", "und")
     assert min(english["confidence"], french["confidence"]) > 0.9 > none["confidence"]
@@ -42,13 +42,13 @@ def test_each_item_s_language_is_told_by_itself(service: Service) -> None:
     assert (none["text"], none["warnings"]) == ("12:30", [])
 
 
-def test_what_is_in_the_target_language_stays_as_it_was_and_that_is_said(service: Service) -> None:
+def test_text_in_the_target_language_is_unchanged_with_a_warning(service: Service) -> None:
     (item,) = items(service, source="auto", text=FRENCH)
     assert item["text"] == FRENCH
     assert item["warnings"] == ["In French already, and left as it was."]
 
 
-def test_what_is_only_perhaps_in_the_target_language_is_not_said_to_be(service: Service) -> None:
+def test_text_perhaps_in_the_target_language_gets_an_uncertain_warning(service: Service) -> None:
     (item,) = items(service, source="auto", text="Buongiorno")
     assert item["text"] == "Buongiorno"
     looks = "The text looks Italian, which is not translated into French here. It was taken for French."
@@ -172,7 +172,7 @@ def test_lines_of_a_paragraph_are_kept_or_translated_together_as_in_a_file(shipp
         ({"line_breaks": "cut"}, "#/line_breaks"),
     ],
 )
-def test_what_lines_cannot_be_joined_for_is_refused_by_name(
+def test_options_incompatible_with_joined_lines_are_refused_by_name(
     service: Service, fields: dict[str, object], pointer: str
 ) -> None:
     response = service.post("/translate", {**HELLO, **fields})
@@ -306,7 +306,7 @@ class Hold:
         decode_with(Holding, monkeypatch)
 
 
-def test_the_first_sentence_is_there_before_the_last_is_decoded(
+def test_the_first_sentence_arrives_before_the_last_is_decoded(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
@@ -345,13 +345,13 @@ def test_a_stream_that_fails_late_says_so(bundle_folder: Path, bundle: Bundle, m
 @pytest.mark.parametrize(
     ("fields", "status"), [({"target": "xx"}, 404), ({"text": 5}, 422), ({"text": "a" * 50_001}, 413)]
 )
-def test_what_is_wrong_from_the_start_is_an_error_as_anywhere(
+def test_an_error_before_the_first_event_is_an_ordinary_error_response(
     service: Service, fields: dict[str, Any], status: int
 ) -> None:
     response = service.post("/translate/stream", {**HELLO, **fields})
     assert (response.status_code, response.json()["status"]) == (status, status)
 
 
-def test_events_are_kept_back_by_nobody_on_the_way(service: Service) -> None:
+def test_events_are_not_buffered_by_proxies(service: Service) -> None:
     headers = service.post("/translate/stream", HELLO).headers
     assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")

@@ -59,6 +59,6 @@ def test_a_precision_is_what_decodes_and_the_model_stays_as_it_was(shipped: Load
 
 
 @pytest.mark.parametrize("precision", ["float16", "int4", ""])
-def test_what_is_not_offered_is_refused_by_name(shipped: LoadedBundle, precision: str) -> None:
+def test_unavailable_precisions_are_refused_by_name(shipped: LoadedBundle, precision: str) -> None:
     with pytest.raises(ValueError, match="on cpu precision must be one of float32, bfloat16, int8"):
         prepare(shipped.model, precision)

@@ -89,7 +89,7 @@ def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
     assert table[-1].startswith("JoeyNMT was not measured")
 
 
-def test_the_best_of_ours_is_put_against_the_best_of_joeynmt_as_it_is() -> None:
+def test_our_best_is_compared_with_the_best_of_unmodified_joeynmt() -> None:
     joeys = joey.settings() | joey.own_settings()
     speeds = {name: [100.0, 100.0, 100.0] for name in [*CONTESTANTS, *our_sweep(), *joeys]}
     speeds |= {"ours together": [400.0] * 3, "joey dropout": [390.0] * 3, "joey bfloat16": [200.0] * 3}

@@ -151,7 +151,7 @@ def test_a_beam_is_measured_on_the_files_as_the_recipe_reads_them(
     assert [given[given.index(option) + 1] for option in ("--columns", "--encoding")] == ["2,1", "cp1252"]
 
 
-def test_what_is_committed_names_no_path_of_the_machine(done: tuple[AblationRun, list[str]]) -> None:
+def test_committed_files_contain_no_local_paths(done: tuple[AblationRun, list[str]]) -> None:
     place, said = done
     for text in [path.read_text() for path in place.logs.iterdir()] + said:
         assert str(place.out.parent) not in text
@@ -199,7 +199,7 @@ def test_a_row_whose_own_commands_have_changed_is_refused(done: tuple[AblationRu
             run_row(changed, place)
 
 
-def test_a_row_that_was_stopped_goes_on_by_the_same_recipe(done: tuple[AblationRun, list[str]]) -> None:
+def test_a_stopped_row_resumes_with_the_same_recipe(done: tuple[AblationRun, list[str]]) -> None:
     place = idle(done[0])
     for row in read_rows(place.file):
         result = place.folder(row) / RESULT
@@ -345,7 +345,7 @@ def test_a_second_ctrl_c_ends_a_training_that_saves_itself_and_all_that_it_began
         ("base = {}\n[rows.a]\nseed = 2020-01-01", "row a: seed must be a whole number"),
     ],
 )
-def test_what_cannot_be_is_said_before_any_work(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_rows_are_reported_before_any_work(tmp_path: Path, text: str, message: str) -> None:
     place = AblationRun(written(tmp_path, text), tmp_path, tmp_path / "out", tmp_path / "logs")
     with pytest.raises(RecipeFileError) as error:
         ablate(place, [], 1)
@@ -417,7 +417,7 @@ tables = st.dictionaries(st.from_regex(r"[a-z_]+", fullmatch=True), values | st.
 
 
 @given(tables, tables)
-def test_what_is_written_as_toml_is_read_again(top: dict[str, Any], section: dict[str, Any]) -> None:
+def test_toml_round_trips(top: dict[str, Any], section: dict[str, Any]) -> None:
     recipe = {**top, "s_1": section}
     assert tomllib.loads(toml_text(recipe)) == recipe
 

@@ -39,7 +39,7 @@ RESULT = Result(
 )
 
 
-def test_what_is_the_same_in_two_languages_is_not_asked(tmp_path: Path) -> None:
+def test_texts_common_to_two_languages_are_not_sampled(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("Tom?\tTom?\nThe cat sleeps.\tLe chat dort.\nOpen the menu.\tMenu !\n", encoding="utf-8")
     found = samples([("en", "fr", path)], most=10)

@@ -91,7 +91,7 @@ def test_the_sentences_can_be_decoded_again_and_others_after_them(models: dict[t
         assert [len(answer.tokens) <= 5 for answer in team.answers()] == [True] * 3
 
 
-def test_what_decodes_imports_neither_library_before_it_knows_which() -> None:
+def test_a_decoder_process_imports_only_the_library_it_measures() -> None:
     check = "import sys, benchmarks.decoders; sys.exit(bool({'torch', 'ctranslate2', 'model'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], timeout=900).returncode == 0
 

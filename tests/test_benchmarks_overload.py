@@ -32,7 +32,7 @@ def test_bodies_that_do_not_end_take_no_more_than_their_room(bundle_folder: Path
     assert report.statuses == {503: report.statuses[503]} and report.statuses[503] >= count - budget / size
 
 
-def test_answers_that_nobody_reads_take_no_more_than_their_room(port: int) -> None:
+def test_unread_responses_stay_within_their_budget(port: int) -> None:
     report = slow_readers(port, FRONT, count=20, size=16_000_000, wait_s=1)
     assert set(report.statuses) == {200, 503} and report.statuses[200] <= 13
 
@@ -44,7 +44,7 @@ def test_in_a_burst_health_is_answered_before_it_is_over(port: int, tmp_path: Pa
     assert max(report.health_s) < 4
 
 
-def test_what_was_seen_is_told_in_a_line() -> None:
+def test_the_outcome_is_reported_in_one_line() -> None:
     report = LoadReport(1, 2, 3, [0.5, 1.25])
     assert str(report) == "memory 1 MB before, 2 at most, 3 after; /health 1.25 s at most of 2; no responses"
     report.statuses[200] = 2000

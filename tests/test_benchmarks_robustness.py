@@ -40,7 +40,7 @@ def test_words_agree_without_case_and_marks_and_the_whole_only_to_the_letter() -
     assert (found.sentences, found.words, found.exact) == (3, 2 / 3, 1 / 3)
 
 
-def test_what_is_to_be_kept_counts_if_it_stands_there_once() -> None:
+def test_a_protected_part_counts_if_it_occurs_exactly_once() -> None:
     found = agreement(["Oui.", "Non.", "Si."], ["Oui {name}.", "Non.", "Si {name} {name}."], BY_NAME["with {name}"])
     assert (found.words, found.exact) == (1 / 3, 1 / 3)
 

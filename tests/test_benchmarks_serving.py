@@ -183,7 +183,7 @@ def test_the_arrivals_of_a_seed_are_as_many_each_time(program: Path, bodies: Pat
 
 
 @needs_compiler
-def test_what_arrives_while_warming_up_is_not_counted(program: Path, bodies: Path) -> None:
+def test_responses_during_warm_up_are_not_counted(program: Path, bodies: Path) -> None:
     with far_end() as server:
         found = load(program, server.server_port, bodies, "open", 400, seconds=0.2, warmup=0.4)
     assert found["arrived"] < len(server.bodies) / 2
@@ -308,7 +308,7 @@ def test_a_server_answers_and_is_gone_afterwards(tmp_path: Path) -> None:
         server.post(b"{}")
 
 
-def test_a_server_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_server_that_exits_at_once_is_reported_with_its_last_output(tmp_path: Path) -> None:
     contestant = Contestant("broken", lambda port: [sys.executable, "-c", "raise SystemExit('no model here')"])
     with pytest.raises(ServerFailed, match="no model here"), running(contestant, tmp_path, None, b"{}"):
         raise AssertionError("it runs")

@@ -52,7 +52,7 @@ def test_a_character_that_is_no_piece_is_spelt_in_bytes() -> None:
     assert merges().encode("aé", MergeDropout(0.0, Random(1))) == [1, 1000 + 0xC3, 1000 + 0xA9]
 
 
-def test_what_is_drawn_is_as_likely_as_in_the_paper() -> None:
+def test_segmentations_have_the_probabilities_of_the_paper() -> None:
     """Of "abc", ab comes before bc. At first both are possible: with d dropped, ab is done with 1 - d, bc with
     d (1 - d), none with d^2."""
     pieces, dropout, draws = ("ab", "bc"), 0.3, 20_000

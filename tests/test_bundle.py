@@ -106,7 +106,7 @@ def assert_refused(folder: Path, message: str) -> None:
 # ---- There and back
 
 
-def test_what_was_saved_is_loaded(folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
+def test_a_bundle_round_trips(folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
     loaded = load_bundle(folder, CPU)
     assert loaded.folder == folder
     assert loaded.model.config == model.config
@@ -162,7 +162,7 @@ def test_weights_are_loaded_in_the_type_asked_for(folder: Path, dtype: torch.dty
     assert {parameter.dtype for parameter in load_bundle(folder, CPU, dtype).model.parameters()} == {dtype}
 
 
-def test_a_bundle_is_five_files_and_nothing_stands_beside_it(folder: Path) -> None:
+def test_writing_a_bundle_leaves_five_files_and_nothing_beside_it(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted([*SIGNED, "SHA256SUMS", "README.md"])
     assert [path.name for path in folder.parent.iterdir()] == ["en-fr"]
     assert (folder / "README.md").read_text() == "# A card\n"
@@ -468,7 +468,7 @@ def test_where_folders_cannot_be_exchanged_the_old_bundle_outlives_failures_and_
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_what_is_not_a_bundle_is_left_alone(
+def test_a_folder_that_is_not_a_bundle_is_not_replaced(
     tmp_path: Path, model: Transformer, tokenizer: Tokenizer, replace: bool
 ) -> None:
     precious = tmp_path / "precious"
@@ -482,9 +482,7 @@ def test_what_is_not_a_bundle_is_left_alone(
     assert (tmp_path / "note").read_text() == "remember"
 
 
-def test_what_would_be_lost_with_a_bundle_keeps_it_from_being_replaced(
-    folder: Path, model: Transformer, tokenizer: Tokenizer
-) -> None:
+def test_a_bundle_with_foreign_files_is_not_replaced(folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
     """A run's work, or a repository."""
     check_replaceable(folder, replace=True, needed=[folder.with_name("my.tsv")])
     with pytest.raises(NotReplaceable, match=r"my\.tsv would be deleted with the bundle .*: move it elsewhere"):

@@ -66,7 +66,7 @@ def test_good_pairs_stay_as_they_are() -> None:
         (Pair("Good morning.", "\x07\u200b"), "a side is empty after cleaning"),
     ],
 )
-def test_what_is_of_no_use_is_left_out_and_shown(pair: Pair, reason: str) -> None:
+def test_useless_pairs_are_dropped_and_reported(pair: Pair, reason: str) -> None:
     kept, found = cleaned([*GOOD, pair])
     assert kept == GOOD
     assert dict(found.dropped.counts) == {reason: 1}
@@ -139,7 +139,7 @@ def test_lengths_far_out_of_proportion_are_left_out_once_there_is_a_usual_one() 
     assert cleaned([odd])[0] == [odd]
 
 
-def test_a_pair_that_stands_the_other_way_round_is_turned() -> None:
+def test_a_swapped_pair_is_swapped_back() -> None:
     first = GOOD[0]
     kept, found = cleaned([*GOOD, Pair(first.target, first.source)])
     assert kept == [*GOOD, first]
@@ -175,7 +175,7 @@ def test_a_rule_that_there_is_not_is_refused_by_name() -> None:
         CleaningOptions("en", "fr", keep=frozenset({"copy"}))
 
 
-def test_languages_that_nobody_knows_are_not_judged() -> None:
+def test_unknown_languages_are_not_checked() -> None:
     pairs = [Pair("Das ist kein Englisch, ganz sicher.", "Et ceci n'est pas connu non plus.")]
     assert cleaned(pairs, "tlh", "qya")[0] == pairs
 
@@ -208,7 +208,7 @@ def test_variants_of_one_language_are_never_swapped() -> None:
         (Pair("<p class='x'>One<br/>two</p>", "Un <i>deux</i>"), Pair("One two", "Un deux"), [TAGS]),
     ],
 )
-def test_what_can_be_put_right_is(pair: Pair, repaired: Pair, done: list[str]) -> None:
+def test_repairable_pairs_are_repaired(pair: Pair, repaired: Pair, done: list[str]) -> None:
     assert repair(pair) == (repaired, done)
 
 
@@ -336,7 +336,7 @@ def test_identical_pairs_are_left_out_across_corpora_and_other_translations_stay
     assert same == [[[len(first)]], [[1]], []]
 
 
-def test_what_is_put_right_is_what_is_trained_on(messy: Path, tmp_path: Path) -> None:
+def test_training_uses_the_repaired_pairs(messy: Path, tmp_path: Path) -> None:
     options = PrepareOptions((str(messy),), "en", "fr", tmp_path / "data", vocab_size=360, dev=str(messy))
     with pytest.raises(ValueError, match="every one shares a sentence with the development set"):
         prepare_corpora(options, lambda line: None)

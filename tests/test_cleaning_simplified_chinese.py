@@ -77,7 +77,7 @@ def test_chinese_is_simplified_unless_its_code_says_otherwise(code: str) -> None
 
 
 @pytest.mark.parametrize("code", ["zh-TW", "zh-Hant", "zh_HK", "zh-Hant-TW", "ja", "yue", "en"])
-def test_what_is_not_simplified_chinese(code: str) -> None:
+def test_texts_that_are_not_simplified_chinese(code: str) -> None:
     assert not is_simplified_chinese(code)
 
 
@@ -149,7 +149,7 @@ def test_given_development_pairs_are_simplified_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"script": "keep"}, {"target": "zh-TW"}])
-def test_other_chinese_stays_as_it_is(tmp_path: Path, fields: dict[str, object]) -> None:
+def test_other_chinese_is_unchanged(tmp_path: Path, fields: dict[str, object]) -> None:
     said: list[str] = []
     prepare_corpora(options(tmp_path, **fields), said.append)
     assert not any(SIMPLIFIED in line for line in said)

@@ -45,7 +45,7 @@ def test_a_very_long_line_comes_in_parts(unit: str) -> None:
         assert all(line.text.endswith(unit) for line in found[1:-1])
 
 
-def test_what_is_not_utf_8_is_told_after_the_lines_before_it() -> None:
+def test_invalid_utf_8_is_reported_after_the_preceding_lines() -> None:
     found = LineSplitter().add(b"one\ntwo\nthr\xe9e\nfour\n")
     assert [next(found).text, next(found).text] == ["one", "two"]
     with pytest.raises(NotUTF8, match="line 3 "):
@@ -92,7 +92,7 @@ def test_little_is_read_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) 
     assert asyncio.run(run()) <= module.MAX_QUEUED_BATCHES + 3
 
 
-def test_what_reading_raises_is_raised() -> None:
+def test_errors_of_reading_are_raised() -> None:
     def read(size: int) -> bytes:
         raise IsADirectoryError(21, "Is a directory")
 

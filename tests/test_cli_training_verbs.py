@@ -61,7 +61,7 @@ def test_a_verb_of_the_service_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("extra", "names"), [("train", ["no-such-package", "nor.this"]), ("dev", ["no-such-package"]), ("other", [])]
 )
-def test_what_is_missing_of_an_extra_is_named(extra: str, names: list[str]) -> None:
+def test_a_missing_extra_is_named(extra: str, names: list[str]) -> None:
     requirements = [
         "typer>=0.15",
         'pytest>=8; extra == "train"',

@@ -83,7 +83,7 @@ def test_a_line_break_that_the_model_spells_does_not_make_two_lines() -> None:
     assert translated(b"x\ny", Session(breaking, 3)) == b"a b \na b "
 
 
-def test_what_cannot_be_translated_comes_out_as_it_went_in_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_untranslatable_lines_are_copied_and_reported(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(quiet=False)
     assert translated(b"a\n?\nb\n?", report=report) == b"A\n?\nB\n?"
     assert report.close() == 3
@@ -103,7 +103,7 @@ def test_failures_by_the_thousand_are_counted(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("quiet", [False, True])
-def test_warnings_are_told_by_line_at_the_end(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_listed_by_line_at_the_end(quiet: bool, capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(quiet)
     translated(b"a\n.\n.\n", report=report)
     assert capsys.readouterr().err == ""
@@ -169,7 +169,7 @@ def test_windows_have_few_texts_and_few_characters(lengths: list[int]) -> None:
     assert all(len(window) == 1 or sum(window) <= WINDOW_CHARS for window in windows)
 
 
-def test_what_stood_before_a_fault_is_written() -> None:
+def test_lines_before_an_error_are_written() -> None:
     written: list[str] = []
     pieces = iter([b"one\ntwo\nthr\xe9e\n", b""])
     work = translate_lines(lambda size: next(pieces), written.extend, Session(shout, 3), Report(quiet=False))
@@ -179,7 +179,7 @@ def test_what_stood_before_a_fault_is_written() -> None:
     assert written == ["ONE\n", "TWO\n"]
 
 
-def test_nobody_reading_ends_everything() -> None:
+def test_a_closed_output_ends_the_command() -> None:
     def write(texts: Iterable[str]) -> None:
         raise BrokenPipeError
 
@@ -228,7 +228,7 @@ def test_output_goes_beside_the_document_and_replaces_nothing_unasked(tmp_path: 
     ("name", "content", "status"),
     [("a.exe", b"", 2), ("a.docx", b"no archive", 4), ("missing.txt", None, 4), ("folder.txt", "folder", 4)],
 )
-def test_what_is_no_document_is_said_with_its_code(
+def test_an_unreadable_document_has_its_own_exit_code(
     tmp_path: Path, name: str, content: bytes | str | None, status: int
 ) -> None:
     if isinstance(content, bytes):
@@ -268,7 +268,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
         ("a.html", "<p>A</p>\r\n<p>\r\nMind</p>", "line 3"),
     ],
 )
-def test_a_document_s_warnings_are_told_by_place(
+def test_warnings_about_a_document_give_their_location(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, said: str
 ) -> None:
     async def mind(items: Sequence[Item]) -> list[TranslatedText]:
@@ -339,7 +339,7 @@ def test_a_glossary_is_a_file_or_a_name(tmp_path: Path) -> None:
         (["--source", "en", "--target", "fr", "--bundles", "nowhere"], 1, "there is no folder nowhere"),
     ],
 )
-def test_what_cannot_be_served_is_said_in_a_line(
+def test_invalid_requests_are_reported_in_one_line(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], status: int, said: str
 ) -> None:
     monkeypatch.setenv("INTERLINEAR_BUNDLES", str(bundle_folder))

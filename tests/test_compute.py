@@ -36,7 +36,7 @@ def test_no_threads_at_all_are_refused() -> None:
         ("tiny", None, "3", 3),
     ],
 )
-def test_a_narrow_model_trains_with_one_thread_unless_told_otherwise(
+def test_a_narrow_model_trains_with_one_thread_by_default(
     architecture: str, asked: int | None, environment: str | None, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)

@@ -33,7 +33,7 @@ def read(*paths: Path, **options: object) -> tuple[list[Pair], LineTally]:
 
 
 @given(st.lists(PAIRS, max_size=20), st.sampled_from(["tsv", "tsv.gz", "tsv.xz"]))
-def test_what_is_written_is_read(pairs: list[Pair], suffix: str) -> None:
+def test_written_files_are_read_back(pairs: list[Pair], suffix: str) -> None:
     pairs = [Pair("No header.", "Aucun en-tête."), *pairs]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"pairs.{suffix}")
@@ -226,7 +226,7 @@ def test_columns_can_be_chosen(tmp_path: Path) -> None:
         ("a\tb\na\tb\tc\na\tb\tc\td\nx\n", r"line 1: lines differ in columns; the first is 'a\\tb'"),
     ],
 )
-def test_what_is_no_file_of_pairs_is_refused_showing_the_first_line(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_without_pairs_is_refused_with_its_first_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         open_corpus(CorpusSpec((write(tmp_path / "a.tsv", text),)))
 

@@ -156,7 +156,7 @@ def test_nothing_is_written_where_an_archive_says(tmp_path: Path, cache: Path) -
         ("a.tmx", tmx([]), "no unit of this TMX has both en and fr"),
     ],
 )
-def test_what_holds_no_pairs_is_refused_and_nothing_is_left(
+def test_a_source_without_pairs_is_refused_and_leaves_nothing(
     tmp_path: Path, cache: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -209,7 +209,7 @@ WORDS = st.text(st.characters(exclude_categories=["Cs", "Cc", "Co", "Cn", "Z"]),
 
 
 @given(st.lists(st.builds(Pair, WORDS, WORDS), min_size=1, max_size=10))
-def test_what_a_translation_memory_holds_is_read(tmp_path_factory: pytest.TempPathFactory, pairs: list[Pair]) -> None:
+def test_a_translation_memory_is_read(tmp_path_factory: pytest.TempPathFactory, pairs: list[Pair]) -> None:
     path = tmp_path_factory.mktemp("t") / "a.tmx"
     path.write_bytes(tmx(pairs))
     assert is_tmx(path)
@@ -297,14 +297,14 @@ def test_a_download_that_is_not_what_was_meant_is_not_kept(server: Server, cache
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
-def test_what_is_packed_at_an_address_is_unpacked(server: Server) -> None:
+def test_a_downloaded_archive_is_unpacked(server: Server) -> None:
     server.content = zipped(SIDES)
     assert read(checked(server, "en-fr.txt.zip?download=1")) == PAIRS
     server.content = gzip.compress(TSV)
     assert read(checked(server, "a.tsv.gz")) == PAIRS
 
 
-def test_a_download_that_was_cut_off_goes_on_where_it_was(server: Server, cache: Path) -> None:
+def test_an_interrupted_download_resumes(server: Server, cache: Path) -> None:
     server.cut = 10
     with pytest.raises(CorpusError, match=r"cut off after 10 of .* run the same command again to resume"):
         read(checked(server))
@@ -322,7 +322,7 @@ def test_two_commands_do_not_download_the_same_into_one_file(server: Server, tmp
 
 
 @pytest.mark.parametrize("change", ["another file", "no ranges", "shorter"])
-def test_what_cannot_be_gone_on_with_is_begun_anew(server: Server, change: str) -> None:
+def test_a_download_that_cannot_resume_restarts(server: Server, change: str) -> None:
     server.cut = 30
     with pytest.raises(CorpusError, match="cut off"):
         read(address(server))

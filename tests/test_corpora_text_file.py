@@ -79,7 +79,7 @@ def test_an_encoding_that_is_asked_for_is_not_that_of_a_file_that_shows_its_own(
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03 no deflate", "line 1: the gzip file is damaged"),
     ],
 )
-def test_what_is_no_text_is_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_text_is_refused_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
     with pytest.raises(CorpusError, match=message) as caught:
         open_text(write(tmp_path / "bad.tsv", content))
     assert str(caught.value).startswith(str(tmp_path / "bad.tsv"))

@@ -63,7 +63,7 @@ def test_no_bit_of_decoding_depends_on_the_company(precision: str) -> None:
     assert [(h.tokens, h.log_probs) for h in together] == [(h.tokens, h.log_probs) for h in alone]
 
 
-def test_a_gradient_that_is_not_finite_moves_no_weight_and_is_told_by_its_loss() -> None:
+def test_a_non_finite_gradient_changes_no_weight_and_shows_in_the_loss() -> None:
     config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)
     trainer = Trainer(config, Recipe(steps=10, warmup=10), torch.device("cuda"))
     batches = batches_from(Pairs.of(sentences(60), sentences(60)), config, 400, 1, Position())

@@ -72,7 +72,7 @@ def test_a_number_becomes_another_of_the_same_shape(number: str, shape: str) -> 
         ("Take the McDuff.", "Prends le McDuff."),
     ],
 )
-def test_what_is_no_name_or_may_govern_others_stays(pair: tuple[str, str]) -> None:
+def test_words_that_are_not_certainly_names_stay(pair: tuple[str, str]) -> None:
     assert not copies(Pair(*pair))
 
 
@@ -86,7 +86,7 @@ SIDES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
 
 
 @given(st.builds(Pair, SIDES, SIDES), st.integers(0, 99))
-def test_what_both_sides_shared_they_share_still(pair: Pair, seed: int) -> None:
+def test_shared_words_stay_shared(pair: Pair, seed: int) -> None:
     copy = NameSwapper([*CORPUS, pair]).swap(pair, Random(seed))
     if copy is None:
         return

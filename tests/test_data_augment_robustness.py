@@ -47,7 +47,7 @@ def known(character: str) -> bool:
 @pytest.mark.parametrize(
     "text", ["Hi, {name}.", "See a.com now.", "Use get_value.", "100% of it.", "A <b>word</b>.", "An mp3."]
 )
-def test_what_is_to_be_carried_across_is_not_put_into_small_letters(text: str) -> None:
+def test_copied_parts_are_not_lowercased(text: str) -> None:
     assert augmenter("en", "fr").lower_case(Pair(f"It is Tom. {text}", "Oui.")) is None
 
 

@@ -384,7 +384,7 @@ def test_files_of_the_same_name_each_have_their_checksum(tmp_path: Path) -> None
         ("{}", "is damaged"),
     ],
 )
-def test_what_is_no_data_folder_is_said_to_be_none(tmp_path: Path, content: str | None, message: str) -> None:
+def test_a_folder_without_data_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "prepared.json").write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=message):

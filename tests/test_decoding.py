@@ -264,7 +264,7 @@ def test_scores_do_not_depend_on_the_company() -> None:
         assert hypothesis.log_probs == pytest.approx(own.log_probs, abs=1e-4)
 
 
-def test_removing_nobody_changes_nothing() -> None:
+def test_removing_no_row_changes_nothing() -> None:
     batch = TorchBackend(MODEL).new_batch(3, LIMITS)
     batch.admit([Hypothesis(source, 8) for source in SOURCES[:3]])
     running = list(batch.running)
@@ -272,7 +272,7 @@ def test_removing_nobody_changes_nothing() -> None:
     assert [id(h) for h in batch.running] == [id(h) for h in running]
 
 
-def test_equal_sentences_are_told_apart() -> None:
+def test_equal_sentences_are_distinguished() -> None:
     batch = TorchBackend(MODEL).new_batch(3, LIMITS)
     first, second, third = (Hypothesis(SOURCES[0], LIMITS.target(len(SOURCES[0]))) for _ in range(3))
     batch.admit([first, second, third])
@@ -317,7 +317,7 @@ def test_fixed_shapes_force_and_record_beside_free_sentences() -> None:
     assert sentences[2].tokens == ALONE[2]
 
 
-def test_a_fixed_step_is_the_same_places_in_memory_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fixed_shape_step_reuses_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """A captured graph reads and writes where it did when it was captured."""
     seen = set()
     compute = CudaGraphDecoderState._compute
@@ -494,7 +494,7 @@ def test_many_beams_find_what_each_finds_alone_in_any_number_of_rows(rows: int) 
         assert found.tokens == found.finished[0].tokens
 
 
-def test_a_beam_needs_as_many_rows_as_it_is_wide() -> None:
+def test_a_beam_size_must_fit_the_number_of_rows() -> None:
     for beam_size in (0, 5):
         with pytest.raises(ValueError, match="the beam size must be from 1 to the number of rows"):
             beam_decode(lively_model(), [[3]], LIMITS, beam_size, rows=4)

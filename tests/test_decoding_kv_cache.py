@@ -214,7 +214,7 @@ def test_reading_reaches_no_further_than_the_longest_live_row() -> None:
 
 
 @pytest.mark.parametrize("lengths", [[1] * (ROWS + 1), [MAX_SOURCE + 1], []])
-def test_what_does_not_fit_is_not_admitted(lengths: list[int]) -> None:
+def test_sentences_that_do_not_fit_are_not_admitted(lengths: list[int]) -> None:
     cache = new_cache()
     with pytest.raises((AssertionError, ValueError)):
         cache.admit(random_memory(len(lengths), max(lengths, default=1)), lengths)

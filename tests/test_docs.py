@@ -36,7 +36,7 @@ def runs(code: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize(("path", "symbol", "code"), QUOTATIONS, ids=[f"{path}:{name}" for path, name, _ in QUOTATIONS])
-def test_every_quoted_line_stands_in_the_code_named(path: str, symbol: str, code: str) -> None:
+def test_every_quoted_line_is_in_the_named_code(path: str, symbol: str, code: str) -> None:
     lines, start = source_of(path, symbol), 0
     for run in runs(code):
         places = [at for at in range(start, len(lines)) if lines[at : at + len(run)] == run]

@@ -164,7 +164,7 @@ def test_bundles_take_turns(bundle: LoadedBundle, other_bundle: LoadedBundle) ->
     assert [request.tokens[0] for request in requests] == [alone(bundle, TEXTS[1]), alone(other_bundle, TEXTS[1])]
 
 
-def test_what_a_sentence_records_and_is_forced_to_crosses_whole(bundle: LoadedBundle) -> None:
+def test_constraints_and_attention_cross_processes_unchanged(bundle: LoadedBundle) -> None:
     async def scenario() -> Decoded:
         async with running(engine_of(bundle)) as engine:
             [future] = await engine.decode([asked], monotonic() + 600)
@@ -491,7 +491,7 @@ def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle:
     assert (slot.state, slot.silent_checks) == ("working", 0)
 
 
-def test_why_a_worker_failed_is_told_though_others_start_and_are_ended(bundle: LoadedBundle) -> None:
+def test_the_reason_of_a_failed_worker_is_reported_even_if_others_started(bundle: LoadedBundle) -> None:
     """As where bundles are replaced: all of the new workers end, since one could not serve them."""
 
     class Refusing:
@@ -553,7 +553,7 @@ def sources_of(requests: list[Request]) -> list[list[int]]:
     return [list(sequence.source) for request in requests for sequence in request.sequences]
 
 
-def test_a_wrong_sample_is_told_to_whoever_asks(tmp_path: Path) -> None:
+def test_a_wrong_sample_is_the_reason_for_every_refusal(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
             await early.decode(engine)

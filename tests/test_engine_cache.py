@@ -80,7 +80,7 @@ def test_a_hit_is_to_the_bit_what_was_decoded(wish: Sequence, outcome: Decoded) 
 
 
 @given(wishes, wishes)
-def test_keys_are_equal_where_all_is_that_a_worker_is_told(one: Sequence, other: Sequence) -> None:
+def test_keys_are_equal_for_equal_sequences_only(one: Sequence, other: Sequence) -> None:
     key = cache_key(one)
     assert key == cache_key(structs.replace(one)) != cache_key(structs.replace(one, model="n"))
     for field in WISHES:
@@ -91,7 +91,7 @@ def test_keys_are_equal_where_all_is_that_a_worker_is_told(one: Sequence, other:
 
 @pytest.mark.slow
 @on_a_loop
-async def test_what_a_model_decodes_is_the_same_with_the_cache_and_without(bundle: Bundle) -> None:
+async def test_results_are_equal_with_and_without_the_cache(bundle: Bundle) -> None:
     """Beams, terms, forced ones and prefixes, several times over and in one request with others."""
 
     def requests() -> list[list[Sequence]]:
@@ -150,7 +150,7 @@ async def test_recorded_attention_is_neither_kept_nor_waited_for() -> None:
 
 
 @on_a_loop
-async def test_what_was_asked_for_last_is_kept_within_the_bytes() -> None:
+async def test_the_most_recently_used_results_are_kept() -> None:
     decoder, metrics = ManualDecoder(), Metrics()
     one = await _kept(CachingDecoder(decoder, ResultCache(PLENTY, Metrics())), decoder, 0)
     cache = CachingDecoder(decoder, ResultCache(3 * one, metrics))

@@ -43,7 +43,7 @@ async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
 
 
 @on_a_loop
-async def test_a_sequence_belongs_to_none_of_those_who_wait_and_goes_on_until_the_last_leaves() -> None:
+async def test_a_shared_sequence_is_cancelled_only_when_its_last_waiter_leaves() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = CacheRequest(cache, 1, 1, 2, 3, 4)
@@ -162,7 +162,7 @@ async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
 
 
 @on_a_loop
-async def test_who_leaves_while_waiting_is_not_told_of_again() -> None:
+async def test_a_waiter_that_left_gets_no_result() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leader, leaving = CacheRequest(cache, 1), CacheRequest(cache, 1)

@@ -314,7 +314,7 @@ def test_without_a_worker_everything_waits() -> None:
     assert [job.worker for job in queue.assign()] == [7]
 
 
-def test_what_a_dead_worker_had_is_run_again_before_what_waited() -> None:
+def test_jobs_of_a_dead_worker_run_before_waiting_ones() -> None:
     queue = scheduler(one=WorkerCapacity(2, 0, 1_000))
     first, second = request(5, 5), request(5)
     queue.add(first)
@@ -348,7 +348,7 @@ def test_a_sentence_that_kills_its_workers_fails_alone() -> None:
     assert all(job.outcome for job in jobs)
 
 
-def test_what_is_late_is_not_begun() -> None:
+def test_a_job_past_its_deadline_does_not_start() -> None:
     queue = scheduler()
     late = request(5, 5, deadline=monotonic() + 0.001)
     queue.add(late)
@@ -384,7 +384,7 @@ def test_giving_up_tells_everybody_who_waits() -> None:
     assert all(job.outcome for jobs in requests for job in jobs)
 
 
-def test_what_does_not_fit_now_is_refused_and_leaves_no_trace() -> None:
+def test_a_refused_request_leaves_no_trace() -> None:
     queue = scheduler(queue_tokens=3 * TILE)
     queue.add(request(5, 5))
     with pytest.raises(Overloaded):
@@ -393,7 +393,7 @@ def test_what_does_not_fit_now_is_refused_and_leaves_no_trace() -> None:
     queue.add(request(5))
 
 
-def test_what_can_never_fit_is_too_much_text() -> None:
+def test_a_request_larger_than_the_queue_is_too_much_text() -> None:
     with pytest.raises(TooMuchText):
         scheduler(queue_tokens=TILE).add(request(5, 5))
 
@@ -436,7 +436,7 @@ def test_a_document_is_waited_for_one_turn_at_a_time() -> None:
     queue.add(request(5))
 
 
-def test_what_would_not_be_done_by_its_deadline_is_refused() -> None:
+def test_a_request_that_would_miss_its_deadline_is_refused() -> None:
     queue = paced(scheduler(), seconds_per_tile=10.0)
     queue.add(request(5))
     queue.add(request(5, deadline=monotonic() + 60))

@@ -116,7 +116,7 @@ def test_the_culprit_fails_alone(
     are_as_alone(finished, alone)
 
 
-def test_what_is_too_much_together_is_done_in_parts(
+def test_sentences_that_fail_together_are_split_into_parts(
     bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
@@ -128,7 +128,9 @@ def test_what_is_too_much_together_is_done_in_parts(
     are_as_alone(finished, alone)
 
 
-def test_what_failed_is_gone_before_a_new_batch_is_made(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_batch_is_freed_before_a_new_one_is_allocated(
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where it was memory that ran out, there is no room for two."""
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
     new_batch, made, left = BundleExecutor.new_batch, list[weakref.ref[object]](), list[int]()
@@ -297,9 +299,7 @@ def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle:
 
 
 @pytest.mark.slow
-def test_what_a_worker_process_logs_are_json_objects_as_the_front_s(
-    bundle: LoadedBundle, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_worker_process_logs_json_like_the_front(bundle: LoadedBundle, capfd: pytest.CaptureFixture[str]) -> None:
     ours, theirs = socket.socketpair()
     with ours:
         worker = WorkerProcess(theirs)
@@ -400,10 +400,10 @@ def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[T
 @given(
     st.builds(StepReport, st.lists(st.builds(Result, st.integers(0, 1 << 40), st.floats(0, 9), decoded), max_size=3))
 )
-def test_what_a_worker_reports_arrives_to_the_bit(report: StepReport) -> None:
+def test_reports_of_a_worker_arrive_bit_for_bit(report: StepReport) -> None:
     assert list(FrameDecoder(FROM_WORKER).add(encode_frame(report))) == [report]
 
 
-def test_what_is_no_message_is_not_taken_for_one() -> None:
+def test_invalid_messages_are_rejected() -> None:
     with pytest.raises(msgspec.ValidationError):
         list(FrameDecoder(FROM_WORKER).add(encode_frame(Assignments([], []))))

@@ -83,7 +83,7 @@ def test_without_raw_the_scores_are_of_what_the_service_answers(
     assert {metric["served"] for metric in metrics(bundle, *options)} == {False}
 
 
-def test_a_person_is_told_model_precision_device_and_signature(bundle: LoadedBundle, test_set: Path) -> None:
+def test_the_table_shows_model_precision_device_and_signature(bundle: LoadedBundle, test_set: Path) -> None:
     output = evaluate("--bundle", bundle.folder, "--pairs", test_set, "--precision", "bfloat16")
     assert bundle.name in output
     assert "set.tsv: 3 sentences, greedy, on cpu in bfloat16" in output
@@ -91,9 +91,7 @@ def test_a_person_is_told_model_precision_device_and_signature(bundle: LoadedBun
     assert "over" not in output
 
 
-def test_a_set_that_stands_the_other_way_round_is_measured_as_it_should_be_and_that_is_said(
-    bundle: LoadedBundle, test_set: Path, tmp_path: Path
-) -> None:
+def test_a_swapped_test_set_is_swapped_back_and_reported(bundle: LoadedBundle, test_set: Path, tmp_path: Path) -> None:
     turned = tmp_path / "turned.tsv"
     write_pairs(turned, [Pair(pair.target, pair.source) for pair in PAIRS])
     sources = [pair.source for pair in PAIRS]
@@ -173,7 +171,7 @@ def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(
     assert [test.name for test in exported.tests("en", "fr")] == names
 
 
-def test_what_is_measured_on_is_not_written_over(bundle: LoadedBundle, test_set: Path) -> None:
+def test_a_test_set_is_not_overwritten(bundle: LoadedBundle, test_set: Path) -> None:
     before = test_set.read_bytes()
     given = ["evaluate", "--bundle", bundle.folder, "--pairs", test_set, "--out", test_set]
     result = CliRunner().invoke(cli, list(map(str, given)))
@@ -214,7 +212,7 @@ def test_a_line_break_in_a_translation_does_not_break_the_file(
         (["--pairs", "nowhere.tsv"], "nowhere.tsv: no such file"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_invalid_options_are_reported_in_one_line(
     bundle: LoadedBundle, test_set: Path, options: list[str], said: str
 ) -> None:
     given = ["--bundle", str(bundle.folder), "--pairs", str(test_set), *options]

@@ -39,7 +39,7 @@ def test_chinese_is_scored_by_character() -> None:
     assert scores(hypothesis, reference, "zh")[0].score > 50 > scores(hypothesis, reference, "fr")[0].score
 
 
-def test_lower_cased_bleu_stands_beside_the_usual_one_and_says_so() -> None:
+def test_lowercased_bleu_is_reported_beside_bleu_and_labelled() -> None:
     bleu, _, lower = scores(["THE CAT sat on the mat"], ["the cat sat on the mat"], "fr", lowercase=True)
     assert lower.metric == "BLEU in lower case"
     assert lower.score == pytest.approx(100)

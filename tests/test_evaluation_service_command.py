@@ -58,7 +58,7 @@ def test_a_command_that_does_not_translate_all_is_an_error_of_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_the_services_own_words_are_told_where_it_cannot_serve(tmp_path: Path) -> None:
+def test_the_message_of_a_service_that_cannot_serve_is_shown(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     with pytest.raises(NotServed, match=r"^the service's own command failed: .*broken"):
         translate_served(tmp_path / "broken", LANGUAGES, ["a"])

@@ -209,9 +209,7 @@ def test_an_existing_bundle_is_refused_before_any_work(
 
 
 @pytest.mark.parametrize("made_of", [["--run", "RUN", "--data", "DATA"], ["--to", "ctranslate2", "--bundle", "x"]])
-def test_what_is_being_made_is_not_made_by_another(
-    run_folder: Path, data: Path, tmp_path: Path, made_of: list[str]
-) -> None:
+def test_a_bundle_being_written_is_locked(run_folder: Path, data: Path, tmp_path: Path, made_of: list[str]) -> None:
     given = [{"RUN": str(run_folder), "DATA": str(data)}.get(word, word) for word in made_of]
     with lock_output(tmp_path / "en-fr"):
         result = CliRunner().invoke(cli, ["export", *given, "--out", str(tmp_path / "en-fr")])
@@ -271,7 +269,7 @@ def test_an_export_killed_on_its_way_leaves_the_bundle_that_was_there(
     assert [path.name for path in (tmp_path / "bundles").iterdir()] == ["en-fr"]
 
 
-def test_what_is_measured_on_and_was_trained_on_is_said_to_flatter(
+def test_figures_of_test_sentences_in_the_training_data_are_marked(
     run_folder: Path, data: Path, tmp_path: Path
 ) -> None:
     pairs, _ = load_pairs(data)
@@ -287,9 +285,7 @@ def test_what_is_measured_on_and_was_trained_on_is_said_to_flatter(
     assert "- Sentences of test.tsv that were trained on: 3. Its figures flatter." in card
 
 
-def test_two_sets_of_one_name_are_refused_since_figures_are_told_apart_by_it(
-    run_folder: Path, data: Path, tmp_path: Path
-) -> None:
+def test_two_test_sets_of_one_name_are_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
     for folder in ("news", "law"):
         (tmp_path / folder).mkdir()
         write_pairs(tmp_path / folder / "test.tsv", [Pair("Tom has 2 dogs.", "Tom a 2 chiens.")])
@@ -327,7 +323,7 @@ LAST = "those of step {}, the last evaluation's"
         ([20], 0, [(LAST, 20, 20)]),  # nothing learnt was ever better than what it began with
     ],
 )
-def test_what_may_ship_are_means_of_the_last_weights_and_the_best(
+def test_candidates_are_averages_of_the_last_weights_and_the_best(
     tmp_path: Path, steps: list[int], best: int, offered: list[tuple[str, int, float]]
 ) -> None:
     for step in steps:
@@ -352,7 +348,7 @@ def test_what_may_ship_are_means_of_the_last_weights_and_the_best(
         ({"step 7": 51.0}, None, 0.1, "step 7"),
     ],
 )
-def test_what_was_learnt_ships_unless_the_weights_that_it_began_with_are_better_by_what_is_reported(
+def test_trained_weights_ship_unless_the_initial_ones_score_higher(
     monkeypatch: pytest.MonkeyPatch, learnt: dict[str, float], before: float | None, accepted: float, shipped: str
 ) -> None:
     scores = learnt if before is None else {**learnt, INITIAL_WEIGHTS: before}

@@ -140,7 +140,7 @@ def test_some_of_those_translations_end_and_some_are_cut(results: dict[str, Both
     assert {reason for both in results.values() for reason in both.finish_reasons} == {"stop", "length"}
 
 
-def test_what_ctranslate2_cannot_express_is_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_models_that_ctranslate2_does_not_support_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
     bundle = random_bundle(tmp_path / "bundle", tokenizer, norm="residual_post")
     with pytest.raises(ConversionError, match=r"^CTranslate2 does not support .*residual_post\)$"):
         convert_bundle(ConvertOptions(bundle, tmp_path / "out"))

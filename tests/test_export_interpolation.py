@@ -70,7 +70,7 @@ def test_nothing_is_exported_where_all_loses_more_elsewhere_than_is_accepted_and
 
 
 @pytest.mark.usefixtures("knowing")
-def test_what_is_exported_gains_most_of_what_loses_no_more_than_is_accepted() -> None:
+def test_the_best_weights_within_the_accepted_loss_are_exported() -> None:
     tune("--learning-rate", "0.01", "--accept-general-loss", "100")
     points = chosen()["points"]
     assert [point["blend"] for point in points] == sorted(point["blend"] for point in points)
@@ -96,7 +96,7 @@ def test_at_the_end_a_table_says_what_was_gained_and_lost_a_sentence_what_to_do_
     assert chosen()["advice"] in output
 
 
-def test_what_the_bundle_says_of_general_sentences_is_learnt_from_beside_the_pairs(
+def test_the_bundles_translations_of_general_sentences_are_rehearsed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("training.adapt.rehearsal.translate_greedily", lambda *_: general_pairs("en", "fr")[100:130])
@@ -186,7 +186,7 @@ def test_columns_that_are_asked_for_are_those_of_the_user_s_pairs_alone() -> Non
         (["--general-text", "nowhere.txt"], "nowhere.txt"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line_before_any_work(options: list[str], said: str) -> None:
+def test_invalid_options_are_reported_in_one_line_before_any_work(options: list[str], said: str) -> None:
     last = tune(*options, code=1).rstrip("\n").split("\n")[-1]
     assert last.startswith("error: ") and said in last
     assert not Path("runs/bundles-mine/data").exists()

@@ -51,7 +51,7 @@ def trained(data: Path, run_folder: Path) -> tuple[Transformer, Tokenizer]:
     return model.eval(), tokenizer
 
 
-def test_what_is_chosen_keeps_the_margin_ends_and_is_translated_so_in_half_precision(
+def test_samples_keep_the_margin_and_translate_alike_in_half_precision(
     data: Path, run_folder: Path, tmp_path: Path
 ) -> None:
     model, tokenizer = trained(data, run_folder)

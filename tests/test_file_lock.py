@@ -104,7 +104,7 @@ def test_a_folder_that_was_made_in_vain_is_not_left_behind(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["used"]
 
 
-def test_a_killed_process_is_in_nobodys_way_though_what_it_started_lives_on(tmp_path: Path) -> None:
+def test_a_killed_process_releases_its_lock_even_if_its_children_live(tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, pathlib, training.file_lock\n"
         "with training.file_lock.lock_folder(pathlib.Path(sys.argv[1])):\n"
@@ -150,7 +150,7 @@ def test_who_leaves_a_folder_that_was_deleted_leaves_the_lock_of_who_came_after(
             pass
 
 
-def test_where_there_are_no_locks_nobody_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_refuses_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_here(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 

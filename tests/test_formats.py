@@ -319,7 +319,7 @@ def test_subtitles_of_the_web_keep_notes_styles_and_escapes() -> None:
     assert shouted(document).decode() == VTT.replace("Fish &amp; chips", "FISH &amp; CHIPS")
 
 
-def test_what_viewers_of_subtitles_see_is_what_is_translated() -> None:
+def test_the_displayed_text_of_subtitles_is_translated() -> None:
     shown = 'It\'s "me"\u200e &lt;\n\nyou, AT&T'
     cue = "WEBVTT\n\n00:01.000 --> 00:02.000\nIt&#39;s &quot;me&quot;&lrm; &amp;lt;&#10;&#x0a;you, AT&T"
     document = read("a.vtt", cue.encode())

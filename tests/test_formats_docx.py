@@ -172,7 +172,7 @@ ANCHORED = INLINE.replace("inline", "anchor")
         ('<w:r><w:footnoteReference w:id="1"/></w:r>', ""),
     ],
 )
-def test_what_shows_something_in_a_sentence_is_a_value_of_it(element: str, text: str) -> None:
+def test_content_displayed_in_a_sentence_is_a_value(element: str, text: str) -> None:
     source = f"<w:p>{run('There are ')}{element}{run(' books.')}</w:p>"
     document = read("a.docx", word(source))
     passage = document.passages[0]
@@ -182,7 +182,7 @@ def test_what_shows_something_in_a_sentence_is_a_value_of_it(element: str, text:
     assert body(shouted(document)) == expected
 
 
-def test_a_text_box_that_stands_in_the_file_twice_is_translated_once() -> None:
+def test_both_copies_of_a_text_box_share_one_translation() -> None:
     box = f"<w:txbxContent><w:p>{run('in ')}{run('a', BOLD)}{run(' box')}</w:p></w:txbxContent>"
     choice, fallback = f"<mc:Choice>{box}</mc:Choice>", f"<mc:Fallback>{box}</mc:Fallback>"
     both = f'<w:r><mc:AlternateContent xmlns:mc="urn:mc">{choice}{fallback}</mc:AlternateContent></w:r>'
@@ -197,7 +197,7 @@ def test_a_text_box_that_stands_in_the_file_twice_is_translated_once() -> None:
     assert re.findall(r">(\d)<", numbered) == ["0", "1", "1", "2", "2", "3"]
 
 
-def test_what_the_document_says_of_itself_and_of_its_pictures_is_translated() -> None:
+def test_document_properties_and_alternative_texts_are_translated() -> None:
     dc, cp = (
         "http://purl.org/dc/elements/1.1/",
         "http://schemas.openxmlformats.org/package/2006/metadata/core-properties",
@@ -231,7 +231,7 @@ def test_a_field_that_ends_in_another_paragraph_keeps_its_parts() -> None:
     assert body(shouted(read("a.docx", word(source)))) == source.replace("One", "ONE").replace("Two", "TWO")
 
 
-def test_what_is_moved_keeps_its_formatting() -> None:
+def test_moved_words_keep_their_formatting() -> None:
     document = read("a.docx", word(f"<w:p>{run('black ')}{run('cat', BOLD)}</w:p>"))
     opening, closing = (tag.raw for tag in document.passages[0].tags)
     written = document.write([f"{opening}chat{closing} noir", "Note"])
@@ -267,7 +267,7 @@ def _cut_short() -> bytes:
     ],
     ids=["text", "nothing", "encrypted", "macros", "another", "broken XML", "entities", "broken zip", "no beginning"],
 )
-def test_what_is_no_word_document_is_refused(content: bytes, fault: str) -> None:
+def test_files_that_are_not_word_documents_are_refused(content: bytes, fault: str) -> None:
     with pytest.raises(UnreadableDocument, match=fault) as error:
         read("a.docx", content)
     assert "\n" not in str(error.value)
@@ -334,7 +334,7 @@ def test_two_parts_of_one_name_are_refused() -> None:
         read("a.docx", packed.getvalue())
 
 
-def test_a_paragraph_is_told_by_its_number_among_those_with_text() -> None:
+def test_a_paragraph_is_located_by_its_number_among_those_with_text() -> None:
     document = read("a.docx", word(f"<w:p>{run('One')}</w:p><w:p/><w:p>{run('Two')}</w:p>"))
     assert [str(location) for location in document.locations] == [
         "paragraph 1",

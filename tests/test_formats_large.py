@@ -85,7 +85,7 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(texts_meanwhile())
 
 
-def test_a_reader_that_stops_too_early_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_stops_early_blocks_no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(name: str, content: bytes, target: str, *others: object) -> formats.Document:
         raise StopIteration
 

@@ -159,7 +159,7 @@ def test_other_texts_have_the_same_structure_around_them(line_end: str) -> None:
         ('[a](u "b\ufdd2")\n', '[A](u "b\ufdd2")\n'),
     ],
 )
-def test_what_is_said_of_pictures_and_links_is_translated(source: str, written: str) -> None:
+def test_descriptions_and_titles_of_images_and_links_are_translated(source: str, written: str) -> None:
     document = read("a.md", source.encode())
     assert as_it_was(document).decode() == source
     assert shouted(document).decode() == written

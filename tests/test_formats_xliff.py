@@ -89,7 +89,7 @@ def test_a_target_has_the_inline_elements_of_its_source() -> None:
         ('a.<ph id="1" type="fmt" subType="xlf:lb"/>b', "a.b"),
     ],
 )
-def test_a_code_that_stands_alone_is_a_value_unless_it_breaks_the_line(source: str, text: str) -> None:
+def test_a_standalone_code_is_a_value_unless_it_breaks_the_line(source: str, text: str) -> None:
     unit = f"<trans-unit id='1'><source>{source}</source></trans-unit>"
     document = read("a.xlf", f"<xliff><file><body>{unit}</body></file></xliff>".encode())
     (passage,) = document.passages
@@ -155,7 +155,7 @@ def test_a_character_that_xml_has_not_is_left_out() -> None:
         ("", "not well-formed"),
     ],
 )
-def test_what_is_no_xliff_or_not_safe_is_refused(content: str, fault: str) -> None:
+def test_files_that_are_unsafe_or_not_xliff_are_refused(content: str, fault: str) -> None:
     with pytest.raises(UnreadableDocument, match=fault) as error:
         read("a.xlf", content.encode())
     assert "\n" not in str(error.value)
@@ -164,7 +164,7 @@ def test_what_is_no_xliff_or_not_safe_is_refused(content: str, fault: str) -> No
 @pytest.mark.parametrize(
     ("begin", "end"), [('<g id="1">a ', "</g>"), ('<trans-unit id="1"><source>a ', "</source></trans-unit>")]
 )
-def test_what_is_nested_is_not_copied_again_and_again(begin: str, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nested_content_is_copied_once(begin: str, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[etree._Element] = []
 
     class Copying:

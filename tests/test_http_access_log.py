@@ -69,7 +69,7 @@ def test_the_route_in_the_line_is_of_the_api_that_was_asked(
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/nowhere"])
-def test_nobody_frames_what_is_ours(service: Service, path: str) -> None:
+def test_no_other_site_may_frame_our_pages(service: Service, path: str) -> None:
     assert service.get(path).headers["x-frame-options"] == "DENY"
 
 
@@ -91,7 +91,7 @@ def test_who_brings_an_id_must_be_a_proxy_that_is_trusted(bundle_folder: Path, p
 
 
 @pytest.mark.parametrize("given_id", ["", 'a"b', "a b", "x" * 129, "é"])
-def test_an_id_that_cannot_be_logged_as_it_is_is_replaced(believing: Service, given_id: str) -> None:
+def test_an_id_with_unsafe_characters_is_replaced(believing: Service, given_id: str) -> None:
     sent = {"X-Request-ID": given_id.encode()}
     assert len(believing.request("GET", "/health", headers=sent).headers["x-request-id"]) == 16
 
@@ -139,7 +139,7 @@ def test_a_line_is_one_json_object_whatever_is_said(message: str) -> None:
     assert "ValueError" in read["error"]
 
 
-def test_a_written_line_goes_out_as_it_is() -> None:
+def test_a_preformatted_line_is_written_unchanged() -> None:
     assert FORMATTER.format(PreformattedRecord("app.http.access_log", '{"a": "%s"}')) == '{"a": "%s"}'
 
 

@@ -65,7 +65,7 @@ def test_a_key_may_have_rates_of_its_own() -> None:
         ([f"alice {HASH}", f"alice sha256:{'1' * 64}"], "line 2: duplicate name or key"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_line_and_without_a_key(lines: list[str], fault: str) -> None:
+def test_errors_of_a_key_file_name_the_line_and_show_no_key(lines: list[str], fault: str) -> None:
     with pytest.raises(ValueError, match=f"^{fault}") as error:
         parse_keys(lines)
     assert "my-secret" not in str(error.value)
@@ -128,7 +128,7 @@ def put_large(path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [put_folder, put_pipe, put_large])
-def test_what_is_no_file_of_keys_is_not_waited_for_and_changes_nothing(
+def test_anything_but_a_regular_key_file_neither_blocks_nor_changes_the_keys(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, put: Callable[[Path], None]
 ) -> None:
     key, line = new_key("alice")

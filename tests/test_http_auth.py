@@ -53,7 +53,7 @@ def locked(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     "headers",
     [{}, with_key("wrong"), with_key(""), {"Authorization": "Bearer"}, {"Authorization": ""}, with_key("x", "Basic")],
 )
-def test_without_a_valid_key_nobody_is_served(
+def test_every_request_needs_a_valid_key(
     locked: tuple[Service, str], method: str, path: str, headers: dict[str, str]
 ) -> None:
     service, _ = locked
@@ -70,7 +70,7 @@ def test_no_spelling_of_a_path_goes_past_the_door(locked: tuple[Service, str], p
 
 
 @pytest.mark.parametrize("path", OPEN)
-def test_what_costs_nothing_and_tells_nothing_is_open(locked: tuple[Service, str], path: str) -> None:
+def test_free_and_public_routes_need_no_key(locked: tuple[Service, str], path: str) -> None:
     assert locked[0].get(path).status_code in (200, 503)  # /ready, at first
 
 
@@ -132,7 +132,7 @@ def test_characters_are_counted_over_all_texts(bundle_folder: Path) -> None:
         ("/deepl/v2/translate", {"text": ["Hello.", "Hello, all of you."], "target_lang": "FR"}),
     ],
 )
-def test_what_is_too_long_costs_nothing(bundle_folder: Path, path: str, fields: dict[str, Any]) -> None:
+def test_texts_that_are_too_long_cost_nothing(bundle_folder: Path, path: str, fields: dict[str, Any]) -> None:
     with serving(bundle_folder, rate_characters=Rate.parse("10/hour"), max_text_chars=8) as service:
         assert service.post(path, fields).status_code in (400, 413)
         assert service.post("/translate", {"text": "x" * 8, **EN_FR}).status_code == 200

@@ -105,7 +105,7 @@ def test_of_a_repeated_string_the_first_is_the_one_and_of_json_the_value() -> No
     assert read(json={"n": 3}).one("n") == 3
 
 
-def test_what_was_not_sent_is_none_and_no_item() -> None:
+def test_a_missing_field_is_none_or_an_empty_list() -> None:
     found = read(json={"q": None})
     assert (found.one("q"), found.all("q"), found.one("other"), found.all("other")) == (None, [], None, [])
 
@@ -132,7 +132,7 @@ def test_no_body_needs_no_content_type() -> None:
     assert read(**content(b"", JSON)).by_name() == {}
 
 
-def test_a_form_may_be_in_utf_8_as_it_is_and_hold_a_stray_percent_sign() -> None:
+def test_a_form_may_have_unescaped_utf_8_and_stray_percent_signs() -> None:
     found = read(**content("q=100% sûr&a=%zz".encode(), FORM))
     assert (found.one("q"), found.one("a")) == ("100% sûr", "%zz")
 
@@ -173,7 +173,7 @@ def test_a_charset_that_we_read_is_accepted(charset: str) -> None:
         (content(b"", f"{MULTIPART}; boundary={'b' * 300}"), InvalidFields, "multipart"),
     ],
 )
-def test_what_cannot_be_read_is_refused(options: dict[str, Any], error: type[ServiceError], said: str) -> None:
+def test_malformed_requests_are_refused(options: dict[str, Any], error: type[ServiceError], said: str) -> None:
     with pytest.raises(error, match=said):
         read(**options)
 

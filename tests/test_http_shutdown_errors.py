@@ -20,7 +20,7 @@ from app.services.startup import load_catalogue
 from app.settings import Settings
 
 
-def test_what_is_not_done_when_the_service_ends_is_answered_503(
+def test_unfinished_requests_are_answered_503_at_shutdown(
     bundle_folder: Path, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
     settings = Settings(bundles=(bundle_folder,), device="cpu", precision="float32", workers=1)

@@ -277,7 +277,7 @@ def test_the_longest_source_and_target_fit(backend: Int8Backend) -> None:
         Hypothesis([4], 5, forced=[VOCABULARY]),
     ],
 )
-def test_what_lies_outside_the_memory_is_refused(backend: Int8Backend, hypothesis: Hypothesis) -> None:
+def test_ids_and_lengths_out_of_range_are_refused(backend: Int8Backend, hypothesis: Hypothesis) -> None:
     batch = backend.new_batch(2, LIMITS)
     with pytest.raises(ValueError, match=r"beyond|under"):
         batch.admit([Hypothesis([5], 5), hypothesis])
@@ -337,7 +337,7 @@ def test_a_library_once_compiled_needs_no_compiler(monkeypatch: pytest.MonkeyPat
         kernels.library.cache_clear()
 
 
-def test_a_processor_without_the_instructions_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_without_the_instructions_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "INSTRUCTIONS", ("avx512f", "made_up"))
     with pytest.raises(KernelsUnavailable, match=r"made_up|Linux"):
         kernels.check_processor()

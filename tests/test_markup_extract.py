@@ -110,7 +110,7 @@ def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
 
 
 @given(soup(TAGS, TEXT))
-def test_what_is_not_translated_comes_back_to_the_byte(markup: str) -> None:
+def test_untranslated_parts_are_unchanged_to_the_byte(markup: str) -> None:
     # A "<" that is text is none of these: see below.
     assert written(markup_pieces(markup)) == markup
     assert written(inline_pieces(markup)) == markup
@@ -182,7 +182,7 @@ def test_references_are_read_as_html_reads_them(text: str) -> None:
 
 
 @given(st.text())
-def test_what_a_model_writes_is_no_markup(text: str) -> None:
+def test_markup_in_model_output_is_escaped(text: str) -> None:
     (passage,) = (piece for piece in markup_pieces("<p>x &lt; y</p>") if isinstance(piece, Passage))
     assert unescape(passage.write(text)) == unescape(text.replace("&", "&amp;"))
     assert not any(token.name for token in tokens(passage.write(text) + "<b>") if token.raw != "<b>")
@@ -249,7 +249,7 @@ def test_what_a_model_writes_is_no_markup(text: str) -> None:
         ("<p><![CDATA[a]]></p><p>b <![CDATA[c]]> d</p>", ["b {<![CDATA[c]]>} d"]),
     ],
 )
-def test_what_is_translated(markup: str, expected: list[str]) -> None:
+def test_translatable_texts_are_found(markup: str, expected: list[str]) -> None:
     assert passages(markup) == expected
     assert written(markup_pieces(markup)) == markup
 

@@ -28,12 +28,12 @@ NOISE = st.text(" \t\n\u00a0\u2009\u202f\u3000\u200b\u200c\u200d\u00ad\ufeff\u20
         ("‘yes’", "'yes'"),
     ],
 )
-def test_blanks_are_one_space_and_what_nobody_sees_is_dropped(text: str, plain: str) -> None:
+def test_white_space_collapses_and_invisible_characters_are_dropped(text: str, plain: str) -> None:
     assert normalise_source(text) == plain
 
 
 @pytest.mark.parametrize("text", ["می\u200cخواهم", "क्\u200dष", "👩\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "10 000 “—”…"])
-def test_what_a_script_or_an_emoji_spells_with_joiners_stays(text: str) -> None:
+def test_joiners_that_scripts_and_emoji_need_stay(text: str) -> None:
     assert normalise_source(text) == text
 
 
@@ -48,7 +48,7 @@ def test_to_normalise_twice_is_to_normalise_once(text: str) -> None:
 
 
 @given(NOISE | st.text())
-def test_every_character_of_a_source_stands_for_some_of_the_text_in_order(text: str) -> None:
+def test_normalised_characters_map_to_the_text_in_order(text: str) -> None:
     plain, offsets = source_offsets(text)
     assert plain == normalise_source(text)
     assert len(offsets) == len(plain) + 1

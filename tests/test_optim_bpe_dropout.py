@@ -69,7 +69,7 @@ def test_a_side_that_would_be_too_long_keeps_its_stored_tokens() -> None:
         assert kept == (drawn if len(drawn) <= longest else old)
 
 
-def test_what_is_drawn_fits_into_the_positions_with_the_symbol_at_its_begin_or_end() -> None:
+def test_segmentations_fit_into_the_positions_with_their_symbol() -> None:
     longest = max(map(len, PAIRS.source.sequences(ROWS) + PAIRS.target.sequences(ROWS)))
     config = small_config(TOKENIZER.vocab_size, max_positions=longest + 1)
     resegment = resegmenter(Recipe(steps=1, bpe_dropout=0.5), config, TOKENIZER)

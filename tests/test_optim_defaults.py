@@ -43,7 +43,7 @@ def test_the_steps_are_the_epochs_and_evaluations_are_spread_over_them() -> None
     assert math.ceil(recipe.steps / recipe.evaluate_every) <= EVALUATIONS
 
 
-def test_what_is_given_wins_and_none_is_not_given() -> None:
+def test_given_values_override_defaults_and_none_does_not() -> None:
     recipe = recipe_for(SIZES[0], SMALL, steps=7, warmup=None, keep=2, patience=0)
     assert (recipe.steps, recipe.warmup, recipe.keep, recipe.patience) == (7, SIZES[0].warmup, 2, 0)
     config = architecture_for(SIZES[0], 400, 256, dropout=None, norm="post", architecture="toy")

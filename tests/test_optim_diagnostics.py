@@ -153,7 +153,7 @@ def test_a_loss_that_does_not_fall_or_rises_is_warned_of_once(rows: list[dict[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("factor", "warned"), [(40.0, True), (0.05, False)])
-def test_a_run_at_too_high_a_rate_says_so_while_it_goes_on(
+def test_a_learning_rate_that_is_too_high_is_reported_while_training(
     data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -155,7 +155,7 @@ def test_processes_make_the_losses_that_one_makes(data: Path, runs: tuple[Path, 
     assert_same_losses(folder / "one", folder / "three")
 
 
-def test_a_run_goes_on_where_it_was_with_any_number_of_processes(runs: tuple[Path, list[list[int]], str]) -> None:
+def test_a_run_resumes_with_any_number_of_processes(runs: tuple[Path, list[list[int]], str]) -> None:
     folder, codes, _ = runs
     assert codes[3:6] == [[0], [0, 0, 0], [0, 0]]
     assert_same_losses(folder / "one", folder / "turns")

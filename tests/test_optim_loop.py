@@ -138,7 +138,7 @@ def test_a_run_with_regularisation_in_two_parts_ends_as_one_in_one_and_as_no_oth
         assert_same_weights(tmp_path / "whole", tmp_path / "plain")
 
 
-def test_a_run_begun_before_a_field_was_there_goes_on_with_its_default(data: Path, tmp_path: Path) -> None:
+def test_an_older_run_resumes_with_defaults_for_new_fields(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "run", steps=5)
     snapshot = load_state(tmp_path / "run")
     assert snapshot is not None
@@ -150,7 +150,7 @@ def test_a_run_begun_before_a_field_was_there_goes_on_with_its_default(data: Pat
     assert run_training(data, tmp_path / "run", steps=6).step == 6
 
 
-def test_a_finished_run_is_left_as_it_is(data: Path, tmp_path: Path) -> None:
+def test_a_finished_run_is_left_unchanged(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "run")
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     assert run_training(data, tmp_path / "run").step == 24
@@ -214,13 +214,11 @@ def test_a_run_that_stopped_early_says_so_again_and_keeps_the_recipe_by_which_it
 
 
 @pytest.mark.parametrize("patience", [3, 0])
-def test_a_run_that_stopped_early_goes_on_with_more_patience(data: Path, stopped_early: Path, patience: int) -> None:
+def test_an_early_stopped_run_resumes_with_more_patience(data: Path, stopped_early: Path, patience: int) -> None:
     assert run_training(data, stopped_early, evaluate_every=2, patience=patience, steps=12).step > 6
 
 
-def test_a_run_that_was_saved_and_stopped_early_goes_on_as_one_that_was_not_saved(
-    data: Path, stopped_early: Path
-) -> None:
+def test_resuming_after_early_stopping_equals_an_uninterrupted_run(data: Path, stopped_early: Path) -> None:
     run_training(data, stopped_early, evaluate_every=2, patience=2, steps=12)
     state = run_training(data, stopped_early, evaluate_every=2, patience=0, steps=8)
     assert state.step == 8
@@ -261,7 +259,7 @@ def test_weights_of_a_run_killed_before_its_first_state_are_not_averaged_with_th
     assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [6, 12]
 
 
-def test_no_weights_are_newer_than_the_state_that_a_killed_run_goes_on_from(
+def test_no_weights_are_newer_than_the_state_from_which_a_run_resumes(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, steps = Trainer.step, 0

@@ -34,7 +34,7 @@ def trained(data: Path, run: Path) -> State:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_within_a_step_saves_that_step_and_the_run_goes_on_as_if_it_had_not_come(
+def test_a_signal_within_a_step_saves_that_step_and_resuming_changes_nothing(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.setattr(progress, "_plot", lambda history: b"")
@@ -85,7 +85,7 @@ def test_the_second_signal_does_not_wait() -> None:
     assert (stopped.value.number, stopped.value.saved) == (signal.SIGTERM, False)
 
 
-def test_a_signal_whose_answer_nobody_can_read_is_heard_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_is_handled_even_if_the_output_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a Ctrl-C that ended `tee` too."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -116,9 +116,7 @@ def test_in_a_thread_there_are_no_signals_to_hear() -> None:
     assert found == [None]
 
 
-def test_the_command_that_goes_on_has_a_python_that_a_shell_finds_whatever_its_folder_is_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_resume_command_quotes_the_path_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my checkout/.venv/bin/python"))
     assert shlex.split(current_command())[:3] == ["my checkout/.venv/bin/python", "-m", "training"]
@@ -129,7 +127,7 @@ def steps_saved(run: Path) -> int:
     return saved["state"]["step"] if saved else 0
 
 
-def test_a_real_process_saves_and_its_last_line_is_a_command_that_goes_on(data: Path, tmp_path: Path) -> None:
+def test_an_interrupted_process_saves_and_prints_a_command_that_resumes(data: Path, tmp_path: Path) -> None:
     options = ["--steps", "100000", "--architecture", "d2l", "--device", "cpu", "--threads", "1"]
     every = ["--save-every", "5", "--evaluate-every", "100000"]
     out = tmp_path / "a run"

@@ -58,7 +58,7 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments, env={"COLUMNS": "200"})
 
 
-def test_what_is_given_is_in_the_dataclass_and_the_rest_has_its_defaults() -> None:
+def test_given_options_override_the_dataclass_defaults() -> None:
     assert invoke("--out", "o").exit_code == 0
     assert built.pop() == Options(Path("o"))
     given = "--out o --pairs a --from b --columns 2,1 --norm post --as-is --names x --names y"
@@ -76,7 +76,7 @@ def test_the_help_is_the_docstrings() -> None:
     assert "[default: 4]" not in shown  # of a part only what is given counts
 
 
-def test_what_cannot_be_parsed_is_a_fault_of_the_user_s() -> None:
+def test_unparsable_values_are_user_errors() -> None:
     result = invoke("--out", "o", "--columns", "2")
     assert isinstance(result.exception, ValueError)
     with pytest.raises(ValueError, match="--columns must be two different numbers"):

@@ -34,7 +34,7 @@ def expect_lit(page: Page, source: str, target: str) -> None:
 # The text and its translation
 
 
-def test_what_is_typed_is_translated(visit: Visit) -> None:
+def test_typed_text_is_translated(visit: Visit) -> None:
     page = visit.page()
     page.locator("#source-text").press_sequentially("I am tired.", delay=20)
     expect(translation(page)).to_have_text("Je suis fatigué.")
@@ -69,7 +69,7 @@ def test_a_request_that_is_overtaken_is_given_up(visit: Visit) -> None:
     assert "tired" in given_up[0]
 
 
-def test_what_is_taken_back_stays_linked(visit: Visit) -> None:
+def test_undone_changes_stay_linked(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -81,7 +81,7 @@ def test_what_is_taken_back_stays_linked(visit: Visit) -> None:
     expect_lit(page, "house", "maison")
 
 
-def test_the_language_of_the_text_is_told(visit: Visit) -> None:
+def test_the_detected_language_is_shown(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(page.locator("#source-language option:checked")).to_have_text(re.compile(r"^English \(\d\d% sure\)$"))
@@ -269,7 +269,7 @@ def test_a_refusal_with_a_time_is_tried_again_once_by_itself(visit: Visit) -> No
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_problem_is_told_in_words(visit: Visit) -> None:
+def test_a_problem_is_shown_in_words(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page()
     page.route("**/translate/stream", lambda route: refuse(route, 504, "deadline-passed", "Not finished in time."))

@@ -271,7 +271,7 @@ def saved(page: Page, form: str) -> tuple[str, bytes]:
     return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
 
-def test_what_is_saved_is_the_services_answer(window: Window, shipped_url: str) -> None:
+def test_the_saved_file_is_the_response_of_the_service(window: Window, shipped_url: str) -> None:
     for form, name in (("json", "attention-en-fr.json"), ("bertviz", "attention-en-fr.bertviz.json")):
         called, data = saved(window.page, form)
         assert called == name
@@ -322,9 +322,7 @@ def test_the_keyboard_stays_beside_another_translation_that_it_asked_for(browser
         expect(page.get_by_role("button", name="As translated")).to_be_focused()
 
 
-def test_what_is_too_long_is_told_in_the_services_words_and_what_was_there_stays(
-    browser: Browser, shipped_url: str
-) -> None:
+def test_the_services_error_for_long_text_is_shown_and_the_view_stays(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         window.visit.allowed.append(REFUSED)
         page = window.translate()

@@ -77,7 +77,7 @@ def test_other_translations_begin_where_their_script_does(visit: Visit) -> None:
     expect(page.locator("#others button").last).to_have_css("direction", "rtl")
 
 
-def test_other_translations_are_told_of_and_come_after_their_button(visit: Visit) -> None:
+def test_alternatives_are_announced_and_follow_their_button(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)

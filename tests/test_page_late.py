@@ -125,7 +125,7 @@ def test_a_key_that_cannot_be_sent_is_refused_at_once(visit: Visit) -> None:
 # Gone
 
 
-def test_a_file_goes_on_by_itself_once_the_service_is_there(visit: Visit) -> None:
+def test_a_file_is_retried_once_the_service_is_back(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")
@@ -148,7 +148,7 @@ def test_a_file_that_is_given_up_does_not_keep_the_next_one_waiting(visit: Visit
     expect(page.get_by_role("link", name="Save letter.fr.txt")).to_be_visible()
 
 
-def test_a_view_that_could_not_be_loaded_is_there_after_a_reload(visit: Visit) -> None:
+def test_a_view_that_failed_to_load_appears_after_a_reload(visit: Visit) -> None:
     """Nor can it be before: browsers remember that a module failed."""
     visit.allowed = [REFUSED, "TypeError: Failed to fetch"]
     page = translated(visit)
@@ -162,7 +162,7 @@ def test_a_view_that_could_not_be_loaded_is_there_after_a_reload(visit: Visit) -
 # Too late
 
 
-def test_what_is_told_instead_of_one_sentence_takes_no_other_s_place(visit: Visit) -> None:
+def test_loading_alternatives_replaces_those_of_another_sentence(visit: Visit) -> None:
     page = translated(visit)
     page.click("#show-others")
     expect(page.locator("#others button").first).to_be_visible()
@@ -182,7 +182,7 @@ def test_a_translation_that_is_not_whole_is_not_copied(visit: Visit) -> None:
     expect(page.locator("#copy")).to_be_disabled()
 
 
-def test_who_goes_on_typing_is_not_told_what_was(visit: Visit) -> None:
+def test_results_for_outdated_text_are_not_announced(visit: Visit) -> None:
     page = visit.page()
     page.evaluate(WRITE_DOWN_WHAT_IS_SAID)
     page.evaluate(GO_ON_TYPING, FATIGUE)

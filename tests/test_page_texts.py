@@ -88,7 +88,7 @@ def test_the_ring_around_a_picture_is_whole(visit: Visit) -> None:
     assert box["x"] + box["width"] + right + spread <= at["x"] - ring
 
 
-def test_the_language_told_is_of_the_text_that_is_there(visit: Visit) -> None:
+def test_the_detected_language_belongs_to_the_current_text(visit: Visit) -> None:
     page = translated(visit)
     visit.allowed.append(REFUSED)
     told = page.locator("#source-language option:checked")

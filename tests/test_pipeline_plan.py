@@ -75,7 +75,7 @@ def test_a_run_is_saved_about_twice_a_minute() -> None:
 
 
 @pytest.mark.parametrize("minutes", [0.25, 1, 3, 9])
-def test_what_is_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
+def test_a_plan_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
     recipe = fit_within(RECIPE, TIMINGS, 60 * minutes)
     assert recipe is not None and recipe.steps < RECIPE.steps
     assert recipe.warmup < recipe.steps
@@ -90,7 +90,7 @@ def test_time_to_spare_changes_nothing() -> None:
     assert fit_within(RECIPE, TIMINGS, 600) is RECIPE
 
 
-def test_what_measuring_takes_at_the_end_is_part_of_the_minutes() -> None:
+def test_the_minutes_include_the_final_measurements() -> None:
     recipe, without = fit_within(RECIPE, TIMINGS, 300, exporting=200.0), fit_within(RECIPE, TIMINGS, 300)
     assert recipe is not None and without is not None
     assert recipe.steps < without.steps
@@ -127,7 +127,7 @@ def test_measuring_times_real_steps(data: Path, monkeypatch: pytest.MonkeyPatch)
     assert 0 < timings.evaluation < 60
 
 
-def test_what_is_timed_has_its_tokens_drawn_as_the_recipe_says(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timed_steps_use_the_recipes_bpe_dropout(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.pipeline.plan._TIMING_S", 0.0)
     pairs, record = load_pairs(data)
     tokenizer, drawn = Tokenizer.load(data / "sentencepiece.model"), list[float]()

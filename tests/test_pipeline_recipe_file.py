@@ -119,7 +119,7 @@ def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
         ("model = 'small'", "model must be a section, as in [model]"),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line_with_file_and_key(text: str, message: str) -> None:
+def test_invalid_values_are_reported_in_one_line_with_file_and_key(text: str, message: str) -> None:
     with pytest.raises(RecipeFileError) as error:
         said(text)
     assert str(error.value).startswith(f"r.toml: {message}")
@@ -127,7 +127,7 @@ def test_what_cannot_be_is_said_in_one_line_with_file_and_key(text: str, message
 
 
 @pytest.mark.parametrize("content", [b"pairs = [", b"\xff\xfe", b"a = 1\na = 2"])
-def test_what_is_no_toml_is_said_in_one_line(tmp_path: Path, content: bytes) -> None:
+def test_invalid_toml_is_reported_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "r.toml").write_bytes(content)
     with pytest.raises(RecipeFileError, match=r"r\.toml: this is not TOML") as error:
         RecipeFile.load(tmp_path / "r.toml", tmp_path)
@@ -155,7 +155,7 @@ def test_paths_that_begin_with_a_dot_are_from_the_recipes_own_folder(tmp_path: P
     assert (recipe.dev, recipe.test) == (f"{path.parent}/d.tsv", (f"{path.parent}/../e.tsv",))
 
 
-def test_what_is_given_wins_and_what_is_not_stays() -> None:
+def test_given_options_override_the_file_and_others_stay() -> None:
     recipe = said(RECIPE).overridden(dev=None, pairs=("mine.tsv",), test=(), seed=9, prepare={"keep": None})
     assert recipe == said(RECIPE.replace("seed = 3", "seed = 9")).overridden(pairs=("mine.tsv",))
     assert recipe.pairs == ("mine.tsv",)
@@ -232,7 +232,7 @@ def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> 
     assert [metric["set"] for metric in config_of("b")["metrics"]][2:] == ["en-fr/dev.tsv"] * 2
 
 
-def test_a_run_that_ended_goes_on_if_its_recipe_asks_for_more(corpora: Path) -> None:
+def test_a_finished_run_resumes_if_its_recipe_asks_for_more(corpora: Path) -> None:
     run()
     begun, shorter = (
         Path("runs/bundles-b/run/log.csv").read_text(),
@@ -286,7 +286,7 @@ def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None
         (["--recipe", "empty.toml"], "empty.txt: it contains only white space"),
     ],
 )
-def test_what_a_run_lacks_is_said_before_any_work(corpora: Path, options: list[str], message: str) -> None:
+def test_missing_options_of_a_run_are_reported_before_any_work(corpora: Path, options: list[str], message: str) -> None:
     (corpora / "empty.txt").write_text("\n \n")
     for name, file in (("samples.toml", "none.txt"), ("empty.toml", "empty.txt")):
         Path(name).write_text(RECIPE.replace("[export]", f'[export]\nsamples = "{file}"'))

@@ -95,7 +95,7 @@ def test_another_form_or_remark_or_content_of_a_test_set_makes_the_bundle_anew_w
     assert {weights.dtype for weights in load_file("bundles/mine/model.safetensors").values()} == {torch.float32}
 
 
-def test_the_minutes_of_a_run_that_goes_on_count_anew_and_the_plan_stays() -> None:
+def test_a_resumed_run_counts_its_minutes_anew_and_keeps_the_plan() -> None:
     assert "counts from now" not in run("--minutes", "100")
     os.rename("bundles/mine", "elsewhere")
     assert "--minutes counts from now, but the plan is an earlier one" in run("--minutes", "50")
@@ -158,7 +158,7 @@ def test_killed_after_training_or_after_preparing_the_rest_is_done() -> None:
     assert load_bundle(Path("bundles/mine"), CPU).name == whole
 
 
-def test_a_bundle_that_is_there_is_refused_before_any_work() -> None:
+def test_an_existing_bundle_is_refused_before_any_work() -> None:
     run()
     Path("more.tsv").write_text("Tom sleeps.\tTom dort.\n", encoding="utf-8")
     output = run("--pairs", "more.tsv", "--work", "work2", code=1)
@@ -258,7 +258,7 @@ def test_the_minutes_are_planned_once_and_kept() -> None:
         (["--source", "e n"], "not a language code"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(options: list[str], said: str) -> None:
+def test_invalid_options_are_reported_in_one_line(options: list[str], said: str) -> None:
     last = run(*options, code=1).rstrip("\n").split("\n")[-1]
     assert last.startswith("error: ")
     assert said in last

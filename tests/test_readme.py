@@ -73,7 +73,7 @@ def test_the_table_of_settings_has_each_with_its_default(name: str) -> None:
     assert told == dict(line.split(" ", 1)[0].split("=", 1) for line in describe_settings().splitlines())
 
 
-def test_operators_are_told_of_every_metric() -> None:
+def test_every_metric_is_documented() -> None:
     exposed = text_string_to_metric_families(Metrics().exposition().decode())
     ours = {family.name for family in exposed if family.name.startswith("interlinear")}
     names = re.findall(r"`(interlinear_\w+)`", Path("docs/operation.md").read_text(encoding="utf-8"))
@@ -224,7 +224,7 @@ def test_the_table_of_what_is_chosen_is_what_is_chosen() -> None:
     assert rows[-1][2:5] == row(FROM_PARENT, 10**6)[1:4]
 
 
-def test_the_exit_codes_told_are_those_of_the_command_line() -> None:
+def test_the_documented_exit_codes_are_those_of_the_command_line() -> None:
     table = read("docs/text.md").partition("| exit code | |\n|--:|---|\n")[2]
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", table, re.M)
     assert rows == [tuple(line.split(maxsplit=1)) for line in EXIT_CODES.splitlines()]
@@ -243,7 +243,7 @@ def test_the_examples_are_found() -> None:
 
 
 @pytest.mark.parametrize(("command", "answer"), EXAMPLES)
-def test_what_an_example_shows_comes_out(command: str, answer: str, shipped_url: str) -> None:
+def test_examples_produce_the_output_shown(command: str, answer: str, shipped_url: str) -> None:
     words = shlex.split(command.replace("\\\n", ""))
     [path] = [word.partition(":8000")[2] for word in words if word.startswith("http")]
     sent = [after for word, after in pairwise(words) if word == "-d"]

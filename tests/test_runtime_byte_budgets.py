@@ -46,7 +46,7 @@ def test_large_ones_leave_room_for_small_ones() -> None:
     Reservation(budget).grow(SMALL_BYTES)
 
 
-def test_what_is_alone_may_be_of_any_size() -> None:
+def test_a_sole_reservation_may_have_any_size() -> None:
     Reservation(ByteBudget(10)).grow(100)
 
 

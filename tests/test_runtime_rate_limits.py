@@ -20,7 +20,7 @@ class Clock:
         monkeypatch.setattr(utils, "now_mono_f", lambda: self.now)
 
 
-def test_what_is_taken_comes_back_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_used_amounts_are_restored_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.parse("60/minute")
     assert [meter.take("a", rate, 30) for _ in range(2)] == [0, 0]
     assert meter.take("a", rate, 1) == pytest.approx(1)
@@ -49,6 +49,6 @@ def test_any_text_is_a_rate_or_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "10", "0/day", "10/year", "1/s,1/m", "-1/day", "9" * 400 + "/day", "1/day burst 0"]
 )
-def test_what_is_no_rate_is_refused(text: str) -> None:
+def test_invalid_rates_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a rate"):
         Rate.parse(text)

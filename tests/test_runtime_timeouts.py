@@ -16,12 +16,12 @@ async def limited(shared: SharedTimeout, work: Awaitable[object]) -> object:
         return await work
 
 
-def test_what_takes_too_long_is_interrupted() -> None:
+def test_a_task_over_the_limit_is_cancelled() -> None:
     with pytest.raises(TimeoutError):
         asyncio.run(limited(SharedTimeout(0.001), asyncio.Event().wait()))
 
 
-def test_what_is_done_in_time_is_not() -> None:
+def test_a_task_within_the_limit_is_not_cancelled() -> None:
     async def scenario() -> None:
         shared = SharedTimeout(0.005)
         assert await limited(shared, asyncio.sleep(0, "done")) == "done"
@@ -93,7 +93,7 @@ def test_other_errors_pass_through() -> None:
         asyncio.run(limited(SharedTimeout(1), faulty()))
 
 
-def test_nothing_waits_when_nobody_is_inside() -> None:
+def test_no_timer_runs_while_no_task_is_inside() -> None:
     shared = SharedTimeout(60)
     asyncio.run(limited(shared, asyncio.sleep(0)))
     assert shared._timer is None

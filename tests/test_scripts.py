@@ -31,6 +31,6 @@ def test_nearly_all_letters_of_known_scripts_are_foreign_to_english() -> None:
     assert len(missed) < len(known) / 100
 
 
-def test_latin_letters_are_foreign_to_nobody() -> None:
+def test_latin_letters_are_foreign_to_no_language() -> None:
     for language in ("en", "zh", "ru"):
         assert re.search(f"[{foreign_letters(language)}]", "Az\u00e9\u0142\u1ea1") is None

@@ -103,7 +103,7 @@ def test_behind_a_proxy_s_path_the_page_and_the_manual_find_themselves(bundle_fo
         assert httpx.get(f"{address}{script[1]}").status_code == 200
 
 
-def test_the_command_serves_until_it_is_told_to_stop(bundle_folder: Path) -> None:
+def test_the_command_serves_until_a_signal(bundle_folder: Path) -> None:
     environ = {**os.environ, "INTERLINEAR_BUNDLES": "nowhere", "INTERLINEAR_PORT": "1"}  # options win
     environ |= {"INTERLINEAR_WROKERS": "2", "INTERLINEAR_WORKERS": "2", "INTERLINEAR_DEVICE": "cpu"}
     environ |= {"INTERLINEAR_DEADLINE_MS": "600000", "INTERLINEAR_MAX_WAIT_MS": "60000"}  # however busy the machine is

@@ -86,7 +86,7 @@ def test_a_request_in_flight_at_the_stop_ends_its_connection(loop: str) -> None:
     assert b"connection: close" in found and found.endswith(b"answer")
 
 
-def test_told_to_stop_the_service_is_not_ready_and_serves_on_for_a_while(
+def test_during_shutdown_the_service_is_not_ready_but_serves_for_a_while(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = Settings(bundles=(bundle_folder,), device="cpu", precision="float32", workers=1)

@@ -227,7 +227,7 @@ def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(
 
 
 @on_both_loops
-def test_a_client_that_closed_is_known_to_have_left_before_its_answer_is_there(loop: str) -> None:
+def test_a_closed_client_is_noticed_before_its_response(loop: str) -> None:
     with running(loop) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))

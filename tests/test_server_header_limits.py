@@ -82,7 +82,7 @@ def test_a_head_without_an_end_is_refused(beginning: bytes, piece: bytes) -> Non
             pour(connection, piece)
 
 
-def test_whose_head_is_too_long_is_told_so() -> None:
+def test_a_head_that_is_too_long_is_refused() -> None:
     beginning = b"GET / HTTP/1.1\r\nA: "
     with connected() as connection:
         connection.sendall(beginning + b"a" * (MAX_HEAD_BYTES // 2))

@@ -20,9 +20,7 @@ def closed(sockets: list[socket.socket]) -> list[tuple[str, int]]:
     return names
 
 
-def test_a_port_that_is_taken_is_told_in_a_line_before_anything_starts(
-    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_in_use_is_reported_before_anything_starts(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setenv("INTERLINEAR_BUNDLES", str(bundle_folder))

@@ -225,7 +225,7 @@ def test_the_time_of_a_request_counts_from_when_it_could_have_been_read(loop: st
         assert int(answered(other)[1]) >= 500
 
 
-def test_what_has_come_of_bodies_that_nobody_reads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unread_bodies_stay_within_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     came, try_reserve = list[int](), UnreadBody.try_reserve
 
     def counted(body: UnreadBody, size: int) -> bool:
@@ -256,7 +256,7 @@ def test_what_has_come_of_bodies_that_nobody_reads_is_bounded(monkeypatch: pytes
         assert becomes(lambda: budget.used == 0)
 
 
-def test_what_was_not_read_of_a_body_is_given_back_when_the_client_leaves() -> None:
+def test_unread_bytes_are_released_when_the_client_leaves() -> None:
     application = Application()
     with running(application) as address:
         with socket.create_connection(address) as connection:

@@ -41,7 +41,7 @@ async def until(job: BackgroundJob[Result], *statuses: str) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_result_is_for_its_owner_with_its_key_and_for_nobody_else() -> None:
+def test_a_result_needs_its_owner_and_its_key() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](100)
         job, other = many.start("ann", 5, at_once), many.start("ann", 5, at_once)
@@ -69,7 +69,7 @@ def test_no_two_errands_have_an_id_or_a_key_in_common() -> None:
     assert len({name for job in made for name in (job.id, job.key)}) == 200
 
 
-def test_a_failure_is_told_and_a_bug_is_logged_but_not_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_reported_and_a_bug_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def refused() -> Result:
         raise TooMuchText("It is too long.")
 
@@ -139,7 +139,7 @@ def test_there_are_no_more_of_them_than_there_is_room_for(max_bytes: int, max_jo
     running(scenario)
 
 
-def test_what_a_result_takes_is_counted_and_not_what_it_was_made_of() -> None:
+def test_a_finished_job_counts_the_size_of_its_result() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](100)
         job = many.start("", 95, at_once)
@@ -183,7 +183,7 @@ def test_no_result_gives_way_to_what_is_refused_all_the_same() -> None:
     running(scenario)
 
 
-def test_what_nobody_fetches_is_forgotten_and_what_is_not_done_by_then_is_ended() -> None:
+def test_unfetched_results_expire_and_unfinished_jobs_are_cancelled() -> None:
     ended = asyncio.Event()
 
     async def slow() -> Result:

@@ -43,7 +43,7 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
 
 
 @given(st.text())
-def test_a_name_is_good_in_a_url_as_it_is(name: str) -> None:
+def test_a_name_is_url_safe(name: str) -> None:
     found = named(Downloads(1 << 20), Download(name, b"", "text/plain"))
     assert quote(found, safe="") == found
     assert len(found) <= 133

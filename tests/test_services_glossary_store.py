@@ -60,7 +60,7 @@ def test_the_services_own_are_everybodys_and_stay_as_they_are(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_finds_its_terms_is_made_once_and_anew_when_they_change() -> None:
+def test_the_search_structure_is_cached_until_the_terms_change() -> None:
     async def scenario() -> None:
         store, one = GlossaryStore(), made()
         await store.add(one)
@@ -99,7 +99,7 @@ def test_of_what_finds_terms_few_are_kept() -> None:
         ({"dictionaries": {("en", str(n)): WORDS for n in range(101)}}, "at most 100 dictionaries"),
     ],
 )
-def test_what_cannot_be_a_glossary_is_refused(fields: dict[str, Any], said: str) -> None:
+def test_invalid_glossaries_are_refused(fields: dict[str, Any], said: str) -> None:
     store, one = GlossaryStore(), made()
     with pytest.raises(InvalidFields, match=said):
         run(store.add(replace(one, **fields)))
@@ -160,7 +160,7 @@ def test_any_names_and_terms_come_back(
     assert GlossaryStore(folder).available_to("ann") == [one]
 
 
-def test_what_cannot_be_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_glossary_that_cannot_be_written_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, one = GlossaryStore(tmp_path), made()
 
     def full(*places: object) -> None:

@@ -196,7 +196,7 @@ def test_after_a_reload_that_is_refused_the_figures_are_of_what_serves(site: Sit
         assert _figure(service, "interlinear_cache_bytes") == held > 0
 
 
-def test_of_two_folders_the_later_one_s_bundle_serves_as_long_as_it_is_there(site: Site) -> None:
+def test_the_bundle_of_the_later_folder_serves_as_long_as_it_exists(site: Site) -> None:
     mine = site.bundles.parent / "mine"
     mine.mkdir()
     with serving((site.bundles, mine), api_keys_file=site._keys) as service:
@@ -216,7 +216,7 @@ def test_of_two_folders_the_later_one_s_bundle_serves_as_long_as_it_is_there(sit
         assert site.translate(service).json()["model"] == ours
 
 
-def test_what_is_served_already_is_not_loaded_again(site: Site) -> None:
+def test_unchanged_bundles_are_not_reloaded(site: Site) -> None:
     with site.serving() as service:
         engine = service.state["deployments"].current.engine
         assert site.reload(service).json()["changed"] is False
@@ -270,7 +270,7 @@ def test_a_request_ends_with_the_bundle_that_it_began_with(site: Site, gate: Gat
         service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
 
 
-def test_under_load_nobody_notices(site: Site) -> None:
+def test_a_reload_under_load_fails_no_request(site: Site) -> None:
     with site.serving() as service:
         headers = {"Authorization": f"Bearer {site._user}"}
 
@@ -298,7 +298,7 @@ def test_under_load_nobody_notices(site: Site) -> None:
     assert len({answer.json()["model"] for answer in answers}) > 1
 
 
-def test_a_watched_folder_is_served_as_it_is(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+def test_changes_of_a_watched_folder_are_served(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     with site.serving(watch_bundles=True, reload_timing=ReloadTiming(check_interval_s=0.01)) as service:
         deployments = service.state["deployments"]
 
@@ -355,9 +355,7 @@ def test_a_copy_that_grows_is_not_tried_before_two_looks_find_it_the_same(site: 
         assert deployments.current is not served
 
 
-def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_intervals(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_reload_is_retried_at_growing_intervals(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     now, tried_at = 0.0, []
 
     def short_of_memory(settings: Settings) -> Catalogue:
@@ -381,7 +379,7 @@ def test_what_was_refused_for_a_passing_reason_is_tried_again_at_growing_interva
         service.run(deployments._check_folder())  # has nothing to say any more
 
 
-def test_a_refusal_is_told_of_once_however_often_it_is_tried_again(
+def test_a_repeated_refusal_is_logged_once(
     site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = []

@@ -41,7 +41,7 @@ def test_two_bundles_for_one_pair_are_both_named(bundle_folder: Path, tmp_path: 
         load_catalogue(Settings(bundles=(tmp_path,)))
 
 
-def test_a_later_folder_wins_pair_by_pair_and_both_are_told(bundle_folder: Path, tmp_path: Path) -> None:
+def test_a_later_folder_overrides_pair_by_pair_and_both_are_logged(bundle_folder: Path, tmp_path: Path) -> None:
     ours = tmp_path / "bundles"
     shutil.copytree(bundle_folder, ours)
     make_bundle(ours / "fr-en", "fr", "en", seed=1)

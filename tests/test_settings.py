@@ -92,7 +92,7 @@ def test_a_rate_a_path_and_proxies_are_read(monkeypatch: pytest.MonkeyPatch) -> 
     assert settings.trusted_proxies == ["10.0.0.0/8", "::1"]
 
 
-def test_what_looks_like_a_setting_and_is_none_is_named() -> None:
+def test_unknown_variables_with_the_prefix_are_named() -> None:
     environ = {"INTERLINEAR_PROT": "80", "INTERLINEAR_SERVICE_HOST": "10.0.0.1", "INTERLINEAR_HOST": "::", "PATH": "/"}
     assert ignored_variables(environ) == ["INTERLINEAR_PROT", "INTERLINEAR_SERVICE_HOST"]
 

@@ -233,7 +233,7 @@ def test_a_reload_of_damaged_bundles_leaves_those_that_serve(tmp_path: Path, rou
 
 
 @pytest.mark.soak
-def test_slow_heads_for_their_full_time_keep_nobody_waiting() -> None:
+def test_slow_heads_delay_no_other_client() -> None:
     """Connections that send a byte of their head each second are closed in the end, and others are served."""
 
     async def dribble(port: int) -> float:

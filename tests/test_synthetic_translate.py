@@ -140,13 +140,13 @@ def ended(text_tokens: int, source: int = 30, reason: str = "stop", log_prob: fl
         (ended(24, source=1), "Bonjour.", ""),
     ],
 )
-def test_what_nobody_should_learn_from_is_known(hypothesis: Hypothesis, text: str, why: str) -> None:
+def test_unusable_translations_are_recognised(hypothesis: Hypothesis, text: str, why: str) -> None:
     found = rejection_reason(hypothesis, text, 4.0)
     assert bool(found) == bool(why)
     assert why in found
 
 
-def test_what_fails_is_left_out_and_counted_and_the_next_of_the_beam_takes_its_place(
+def test_unusable_translations_are_counted_and_replaced_by_the_next_of_the_beam(
     shipped: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "How are you? " * 200
@@ -224,7 +224,7 @@ def test_who_must_be_credited_is_said_at_the_end(shipped: LoadedBundle, pairs_fi
         (["--bundle", "nowhere"], "nowhere: bundle folder not found"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_invalid_options_are_reported_in_one_line(
     shipped: LoadedBundle, pairs_file: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], said: str
 ) -> None:
     monkeypatch.chdir(pairs_file.parent)
@@ -239,7 +239,7 @@ def test_what_cannot_be_done_is_said_in_one_line(
 # ---- Stopped, and going on
 
 
-def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
+def test_a_stopped_command_resumes_to_the_same_file_and_counts(
     shipped: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(translate_module.BATCH_TEXTS, "cpu", 6)
@@ -268,7 +268,7 @@ def test_stopped_after_a_piece_it_goes_on_to_the_same_file_and_the_same_counts(
     assert "a duplicate" in said
 
 
-def test_what_was_begun_otherwise_is_not_gone_on_with(
+def test_a_file_started_with_other_options_is_not_resumed(
     shipped: LoadedBundle, pairs_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stopped(self: ResumableTsv) -> None:

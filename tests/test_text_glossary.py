@@ -52,7 +52,7 @@ def test_a_term_is_whole_words_in_any_case(terms: str, text: str, expected: list
         ("New York", "new york, NEW YORK", ["new york", "NEW YORK"]),
     ],
 )
-def test_a_term_with_capitals_inside_is_found_only_as_it_is_written(term: str, text: str, expected: list[str]) -> None:
+def test_a_term_with_inner_capitals_matches_only_as_written(term: str, text: str, expected: list[str]) -> None:
     assert words(term, text) == expected
 
 
@@ -89,7 +89,7 @@ TERM = st.text(st.sampled_from("ab AB-你好é\u0301İß'"), min_size=1, max_siz
 
 
 @given(st.dictionaries(TERM, TERM, max_size=6), TEXT, st.sampled_from(["en", "tr", "zh"]))
-def test_what_is_found_is_in_order_and_is_a_term(terms: dict[str, str], text: str, language: str) -> None:
+def test_found_terms_are_terms_in_order(terms: dict[str, str], text: str, language: str) -> None:
     end = 0
     for protected in Glossary(terms, language).find(text):
         assert end <= protected.start < protected.end
@@ -122,7 +122,7 @@ def test_hostile_text_comes_to_an_end() -> None:
         ({str(number): "x" for number in range(10_001)}, "A glossary has at most 10,000 terms, not 10,001."),
     ],
 )
-def test_what_cannot_be_a_glossary_is_said_in_one_line(terms: dict[str, str], message: str) -> None:
+def test_invalid_glossaries_are_reported_in_one_line(terms: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the whole message is compared
         Glossary(terms, "en")
     assert str(error.value) == message

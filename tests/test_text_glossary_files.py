@@ -20,7 +20,7 @@ TERM = st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"]), min_s
 
 
 @given(st.dictionaries(TERM, TERM))
-def test_what_is_written_is_read(entries: dict[str, str]) -> None:
+def test_written_files_are_read_back(entries: dict[str, str]) -> None:
     assert read_tsv(write_tsv(entries)) == entries
 
 

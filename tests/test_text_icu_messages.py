@@ -77,7 +77,7 @@ def test_a_number_sign_does_not_come_to_mean_another_number() -> None:
         "{n, plural, other {" * 10 + "}}" * 10,
     ],
 )
-def test_what_is_doubtful_is_no_message(text: str) -> None:
+def test_doubtful_texts_are_not_messages(text: str) -> None:
     assert message_pieces(text) is None
 
 
@@ -111,7 +111,7 @@ MESSAGES = st.recursive(
 
 
 @given(MESSAGES)
-def test_what_is_written_is_a_message_with_the_same_branches(text: str) -> None:
+def test_a_written_message_has_the_same_branches(text: str) -> None:
     pieces = message_pieces(text)
     if pieces is None:
         return

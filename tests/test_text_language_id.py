@@ -47,7 +47,9 @@ def detector_of() -> Callable[..., Detector]:
 
 
 @pytest.mark.parametrize("language", SENTENCES)
-def test_a_sentence_s_language_is_told_with_confidence(detector_of: Callable[..., Detector], language: str) -> None:
+def test_the_language_of_a_sentence_is_detected_with_confidence(
+    detector_of: Callable[..., Detector], language: str
+) -> None:
     found = detector_of(*SERVED).detect(SENTENCES[language])
     assert found.language == language
     assert found.confidence > 0.98
@@ -77,7 +79,7 @@ def test_a_language_not_served_has_its_name(detector_of: Callable[..., Detector]
         ("zh", "你好|谢谢|取消|删除|保存"),
     ],
 )
-def test_what_stands_alone_in_user_interfaces_is_told(
+def test_common_user_interface_labels_are_detected(
     detector_of: Callable[..., Detector], language: str, texts: str
 ) -> None:
     for text in texts.split("|"):
@@ -100,7 +102,7 @@ def test_confidence_is_low_where_little_is_said(detector_of: Callable[..., Detec
     "text",
     ["", " \n", "123 + 4.5", "...", "😀", "https://example.org/the/house", "ann@example.org", "{name}", "%(count)d"],
 )
-def test_what_holds_no_words_is_in_no_language(detector_of: Callable[..., Detector], text: str) -> None:
+def test_a_text_without_words_is_in_no_language(detector_of: Callable[..., Detector], text: str) -> None:
     assert detector_of(*SERVED).detect(text) == Detected(None, 0.0)
 
 
@@ -115,7 +117,7 @@ def test_what_holds_no_words_is_in_no_language(detector_of: Callable[..., Detect
         "12.34 Le 5 chat 678 dort &nbsp; 90 bien !!!",
     ],
 )
-def test_what_is_no_language_has_no_say(detector_of: Callable[..., Detector], text: str) -> None:
+def test_labels_that_are_not_languages_do_not_count(detector_of: Callable[..., Detector], text: str) -> None:
     found = detector_of("en", "fr").detect(text)
     assert found.language == "fr"
     assert found.confidence > 0.9

@@ -150,7 +150,7 @@ def test_join_joins_what_does_not_look_wrapped() -> None:
     ]
 
 
-def test_lines_of_the_file_are_told_though_they_are_joined() -> None:
+def test_joined_lines_keep_their_line_numbers() -> None:
     content = f"{PROSE}\nThe end.\n".encode()
     [place] = read("a.txt", content).locations
     assert [place.at(offset).line for offset in (0, 5, len(ONE_LINE), len(ONE_LINE) + 3)] == [1, 1, 4, 5]

@@ -68,7 +68,7 @@ def test_a_mark_behind_the_words_is_one_of_theirs() -> None:
         "&copy",
     ],
 )
-def test_what_is_no_mnemonic_is_left_alone(text: str) -> None:
+def test_ampersands_that_mark_no_mnemonic_are_unchanged(text: str) -> None:
     assert remove_mnemonic(text) is None
 
 
@@ -76,7 +76,7 @@ def test_what_is_no_mnemonic_is_left_alone(text: str) -> None:
     "text",
     ["Tom & Jerry", "Fish &amp; chips", "a &lt; b", "&copy 2024", "a _Markdown_ word", "&One &Two", "Save && Exit"],
 )
-def test_what_is_none_in_several_words_is_left_alone(text: str) -> None:
+def test_marks_in_several_words_are_unchanged(text: str) -> None:
     assert remove_mnemonic(text) is None
 
 

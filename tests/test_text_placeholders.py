@@ -246,7 +246,7 @@ HOSTILE = st.lists(
 
 
 @given(HOSTILE.map("".join) | st.text(st.characters(exclude_categories=["Cs"])), st.sampled_from(["en", "zh", "xx"]))
-def test_what_is_found_is_in_order_and_is_itself(text: str, language: str) -> None:
+def test_found_placeholders_are_in_order_and_equal_their_text(text: str, language: str) -> None:
     end = 0
     for protected in find_placeholders(text, language):
         assert end <= protected.start < protected.end
@@ -263,7 +263,7 @@ def test_hostile_text_comes_to_an_end(unit: str) -> None:
     assert all(protected.raw == text[protected.start : protected.end] for protected in find_placeholders(text, "en"))
 
 
-def test_what_opens_and_closes_nests() -> None:
+def test_opening_and_closing_placeholders_nest() -> None:
     assert all(map(is_nesting, ["**", "_", "~~", "[", "![", "](a/b)", "<b>", "</b>", "<a href='x/'>"]))
     assert not any(map(is_nesting, ["{a}", "%s", "<x id='1'/>", "<br/>", "<a@b.example>", "`*`", "http://x.example"]))
 

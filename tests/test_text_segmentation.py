@@ -152,7 +152,7 @@ def test_sentences_are_found(language: str, text: str, expected: list[str]) -> N
         ("12\tThe cat sleeps.", ["The cat sleeps."]),
     ],
 )
-def test_a_gap_is_a_blank_within_a_sentence_and_ends_what_stands_in_columns(text: str, expected: list[str]) -> None:
+def test_a_gap_ends_a_column_but_not_a_sentence(text: str, expected: list[str]) -> None:
     assert sentences(text, "en") == expected
 
 
@@ -171,7 +171,7 @@ def test_a_blank_between_ideographs_separates_them_in_a_line_without_marks(text:
 
 
 @pytest.mark.parametrize("noise", ["\u200b", "\ufeff", "\u00ad", "\u2060", "\u200e"])
-def test_what_nobody_sees_is_in_a_sentence_and_not_around_it(noise: str) -> None:
+def test_invisible_characters_are_inside_sentences_not_around_them(noise: str) -> None:
     text = f"{noise}The c{noise}at{noise} sleeps{noise}.{noise} Bye.{noise}"
     assert sentences(text, "en") == [f"The c{noise}at{noise} sleeps{noise}.", "Bye."]
     assert sentences(f"{noise}- The cat", "en") == ["The cat"]
@@ -209,7 +209,7 @@ def test_marks_at_the_start_of_a_line_are_copied(marks: str) -> None:
     "text",
     ["-5 degrees", "I am here", "a cat", "1.5 litres", "#1 of all", "A. Smith", "*one* two", "a|b"],
 )
-def test_what_only_looks_like_a_mark_is_translated(text: str) -> None:
+def test_text_that_only_looks_like_a_mark_is_translated(text: str) -> None:
     assert sentences(text, "en") == [text]
 
 
@@ -218,7 +218,7 @@ def test_the_end_of_a_comment_is_copied(text: str) -> None:
     assert sentences(text, "en") == ["Hello."]
 
 
-def test_what_is_kept_ends_no_sentence_and_is_seen_as_a_word() -> None:
+def test_a_protected_span_counts_as_a_word_and_ends_no_sentence() -> None:
     text = "Call `a. B? C!\nD.` now. `x` is it."
     assert sentences(text, "en", protected(text, "`a. B? C!\nD.`", "`x`")) == ["Call `a. B? C!\nD.` now.", "`x` is it."]
 
@@ -228,7 +228,7 @@ def test_a_tag_that_closes_belongs_to_the_sentence_before_it() -> None:
     assert sentences(text, "en", protected(text, "<b>", "</b>")) == ["<b>Hello there.</b>", "How are you?"]
 
 
-def test_what_is_kept_needs_no_translation_by_itself() -> None:
+def test_a_protected_span_alone_needs_no_translation() -> None:
     text = "{name}\n{a} 12 {b}.\nHello {c}"
     assert sentences(text, "en", protected(text, "{name}", "{a}", "{b}", "{c}")) == ["Hello {c}"]
 
@@ -285,7 +285,7 @@ def test_a_sentence_without_an_end_is_cut_at_spaces() -> None:
     assert set(" ".join(found).split()) == {"word"}
 
 
-def test_what_is_kept_may_be_longer_than_what_is_looked_at_together() -> None:
+def test_a_protected_span_may_be_longer_than_the_window() -> None:
     text = f"See {'x ' * MAX_WINDOW_CHARS} there. Hello."
     assert sentences(text, "en", protected(text, "x " * MAX_WINDOW_CHARS)) == ["See", "there.", "Hello."]
 

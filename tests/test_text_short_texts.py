@@ -25,7 +25,7 @@ def test_a_text_is_known_in_any_case_and_with_any_punctuation(text: str, languag
     assert listed_shares(text) == dict.fromkeys(languages, 1.0)
 
 
-def test_what_is_known_in_part_counts_in_part() -> None:
+def test_partly_known_texts_count_in_part() -> None:
     assert listed_shares("Hello Tom") == {"en": 0.5}
     assert listed_shares("Hallo Tom") == {"de": 0.5, "nl": 0.5}
 

@@ -121,7 +121,7 @@ def test_noise_in_the_alignment_is_outvoted(markup: str, target: str, pairs: str
     assert translated(markup, target, pairs) == expected
 
 
-def test_what_began_before_starts_at_the_start_and_what_goes_on_ends_at_the_end() -> None:
+def test_unpaired_tags_extend_to_the_start_or_end_of_the_text() -> None:
     source = "red cars and blue bikes"
     target = "voitures rouges et vélos bleus"
     aligned_spans = linked(source, target, "1 0 2 4 3")

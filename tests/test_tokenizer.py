@@ -92,7 +92,7 @@ def test_normalisation_is_canonical_and_done_once(text: str) -> None:
 
 @THOROUGH
 @given(text=TEXT)
-def test_composed_text_is_left_as_it_is(text: str) -> None:
+def test_composed_text_is_unchanged(text: str) -> None:
     composed = unicodedata.normalize("NFC", text)
     assert TOKENIZER.normalise(composed) == composed
 
@@ -211,7 +211,7 @@ def test_nothing_is_no_tokens() -> None:
     assert TOKENIZER.pieces("") == []
 
 
-def test_a_symbol_stands_with_no_space_of_its_own() -> None:
+def test_a_symbol_adds_no_space() -> None:
     pieces = [TOKENIZER.piece(id) for id in TOKENIZER.encode_parts(["at ", 3, "."])]
     assert pieces[-3:] == ["▁", "<r3>", "."]
 
@@ -352,7 +352,7 @@ IDS = st.lists(st.one_of(st.integers(0, TOKENIZER.vocab_size - 1), st.sampled_fr
 @example([UNKNOWN, 1, 2, 0])
 @example(TOKENIZER.encode("🚢")[:-1])
 @example([*TOKENIZER.encode("🚢")[:3], TOKENIZER.reserved_ids[0], *TOKENIZER.encode("猫")[-2:]])
-def test_what_the_tokens_add_is_together_the_text(ids: list[int]) -> None:
+def test_the_texts_of_the_tokens_join_to_the_whole_text(ids: list[int]) -> None:
     spelt = TOKENIZER.token_texts(ids)
     assert len(spelt) == len(ids)
     assert "".join(spelt).removeprefix(" ") == TOKENIZER.decode(ids)
@@ -386,7 +386,7 @@ def test_a_tokenizer_is_its_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("proto", [b"", b"garbage", b"\x00" * 100])
-def test_what_is_no_sentencepiece_model_is_refused(proto: bytes) -> None:
+def test_an_invalid_sentencepiece_model_is_refused(proto: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         Tokenizer(proto)
 
@@ -408,7 +408,7 @@ def test_a_vocabulary_of_another_maker_is_refused_by_what_it_lacks() -> None:
 @THOROUGH
 @given(text=st.text(" \t\u00a0\u3000\u200b\u00ad’'ab.é▁你") | TEXT)
 @example("\u200b")
-def test_pieces_of_a_source_are_those_of_its_normal_form_and_tile_the_text_as_it_is_written(text: str) -> None:
+def test_source_pieces_tile_the_text_as_written(text: str) -> None:
     pieces = TOKENIZER.source_pieces(text)
     assert [piece.id for piece in pieces] == TOKENIZER.encode_source(text)
     plain = normalise_source(SPACE + text).removeprefix(SPACE)

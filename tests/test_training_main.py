@@ -57,7 +57,7 @@ def test_a_verb_explains_itself_and_each_of_its_options(verb: str) -> None:
         PermissionError(13, "why", "f"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line_and_code_1(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+def test_user_errors_are_one_line_and_exit_code_1(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     def verb() -> None:
         raise error
 
@@ -103,7 +103,7 @@ def test_a_folder_that_is_no_data_is_refused() -> None:
     assert "nowhere is not a data folder" in result.stderr
 
 
-def test_what_the_terminal_cannot_show_ends_nothing(tmp_path: Path) -> None:
+def test_characters_that_the_terminal_cannot_show_end_no_command(tmp_path: Path) -> None:
     lines = [f"{pair.source}\tДа, {pair.source}\n" for pair in PAIRS]
     (tmp_path / "my.tsv").write_text("".join(lines + lines), encoding="utf-8")
     command = [sys.executable, "-m", "training", "prepare", "--pairs", "my.tsv", "--source", "en", "--target", "ru"]

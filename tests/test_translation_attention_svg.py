@@ -125,7 +125,7 @@ def test_a_line_goes_from_each_target_token_to_the_source_token_it_came_from(sho
     ]
 
 
-def test_each_weight_of_a_small_picture_is_told(shown: Attention) -> None:
+def test_each_weight_of_a_small_picture_has_a_label(shown: Attention) -> None:
     told = [title for title in titles(drawn(shown)) if "→" in title]
     assert len(told) == sum(weights.size for weights in shown.weights.values())
     assert told[0] == f"\u2068▁How\u2069 → \u2068▁How\u2069: {float(shown.weights['encoder'][0, 0, 0, 0]):.4g}"
@@ -145,7 +145,7 @@ def test_too_big_a_picture_is_refused_with_the_limit_named(shown: Attention) -> 
 
 
 @pytest.mark.parametrize("alignment", [[], [(0, 0), (0, 1)]])
-def test_the_alignment_is_told_to_those_who_do_not_see_it(shown: Attention, alignment: list[tuple[int, int]]) -> None:
+def test_the_alignment_has_a_text_alternative(shown: Attention, alignment: list[tuple[int, int]]) -> None:
     [description] = drawn(replace(shown, alignment=alignment)).iter(f"{SVG}desc")
     assert (description.text or "").endswith(": 0-0 0-1)" if alignment else ": none)")
 

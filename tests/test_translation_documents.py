@@ -12,7 +12,7 @@ from app.errors import Overloaded
 from app.translation.documents import MIN_PAUSE_S, retry_while_overloaded
 
 
-def test_what_is_refused_for_load_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_refused_for_overload_are_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     answers: list[Awaitable[int]] = []
 

@@ -105,7 +105,7 @@ def test_the_checks_need_nothing_loaded_until_something_is_suspicious() -> None:
     assert checks.ready
 
 
-def test_with_a_shipped_vocabulary_words_are_told_from_names(shipped_en_fr: Bundle) -> None:
+def test_with_a_shipped_vocabulary_words_are_distinguished_from_names(shipped_en_fr: Bundle) -> None:
     words = ["Delete", "Secret key", "Tom", "Mary", "Boston", "Harry Johnson"]
     assert [word for word in words if CHECKS.is_untranslated(word, shipped_en_fr)] == ["Delete", "Secret key"]
 
@@ -119,7 +119,7 @@ def shipped_en_fr() -> Bundle:
     return load_bundle(Path(__file__).parents[1] / "bundles" / "en-fr", torch.device("meta"))
 
 
-def test_a_paragraph_in_another_language_is_told_where_it_is(bundle: Bundle) -> None:
+def test_a_paragraph_in_another_language_is_reported_with_its_location(bundle: Bundle) -> None:
     english, french = "The cat sleeps on the chair.", "Le chat dort bien sur la petite chaise."
     text = f"{english}\n\n{french}\n{french}\n\n{english}\n{french}\n"
 
@@ -133,7 +133,7 @@ def test_a_paragraph_in_another_language_is_told_where_it_is(bundle: Bundle) -> 
     assert item.warnings.count(warning) == 1
 
 
-def test_a_long_sentence_that_is_cut_is_told_where_it_is(bundle: Bundle) -> None:
+def test_a_cut_sentence_is_reported_with_its_location(bundle: Bundle) -> None:
     long = " ".join(["the cat sleeps and"] * 12) + "."
     (item,) = translated(bundle, CannedDecoder(bundle), [f"Hello.\n\n{long}"])
     places = [offset for offset, warning in item.located_warnings if warning.startswith("A sentence of more than")]

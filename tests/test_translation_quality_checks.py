@@ -45,19 +45,19 @@ def test_a_loop_in_the_middle_or_at_the_end_is_said_once(size: int, times: int, 
 
 
 @pytest.mark.parametrize("size", [3, 5, 16])
-def test_what_was_begun_once_more_is_cut_as_well(size: int) -> None:
+def test_an_incomplete_repetition_is_cut_too(size: int) -> None:
     once = list(range(10, 10 + size))
     assert left([1, *once * 3, *once[: size - 1], 9]) == [1, *once, 9]
 
 
 @pytest.mark.parametrize(("size", "times"), [(1, 3), (2, 3), (3, 2), (10, 2)])
-def test_what_is_said_a_few_times_may_be_meant(size: int, times: int) -> None:
+def test_a_few_repetitions_are_allowed(size: int, times: int) -> None:
     tokens = [1, *list(range(10, 10 + size)) * times, 2]
     assert left(tokens) == tokens
 
 
 @pytest.mark.parametrize("times", [4, 7])
-def test_what_the_source_says_as_often_is_no_loop(times: int) -> None:
+def test_repetitions_of_the_source_are_no_loop(times: int) -> None:
     tokens, source = [1, *[5] * times, 2], [30, *[40, 41] * times]
     assert left(tokens, source) == tokens
     assert left([1, *[5] * (times + 1), 2], source) == [1, 5, 2]
@@ -66,7 +66,7 @@ def test_what_the_source_says_as_often_is_no_loop(times: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=400)
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20))
-def test_what_is_left_is_in_order_and_lacks_nothing_that_was_said(tokens: list[int], source: list[int]) -> None:
+def test_cutting_loops_keeps_order_and_every_distinct_part(tokens: list[int], source: list[int]) -> None:
     """So no symbol, which comes once, is ever lost."""
     kept = without_loops(tokens, source)
     assert kept == sorted(set(kept))
@@ -93,7 +93,7 @@ def test_a_loop_is_cut_and_said_so(bundle: Bundle) -> None:
     assert item.warnings == [LOOPS]
 
 
-def test_what_the_text_itself_repeats_stays_and_is_not_warned_of(bundle: Bundle) -> None:
+def test_repetitions_of_the_source_stay_without_a_warning(bundle: Bundle) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "va va va va va va"), ["how how how how how how"])
     assert (item.text, item.warnings) == ("va va va va va va", [])
 
@@ -127,11 +127,11 @@ def test_placeholders_in_a_loop_stay(bundle: Bundle) -> None:
         ([1], False),
     ],
 )
-def test_the_same_three_times_is_told_if_it_is_much_of_the_whole(tokens: list[int], expected: bool) -> None:
+def test_three_repetitions_are_reported_if_they_are_a_large_part(tokens: list[int], expected: bool) -> None:
     assert is_repetitive(tokens, PLAIN) is expected
 
 
-def test_what_the_source_says_three_times_may_be_said_so() -> None:
+def test_a_translation_may_repeat_what_the_source_repeats() -> None:
     tokens = [7, 1, 2, 8, 1, 2, 9, 1, 2]
     assert not is_repetitive(tokens, [30, 31, 40, 30, 31, 41, 30, 31])
     assert is_repetitive(tokens, [30, 31, 40, 30, 31, 41])
@@ -147,13 +147,11 @@ def test_what_the_source_says_three_times_may_be_said_so() -> None:
         ([5, 6, 9], [7] * 10 + list(range(10, 40)), False),
     ],
 )
-def test_what_a_text_says_many_times_is_to_come_about_as_often(
-    tokens: list[int], source: list[int], expected: bool
-) -> None:
+def test_repeated_words_are_expected_about_as_often(tokens: list[int], source: list[int], expected: bool) -> None:
     assert repeats_unlike_source(tokens, source) is expected
 
 
-def test_what_comes_again_here_and_there_is_said_and_not_cut(bundle: Bundle) -> None:
+def test_scattered_repetitions_are_reported_but_not_cut(bundle: Bundle) -> None:
     made = "le chat le chat dort le chat"
     (item,) = translated(bundle, CannedDecoder(bundle, lambda text: made), ["The cat."])
     assert (item.text, item.warnings) == (made, ["The translation of “The cat.” says the same several times."])
@@ -214,12 +212,12 @@ def test_numbers_and_symbols_without_a_reason_in_the_source_are_made_up(
     assert find_invented_symbols(source, translation) == expected
 
 
-def test_what_is_made_up_is_said(bundle: Bundle) -> None:
+def test_invented_symbols_are_reported(bundle: Bundle) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "le chat % dort"), ["The cat sleeps."])
     assert "Perhaps made up in the translation of “The cat sleeps.”: “%”." in item.warnings
 
 
-def test_what_a_glossary_puts_in_is_not_made_up(bundle: Bundle) -> None:
+def test_inserted_terms_are_not_invented_symbols(bundle: Bundle) -> None:
     given = Glossary({"cat": "chat (n° 1)"}, "en")
     (item,) = translated(
         bundle, CannedDecoder(bundle, lambda text: "le chat dort"), ["The cat sleeps."], glossary=given
@@ -260,7 +258,7 @@ def test_a_word_of_which_a_part_was_attended_to_was_seen(bundle: Bundle, text: s
     assert item.warnings == []
 
 
-def test_what_is_kept_is_no_word_that_may_be_missing(bundle: Bundle) -> None:
+def test_protected_spans_are_not_reported_as_missing_words(bundle: Bundle) -> None:
     class Blind(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             symbols = bundle.tokenizer.reserved_ids

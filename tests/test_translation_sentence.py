@@ -147,7 +147,7 @@ def test_placeholders_beside_each_other_and_at_the_ends_come_back(
 
 
 @pytest.mark.parametrize("text", ["{a} {b}", "%s", "{a}\n\n{b}, {c}.", "https://a.example/b `c`", "😀 {a}: 12"])
-def test_nothing_but_placeholders_is_left_as_it_is(bundle: Bundle, wild: RandomDecoder, text: str) -> None:
+def test_a_sentence_of_placeholders_only_is_unchanged(bundle: Bundle, wild: RandomDecoder, text: str) -> None:
     (item,) = translated(bundle, wild, [text])
     assert (item.text, item.warnings) == (text, [])
 
@@ -236,7 +236,7 @@ def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: RandomDecoder) 
     assert sum(item.text != text for text, item in zip(sent, items, strict=True)) > 150
 
 
-def test_what_a_translation_holds_of_the_format_s_own_signs_is_written_as_the_format_does(bundle: Bundle) -> None:
+def test_special_characters_of_the_format_are_escaped(bundle: Bundle) -> None:
     engine = CannedDecoder(bundle, lambda text: "a < b & c > d")
     (item,) = translated(bundle, engine, ["<p>the cat</p>"], html=True)
     assert item.text == "<p>a &lt; b &amp; c &gt; d</p>"
@@ -365,7 +365,7 @@ def test_marks_that_nest_come_in_the_order_of_the_source(bundle: Bundle) -> None
     assert said(bundle, "{x} and {y}", 1, " b ", 0) == "{y} b {x}"
 
 
-def test_what_stood_alone_does_not_hang_on_a_word(bundle: Bundle) -> None:
+def test_a_separate_placeholder_stays_separate_from_words(bundle: Bundle) -> None:
     assert said(bundle, "the {x} cat", "a b", 0, "c") == "a b {x} c"
     assert said(bundle, "the {x} cat", "a '", 0, ", c") == "a '{x}, c"
     assert said(bundle, "a{x}b", "a", 0, "b") == "a{x}b"
@@ -400,7 +400,7 @@ def test_a_picture_that_touches_the_next_word_is_read_apart_from_it(bundle: Bund
     assert spans == sorted(spans)
 
 
-def test_what_stands_beside_an_ideograph_does_not_hang_on_a_word_either(bundle: Bundle) -> None:
+def test_a_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
     assert said(chinese, "用{x}登录", "log in with", 0, "now") == "log in with {x} now"
     assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"

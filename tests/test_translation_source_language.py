@@ -41,7 +41,7 @@ def languages(target: str, *pairs: str) -> SourceLanguages:
         ("Hallo", "de", "de"),
     ],
 )
-def test_a_greeting_or_a_label_is_told_without_a_doubt(text: str, target: str, language: str) -> None:
+def test_greetings_and_labels_are_detected_with_certainty(text: str, target: str, language: str) -> None:
     chosen = languages(target).choose(text)
     assert chosen.detected.language == language
     assert chosen.detected.confidence >= CONFIDENT_PROBABILITY
@@ -73,16 +73,14 @@ def test_a_short_text_is_never_refused(text: str, target: str) -> None:
         ("Это предложение на русском языке.", "en", "Russian"),
     ],
 )
-def test_what_is_clearly_in_a_language_that_does_not_reach_the_target_is_refused_by_its_name(
-    text: str, target: str, name: str
-) -> None:
+def test_text_clearly_in_an_unserved_source_language_is_refused_by_name(text: str, target: str, name: str) -> None:
     detected, _, error = languages(target).choose(text)
     assert error
     assert error.detail.startswith(f"The text looks {name}, which is not translated into ")
     assert detected.confidence < IMPLAUSIBLE_PROBABILITY
 
 
-def test_what_is_too_short_to_be_refused_is_warned_of_by_its_name() -> None:
+def test_short_text_in_an_unserved_language_gets_a_warning_by_name() -> None:
     [warning] = languages("fr").choose("Buongiorno").warnings
     assert warning.startswith("The text looks Italian, which is not translated into French here. It was taken for ")
     [warning] = languages("fr").choose("Kia ora").warnings

@@ -215,9 +215,7 @@ def test_a_term_keeps_the_tags_around_it(bundle: Bundle, wild: RandomDecoder) ->
 
 
 @pytest.mark.parametrize(("words", "fits"), [(5, True), (30, True), (31, False), (40, False)])
-def test_what_is_to_come_before_is_not_so_long_that_a_placeholder_has_no_room(
-    bundle: Bundle, words: int, fits: bool
-) -> None:
+def test_a_forced_prefix_leaves_room_for_placeholders(bundle: Bundle, words: int, fits: bool) -> None:
     """The longest target has 32 tokens: one for the word before, one for the placeholder, one for each word given."""
     tokenizer = bundle.tokenizer
     given = " ".join((["chat", "dort", "il", "va", "bien"] * 8)[:words])
@@ -269,7 +267,7 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
         ("minet et minet", 0),
     ],
 )
-def test_a_term_is_there_as_a_whole_word_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
+def test_a_term_matches_whole_words_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
     one = Sentence.of(Passage("the cat"), bundle, [], 1, 0)
     one.terms = (ProtectedSpan(4, 7, "minet"),)
     assert len(missing_terms(one, said(bundle, translation))) == missing

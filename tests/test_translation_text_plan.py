@@ -89,7 +89,7 @@ def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) 
 
 
 @pytest.mark.parametrize("places", [0, 1, 2, 3, 6])
-def test_choices_told_by_what_is_not_best_are_those_told_by_all_numbers(places: int) -> None:
+def test_sparse_choices_equal_those_by_all_indices(places: int) -> None:
     draw = random.Random(places)
     for _ in range(100):
         # Of few values: where sums are the same, the order is, too.
@@ -151,7 +151,7 @@ def test_a_sentence_is_mended_once(bundle: Bundle) -> None:
     assert (one.render(one.best), one.warnings) == before
 
 
-def test_what_is_cut_has_a_log_probability_and_a_source_for_each_token_left(bundle: Bundle) -> None:
+def test_after_a_cut_each_token_has_a_log_probability_and_a_source(bundle: Bundle) -> None:
     one = found(bundle, **{"il va " * 9: -1.0})
     check_translation(one)
     cut = one.best.decoded
@@ -175,7 +175,7 @@ def test_a_score_is_that_of_all_tokens_and_of_none_it_is_nothing(bundle: Bundle)
     assert mean_score([]) == 0.0
 
 
-def test_what_is_copied_is_written_as_it_was() -> None:
+def test_copied_text_is_written_unchanged() -> None:
     passage = Passage("a b", (ProtectedSpan(0, 1, "{a}"),), (Tag(2, "<i>", "open"), Tag(3, "</i>", "close")))
     assert plan_copy(["<p>", passage, "</p>"]).render() == "<p>{a} <i>b</i></p>"
 

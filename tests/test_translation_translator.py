@@ -204,7 +204,7 @@ def test_too_many_texts_are_refused(bundle: Bundle) -> None:
 
 
 @pytest.mark.parametrize("texts", [["a\n" * 1_000], ["a\n"] * 1_000])
-def test_what_the_queue_can_never_hold_is_refused_before_all_of_it_is_encoded(
+def test_a_text_larger_than_the_queue_is_refused_before_it_is_fully_encoded(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, texts: list[str]
 ) -> None:
     def encode(text: str) -> list[int]:
@@ -219,7 +219,7 @@ def test_what_the_queue_can_never_hold_is_refused_before_all_of_it_is_encoded(
     assert len(encoded) <= 2 * 11
 
 
-def test_what_the_queue_can_just_hold_is_translated(bundle: Bundle) -> None:
+def test_a_text_that_just_fits_the_queue_is_translated(bundle: Bundle) -> None:
     assert len(translate(bundle, "a\n" * 6, "a\n" * 4, queue_tokens=10 * TILE).items) == 2
 
 
@@ -234,7 +234,7 @@ def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | Non
 
 
 @pytest.mark.parametrize("asked", [Options("en", "fr", alternatives=1), Options("en", "fr", alignment=True)])
-def test_alternatives_and_the_alignment_keep_nobody_waiting_and_are_due_as_well(
+def test_alternatives_and_alignment_block_no_request_and_respect_the_deadline(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, asked: Options
 ) -> None:
     late, threads = threading.Event(), list[threading.Thread]()
@@ -280,9 +280,7 @@ def test_sentences_without_a_space_between_get_one_where_the_target_wants_it(bun
         ("\u3000\u3000你好。\u3000我很好。", "\u3000\u3000你好。 我很好。"),
     ],
 )
-def test_what_stands_between_such_sentences_gets_the_space_on_its_open_side(
-    bundle: Bundle, text: str, expected: str
-) -> None:
+def test_text_between_sentences_gets_the_space_on_its_open_side(bundle: Bundle, text: str, expected: str) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
     assert [item.text for item in translate(chinese, text).items] == [expected]
 
@@ -301,7 +299,7 @@ def test_a_space_between_sentences_is_none_where_the_target_has_none(bundle: Bun
     assert [item.text for item in translate(chinese, text).items] == [expected]
 
 
-def test_nor_is_there_one_where_a_long_sentence_was_cut(bundle: Bundle) -> None:
+def test_no_space_is_added_in_chinese_where_a_long_sentence_was_cut(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "target": "zh"})
     text = "the cat sleeps, " * 30
     (item,) = translate(chinese, text).items
