@@ -70,7 +70,7 @@ def test_translate_answers_as_the_design_says(service: Service, bundle: LoadedBu
     assert repeated == [cut[0], cut[1] or cut[2]]
 
 
-def test_an_answer_is_to_the_letter_what_the_manual_says(service: Service) -> None:
+def test_a_translate_response_round_trips_through_its_schema(service: Service) -> None:
     answer = service.post("/translate", {**HELLO, "text": ["Hello. " * 40, "a" * 50_001, ""]})
     assert TranslateResponse.model_validate_json(answer.content).model_dump_json().encode() == answer.content
     assert [item["error"] is None for item in answer.json()["translations"]] == [True, False, True]
@@ -194,7 +194,7 @@ def test_auto_is_taken_in_any_case(service: Service) -> None:
     assert service.post("/attention", {**HELLO, "source": "Auto"}).status_code == 422
 
 
-def test_where_traditional_characters_are_asked_for_and_not_served_that_is_said(tmp_path: Path) -> None:
+def test_unserved_traditional_characters_are_reported(tmp_path: Path) -> None:
     make_bundle(tmp_path / "en-zh", target="zh")
     with serving(tmp_path) as service:
         warned, usual = (service.post("/translate", {**HELLO, "target": code}).json() for code in ("zh-TW", "zh-CN"))

@@ -49,7 +49,7 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_it_says_what_the_other_port_says(bundle_folder: Path) -> None:
+def test_its_responses_equal_those_of_the_main_port(bundle_folder: Path) -> None:
     with administered(bundle_folder) as (service, url):
         until_ready(url)
         for path in "/health", "/ready":

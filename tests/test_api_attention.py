@@ -125,7 +125,7 @@ def test_each_target_token_is_aligned_with_what_all_heads_look_at_most_but_the_e
     assert shown["alignment"] == [[source, target] for target, source in enumerate(best)]
 
 
-def test_the_alignment_does_not_depend_on_what_is_shown(service: Service) -> None:
+def test_the_alignment_does_not_depend_on_the_selection(service: Service) -> None:
     assert show(service, kinds=["encoder"], layers=[0], heads=[1])["alignment"] == show(service)["alignment"]
 
 
@@ -145,7 +145,7 @@ def test_bertviz_is_given_the_same_weights_with_the_tokens_that_look_and_that_ar
     ]
 
 
-def test_bertviz_is_given_what_was_chosen(service: Service) -> None:
+def test_bertviz_gets_the_selected_weights(service: Service) -> None:
     [view] = show_views(service, kinds=["cross"], layers=[1], heads=[1, 0])
     assert view["attn"] == show(service, kinds=["cross"], layers=[1], heads=[1, 0])["attention"]["cross"]
 

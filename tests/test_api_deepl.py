@@ -123,7 +123,7 @@ def test_targets_with_variants_go_by_them(tmp_path: Path, fast_deepl_client: Non
         assert len(found) == 1
 
 
-def test_usage_is_what_was_translated(bundle_folder: Path, fast_deepl_client: None) -> None:
+def test_usage_counts_translated_characters(bundle_folder: Path, fast_deepl_client: None) -> None:
     with listening(bundle_folder) as url, client_of(url) as client:
         client.translate_text(["Hello.", "Bye."], **EN_FR)
         usage = client.get_usage().character
@@ -177,7 +177,7 @@ def test_where_there_are_keys_a_wrong_one_opens_nothing(
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_who_has_had_his_characters_has_exceeded_his_quota(bundle_folder: Path) -> None:
+def test_a_client_over_its_character_limit_has_exceeded_its_quota(bundle_folder: Path) -> None:
     with listening(bundle_folder, rate_characters=Rate.parse("10/day")) as url, client_of(url) as client:
         client.translate_text("0123456789", **EN_FR)
         usage = client.get_usage().character

@@ -79,7 +79,7 @@ def test_a_glossary_of_several_pairs_is_changed_a_dictionary_at_a_time(tmp_path:
             client.update_multilingual_glossary_name(made, "No words")
 
 
-def test_of_several_glossaries_the_first_that_has_a_term_holds(deepl_client: deepl.DeepLClient) -> None:
+def test_the_first_glossary_with_a_term_decides(deepl_client: deepl.DeepLClient) -> None:
     first = deepl_client.create_glossary("one", "EN", "FR", {"cat": "Büffel"})
     second = deepl_client.create_glossary("two", "EN", "FR", {"cat": "Bär", "dog": "Wolf"})
     found = deepl_client.translate_text(["The cat sleeps.", "The dog sleeps."], glossary_ids=[first, second], **EN_FR)

@@ -175,7 +175,7 @@ def test_a_field_that_is_missing_in_the_query_is_named(service: Service, method:
         ("v3/glossaries", {"name": "a", "dictionaries": [{}] * 100}),
     ],
 )
-def test_of_many_faults_few_are_listed(path: str, fields: dict[str, Any]) -> None:
+def test_only_the_first_of_many_faults_are_listed(path: str, fields: dict[str, Any]) -> None:
     model = TextRequest if path == "v2/translate" else MultilingualRequest
     with pytest.raises(InvalidFields) as refused:
         validated(model, Fields(fields))

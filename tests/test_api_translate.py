@@ -319,7 +319,7 @@ def test_the_first_sentence_arrives_before_the_last_is_decoded(
         assert [name for name, _ in reader.all()] == ["part", "done"]
 
 
-def test_who_leaves_a_stream_frees_its_place(
+def test_a_client_that_leaves_a_stream_frees_its_place(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))

@@ -175,7 +175,7 @@ def test_pairs_of_a_file_are_tokenised_and_the_longest_left_out(tmp_path: Path) 
     assert highest < size <= 400
 
 
-def test_the_command_says_what_it_ran_on_and_prints_every_row() -> None:
+def test_the_command_names_the_machine_and_prints_every_row() -> None:
     shape = {"architecture": "toy", "vocab-size": 200, "batch-tokens": 64}
     options = {"minutes": 0, "steps": 1, "threads": 1, **shape}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]

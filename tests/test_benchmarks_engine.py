@@ -207,7 +207,7 @@ def test_a_table_is_aligned_and_its_json_has_every_round() -> None:
     assert json.loads(json.dumps(table.as_json()))["rows"]["one"] == {"a": [1.5, 2.5], "b": 3}
 
 
-def test_the_command_says_what_it_ran_on_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_the_command_names_the_machine_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
     options = ["--short", "--sentences", "12", "--seconds", "0", "--cores", "1", "--json", str(tmp_path / "all.json")]
     command = [sys.executable, "-m", "benchmarks.engine", "--bundle", str(bundle.folder), *options]
     result = subprocess.run(command, capture_output=True, text=True, timeout=900)

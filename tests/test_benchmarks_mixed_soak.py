@@ -11,7 +11,7 @@ from conftest import SHIPPED
 from benchmarks.mixed_soak import SAMPLES, ResourceUsage, growth
 
 
-def test_growth_is_what_stays() -> None:
+def test_growth_counts_only_what_remains() -> None:
     level = [ResourceUsage(100.0, 40, 20) for _ in range(SAMPLES)]
     level[SAMPLES - 2] = ResourceUsage(200.0, 60, 30)
     assert growth(level) == ResourceUsage(0.0, 0, 0)

@@ -77,7 +77,7 @@ def test_useless_pairs_are_dropped_and_reported(pair: Pair, reason: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turned", [False, True], ids=["straight", "turned"])
-def test_several_processes_find_what_one_finds(turned: bool) -> None:
+def test_several_processes_find_the_same_as_one(turned: bool) -> None:
     rng = random.Random(1)
     faults = [
         Pair("The weather is fine today.", "Das Wetter ist heute sehr schön."),

@@ -201,9 +201,7 @@ def test_a_document_comes_out_with_its_passages_in_their_places(tmp_path: Path) 
     assert (report.texts, report.close()) == (500, 0)
 
 
-def test_a_passage_that_cannot_be_translated_stays_as_it_was_and_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_untranslatable_passage_is_copied_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "strings.json"
     path.write_text('{"a": "yes", "b": "broken", "c": "no"}', encoding="utf-8")
     report = Report(quiet=False)

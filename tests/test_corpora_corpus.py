@@ -49,7 +49,7 @@ def test_a_sentence_that_would_break_the_file_is_not_written(tmp_path: Path, mar
         write_pairs(tmp_path / "a.tsv", [Pair(f"a{mark}b", "c")])
 
 
-def test_two_plain_files_give_what_one_tsv_gives(tmp_path: Path) -> None:
+def test_two_plain_files_equal_one_tsv(tmp_path: Path) -> None:
     english = write(tmp_path / "a.en", "Hello.\nGood, thanks.\n")
     french = write(tmp_path / "a.fr", "Bonjour.\nBien, merci.\n")
     spec = parse_spec(f"{english},{french}:2")
@@ -57,7 +57,7 @@ def test_two_plain_files_give_what_one_tsv_gives(tmp_path: Path) -> None:
     assert read(*spec.paths)[0] == [("Hello.", "Bonjour."), ("Good, thanks.", "Bien, merci.")]
 
 
-def test_of_two_plain_files_the_first_is_column_1_and_the_second_column_2(tmp_path: Path) -> None:
+def test_two_plain_files_are_columns_1_and_2(tmp_path: Path) -> None:
     spec = CorpusSpec((write(tmp_path / "a.en", "Hello.\n"), write(tmp_path / "a.fr", "Bonjour.\n")))
     for columns, pair in (((1, 2), ("Hello.", "Bonjour.")), ((2, 1), ("Bonjour.", "Hello."))):
         assert [found for _, found in open_corpus(spec, columns=columns).pairs(LineTally())] == [pair]
@@ -93,7 +93,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     assert caught.value.path == tmp_path / name.removesuffix(":2")
 
 
-def test_of_two_plain_files_the_missing_one_is_named(tmp_path: Path) -> None:
+def test_the_missing_one_of_two_plain_files_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.en", "x")
     with pytest.raises(CorpusError, match="no such file") as caught:
         parse_spec(f"{path},{tmp_path}/a.fr")
@@ -158,7 +158,7 @@ def test_a_header_that_names_the_languages_chooses_the_columns(tmp_path: Path) -
     assert read(path, source="en", target="fr")[0] == [("Hello.", "Bonjour.")]
 
 
-def test_an_attribution_in_a_third_column_is_accepted_and_said(tmp_path: Path) -> None:
+def test_an_attribution_in_a_third_column_is_accepted_and_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "Hi.\tSalut !\tCC-BY 2.0 #1\nRun!\tCours !\tCC-BY 2.0 #2\n")
     assert (
         "3 columns, source in 1 and target in 2; column 3 is ignored (an attribution?)"
@@ -186,7 +186,7 @@ def test_columns_of_nothing_but_numbers_are_the_sentences_where_there_are_no_oth
     assert read(write(tmp_path / "a.tsv", "1\t2\n3\t4\n"))[0] == [("1", "2"), ("3", "4")]
 
 
-def test_numbered_sentences_in_four_columns_are_accepted_and_said(tmp_path: Path) -> None:
+def test_numbered_sentences_in_four_columns_are_accepted_and_reported(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "1276\tHi.\t988\tSalut !\n1277\tRun!\t989\tCours !\n")
     assert "the numbers in 1 and 3 are ignored" in open_corpus(CorpusSpec((path,))).describe()
     assert read(path)[0] == [("Hi.", "Salut !"), ("Run!", "Cours !")]

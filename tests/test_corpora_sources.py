@@ -110,7 +110,7 @@ def test_columns_and_encoding_are_of_files_that_do_not_say_them(tmp_path: Path, 
         assert [pair for _, pair in corpus.pairs(LineTally())] == PAIRS
 
 
-def test_of_what_was_killed_while_unpacking_nothing_is_left(tmp_path: Path, cache: Path) -> None:
+def test_a_killed_unpacking_leaves_nothing(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zipped(SIDES))
     paths = resolve(str(tmp_path / "a.zip"), "en", "fr").paths
     for path in paths:
@@ -182,7 +182,7 @@ def test_an_archive_with_a_damaged_file_leaves_nothing_half(tmp_path: Path, cach
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
-def test_entities_are_not_opened_nor_multiplied(tmp_path: Path) -> None:
+def test_entities_are_neither_opened_nor_expanded(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     lol = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
     head = f'<!DOCTYPE tmx [<!ENTITY l0 "lol">{lol}<!ENTITY file SYSTEM "file://{tmp_path}/secret">]>'
@@ -291,7 +291,7 @@ def test_a_file_is_downloaded_once_and_checked_each_time(server: Server, cache: 
     assert server.asked == [None]
 
 
-def test_a_download_that_is_not_what_was_meant_is_not_kept(server: Server, cache: Path) -> None:
+def test_a_download_with_a_wrong_checksum_is_deleted(server: Server, cache: Path) -> None:
     with pytest.raises(CorpusError, match=f"not {'0' * 64}; it was deleted"):
         read(f"{address(server)}#sha256={'0' * 64}")
     assert not [path for path in cache.rglob("*") if path.is_file()]
@@ -379,7 +379,7 @@ def test_a_data_set_of_mtdata_is_read_with_its_languages_in_order(cache: Path) -
     assert len([path for path in cache.rglob("*") if path.is_file()]) == 1
 
 
-def test_without_mtdata_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_mtdata_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CorpusError, match="pip install mtdata"):
         read("mtdata:Group-some_name-1.0-fra-eng")

@@ -435,7 +435,7 @@ def test_the_vocabulary_grows_with_the_corpus_and_the_script(pairs: int, charact
     assert vocabulary_size(pairs, characters) == size
 
 
-def test_the_verb_says_what_it_assumed_and_what_it_made(tmp_path: Path) -> None:
+def test_the_command_reports_its_assumptions_and_its_output(tmp_path: Path) -> None:
     verb = typer.Typer()
     verb.command()(VERBS["prepare"])
     path = tmp_path / "fr-en.tsv"

@@ -120,7 +120,7 @@ def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: Prep
 
 
 @pytest.mark.slow
-def test_several_processes_prepare_what_one_does(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_prepare_the_same_as_one(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.data.pair_store.CHUNK_PAIRS", 50)
     one = prepare_corpora(dataclasses.replace(options, processes=1), quiet)
     two = prepare_corpora(dataclasses.replace(options, processes=2, replace=True), quiet)

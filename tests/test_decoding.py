@@ -230,7 +230,7 @@ ALONE = alone(MODEL, SOURCES)
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(schedule=schedules())
-def test_who_joins_and_leaves_when_changes_no_tokens(schedule: list[tuple[str, int]]) -> None:
+def test_joining_and_leaving_sentences_change_no_tokens(schedule: list[tuple[str, int]]) -> None:
     batch = TorchBackend(MODEL).new_batch(6, LIMITS)
     everybody = [Hypothesis(source, LIMITS.target(len(source))) for source in SOURCES]
     waiting, finished, abandoned = list(everybody), list[Hypothesis](), list[Hypothesis]()
@@ -351,7 +351,7 @@ def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None
     assert [h.tokens for h in free] == [ALONE[4], ALONE[5]]
 
 
-def test_forcing_what_the_model_chose_gives_its_own_scores() -> None:
+def test_forcing_the_models_own_choice_gives_its_scores() -> None:
     [own] = [h for h in greedy_decode(MODEL, SOURCES, LIMITS) if h.finish_reason == "stop"][:1]
     batch = TorchBackend(MODEL).new_batch(1, LIMITS)
     forced = Hypothesis(own.source, len(own.tokens) - 1, forced=own.tokens[:-1])
@@ -426,7 +426,7 @@ def test_padding_gets_no_attention_while_decoding() -> None:
         assert (weights[:3] > 0).all()
 
 
-def test_only_what_is_asked_for_is_recorded() -> None:
+def test_only_requested_attention_is_recorded() -> None:
     hypotheses = recorded(MODEL)
     assert hypotheses[1].encoder_attention is None
     assert hypotheses[1].decoder_rows == []

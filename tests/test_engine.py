@@ -268,7 +268,7 @@ def test_a_single_sentence_does_not_wait_for_a_document(bundle: LoadedBundle) ->
     assert done[0] < 60
 
 
-def test_stopping_finishes_what_was_accepted_and_accepts_no_more(bundle: LoadedBundle, gate: Gate) -> None:
+def test_stopping_finishes_accepted_requests_and_accepts_no_more(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         engine = engine_of(bundle, rows=2)
         await engine.start()

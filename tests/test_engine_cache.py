@@ -63,7 +63,7 @@ async def results(decoder: Decoder, *sequences: Sequence) -> list[Decoded]:
 
 
 @given(wishes, outcomes())
-def test_a_hit_is_to_the_bit_what_was_decoded(wish: Sequence, outcome: Decoded) -> None:
+def test_a_hit_equals_the_decoded_result_bit_for_bit(wish: Sequence, outcome: Decoded) -> None:
     class Known(FakeDecoder):
         def answer(self, sequence: Sequence) -> Decoded:
             return outcome
@@ -137,7 +137,7 @@ async def test_a_kept_sentence_needs_no_engine() -> None:
 
 
 @on_a_loop
-async def test_recorded_attention_is_neither_kept_nor_waited_for() -> None:
+async def test_recorded_attention_is_neither_cached_nor_shared() -> None:
     decoder, metrics = ManualDecoder(), Metrics()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     tasks = [asyncio.create_task(results(cache, Sequence("m", (1,), 8, attention=True))) for _ in range(2)]

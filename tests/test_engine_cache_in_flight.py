@@ -23,7 +23,7 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 
 
 @on_a_loop
-async def test_the_same_sentence_is_decoded_once_for_all_who_wait() -> None:
+async def test_concurrent_equal_sentences_are_decoded_once() -> None:
     decoder, metrics = ManualDecoder(), Metrics()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     requests = [
@@ -125,7 +125,7 @@ async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(erro
 
 
 @on_a_loop
-async def test_who_stays_needs_no_room_in_a_queue_that_has_become_full() -> None:
+async def test_a_remaining_waiter_needs_no_space_in_a_full_queue() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = CacheRequest(cache, 1, 2)
@@ -187,7 +187,7 @@ async def test_a_waiter_that_left_gets_no_result() -> None:
 
 
 @on_a_loop
-async def test_who_comes_while_the_last_one_leaves_is_answered() -> None:
+async def test_a_request_that_arrives_while_the_last_waiter_leaves_is_answered() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = CacheRequest(cache, 1)
@@ -274,7 +274,7 @@ async def test_whatever_happens_every_request_comes_to_its_end(events: list[tupl
     assert not decoder.requests
 
 
-def test_who_waits_for_a_client_that_leaves_gets_the_answer_all_the_same(bundle_folder: Path, gate: Gate) -> None:
+def test_a_waiter_gets_its_result_even_if_the_first_client_leaves(bundle_folder: Path, gate: Gate) -> None:
     async def scenario() -> str | None:
         translator: Translator = service.state["translator"]
         leaving = asyncio.create_task(translator.translate(["Hello."], Options("en", "fr")))

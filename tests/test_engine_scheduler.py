@@ -371,7 +371,7 @@ def test_one_that_somebody_waits_for_longer_is_begun_though_its_request_is_late(
     assert [type(job.outcome) for job in late] == [DeadlinePassed, type(None), DeadlinePassed]
 
 
-def test_giving_up_tells_everybody_who_waits() -> None:
+def test_fail_waiting_fails_every_waiting_job() -> None:
     queue = scheduler(one=WorkerCapacity(1, 0, 1_000))
     requests = [request(5, 5, model="a"), request(5, model="b"), request(5, 5, model="b")]
     for jobs in requests:

@@ -56,7 +56,7 @@ def test_those_ahead_take_turns_with_those_that_were_there_before() -> None:
     assert queue.take(4, 4) == [late, first, second, third]
 
 
-def test_whoever_is_overtaken_all_the_time_is_taken_all_the_same() -> None:
+def test_an_overtaken_sentence_is_taken_eventually() -> None:
     queue: WaitingQueue[Words] = WaitingQueue()
     patient = words()
     queue.add(patient)

@@ -310,7 +310,7 @@ def test_a_worker_process_logs_json_like_the_front(bundle: LoadedBundle, capfd: 
     assert "was en-fr@000000000000 when the service read it" in lines[0]["message"]
 
 
-def test_a_precision_that_there_is_not_is_said(bundle: LoadedBundle) -> None:
+def test_an_unavailable_precision_is_reported(bundle: LoadedBundle) -> None:
     front = Front()
     failure = refusal(front, config(bundle, precision="float16"))
     assert "float16" in failure
@@ -324,7 +324,7 @@ def test_a_precision_that_there_is_not_is_said(bundle: LoadedBundle) -> None:
         (MemoryError(), "MemoryError()"),
     ],
 )
-def test_whatever_keeps_a_worker_from_loading_is_said_in_a_line(
+def test_every_failure_to_load_is_reported_in_one_line(
     bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
     def fail(*given: object) -> None:
@@ -336,7 +336,7 @@ def test_whatever_keeps_a_worker_from_loading_is_said_in_a_line(
     front.close()
 
 
-def test_a_wrong_sample_is_said(tmp_path: Path) -> None:
+def test_a_wrong_sample_is_reported(tmp_path: Path) -> None:
     sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
     wrong = load_bundle(make_bundle(tmp_path / "b", samples=[sample]), CPU)
     front = Front()

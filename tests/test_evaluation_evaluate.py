@@ -60,7 +60,7 @@ def test_the_scores_are_sacrebleus_of_the_bundles_greedy_translations(bundle: Lo
     assert (bleu["sentences"], bleu["precision"], bleu["device"]) == (3, "float32", "cpu")
 
 
-def test_without_raw_the_scores_are_of_what_the_service_answers(
+def test_without_raw_the_scores_are_those_of_the_service(
     bundle: LoadedBundle, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of texts that it does not hand to the model as they are: two sentences, no last mark, capitals."""
@@ -184,7 +184,7 @@ def test_a_folder_for_the_translations_is_made(bundle: LoadedBundle, test_set: P
     assert (tmp_path / "new" / "out.txt").read_text(encoding="utf-8").count("\n") == 3
 
 
-def test_a_development_set_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_development_set_round_trips(tmp_path: Path) -> None:
     pairs = [Pair('"Yes, sir."', '"Oui, monsieur."'), Pair("source", "target")] * 3
     write_pairs(tmp_path / "dev.tsv", pairs)
     assert TestSet.development(tmp_path).pairs == pairs

@@ -96,7 +96,7 @@ def test_tokens_are_those_of_the_epochs_trained(exported: Path, data: Path) -> N
     assert training["target_tokens"] == pytest.approx(training["epochs"] * an_epoch, rel=0.01)
 
 
-def test_the_recorded_metrics_are_what_evaluate_finds(exported: Path, data: Path) -> None:
+def test_the_recorded_metrics_equal_those_of_evaluate(exported: Path, data: Path) -> None:
     recorded = config_of(exported)["metrics"]
     assert [(metric["set"], metric["metric"]) for metric in recorded] == [
         ("development set", "BLEU"),
@@ -118,9 +118,7 @@ def test_the_recorded_metrics_are_what_evaluate_finds(exported: Path, data: Path
 
 
 @pytest.mark.real_service
-def test_the_figures_of_record_and_card_are_what_the_service_answers(
-    run_folder: Path, data: Path, tmp_path: Path
-) -> None:
+def test_the_figures_of_record_and_card_are_those_of_the_service(run_folder: Path, data: Path, tmp_path: Path) -> None:
     """Two sentences in a text, and one without its mark, which the decoder takes as they are."""
     texts = [Pair("Tom has 2 dogs. Bo has 3 books.", "Tom a 2 chiens. Bo a 3 livres."), Pair("Tom has 4 dogs", "Tom")]
     write_pairs(tmp_path / "held-out.tsv", texts)

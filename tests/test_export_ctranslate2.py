@@ -126,7 +126,7 @@ def results(tokenizer: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> d
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_ctranslate2_says_token_for_token_what_we_say(results: dict[str, Both], name: str) -> None:
+def test_ctranslate2_returns_the_same_tokens(results: dict[str, Both], name: str) -> None:
     assert results[name].theirs == results[name].ours
 
 
@@ -147,7 +147,7 @@ def test_models_that_ctranslate2_does_not_support_are_refused(tmp_path: Path, to
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
-def test_quantising_leaves_the_bundle_as_it_was(bundle: LoadedBundle) -> None:
+def test_quantising_leaves_the_bundle_unchanged(bundle: LoadedBundle) -> None:
     before = {name: parameter.clone() for name, parameter in bundle.model.named_parameters()}
     spec = model_spec(bundle)
     spec.validate()
@@ -215,7 +215,7 @@ def test_only_a_ctranslate2_model_is_replaced_and_only_when_asked(sampled: Path,
         check_replaceable(out, replace=True)
 
 
-def test_without_the_library_one_line_says_what_to_install(
+def test_without_the_library_one_line_names_the_package(
     sampled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)

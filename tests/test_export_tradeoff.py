@@ -50,7 +50,7 @@ def test_of_points_all_over_or_all_under_what_is_accepted_none_off_the_way_is_me
     assert len({point.share for point in found.points}) == len(found.points)
 
 
-def test_the_advice_says_what_was_gained_and_lost_and_what_would_gain_more() -> None:
+def test_the_advice_states_gain_and_loss_and_how_to_gain_more() -> None:
     near, far = point(0.4, 30.0, 1.0), point(1.0, 36.0, 9.0)
     advice = Tradeoff(BEFORE, [near, far], 2.0).advice(near)
     assert advice == (

@@ -81,7 +81,7 @@ def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothin
 
 
 @pytest.mark.parametrize("alone", [lock_folder, lock_output])
-def test_of_two_in_a_place_one_is_refused_until_the_other_has_left(tmp_path: Path, alone: Alone) -> None:
+def test_a_second_command_in_a_folder_is_refused_until_the_first_ends(tmp_path: Path, alone: Alone) -> None:
     place = tmp_path / "work" / "place"
     for _ in range(2):
         with alone(place):

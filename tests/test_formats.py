@@ -217,7 +217,7 @@ def test_plain_text_cut_anywhere_comes_back_to_the_byte(text: str, max_chars: in
     assert all(0 < len(passage.text) <= max_chars for passage in document.passages)
 
 
-def test_of_a_page_only_its_text_changes() -> None:
+def test_only_the_text_of_a_page_changes() -> None:
     document = read("a.html", HTML.encode())
     assert texts(document) == ["A title", "Hello my & your friend.", "a cat"]
     expected = (
@@ -245,7 +245,7 @@ def test_a_page_says_that_it_is_in_its_new_language(source: str, before: str, af
     assert as_it_was(document).decode() == page.format(after)
 
 
-def test_of_json_only_values_change() -> None:
+def test_only_the_values_of_json_change() -> None:
     document = read("a.json", JSON.encode())
     assert texts(document) == ["Hello", 'The "cat"', "dog", "bird"]
     written = shouted(document).decode()

@@ -302,7 +302,7 @@ def test_a_part_of_another_compression_is_refused_before_it_is_unpacked() -> Non
         read("a.docx", packed.getvalue())
 
 
-def test_of_a_part_no_more_is_unpacked_than_the_directory_says() -> None:
+def test_no_part_unpacks_beyond_the_size_in_the_directory() -> None:
     size = 32 << 20
     content = word("", parts={"word/document.xml": b" " * size})
     content = content.replace(struct.pack("<I", size), struct.pack("<I", 100))

@@ -33,7 +33,7 @@ def of(name: str, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.xliff", "a.json"])
-def test_a_document_has_so_many_passages_at_most(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_document_has_a_maximum_number_of_passages(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(document, "MAX_PASSAGES", 5)
     assert len(read(name, of(name, 5), "fr").passages) == 5
     with pytest.raises(UnreadableDocument, match="over 5 paragraphs"):

@@ -319,7 +319,7 @@ def test_white_space_that_is_text_stays_where_it_was(source: str) -> None:
         ("A", "C:\\dir \\* x", "C:\\dir \\\\\\* x"),
     ],
 )
-def test_only_what_would_be_markup_is_escaped(source: str, translation: str, expected: str) -> None:
+def test_only_text_that_would_be_markup_is_escaped(source: str, translation: str, expected: str) -> None:
     document = read("a.md", source.encode())
     assert document.write([document.passages[0].write(translation)]).decode() == expected
 

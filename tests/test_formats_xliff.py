@@ -107,7 +107,7 @@ def test_a_target_says_that_a_machine_made_it() -> None:
 
 
 @pytest.mark.parametrize("content", [ONE, TWO])
-def test_without_its_new_targets_the_file_is_what_it_was(content: str) -> None:
+def test_without_its_new_targets_the_file_is_unchanged(content: str) -> None:
     def bare(document: bytes) -> bytes:
         root = etree.fromstring(document)
         for element in list(root.iter(etree.Element)):

@@ -127,7 +127,7 @@ def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> 
 
 
 @given(st.text())
-def test_a_line_is_one_json_object_whatever_is_said(message: str) -> None:
+def test_a_line_is_always_one_json_object(message: str) -> None:
     try:
         raise ValueError(message)
     except ValueError as error:
@@ -185,7 +185,7 @@ def test_a_timestamp_is_the_time(seconds: float) -> None:
 @pytest.mark.parametrize(
     "path", ["/health", "/languages", "/nowhere", "/metrics", "/libretranslate/download_file/a.docx"]
 )
-def test_no_cache_keeps_what_is_not_said_to_be_kept(service: Service, path: str) -> None:
+def test_responses_are_not_cached_unless_declared(service: Service, path: str) -> None:
     assert service.get(path).headers["cache-control"] == "no-store"
 
 

@@ -182,7 +182,7 @@ def test_malformed_requests_are_refused(options: dict[str, Any], error: type[Ser
     "options",
     [{"data": {"q": ["a"] * 34}}, {"files": [("q", (None, "a"))] * 34}, {"url": f"{URL}?{'&'.join(['q=a'] * 34)}"}],
 )
-def test_of_fields_there_may_be_as_many_as_of_texts_and_some(options: dict[str, Any]) -> None:
+def test_the_number_of_fields_is_limited_by_that_of_texts(options: dict[str, Any]) -> None:
     assert len(read(limits={"max_items": 2}, **options).all("q")) == 34
     with pytest.raises(InvalidFields, match="33"):
         read(limits={"max_items": 1}, **options)

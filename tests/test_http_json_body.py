@@ -129,7 +129,7 @@ def test_work_cancelled_by_others_is_no_client_s_doing() -> None:
         asyncio.run(scenario())
 
 
-def test_a_client_that_stays_gets_what_the_work_returns_and_what_it_raises() -> None:
+def test_a_client_that_stays_gets_the_result_or_the_error() -> None:
     async def work() -> int:
         return 5
 

@@ -169,7 +169,7 @@ def test_no_bit_depends_on_the_company(backend: Int8Backend) -> None:
 
 
 @here
-def test_who_joins_and_leaves_when_changes_no_bit(backend: Int8Backend) -> None:
+def test_joining_and_leaving_sentences_change_no_bit(backend: Int8Backend) -> None:
     """Far more sentences than the cache has blocks, so that a block lost or given twice would show."""
     sources = random_sources(600, seed=4)
     alone = {tuple(source): answer(decoded(backend, [source])[0]) for source in sources}
@@ -200,7 +200,7 @@ def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(backend: Int8Backend
 
 
 @here
-def test_forcing_what_was_chosen_gives_the_same_scores(backend: Int8Backend) -> None:
+def test_forcing_the_chosen_tokens_gives_the_same_scores(backend: Int8Backend) -> None:
     for free in decoded(backend, random_sources(20, seed=8)):
         if free.finish_reason == "stop":
             (forced,) = decoded(backend, [free.source], forced=free.tokens[:-1])
@@ -307,7 +307,9 @@ def test_the_source_compiles_on_a_processor_without_the_instructions_too() -> No
 
 
 @here
-def test_without_a_compiler_and_a_library_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_compiler_and_a_library_the_reason_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KernelsUnavailable, match="no C compiler"):
         kernels.compile_library(tmp_path)

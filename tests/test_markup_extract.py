@@ -294,7 +294,7 @@ def test_attributes_that_are_text_are_translated(markup: str, expected: list[str
         ),
     ],
 )
-def test_a_translated_attribute_is_quoted_as_it_was(markup: str, expected: str) -> None:
+def test_a_translated_attribute_keeps_its_quotes(markup: str, expected: str) -> None:
     def loud(passage: Passage) -> Passage:
         nested = tuple(inner._replace(passage=loud(inner.passage)) for inner in passage.nested)
         text = passage.text.upper() if "cat" not in passage.text.lower() and passage.text != "A" else 'UN "CHAT" D\'UN'

@@ -98,7 +98,7 @@ def test_the_epochs_differ_and_from_a_position_on_the_rest_is_the_same() -> None
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_the_parts_of_a_batch_agree_on_what_was_drawn(parts: int) -> None:
+def test_the_parts_of_a_batch_draw_the_same_segmentations(parts: int) -> None:
     whole, *some = (
         next(batches_from(PAIRS, CONFIG, 100, 1, Position(), part, count, sampling()))
         for part, count in [(0, 1), *((part, parts) for part in range(parts))]

@@ -23,7 +23,7 @@ from training.optim.checkpoint import (
 )
 
 
-def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_state_round_trips(tmp_path: Path) -> None:
     assert load_state(tmp_path) is None
     weights = torch.randn(3, 2)
     state = {"model": {"w": weights}, "state": {"step": 7, "history": [{"dev_loss": 0.1}]}}

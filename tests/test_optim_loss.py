@@ -85,9 +85,7 @@ def r_drop_reference(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing:
 @pytest.mark.parametrize("alpha", [0.5, 5.0])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
-def test_r_drop_and_its_gradients_are_what_autograd_makes_of_the_formula(
-    chunk_tokens: int, smoothing: float, alpha: float
-) -> None:
+def test_r_drop_and_its_gradients_equal_those_of_autograd(chunk_tokens: int, smoothing: float, alpha: float) -> None:
     hidden, weight, targets = passes()
     expected = r_drop_reference(hidden, weight, targets, smoothing, alpha)
     expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
@@ -150,7 +148,7 @@ def test_distillation_is_pytorch_s_cross_entropy_with_the_teacher_s_probabilitie
     assert not nll.requires_grad
 
 
-def test_who_predicts_as_the_teacher_does_has_nothing_to_learn() -> None:
+def test_predictions_equal_to_the_teachers_have_no_gradient() -> None:
     hidden, weight, targets = operands()
     loss, _ = distillation_loss(hidden, weight, hidden.detach(), weight.detach(), targets)
     for gradient in torch.autograd.grad(loss, [hidden, weight]):

@@ -255,7 +255,7 @@ def test_the_keyboard_alone_goes_through_tabs_tokens_pictures_and_cells(window: 
     expect(page.locator("[data-side='key'] .token").nth(row.index(max(row)))).to_be_focused()
 
 
-def test_whoever_reads_or_listens_gets_the_same_weights_as_a_table(window: Window, answer: Any) -> None:
+def test_the_weights_are_also_a_table_for_screen_readers(window: Window, answer: Any) -> None:
     page, weights = window.page, matrix(answer, "decoder", 1, 1)
     choose(page, "decoder", 1, 1)
     page.get_by_text("Show as a table").click()
@@ -425,7 +425,7 @@ def test_tokens_are_text_whatever_they_hold(browser: Browser, shipped_url: str) 
         assert not page.locator("#attention b, #attention img").count()
 
 
-def test_everything_is_said_in_both_languages(window: Window) -> None:
+def test_every_text_exists_in_both_languages(window: Window) -> None:
     english, chinese = window.page.evaluate(
         """async () => {
             const { english, chinese } = await import("./page/i18n/attention.js");

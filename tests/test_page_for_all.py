@@ -151,7 +151,7 @@ def test_light_or_dark_is_remembered(visit: Visit) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 
-def test_those_who_want_no_motion_see_none(visit: Visit) -> None:
+def test_reduced_motion_is_respected(visit: Visit) -> None:
     page = visit.page(reduced_motion="reduce")
     assert page.evaluate("parseFloat(getComputedStyle(document.getElementById('copy')).transitionDuration)") <= 0.001
 
@@ -184,7 +184,7 @@ def test_both_languages_have_the_same_words_and_each_is_said() -> None:
 # The model's panel
 
 
-def test_the_panel_says_what_the_model_is(visit: Visit, shipped_url: str) -> None:
+def test_the_panel_describes_the_model(visit: Visit, shipped_url: str) -> None:
     [model] = httpx.get(f"{shipped_url}/models").json()
     page = visit.page()
     type_in(page, TEXT)

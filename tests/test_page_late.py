@@ -69,7 +69,7 @@ def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
 # Refused
 
 
-def test_why_there_are_no_languages_stays_said_while_somebody_types(visit: Visit) -> None:
+def test_the_reason_for_missing_languages_stays_while_typing(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.new()
     refuse_once(page, "**/languages", 429, "too-many-requests")
@@ -82,7 +82,7 @@ def test_why_there_are_no_languages_stays_said_while_somebody_types(visit: Visit
     expect(translation(page)).to_have_text(FATIGUE)
 
 
-def test_who_clears_the_text_does_not_wait_for_it(visit: Visit) -> None:
+def test_clearing_the_text_takes_effect_at_once(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = translated(visit)
     refuse_once(page, "**/translate/stream", 429, "too-many-requests", **{"Retry-After": "600"})
@@ -218,7 +218,7 @@ def test_new_bundles_are_seen_as_they_are(visit: Visit) -> None:
 # What is typed
 
 
-def test_a_reload_keeps_what_was_typed_after_a_link(visit: Visit) -> None:
+def test_a_reload_keeps_text_typed_after_following_a_link(visit: Visit) -> None:
     page = visit.page("/#en/fr/I%20am%20tired.")
     expect(translation(page)).to_have_text(FATIGUE)
     type_in(page, TEXT)

@@ -44,7 +44,7 @@ def test_it_says_which_of_several_sentences_is_looked_at(visit: Visit) -> None:
     expect(page.locator("#attention-which")).to_be_hidden()
 
 
-def test_when_it_is_tried_again_is_said_once(visit: Visit) -> None:
+def test_the_time_of_the_next_retry_is_announced_once(visit: Visit) -> None:
     page = visit.page()
     visit.allowed.append(REFUSED)
     problem = {
@@ -98,7 +98,7 @@ def test_the_detected_language_belongs_to_the_current_text(visit: Visit) -> None
     expect(told).to_have_text("Detect language")
 
 
-def test_whoever_opens_the_page_can_type_at_once(visit: Visit) -> None:
+def test_the_text_field_has_focus_when_the_page_opens(visit: Visit) -> None:
     page = visit.page()
     expect(page.locator("#source-text")).to_be_focused()
     page.keyboard.type("I am tired.")

@@ -35,7 +35,7 @@ def plan(**fields: Any) -> Plan:
     )
 
 
-def test_a_plan_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_a_plan_round_trips(tmp_path: Path) -> None:
     assert Plan.load(tmp_path) is None
     plan().save(tmp_path)
     assert Plan.load(tmp_path) == plan()

@@ -166,7 +166,7 @@ def test_an_existing_bundle_is_refused_before_any_work() -> None:
     assert not Path("work2").exists()
 
 
-def test_a_place_that_cannot_be_written_to_is_said_before_any_work() -> None:
+def test_an_unwritable_output_is_reported_before_any_work() -> None:
     Path("bundles").touch()
     assert "error: " in (said := run(code=1)).splitlines()[-1]
     assert "bundles" in said
@@ -224,7 +224,7 @@ def test_pairs_that_change_before_training_has_begun_are_prepared_and_planned_an
     assert load_bundle(Path("bundles/mine"), CPU).config["training"]["corpora"][0]["pairs"] == 190
 
 
-def test_more_patience_does_not_undo_what_the_minutes_planned() -> None:
+def test_more_patience_does_not_change_the_plan_of_the_minutes() -> None:
     run()
     plan = Path("runs/bundles-mine/plan.json")
     planned = json.loads(plan.read_text())

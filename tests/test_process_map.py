@@ -50,7 +50,7 @@ if __name__ == "__main__":
     assert "ValueError: a worker process was killed" in done.stderr
 
 
-def test_who_wants_no_more_results_waits_for_none() -> None:
+def test_a_consumer_that_stops_early_waits_for_no_result() -> None:
     results = map_in_order(time.sleep, [0, *[900] * 9], 2)
     next(results)
     began = time.monotonic()

@@ -70,7 +70,7 @@ def test_a_body_for_which_there_is_no_room_is_refused_and_may_come_later(bundle_
         assert budget.used == 0
 
 
-def test_strangers_take_no_room_of_those_who_are_known(bundle_folder: Path, tmp_path: Path) -> None:
+def test_unauthenticated_clients_use_no_budget_of_authenticated_ones(bundle_folder: Path, tmp_path: Path) -> None:
     key, line = new_key("alice")
     (tmp_path / "keys").write_text(line)
     with serving(bundle_folder, api_keys_file=tmp_path / "keys") as service:

@@ -21,7 +21,7 @@ def own(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_memory_left_is_the_limit_less_what_is_used_and_cannot_be_dropped(tmp_path: Path) -> None:
+def test_memory_left_is_the_limit_minus_usage_without_cached_files(tmp_path: Path) -> None:
     stat = "anon 60\ninactive_file 20\nactive_file 10\n"
     group(tmp_path / "a" / "b", max="200\n", current="90\n", stat=stat)
     assert memory_left(tmp_path, own(tmp_path, "0::/a/b\n")) == 200 - 90 + 30

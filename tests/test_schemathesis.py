@@ -40,7 +40,7 @@ api_key = "DeepL-Auth-Key {KEY}"
     ],
     ids=["as it is", "without the key that it wants", "with it, LibreTranslate at the root, below a path"],
 )
-def test_the_service_does_what_its_manual_says(
+def test_the_service_conforms_to_its_openapi_document(
     bundle_folder: Path, tmp_path: Path, settings: Mapping[str, Any], locks: str
 ) -> None:
     (tmp_path / "keys").write_text(KEY_LINE)

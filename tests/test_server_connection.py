@@ -42,7 +42,7 @@ def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
 
 @on_both_loops
 @pytest.mark.parametrize("connection", ["close", "keep-alive"])
-def test_who_is_refused_before_its_body_is_read_gets_the_answer(loop: str, connection: str) -> None:
+def test_a_client_refused_before_its_body_is_read_gets_the_response(loop: str, connection: str) -> None:
     body = MEGABYTE * 4
     with running(loop) as server, server.connect() as client:
         found = refused(client, post("/elsewhere", len(body), f"Connection: {connection}"), body)
@@ -52,7 +52,7 @@ def test_who_is_refused_before_its_body_is_read_gets_the_answer(loop: str, conne
 
 
 @on_both_loops
-def test_so_does_who_sends_in_chunks(loop: str) -> None:
+def test_a_client_refused_while_sending_chunks_gets_the_response(loop: str) -> None:
     head = b"POST /elsewhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
     with running(loop) as server, server.connect() as client:
         found = refused(client, head, b"".join(b"100000\r\n" + MEGABYTE + b"\r\n" for _ in range(4)) + b"0\r\n\r\n")
@@ -69,7 +69,7 @@ def test_a_connection_is_kept_whose_body_is_short_and_what_is_not_read_is_no_req
 
 
 @on_both_loops
-def test_nor_does_the_rest_of_a_short_body_take_for_ever(loop: str) -> None:
+def test_waiting_for_the_rest_of_a_short_body_has_a_limit(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 50_000))
         answer(client)
@@ -79,7 +79,7 @@ def test_nor_does_the_rest_of_a_short_body_take_for_ever(loop: str) -> None:
 
 
 @on_both_loops
-def test_who_waits_for_leave_to_send_its_body_is_refused_and_sends_none(loop: str) -> None:
+def test_a_refused_client_that_expects_100_continue_sends_no_body(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 10, "Expect: 100-continue"))
         found = rest(client)
@@ -87,7 +87,7 @@ def test_who_waits_for_leave_to_send_its_body_is_refused_and_sends_none(loop: st
 
 
 @on_both_loops
-def test_of_a_body_without_an_end_only_so_much_is_dropped(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dropped_part_of_an_endless_body_is_limited(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.server.connection.MAX_DROPPED_BYTES", 1 << 20)
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 40))

@@ -36,7 +36,7 @@ def test_a_port_in_use_is_reported_before_anything_starts(bundle_folder: Path, m
 @pytest.mark.parametrize(
     ("host", "reason"), [("192.0.2.1", "does not have that address"), ("no.such.host.invalid", "INTERLINEAR_HOST")]
 )
-def test_so_is_an_address_that_is_not_this_machine_s(host: str, reason: str) -> None:
+def test_an_address_that_cannot_be_bound_is_reported(host: str, reason: str) -> None:
     with pytest.raises(CannotListen, match=reason) as error:
         listen(host, 0)
     assert "\n" not in str(error.value)

@@ -46,7 +46,7 @@ def begin(queue: RequestQueue, start: Callable[[], None]) -> None:
 # ---- The order
 
 
-def test_so_many_begin_in_a_turn_of_the_event_loop_and_all_in_order() -> None:
+def test_a_limited_number_starts_per_turn_in_order() -> None:
     async def turns() -> list[list[int]]:
         queue, begun, found = make_queue(turn_s=60.0), list[int](), list[list[int]]()
         for number in range(3 * MAX_PER_TURN):
@@ -79,7 +79,7 @@ def test_fewer_begin_where_turns_are_long_and_more_again_where_they_are_short() 
     assert found == [MIN_PER_TURN + number for number in range(len(found))] and len(found) > 10
 
 
-def test_who_would_wait_for_too_long_is_refused() -> None:
+def test_a_request_that_would_wait_too_long_is_refused() -> None:
     async def refused() -> float | None:
         queue = make_queue(turn_s=60.0, max_delay_s=60.0)
         for _ in range(2 * MAX_PER_TURN):
@@ -94,7 +94,7 @@ def test_who_would_wait_for_too_long_is_refused() -> None:
     assert asyncio.run(refused())
 
 
-def test_of_a_body_for_which_there_is_no_room_nothing_more_is_kept() -> None:
+def test_a_body_over_the_budget_is_dropped() -> None:
     budget = ByteBudget(100)
     first, second = UnreadBody(budget), UnreadBody(budget)
     assert first.try_reserve(60) and not second.try_reserve(60) and not second.try_reserve(1)

@@ -90,7 +90,7 @@ def test_a_failure_is_reported_and_a_bug_only_logged(caplog: pytest.LogCaptureFi
     assert [record.exc_info is not None for record in caplog.records] == [True]
 
 
-def test_one_waits_for_an_errand_as_long_as_it_takes_or_as_one_likes() -> None:
+def test_waiting_for_a_job_ends_with_it_or_after_the_timeout() -> None:
     async def refused() -> Result:
         raise TooMuchText("It is too long.")
 
@@ -108,7 +108,7 @@ def test_one_waits_for_an_errand_as_long_as_it_takes_or_as_one_likes() -> None:
     running(scenario)
 
 
-def test_so_many_are_worked_on_and_the_others_wait() -> None:
+def test_a_limited_number_of_jobs_runs_and_the_others_wait() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](100)
         begun = [many.start("", 1, never) for _ in range(MAX_CONCURRENT_JOBS + 2)]
@@ -152,7 +152,7 @@ def test_a_finished_job_counts_the_size_of_its_result() -> None:
     running(scenario)
 
 
-def test_the_oldest_results_that_have_lain_give_way_and_what_is_worked_on_does_not() -> None:
+def test_old_results_make_room_and_running_jobs_do_not() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](1_000, max_jobs=3, min_age_s=0.0)
         working, older = many.start("", 1, never), many.start("", 1, at_once)
@@ -167,7 +167,7 @@ def test_the_oldest_results_that_have_lain_give_way_and_what_is_worked_on_does_n
     running(scenario)
 
 
-def test_no_result_gives_way_to_what_is_refused_all_the_same() -> None:
+def test_a_refused_job_drops_no_result() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](100, min_age_s=0.0)
         many.start("", 60, never)

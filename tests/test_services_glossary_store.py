@@ -74,7 +74,7 @@ def test_the_search_structure_is_cached_until_the_terms_change() -> None:
     run(scenario())
 
 
-def test_of_what_finds_terms_few_are_kept() -> None:
+def test_few_search_structures_are_cached() -> None:
     async def scenario() -> None:
         store = GlossaryStore()
         many = [made(str(number)) for number in range(20)]

@@ -87,7 +87,7 @@ def test_a_new_bundle_serves_after_a_reload_and_not_before(site: Site) -> None:
         assert [model["model"] for model in service.get("/models").json()] == told["models"]
 
 
-def test_a_model_that_stays_keeps_what_it_has_translated(site: Site) -> None:
+def test_an_unchanged_model_keeps_its_cached_results(site: Site) -> None:
     with site.serving() as service:
         first = site.translate(service)
         held = _figure(service, "interlinear_cache_bytes")
@@ -110,7 +110,7 @@ def test_a_bundle_that_was_replaced_while_the_service_started_is_served_after_a_
         assert service.get("/ready").status_code == 200
 
 
-def test_of_a_model_that_serves_no_more_no_figure_is_left(site: Site) -> None:
+def test_a_removed_model_leaves_no_metrics(site: Site) -> None:
     with site.serving() as service:
         gone = site.translate(service).json()["model"]
         assert gone in service.state["metrics"].exposition().decode()
@@ -148,7 +148,7 @@ def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
         assert _figure(service, "interlinear_sentences_total", model=name) > 0
 
 
-def test_of_a_reload_that_is_ended_halfway_nothing_is_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_reload_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the service stops while it looks at what lies in the folder it watches."""
     begun: list[Engine] = []
 
@@ -174,7 +174,7 @@ def test_of_a_reload_that_is_ended_halfway_nothing_is_left(site: Site, monkeypat
         assert set(re.findall(r'model="([^"]+)"', told)) == {served}
 
 
-def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(site: Site, gate: Gate) -> None:
+def test_an_unread_response_does_not_keep_a_bundle_forever(site: Site, gate: Gate) -> None:
     gate.opened.set()
     with site.serving(reload_timing=ReloadTiming(max_retire_s=0.01)) as service:
         old = service.state["deployments"].current
@@ -184,7 +184,7 @@ def test_whoever_does_not_read_an_answer_keeps_no_bundle_for_ever(site: Site, ga
             service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
 
 
-def test_after_a_reload_that_is_refused_the_figures_are_of_what_serves(site: Site) -> None:
+def test_after_a_refused_reload_the_metrics_are_of_the_served_bundles(site: Site) -> None:
     with site.serving() as service:
         site.translate(service)
         held = _figure(service, "interlinear_cache_bytes")

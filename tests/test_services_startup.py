@@ -68,7 +68,7 @@ def test_two_bundles_of_one_pair_in_one_folder_are_refused_though_another_folder
         load_catalogue(Settings(bundles=(tmp_path / "bundles", bundle_folder)))
 
 
-def test_of_several_folders_one_that_is_not_there_is_named(bundle_folder: Path, tmp_path: Path) -> None:
+def test_a_missing_one_of_several_folders_is_named(bundle_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"there is no folder .*misspelt"):
         load_catalogue(Settings(bundles=(bundle_folder, tmp_path / "misspelt")))
 
@@ -85,7 +85,7 @@ def test_without_a_bundle_the_error_says_how_to_get_one(tmp_path: Path, place: s
         load_catalogue(Settings(bundles=(tmp_path / place,)))
 
 
-def test_a_folder_that_may_not_be_read_is_said(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_reported(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> Iterator[Path]:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
@@ -110,7 +110,7 @@ def test_a_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
         catalogue.find("fr", "en")
 
 
-def test_a_gpu_that_is_not_there_is_said_at_the_start(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_gpu_is_reported_at_startup(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.services.startup.has_gpu", lambda: False)
     with pytest.raises(SettingsError, match="INTERLINEAR_DEVICE="):
         create_app(Settings(device="cuda"), Catalogue([bundle]))

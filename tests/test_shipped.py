@@ -35,7 +35,7 @@ def test_all_can_be_served_at_once() -> None:
     assert served >= set(THERE)
 
 
-def test_a_bundle_translates_what_its_folder_says(shipped: LoadedBundle) -> None:
+def test_a_bundle_translates_the_pair_of_its_folder(shipped: LoadedBundle) -> None:
     assert shipped.pair == shipped.folder.name
 
 
@@ -68,5 +68,5 @@ def test_it_says_whose_corpora_it_knows_how_well_and_what_it_is_not_for(shipped:
     assert {metric["metric"] for metric in config["metrics"]} >= {"BLEU", "chrF"}
 
 
-def test_its_card_is_what_its_record_makes_it(shipped: LoadedBundle) -> None:
+def test_its_card_is_generated_from_its_record(shipped: LoadedBundle) -> None:
     assert (shipped.folder / CARD).read_text(encoding="utf-8") == model_card(shipped.config)

@@ -298,7 +298,7 @@ def unread_answers(port: int, clients: int) -> int:
 
 
 @pytest.mark.parametrize(("clients", "waves"), [(10, 6), pytest.param(60, 20, marks=pytest.mark.soak)])
-def test_readers_of_attention_who_do_not_read_leave_nothing_behind(clients: int, waves: int) -> None:
+def test_clients_that_do_not_read_attention_leave_nothing_behind(clients: int, waves: int) -> None:
     """If a quarter of the answers stayed in memory, it would grow by more than is allowed."""
     model = json.loads((BUNDLE / "config.json").read_text())["architecture"]
     answer_mb = 4 * model["encoder_layers"] * model["num_heads"] * (WORDS + 1) ** 2 / 1e6  # of float32

@@ -106,7 +106,7 @@ def test_of_pairs_back_translates_the_students_target(shipped: LoadedBundle, tmp
     assert [line.split("\t")[1] for line in lines_of(tmp_path / "c.tsv")] == ["The cat is here.", "Hello."]
 
 
-def test_of_the_beam_the_nearest_to_the_reference_is_taken(shipped: LoadedBundle, tmp_path: Path) -> None:
+def test_the_hypothesis_nearest_to_the_reference_is_chosen(shipped: LoadedBundle, tmp_path: Path) -> None:
     sources = [pair.source for pair in PAIRS]
     found = translations(shipped, sources, 4)
     references = [made[n % len(made)] for n, made in enumerate(found)]
@@ -200,7 +200,7 @@ def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
     assert torch.equal(scores, probabilities.log()[0][tokens])
 
 
-def test_who_must_be_credited_is_said_at_the_end(shipped: LoadedBundle, pairs_file: Path, tmp_path: Path) -> None:
+def test_required_credits_are_listed_at_the_end(shipped: LoadedBundle, pairs_file: Path, tmp_path: Path) -> None:
     said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--beam", 1, "--out", tmp_path / "out.tsv")
     assert f"made by {shipped.name}, licence: {shipped.config['licence']}\n" in said
     assert said.endswith("".join(f"\n  {line}" for line in shipped.config["attribution"]) + "\n")

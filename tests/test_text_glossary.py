@@ -80,7 +80,7 @@ def test_turkish_has_two_letters_i() -> None:
     assert words("ilik", "ILIK", "tr") == []
 
 
-def test_the_translation_is_as_it_was_given_without_white_space_around() -> None:
+def test_surrounding_white_space_of_a_translation_is_removed() -> None:
     assert found({" cat ": " Le Chat "}, "The CAT") == [("CAT", "Le Chat")]
 
 
@@ -137,7 +137,7 @@ def test_invalid_glossaries_are_reported_in_one_line(terms: dict[str, str], mess
         ("a black dog and a black bird", ["chien", "oiseau noir"]),
     ],
 )
-def test_of_several_glossaries_the_first_that_has_a_term_in_any_case_holds(text: str, expected: list[str]) -> None:
+def test_the_first_glossary_with_a_term_in_any_case_decides(text: str, expected: list[str]) -> None:
     terms: list[dict[str, str]] = [
         {"Cat": "Matou"},
         {"cat": "chat", "black cat": "chat noir", "dog": "chien"},

@@ -88,13 +88,13 @@ def test_common_user_interface_labels_are_detected(
 
 
 @pytest.mark.parametrize("language", ["de", "es", "zh"])
-def test_confidence_depends_on_what_is_served(detector_of: Callable[..., Detector], language: str) -> None:
+def test_confidence_depends_on_the_served_languages(detector_of: Callable[..., Detector], language: str) -> None:
     assert detector_of("en", "fr").detect(SENTENCES[language]).confidence < 0.05
     assert detector_of("en", language).detect(SENTENCES[language]).confidence > 0.98
 
 
 @pytest.mark.parametrize("text", ["no", "OK", "Tom", "a", "xyzzy", "ga ga ga", "nuq neH tlhIngan maH"])
-def test_confidence_is_low_where_little_is_said(detector_of: Callable[..., Detector], text: str) -> None:
+def test_confidence_is_low_for_little_text(detector_of: Callable[..., Detector], text: str) -> None:
     assert detector_of(*SERVED).detect(text).confidence < 0.8
 
 
