@@ -266,3 +266,9 @@ def test_examples_produce_the_output_shown(command: str, answer: str, shipped_ur
         for each in shown["translations"]:
             each["score"] = pytest.approx(each["score"], abs=0.02)  # float32 here; in int8 a little otherwise
         assert shown == body
+
+
+def test_what_the_deepl_command_line_s_example_shows_comes_out(shipped_url: str) -> None:
+    [(text, answer)] = re.findall(r"^    deepl text --to FR '(.*)'\n    (.*)$", read("docs/clients.md"), re.M)
+    got = httpx.post(f"{shipped_url}/deepl/v2/translate", data={"text": text, "target_lang": "FR"}, timeout=60)
+    assert [each["text"] for each in got.raise_for_status().json()["translations"]] == [answer]
