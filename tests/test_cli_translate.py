@@ -11,7 +11,8 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -33,12 +34,15 @@ from app.cli.offline_engine import (
     Session,
     load_command_settings,
     load_glossary,
+    needed_bundles,
     split_windows,
 )
+from app.engine.registry import Catalogue
 from app.errors import StepFailed
 from app.settings import Settings
 from app.text.glossary import Glossaries, Glossary
 from app.translation.types import Item, TranslatedText
+from model.bundle import Bundle
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
@@ -446,3 +450,13 @@ def test_an_interrupt_ends_it_and_its_workers(bundle_folder: Path) -> None:
     _, said = process.communicate(timeout=WAIT_S)
     assert (process.returncode, said) == (130, b"")
     assert becomes(lambda: not is_a_group(process.pid))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "pairs"),
+    [("en", "fr", {"en-fr"}), ("auto", "fr", {"en-fr", "de-fr"}), ("auto", "en", {"fr-en"}), ("fr", "de", set())],
+)
+def test_workers_load_only_the_bundles_of_the_languages(source: str, target: str, pairs: set[str]) -> None:
+    served = [tuple(pair.split("-")) for pair in ("en-fr", "fr-en", "de-fr")]
+    bundles = Catalogue(cast(Bundle, SimpleNamespace(source=one, target=other)) for one, other in served)
+    assert {f"{each.source}-{each.target}" for each in needed_bundles(bundles, source, target)} == pairs

@@ -130,8 +130,9 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
         bundles = load_catalogue(settings)
         source, target = bundles.codes(command.source, command.target)
         command = replace(command, source=source, target=target)
-        config = worker_config(settings, bundles)
-        workers = worker_count(settings, bundles)
+        needed = needed_bundles(bundles, source, target)
+        config = worker_config(settings, needed)
+        workers = worker_count(settings, needed)
         glossaries = load_glossaries(settings.glossaries)
     except (SettingsError, BundleError) as error:
         raise CommandError(CANNOT_SERVE, str(error)) from None
@@ -161,6 +162,11 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
         yield Session(translate, BASE_WINDOWS + WINDOWS_PER_WORKER * workers)
     finally:
         await engine.stop()
+
+
+def needed_bundles(bundles: Catalogue, source: str, target: str) -> Catalogue:
+    """The bundles that a worker has to load; `source` may be AUTO."""
+    return Catalogue(bundle for bundle in bundles if bundle.target == target and source in (AUTO, bundle.source))
 
 
 def check_languages(command: Command, bundles: Catalogue) -> None:
