@@ -10,7 +10,8 @@ import torch
 from model.decoding.batch import Backend
 from model.decoding.cuda_graphs import CudaGraphBackend
 from model.decoding.torch_backend import TorchBackend
-from model.int8.library import Int8Backend, KernelsUnavailable
+from model.int8.backend import Int8Backend
+from model.int8.isa import KernelsUnavailable
 from model.int8.reference import with_quantised_products
 from model.machine import PRECISIONS
 from model.transformer import Transformer
@@ -43,7 +44,7 @@ def _as(model: Transformer, dtype: torch.dtype) -> Transformer:
 
 def _int8_backend(model: Transformer) -> Int8Backend | None:
     try:
-        return Int8Backend(model)
+        return Int8Backend.of(model)
     except KernelsUnavailable as reason:
         log.info("int8 without the C kernels: %s", reason)
         return None

@@ -12,7 +12,7 @@ import model.int8.library as kernels
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from model.decoding import TorchBackend
-from model.int8.library import Int8Backend
+from model.int8.backend import Int8Backend
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 

@@ -17,7 +17,8 @@ from model.decoding import TorchBackend, encode_batch, greedy_decode
 from model.decoding.batch import Backend
 from model.decoding.constraints import best_allowed, best_by_row
 from model.hypothesis import Hypothesis, Limits, TokenConstraint
-from model.int8.library import Int8Backend, KernelsUnavailable
+from model.int8.backend import Int8Backend
+from model.int8.isa import KernelsUnavailable
 from model.transformer import Transformer
 
 EOS, VOCABULARY = 2, 96
@@ -53,7 +54,7 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
         yield TorchBackend(MODEL)
         return
     try:
-        yield Int8Backend(MODEL)
+        yield Int8Backend.of(MODEL)
     except KernelsUnavailable as reason:
         pytest.skip(f"int8 kernels: {reason}")
 

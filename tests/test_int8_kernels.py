@@ -4,42 +4,45 @@ unavailable."""
 from __future__ import annotations
 
 import gc
+import hashlib
 import math
 import mmap
 import platform
 import random
 import shutil
 import subprocess
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+import model.int8.isa as instruction_sets
 import model.int8.library as kernels
 from model.config import ModelConfig
+from model.decoding.batch import rows_taken
 from model.hypothesis import Hypothesis, Limits
+from model.int8.backend import Int8Backend
 from model.int8.batch import Int8Batch
-from model.int8.library import Int8Backend, KernelsUnavailable
+from model.int8.isa import INSTRUCTION_SETS, InstructionSet, KernelsUnavailable, choose, processor_features
 from model.int8.reference import quantise_rows
 from model.machine import cache_folder
 from model.transformer import AttentionRecord, Transformer
+from model.weight_shapes import weight_shapes
 
 VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel
 LIMITS = Limits(max_source=40, max_target=44, ratio=1.0, margin=6)
+GENERIC = INSTRUCTION_SETS[-1]
+BITS = "7d873a5bfb01f16594853cb78b3e0feccfb98518943d219230ce555c23b52c68"
+"""SHA-256 of the tokens and log probabilities of made sentences by made weights, on every processor."""
 
 
-def why_not() -> str | None:
-    try:
-        kernels.library()
-    except KernelsUnavailable as reason:
-        return str(reason)
-    return None
-
-
-here = pytest.mark.skipif(why_not() is not None, reason=f"the int8 kernels: {why_not()}")
+RUNNABLE = [isa.name for isa in INSTRUCTION_SETS if isa.runs_on(platform.machine(), processor_features())]
+"""Variants that this processor can run; plain C is always among them."""
 
 
 def make_model(**fields: Any) -> Transformer:
@@ -77,7 +80,7 @@ def run_to_the_end(batch: Int8Batch) -> None:
 def decoded(backend: Int8Backend, sources: Sequence[Sequence[int]], **fields: Any) -> list[Hypothesis]:
     """All of them together."""
     hypotheses = new_hypotheses(sources, **fields)
-    batch = backend.new_batch(len(sources), LIMITS)
+    batch = backend.new_batch(rows_taken(hypotheses), LIMITS)
     batch.admit(hypotheses)
     run_to_the_end(batch)
     return hypotheses
@@ -107,9 +110,14 @@ def parallel_pass(model: Transformer, hypothesis: Hypothesis) -> tuple[list[floa
     return log_probs.gather(1, torch.tensor(hypothesis.tokens)[:, None])[:, 0].tolist(), record
 
 
+@pytest.fixture(scope="module", params=RUNNABLE)
+def isa(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def backend() -> Int8Backend:
-    return Int8Backend(make_model())
+def backend(isa: str) -> Int8Backend:
+    return Int8Backend.of(make_model(), isa)
 
 
 SHAPES: list[dict[str, Any]] = [
@@ -123,13 +131,12 @@ SHAPES: list[dict[str, Any]] = [
 ]
 
 
-@here
 @pytest.mark.parametrize("fields", SHAPES, ids=str)
 def test_scores_are_those_of_the_modules_with_quantised_products(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = make_model(**fields)
-    hypotheses = decoded(Int8Backend(model), random_sources(24))
+    hypotheses = decoded(Int8Backend.of(model, isa), random_sources(24))
     assert len({tuple(h.tokens) for h in hypotheses}) > 12
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
     errors = []
@@ -142,10 +149,9 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
     assert errors[int(len(errors) * 0.9)] < 0.1
 
 
-@here
 def test_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
-    hypotheses = decoded(Int8Backend(model), random_sources(24, seed=1))
+    hypotheses = decoded(Int8Backend.of(model), random_sources(24, seed=1))
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
     for hypothesis in hypotheses:
         src, tgt = torch.tensor([[*hypothesis.source, EOS]]), torch.tensor([[BOS, *hypothesis.tokens[:-1]]])
@@ -155,7 +161,6 @@ def test_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> N
         assert (log_probs.amax(-1) - chosen).max() < 0.05
 
 
-@here
 def test_no_bit_depends_on_the_company(backend: Int8Backend) -> None:
     sources = random_sources(150, seed=2)
     alone = [answer(decoded(backend, [source])[0]) for source in sources]
@@ -168,7 +173,6 @@ def test_no_bit_depends_on_the_company(backend: Int8Backend) -> None:
                 assert answer(hypothesis) == alone[number]
 
 
-@here
 def test_joining_and_leaving_sentences_change_no_bit(backend: Int8Backend) -> None:
     """Far more sentences than the cache has blocks, so that a block lost or given twice would show."""
     sources = random_sources(600, seed=4)
@@ -187,7 +191,6 @@ def test_joining_and_leaving_sentences_change_no_bit(backend: Int8Backend) -> No
     assert all(answer(h) == alone[tuple(h.source)] for h in finished)
 
 
-@here
 def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(backend: Int8Backend) -> None:
     hypotheses = decoded(backend, random_sources(60, seed=6))
     reasons = {h.finish_reason for h in hypotheses}
@@ -199,7 +202,6 @@ def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(backend: Int8Backend
         assert EOS not in hypothesis.tokens[:-1]
 
 
-@here
 def test_forcing_the_chosen_tokens_gives_the_same_scores(backend: Int8Backend) -> None:
     for free in decoded(backend, random_sources(20, seed=8)):
         if free.finish_reason == "stop":
@@ -207,17 +209,15 @@ def test_forcing_the_chosen_tokens_gives_the_same_scores(backend: Int8Backend) -
             assert answer(forced) == answer(free)
 
 
-@here
 def test_a_forced_target_comes_back_with_the_models_scores_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     target = [149, 3, 64, 63, 127, 128]
-    (forced,) = decoded(Int8Backend(model), [[9, 8, 7]], forced=target)
+    (forced,) = decoded(Int8Backend.of(model), [[9, 8, 7]], forced=target)
     assert forced.tokens == [*target, EOS]
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
     assert forced.log_probs == pytest.approx(parallel_pass(model, forced)[0], abs=0.05)
 
 
-@here
 def test_recorded_attention_is_the_modules_and_changes_no_bit(
     backend: Int8Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,20 +241,18 @@ def test_recorded_attention_is_the_modules_and_changes_no_bit(
             assert torch.allclose(ours, torch.cat(theirs), atol=0.02)
 
 
-@here
 def test_a_sentence_without_numbers_spoils_no_other(backend: Int8Backend) -> None:
     """An embedding of NaN: whoever has that token gets NaN as scores, and the neighbours what they would alone."""
     model = make_model()
     with torch.no_grad():
         model.source_embedding.tokens.weight[77] = math.nan
-    spoilt = Int8Backend(model)
+    spoilt = Int8Backend.of(model)
     sources = [source for source in random_sources(30, seed=10) if 77 not in source]
     hypotheses = decoded(spoilt, [*sources, [5, 77, 6]])
     assert len(hypotheses[-1].log_probs) == 1 and math.isnan(hypotheses[-1].log_probs[0])
     assert list(map(answer, hypotheses[:-1])) == list(map(answer, decoded(backend, sources)))
 
 
-@here
 def test_the_longest_source_and_target_fit(backend: Int8Backend) -> None:
     limits = Limits(max_source=33, max_target=33)
     batch = backend.new_batch(2, limits)
@@ -265,7 +263,6 @@ def test_the_longest_source_and_target_fit(backend: Int8Backend) -> None:
     assert [len(h.tokens) for h in hypotheses] == [34, 34]
 
 
-@here
 @pytest.mark.parametrize(
     "hypothesis",
     [
@@ -277,7 +274,7 @@ def test_the_longest_source_and_target_fit(backend: Int8Backend) -> None:
         Hypothesis([4], 5, forced=[VOCABULARY]),
     ],
 )
-def test_ids_and_lengths_out_of_range_are_refused(backend: Int8Backend, hypothesis: Hypothesis) -> None:
+def test_what_lies_outside_the_memory_is_refused(backend: Int8Backend, hypothesis: Hypothesis) -> None:
     batch = backend.new_batch(2, LIMITS)
     with pytest.raises(ValueError, match=r"beyond|under"):
         batch.admit([Hypothesis([5], 5), hypothesis])
@@ -292,66 +289,117 @@ def test_a_row_is_rounded_to_its_own_scale() -> None:
 
 def test_widths_that_fill_no_vector_are_refused() -> None:
     with pytest.raises(KernelsUnavailable, match="multiples of 16"):
-        Int8Backend(make_model(d_model=72, num_heads=3))
+        Int8Backend.of(make_model(d_model=72, num_heads=3))
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="the int8 kernels: this processor lacks such instructions")
-def test_the_source_compiles_on_a_processor_without_the_instructions_too() -> None:
-    """Where it does not compile, the tests that run it are skipped."""
-    compiler = next(filter(None, map(shutil.which, kernels.COMPILERS)), None)
-    if compiler is None:
-        pytest.skip("no C compiler")
-    command = [compiler, *kernels.FLAGS, "-fsyntax-only", str(kernels.SOURCE)]
+@pytest.mark.parametrize("isa", [isa for isa in INSTRUCTION_SETS if isa.machine in ("", platform.machine())], ids=str)
+def test_every_variant_compiles_on_any_processor_of_its_architecture(isa: InstructionSet) -> None:
+    compiler = next(filter(None, map(shutil.which, kernels.COMPILERS)))
+    macro = f"-DISA_{isa.name.upper()}"
+    command = [compiler, *kernels.FLAGS, *isa.flags, macro, "-Wall", "-fsyntax-only", str(kernels.SOURCES[0])]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@here
-def test_without_a_compiler_and_a_library_the_reason_is_reported(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_compiler_and_a_library_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KernelsUnavailable, match="no C compiler"):
-        kernels.compile_library(tmp_path)
+        kernels.compile_library(tmp_path, GENERIC)
 
 
-@here
 def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     compiler = tmp_path / "broken"
     compiler.write_text("#!/bin/sh\necho unknown flag >&2\nexit 1\n")
     compiler.chmod(0o755)
     monkeypatch.setattr(kernels, "COMPILERS", (str(compiler),))
     with pytest.raises(KernelsUnavailable, match="unknown flag"):
-        kernels.compile_library(tmp_path)
+        kernels.compile_library(tmp_path, GENERIC)
     assert list(tmp_path.iterdir()) == [compiler]
 
 
-@here
 def test_a_library_once_compiled_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    compiled = kernels.compile_library(cache_folder())
-    monkeypatch.setattr(kernels, "SOURCE", Path(shutil.copy(kernels.SOURCE, tmp_path)))  # nothing lies beside this one
+    compiled = kernels.compile_library(cache_folder(), GENERIC)
+    copies = tuple(Path(shutil.copy(source, tmp_path)) for source in kernels.SOURCES)  # nothing lies beside these
+    monkeypatch.setattr(kernels, "SOURCES", copies)
     monkeypatch.setenv("PATH", "")
     kernels.library.cache_clear()
     try:
-        assert kernels.library()._name == str(compiled)
+        assert kernels.library("generic")._name == str(compiled)
     finally:
         kernels.library.cache_clear()
 
 
-def test_a_processor_without_the_instructions_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "INSTRUCTIONS", ("avx512f", "made_up"))
-    with pytest.raises(KernelsUnavailable, match=r"made_up|Linux"):
-        kernels.check_processor()
+def test_the_best_instruction_set_of_the_processor_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"avx2", "fma", "avx_vnni", "sse2"})
+    assert [isa.name for isa in choose()] == ["avxvnni", "avx2"]
+    assert [isa.name for isa in choose("avx2")] == ["avx2"]
+    with pytest.raises(KernelsUnavailable, match="no avx512vnni"):
+        choose("avx512vnni")
+    with pytest.raises(ValueError, match=r"auto or one of .*, not 'mmx'"):
+        choose("mmx")
 
 
-@here
+def test_plain_c_runs_only_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"sse2"})
+    with pytest.raises(KernelsUnavailable, match="this processor has no"):
+        choose()
+    assert [isa.name for isa in choose("generic")] == ["generic"]
+
+
+def test_a_variant_that_an_old_compiler_does_not_know_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = InstructionSet("generic", "", (), ("-mno-such-flag",))
+    monkeypatch.setattr(kernels, "choose", lambda name: (odd, GENERIC))
+    kernels.library.cache_clear()
+    try:
+        assert "kernels-generic" in kernels.library()._name
+    finally:
+        kernels.library.cache_clear()
+
+
+@pytest.mark.parametrize("fields", SHAPES, ids=str)
+def test_every_instruction_set_gives_the_same_bits(fields: dict[str, Any]) -> None:
+    model, sources = make_model(**fields), random_sources(24, seed=4)
+    found = {}
+    for name in RUNNABLE:
+        greedy = decoded(Int8Backend.of(model, name), sources, record=True)
+        beams = decoded(Int8Backend.of(model, name), sources[:4], beam_size=3)
+        attention = [
+            x.numpy().tobytes() for h in greedy for x in (h.encoder_attention, h.decoder_attention) if x is not None
+        ]
+        found[name] = [answer(h) for h in (*greedy, *beams)], attention
+    expected = found.pop("generic")
+    assert found == dict.fromkeys(found, expected)
+
+
+def test_the_bits_are_those_of_every_machine() -> None:
+    """What one machine cannot show: the same bits on another one, in another year. The weights are raw random bits."""
+    config = make_model().config
+    raw = np.random.PCG64(1)
+    weights = {
+        name: (raw.random_raw(math.prod(shape)).astype(np.int64) % 2001 - 1000).astype(np.float32).reshape(shape)
+        * np.float32(2**-12 if len(shape) > 1 else 2**-10)
+        for name, shape in weight_shapes(config).items()
+    }
+    for name, weight in weights.items():
+        if name.endswith("norm.weight"):
+            weight += 1
+    digests = set()
+    for name in RUNNABLE:
+        hypotheses = decoded(Int8Backend(weights, config, name), random_sources(40, seed=9))
+        assert len({tuple(h.tokens) for h in hypotheses}) > 20
+        bits = b"".join(array("i", h.tokens).tobytes() + array("f", h.log_probs).tobytes() for h in hypotheses)
+        digests.add(hashlib.sha256(bits).hexdigest())
+    assert digests == {BITS}
+
+
 def test_a_batch_outlives_its_runner() -> None:
     """The weights that it points to live as long as it does."""
     model = make_model()
     found = []
-    for backend in (Int8Backend(model), None):
-        batch = (backend or Int8Backend(model)).new_batch(1, LIMITS)
+    for backend in (Int8Backend.of(model), None):
+        batch = (backend or Int8Backend.of(model)).new_batch(1, LIMITS)
         gc.collect()
         found.append(Hypothesis([5, 6, 7], LIMITS.target(3)))
         batch.admit([found[-1]])
@@ -361,10 +409,11 @@ def test_a_batch_outlives_its_runner() -> None:
 
 @pytest.mark.parametrize("sharing", ["all", "decoder", "none"])
 def test_weights_have_room_whatever_is_shared_and_however_large_the_vocabulary(sharing: str) -> None:
-    """The structures need no processor of a kind; with 10,000 pieces a small model is mostly its embeddings."""
+    """With 10,000 pieces a small model is mostly its embeddings."""
     sizes = {"source_vocab_size": 10_000, "target_vocab_size": 10_000, "share_embeddings": sharing}
-    layout = kernels._Layout(make_model(**sizes, d_model=128, d_ff=128, encoder_layers=1, decoder_layers=1))
-    assert layout.structure.output.outputs == 10_000
+    model = make_model(**sizes, d_model=128, d_ff=128, encoder_layers=1, decoder_layers=1)
+    (hypothesis,) = decoded(Int8Backend.of(model, "generic"), [[9_999, 9_998]])
+    assert hypothesis.tokens
 
 
 def test_a_system_without_huge_pages_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,4 +422,4 @@ def test_a_system_without_huge_pages_does_without(monkeypatch: pytest.MonkeyPatc
             raise OSError(22, "Invalid argument")
 
     monkeypatch.setattr(mmap, "mmap", Memory)
-    assert kernels._Layout(make_model()).structure.d_model == 64
+    assert Int8Backend.of(make_model(), "generic").model

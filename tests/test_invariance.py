@@ -14,7 +14,8 @@ from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import TorchBackend
 from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
-from model.int8.library import Int8Backend, KernelsUnavailable
+from model.int8.backend import Int8Backend
+from model.int8.isa import KernelsUnavailable
 from model.int8.reference import with_quantised_products
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
@@ -38,7 +39,7 @@ def backend(request: pytest.FixtureRequest, shipped: LoadedBundle) -> Backend:
         return TorchBackend(with_quantised_products(shipped.model), "int8")
     if precision == "int8":
         try:
-            return Int8Backend(shipped.model)
+            return Int8Backend.of(shipped.model)
         except KernelsUnavailable as reason:
             pytest.skip(f"the int8 kernels: {reason}")
     return prepare(shipped.model, precision)

@@ -1,6 +1,6 @@
 """The batch of the C kernels: passes sentences to them and reads their results, step by step.
 
-The library and the weights' layout are in `model.int8.library`.
+The library is in `model.int8.library`, the weights' layout in `model.int8.weights`.
 """
 
 from __future__ import annotations
@@ -8,15 +8,18 @@ from __future__ import annotations
 import ctypes
 from array import array
 from collections.abc import Sequence
-from ctypes import Structure, c_float, c_int32, c_void_p
+from ctypes import c_float, c_int32, c_void_p
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from model.config import ModelConfig
 from model.decoding.batch import rows_taken
 from model.decoding.beam import Beam, Candidates, advance, copied
 from model.hypothesis import Hypothesis, Limits
+
+if TYPE_CHECKING:
+    from model.int8.backend import Int8Backend
 
 DEMANDS = 64
 """As in the C file: the maximum number of required tokens per sentence, and of forbidden ones."""
@@ -29,10 +32,10 @@ class Int8Batch:
     The kernels keep a sentence's tokens and choose them; a beam's tokens are also kept here, and chosen here.
     """
 
-    def __init__(self, library: ctypes.CDLL, model: Structure, config: ModelConfig, rows: int, limits: Limits) -> None:
-        """`library` and `model`: the kernels, and the weights laid out for them, both from `model.int8.library`."""
+    def __init__(self, backend: Int8Backend, rows: int, limits: Limits) -> None:
         self.rows = rows
-        self._library, self._model, self._config = library, model, config
+        self._backend = backend  # keeps alive the memory that the kernels read
+        self._library, self._config = backend.library, backend.config
         self._limits, longest = limits, limits.max_target + 1
         self._sentences: dict[int, Hypothesis] = {}  # by C's number for them; branches in place of beams
         self._beams: dict[Hypothesis, Beam] = {}
@@ -41,7 +44,7 @@ class Int8Batch:
         self._tokens, self._log_probs = (c_int32 * longest)(), (c_float * longest)()
         self._aligned, self._coverage = (c_int32 * longest)(), (c_float * (limits.max_source + 1))()
         self._aligned_bytes, self._coverage_bytes = (memoryview(a).cast("B") for a in (self._aligned, self._coverage))
-        self._batch = self._library.batch_new(ctypes.byref(model), rows, limits.max_source + 1, longest)
+        self._batch = self._library.batch_new(backend.model, rows, limits.max_source + 1, longest)
         if not self._batch:
             raise MemoryError(f"no memory for {rows} sentences of up to {limits.max_source} tokens")
 

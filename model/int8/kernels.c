@@ -1,37 +1,33 @@
-/* The Transformer in 8-bit integers for one processor core with AVX-512 VNNI: a batch of sentences, decoded greedily
- * or, where Python chooses among candidates, by beam search.
+/* The Transformer in 8-bit integers on one processor core: a batch of sentences, decoded greedily or, where Python chooses
+ * among candidates, by beam search.
  *
- * Knows shapes, weights and token ids. Python side, compilation and the layout of the weights: model/int8/library.py; the
- * readable reference that these kernels are tested against: model/int8/reference.py over model/transformer.py.
+ * Shapes, weights and token ids only. vectors.h has the arithmetic of 16 lanes for each instruction set. Python side:
+ * model/int8/library.py compiles and loads, model/int8/weights.py lays out the weights; the readable reference that these
+ * kernels are tested against is model/int8/reference.py over model/transformer.py.
  *
- * Every sentence's arithmetic is its own. Integer sums are exact whatever their order, and each sum of floats runs
- * over one token's or one sentence's numbers in an order fixed by its length alone; multiply-adds are explicit and
- * the compiler may not form others (-ffp-contract=off). So no bit of a result depends on what else is in the batch.
+ * The bits of a result depend on the sentence and on the weights, on nothing else: not on the batch, since each sum of
+ * floats runs over one token's or one sentence's numbers in an order fixed by its length; and not on the processor,
+ * since every instruction set sums in that same order (vectors.h). Sums of integers are exact in any order.
  *
- * A product quantises each row of its input to signed bytes by the row's largest magnitude and multiplies by
- * unsigned weights (the signed ones plus 128): out = (sum - 128 * row sum) * row scale * column scale + bias.
+ * A product quantises each row of its input to signed bytes by the row's largest magnitude:
+ * out = sum * row scale * column scale + bias.
  */
-#include <immintrin.h>
-#include <math.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
+#include "vectors.h"
+
 enum {
-    LANES = 16,       /* floats in a vector */
-    PANEL = 64,       /* output columns computed together, four vectors */
-    TILE = 6,         /* rows computed together: 24 sums, 4 weights and an input fit the 32 registers */
-    QUERIES = 8,      /* rows of an attention product computed together */
-    DEMANDS = 64,     /* tokens that a sentence must have once, and as many that it must not have */
-    POSITIONS = 16,   /* of a block of the cache */
+    GROUP = 64,        /* logits considered together */
+    DEMANDS = 64,      /* tokens that a sentence must have, and as many that it must not have */
+    POSITIONS = 16,    /* of a block of the cache */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
 
 typedef struct {
-    const uint8_t *weight; /* [outputs / PANEL, inputs / 4, PANEL, 4], outputs padded */
-    const float *scale;    /* [outputs], padded */
-    const float *bias;     /* the same, or NULL */
+    const int8_t *weight; /* [outputs / PANEL, inputs / 4, PANEL, 4], outputs padded to GROUP, ZERO added */
+    const float *scale;   /* [outputs], padded */
+    const float *bias;    /* the same, or NULL */
     int32_t inputs, outputs;
 } Linear;
 
@@ -54,31 +50,10 @@ enum { PRE, POST, RESIDUAL_POST };
 typedef struct {
     int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
     Embedding source, target;
-    const Layer *encoder, *decoder;
+    Layer *encoder, *decoder;
     Norm encoder_norm, decoder_norm;
     Linear output;
 } Model;
-
-/* ---- Numbers ---------------------------------------------------------------------------------------------- */
-
-static inline __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
-
-/* e^x as 2^n 2^f, the second a minimax polynomial of relative error 7.5e-8 on [-1/2, 1/2]. */
-static inline __m512 exponential(__m512 x) {
-    const __m512 t = _mm512_mul_ps(x, _mm512_set1_ps(1.442695041f));
-    const __m512 n = _mm512_roundscale_ps(t, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    const __m512 f = _mm512_sub_ps(t, n);
-    __m512 p = fused(_mm512_set1_ps(1.327647198e-3f), f, _mm512_set1_ps(9.675541334e-3f));
-    p = fused(p, f, _mm512_set1_ps(5.550713274e-2f));
-    p = fused(p, f, _mm512_set1_ps(2.402211972e-1f));
-    p = fused(p, f, _mm512_set1_ps(6.931469671e-1f));
-    p = fused(p, f, _mm512_set1_ps(1.000000072f));
-    return _mm512_scalef_ps(p, n);
-}
-
-static inline __mmask16 first_lanes(int count) {
-    return count >= LANES ? 0xffff : count <= 0 ? 0 : (__mmask16)((1u << count) - 1);
-}
 
 static inline int rounded_up(int n, int multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -88,17 +63,17 @@ static void normalise(const float *x, const Norm *norm, int width, float *out) {
         if (out != x) memcpy(out, x, sizeof(float) * width);
         return;
     }
-    __m512 sum = _mm512_setzero_ps(), squares = _mm512_setzero_ps();
-    for (int i = 0; i < width; i += LANES) sum = _mm512_add_ps(sum, _mm512_loadu_ps(x + i));
-    const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / width);
+    F16 sum = splat(0), squares = splat(0);
+    for (int i = 0; i < width; i += LANES) sum = add(sum, load(x + i));
+    const F16 mean = splat(sum_of(sum) / width);
     for (int i = 0; i < width; i += LANES) {
-        const __m512 centred = _mm512_sub_ps(_mm512_loadu_ps(x + i), mean);
+        const F16 centred = subtract(load(x + i), mean);
         squares = fused(centred, centred, squares);
     }
-    const __m512 rate = _mm512_set1_ps(1.0f / sqrtf(_mm512_reduce_add_ps(squares) / width + 1e-5f));
+    const F16 rate = splat(1.0f / sqrtf(sum_of(squares) / width + 1e-5f));
     for (int i = 0; i < width; i += LANES) {
-        const __m512 unit = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x + i), mean), rate);
-        _mm512_storeu_ps(out + i, fused(unit, _mm512_loadu_ps(norm->weight + i), _mm512_loadu_ps(norm->bias + i)));
+        const F16 unit = times(subtract(load(x + i), mean), rate);
+        store(out + i, fused(unit, load(norm->weight + i), load(norm->bias + i)));
     }
 }
 
@@ -106,74 +81,60 @@ static void normalise(const float *x, const Norm *norm, int width, float *out) {
 
 typedef struct {
     int8_t *bytes;   /* [rows, inputs] */
-    float *scale;    /* [rows] */
-    int32_t *offset; /* 128 times each row's sum */
+    float *scale;    /* [rows]; NaN where a row is not finite */
+    int32_t *offset; /* [rows]: what ZERO adds to a row's sums */
 } Quantised;
 
 static void quantise_row(const float *x, int width, Quantised to, int row) {
-    const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    __m512i largest = _mm512_setzero_si512(), sum = _mm512_setzero_si512();
-    for (int i = 0; i < width; i += LANES) /* as integers, so that a NaN is the largest of all and spreads */
-        largest = _mm512_max_epu32(largest, _mm512_and_si512(magnitude, _mm512_loadu_si512(x + i)));
-    const uint32_t bits = _mm512_reduce_max_epu32(largest);
-    float top;
-    memcpy(&top, &bits, sizeof top);
-    const __m512 inverse = _mm512_set1_ps(top == 0 ? 0 : 127.0f / top);
+    I16 largest = splat_int(0), sum = splat_int(0);
+    for (int i = 0; i < width; i += LANES) { /* as integers, so that a NaN is the largest of all */
+        const F16 values = load(x + i);
+        EACH_PART largest.part[p] = max_int_part(largest.part[p], (Ints)values.part[p] & 0x7fffffff);
+    }
+    const float top = magnitude_of(largest);
     int8_t *bytes = to.bytes + (size_t)row * width;
+    if (!(top < INFINITY)) {
+        memset(bytes, 0, width);
+        to.scale[row] = NAN;
+        to.offset[row] = 0;
+        return;
+    }
+    const F16 inverse = splat(top == 0 ? 0 : 127.0f / top);
     for (int i = 0; i < width; i += LANES) {
-        const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + i), inverse)); /* half to even */
-        sum = _mm512_add_epi32(sum, q);
-        _mm_storeu_si128((__m128i *)(bytes + i), _mm512_cvtsepi32_epi8(q));
+        const F16 scaled = times(load(x + i), inverse);
+        I16 rounded;
+        EACH_PART rounded.part[p] = rounded_part(scaled.part[p]); /* half to even */
+        EACH_PART sum.part[p] += rounded.part[p];
+        store_bytes(bytes + i, rounded);
     }
     to.scale[row] = top / 127.0f;
-    to.offset[row] = 128 * _mm512_reduce_add_epi32(sum);
+    to.offset[row] = ZERO * int_sum_of(sum);
 }
 
 static void quantise(const float *x, int rows, int width, Quantised to) {
     for (int row = 0; row < rows; row++) quantise_row(x + (size_t)row * width, width, to, row);
 }
 
-#define ALWAYS static inline __attribute__((always_inline))
-#ifdef __clang__ /* early, so that arrays of vectors become registers */
-#define UNROLLED _Pragma("unroll")
-#else
-#define UNROLLED _Pragma("GCC unroll 8")
-#endif
-
-/* sum += the products of four unsigned weights a lane and four signed inputs. GCC 12 keeps the intrinsic's sums in
- * memory, which halves the speed; Clang 14 does so with the other form. */
-ALWAYS void add_products(__m512i *sum, __m512i weights, __m512i inputs) {
-#ifdef __clang__
-    *sum = _mm512_dpbusd_epi32(*sum, weights, inputs);
-#else
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(*sum) : "v"(weights), "v"(inputs));
-#endif
-}
-
 /* The integer sums of `rows` rows from `row` and the panel of columns from `column`. */
-ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, __m512i sums[TILE][4]) {
+ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
     const int inputs = linear->inputs;
     const int8_t *bytes = in.bytes + (size_t)row * inputs;
-    const uint8_t *panel = linear->weight + (size_t)column * inputs;
+    const int8_t *panel = linear->weight + (size_t)column * inputs;
     UNROLLED for (int r = 0; r < rows; r++)
-        UNROLLED for (int v = 0; v < 4; v++) sums[r][v] = _mm512_setzero_si512();
+        UNROLLED for (int v = 0; v < PANELS; v++) sums[r][v] = splat_int(ZERO ? -in.offset[row + r] : 0);
     for (int k = 0; k < inputs; k += 4, panel += 4 * PANEL) {
-        __m512i weights[4];
-        UNROLLED for (int v = 0; v < 4; v++) weights[v] = _mm512_loadu_si512(panel + v * PANEL);
+        Weights weights[PANELS];
+        UNROLLED for (int v = 0; v < PANELS; v++) weights[v] = load_weights(panel + v * 4 * LANES);
         UNROLLED for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, bytes + (size_t)r * inputs + k, sizeof four);
-            const __m512i input = _mm512_set1_epi32(four);
-            UNROLLED for (int v = 0; v < 4; v++) add_products(&sums[r][v], weights[v], input);
+            const Inputs four = load_inputs(bytes + (size_t)r * inputs + k);
+            UNROLLED for (int v = 0; v < PANELS; v++) add_products(&sums[r][v], weights[v], four);
         }
     }
 }
 
-ALWAYS __m512 scaled(__m512i sum, const Linear *linear, int column, float scale, int32_t offset) {
-    const __m512 exact = _mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(offset)));
-    const __m512 y = _mm512_mul_ps(exact, _mm512_set1_ps(scale));
-    const __m512 bias = linear->bias ? _mm512_loadu_ps(linear->bias + column) : _mm512_setzero_ps();
-    return fused(y, _mm512_loadu_ps(linear->scale + column), bias);
+ALWAYS F16 scaled(I16 sum, const Linear *linear, int column, float scale) {
+    const F16 y = times(to_floats(sum), splat(scale));
+    return fused(y, load(linear->scale + column), linear->bias ? load(linear->bias + column) : splat(0));
 }
 
 /* Calls `tile` for all `rows`, at most TILE at a time, from `row` on; how many is a constant each time. */
@@ -181,8 +142,8 @@ ALWAYS __m512 scaled(__m512i sum, const Linear *linear, int column, float scale,
     int row = 0;                                                                                                       \
     for (; row + TILE <= (rows); row += TILE) tile(TILE);                                                              \
     switch ((rows) - row) {                                                                                            \
-    case 5: tile(5); break;                                                                                            \
-    case 4: tile(4); break;                                                                                            \
+    case 5: if (TILE > 5) tile(5); break;                                                                              \
+    case 4: if (TILE > 4) tile(4); break;                                                                              \
     case 3: tile(3); break;                                                                                            \
     case 2: tile(2); break;                                                                                            \
     case 1: tile(1); break;                                                                                            \
@@ -191,25 +152,24 @@ ALWAYS __m512 scaled(__m512i sum, const Linear *linear, int column, float scale,
 /* What becomes of a product: stored, its negatives made 0 and stored, or added to what is there. */
 typedef enum { STORE, RELU, ADD } Finish;
 
-ALWAYS void finish_row(const Linear *linear, __m512i sums[4], float scale, int32_t offset, int column, float *to,
-                       const Finish finish) {
-    UNROLLED for (int v = 0; v < 4; v++) {
+ALWAYS void finish_row(const Linear *linear, I16 sums[PANELS], float scale, int column, float *to, const Finish finish) {
+    UNROLLED for (int v = 0; v < PANELS; v++) {
         const int at = column + v * LANES;
-        const __mmask16 real = first_lanes(linear->outputs - at);
-        __m512 y = scaled(sums[v], linear, at, scale, offset);
-        if (finish == RELU) y = _mm512_max_ps(_mm512_setzero_ps(), y); /* in this order a NaN comes through */
-        if (finish == ADD) y = _mm512_add_ps(_mm512_maskz_loadu_ps(real, to + at), y);
-        _mm512_mask_storeu_ps(to + at, real, y);
+        if (PANELS > 1 && at >= linear->outputs) break;
+        F16 y = scaled(sums[v], linear, at, scale);
+        if (finish == RELU) y = larger(splat(0), y); /* in this order a NaN comes through */
+        if (finish == ADD) y = add(load(to + at), y);
+        store(to + at, y);
     }
 }
 
 ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int row, int column, float *out,
                          const Finish finish) {
-    __m512i sums[TILE][4];
+    I16 sums[TILE][PANELS];
     multiply(rows, linear, in, row, column, sums);
     UNROLLED for (int r = 0; r < rows; r++) {
         const int at = row + r;
-        finish_row(linear, sums[r], in.scale[at], in.offset[at], column, out + (size_t)at * linear->outputs, finish);
+        finish_row(linear, sums[r], in.scale[at], column, out + (size_t)at * linear->outputs, finish);
     }
 }
 
@@ -221,7 +181,7 @@ ALWAYS void product_tiles(const Linear *linear, Quantised in, int rows, float *o
     }
 }
 
-/* out [rows, outputs] from in [rows, inputs]. */
+/* out [rows, outputs] from in [rows, inputs]; whole vectors are stored, where outputs is no multiple of 16. */
 static void product(const Linear *linear, Quantised in, int rows, float *out, Finish finish) {
     switch (finish) {
     case STORE: product_tiles(linear, in, rows, out, STORE); break;
@@ -232,92 +192,62 @@ static void product(const Linear *linear, Quantised in, int rows, float *out, Fi
 
 /* ---- The best token --------------------------------------------------------------------------------------- */
 
-/* Of one row, over the panels seen: the best logit, where it is, the sum of e^(logit - best), lane by lane, and the
+/* Of one row, over the groups seen: the best logit, where it is, the sum of e^(logit - best), lane by lane, and the
  * logit of the token asked for. */
 typedef struct {
-    __m512 sum;
+    F16 sum;
     float best, asked_logit;
     int32_t token, asked; /* asked: -1 for none */
 } Choice;
 
-ALWAYS void consider(Choice *choice, const __m512 logits[4], const __mmask16 real[4], int column) {
-    const __m512 pair = _mm512_max_ps(logits[0], logits[1]), other = _mm512_max_ps(logits[2], logits[3]);
-    const float best = _mm512_reduce_max_ps(_mm512_max_ps(pair, other));
+/* logits [GROUP], those past the vocabulary -INFINITY. */
+ALWAYS void consider(Choice *choice, const float *logits, int column) {
+    F16 l[4];
+    UNROLLED for (int v = 0; v < 4; v++) l[v] = load(logits + v * LANES);
+    const float best = largest_of(larger(larger(l[0], l[1]), larger(l[2], l[3])));
+    F16 sum = choice->sum;
     if (best > choice->best) {
-        const __m512 top = _mm512_set1_ps(best);
-        for (int v = 3; v >= 0; v--) {
-            const __mmask16 equal = _mm512_cmpeq_ps_mask(logits[v], top);
-            if (equal) choice->token = column + v * LANES + __builtin_ctz(equal);
-        }
-        const __m512 shrink = exponential(_mm512_set1_ps(choice->best - best));
-        choice->sum = _mm512_mul_ps(choice->sum, shrink);
+        int at = 0;
+        while (logits[at] != best) at++;
+        choice->token = column + at;
+        sum = times(sum, exponential(splat(choice->best - best)));
         choice->best = best;
     }
-    const __m512 top = _mm512_set1_ps(choice->best);
-    UNROLLED for (int v = 0; v < 4; v++)
-        choice->sum = _mm512_mask_add_ps(choice->sum, real[v], choice->sum,
-                                         exponential(_mm512_sub_ps(logits[v], top)));
-    if (choice->asked >= column && choice->asked < column + PANEL) {
-        float values[PANEL];
-        UNROLLED for (int v = 0; v < 4; v++) _mm512_storeu_ps(values + v * LANES, logits[v]);
-        choice->asked_logit = values[choice->asked - column];
-    }
+    const F16 top = splat(choice->best);
+    UNROLLED for (int v = 0; v < 4; v++) sum = add(sum, exponential(subtract(l[v], top)));
+    choice->sum = sum;
+    if (choice->asked >= column && choice->asked < column + GROUP) choice->asked_logit = logits[choice->asked - column];
 }
 
 /* ---- Attention, a sentence or a row of the cache at its own length ---------------------------------------- */
 
-/* to[column][row] = from[row][column], 16 by 16; rows from `count` on are taken as 0. */
-static void transpose(const float *from, int stride, int count, float *to, int to_stride) {
-    __m512 a[LANES], b[LANES];
-    for (int i = 0; i < LANES; i++) a[i] = i < count ? _mm512_loadu_ps(from + (size_t)i * stride) : _mm512_setzero_ps();
-    UNROLLED for (int i = 0; i < LANES; i += 2) {
-        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
-        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
-    }
-    /* then a[4 * i + c], lane of four l: column 4 * l + c of rows 4 * i to 4 * i + 3 */
-    UNROLLED for (int i = 0; i < LANES; i += 4)
-        UNROLLED for (int half = 0; half < 2; half++) {
-            const __m512d even = _mm512_castps_pd(b[i + half]), odd = _mm512_castps_pd(b[i + half + 2]);
-            a[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(even, odd));
-            a[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(even, odd));
-        }
-    UNROLLED for (int c = 0; c < 4; c++) {
-        const __m512 even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd);
-        const __m512 even_below = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
-        const __m512 odd_below = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
-        _mm512_storeu_ps(to + (size_t)c * to_stride, _mm512_shuffle_f32x4(even, even_below, 0x88));
-        _mm512_storeu_ps(to + (size_t)(4 + c) * to_stride, _mm512_shuffle_f32x4(odd, odd_below, 0x88));
-        _mm512_storeu_ps(to + (size_t)(8 + c) * to_stride, _mm512_shuffle_f32x4(even, even_below, 0xdd));
-        _mm512_storeu_ps(to + (size_t)(12 + c) * to_stride, _mm512_shuffle_f32x4(odd, odd_below, 0xdd));
-    }
-}
-
 /* sums[r] = sum over i of a[r][i] * b[i][0..15], in the order of i. */
 ALWAYS void combine(const int rows, const float *const a[QUERIES], const float *b, int stride, int count,
-                    __m512 sums[QUERIES]) {
-    UNROLLED for (int r = 0; r < rows; r++) sums[r] = _mm512_setzero_ps();
+                    F16 sums[QUERIES]) {
+    UNROLLED for (int r = 0; r < rows; r++) sums[r] = splat(0);
     for (int i = 0; i < count; i++, b += stride) {
-        const __m512 vector = _mm512_loadu_ps(b);
-        UNROLLED for (int r = 0; r < rows; r++) sums[r] = fused(_mm512_set1_ps(a[r][i]), vector, sums[r]);
+        const F16 vector = load(b);
+        UNROLLED for (int r = 0; r < rows; r++) sums[r] = fused(splat(a[r][i]), vector, sums[r]);
     }
 }
 
 /* Turns `count` scores into weights that sum to 1, after scaling; what follows up to a whole vector becomes 0. */
 static void softmax(float *scores, int count, float scale) {
-    const __m512 rate = _mm512_set1_ps(scale);
-    __m512 largest = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
-    for (int i = 0; i < count; i += LANES)
-        largest = _mm512_mask_max_ps(largest, first_lanes(count - i), largest, _mm512_loadu_ps(scores + i));
-    const __m512 top = _mm512_set1_ps(_mm512_reduce_max_ps(largest));
+    const F16 rate = splat(scale);
+    F16 largest = splat(-INFINITY), sum = splat(0);
     for (int i = 0; i < count; i += LANES) {
-        const __m512 below = _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(scores + i), top), rate);
-        const __m512 power = _mm512_maskz_mov_ps(first_lanes(count - i), exponential(below));
-        sum = _mm512_add_ps(sum, power);
-        _mm512_storeu_ps(scores + i, power);
+        const F16 real = first_lanes(load(scores + i), count - i, -INFINITY);
+        store(scores + i, real);
+        largest = larger(largest, real);
     }
-    const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
-    for (int i = 0; i < count; i += LANES)
-        _mm512_storeu_ps(scores + i, _mm512_mul_ps(_mm512_loadu_ps(scores + i), share));
+    const F16 top = splat(largest_of(largest));
+    for (int i = 0; i < count; i += LANES) {
+        const F16 power = exponential(times(subtract(load(scores + i), top), rate));
+        sum = add(sum, power);
+        store(scores + i, power);
+    }
+    const F16 share = splat(1.0f / sum_of(sum));
+    for (int i = 0; i < count; i += LANES) store(scores + i, times(load(scores + i), share));
 }
 
 /* One head of a sentence's self-attention. query, key, value: its columns in rows of `stride` floats; keys: room for
@@ -331,14 +261,14 @@ static void attend_head(const float *query, const float *key, const float *value
     for (int first = 0; first < length; first += QUERIES) {
         const int rows = length - first < QUERIES ? length - first : QUERIES;
         const float *queries[QUERIES], *shares[QUERIES];
-        __m512 sums[QUERIES];
+        F16 sums[QUERIES];
         for (int r = 0; r < QUERIES; r++) { /* past the end the last row is computed again, and not kept */
             queries[r] = query + (size_t)(first + (r < rows ? r : rows - 1)) * stride;
             shares[r] = weights + (size_t)(r < rows ? r : rows - 1) * padded;
         }
         for (int t = 0; t < padded; t += LANES) {
             combine(QUERIES, queries, keys + t, padded, d_k, sums);
-            for (int r = 0; r < rows; r++) _mm512_storeu_ps(weights + (size_t)r * padded + t, sums[r]);
+            for (int r = 0; r < rows; r++) store(weights + (size_t)r * padded + t, sums[r]);
         }
         for (int r = 0; r < rows; r++) {
             softmax(weights + (size_t)r * padded, length, 1.0f / sqrtf(d_k));
@@ -347,7 +277,7 @@ static void attend_head(const float *query, const float *key, const float *value
         }
         for (int d = 0; d < d_k; d += LANES) {
             combine(QUERIES, shares, value + d, stride, length, sums);
-            for (int r = 0; r < rows; r++) _mm512_storeu_ps(out + (size_t)(first + r) * out_stride + d, sums[r]);
+            for (int r = 0; r < rows; r++) store(out + (size_t)(first + r) * out_stride + d, sums[r]);
         }
     }
 }
@@ -436,17 +366,17 @@ static void remember_all(const Batch *batch, const int32_t *blocks, int length, 
 ALWAYS void average(const int vectors, const Batch *batch, const int32_t *blocks, int length, int layer, int head,
                     int column, const float *weights, float *out) {
     const int d_k = batch->model->d_model / batch->model->heads;
-    __m512 sums[4];
-    for (int v = 0; v < vectors; v++) sums[v] = _mm512_setzero_ps();
+    F16 sums[4];
+    UNROLLED for (int v = 0; v < vectors; v++) sums[v] = splat(0);
     for (int first = 0; first < length; first += POSITIONS) {
         const float *values = value_block(batch, blocks[first / POSITIONS], layer, head) + column;
         const int last = length - first < POSITIONS ? length - first : POSITIONS;
         for (int t = 0; t < last; t++, values += d_k) {
-            const __m512 weight = _mm512_set1_ps(weights[first + t]);
-            for (int v = 0; v < vectors; v++) sums[v] = fused(weight, _mm512_loadu_ps(values + v * LANES), sums[v]);
+            const F16 weight = splat(weights[first + t]);
+            UNROLLED for (int v = 0; v < vectors; v++) sums[v] = fused(weight, load(values + v * LANES), sums[v]);
         }
     }
-    for (int v = 0; v < vectors; v++) _mm512_storeu_ps(out + v * LANES, sums[v]);
+    UNROLLED for (int v = 0; v < vectors; v++) store(out + v * LANES, sums[v]);
 }
 
 /* One query [d_model] over `length` remembered positions to out [d_model]; record: [heads, length] or NULL. The weights
@@ -458,13 +388,11 @@ static void attend_cached(const Batch *batch, const int32_t *blocks, int length,
     for (int head = 0; head < heads; head++, query += d_k, out += d_k) {
         for (int first = 0; first < length; first += POSITIONS) {
             const float *keys = key_block(batch, blocks[first / POSITIONS], layer, head);
-            __m512 sums[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+            F16 sums[4] = {splat(0), splat(0), splat(0), splat(0)};
             for (int d = 0; d < d_k; d += 4)
-                for (int part = 0; part < 4; part++)
-                    sums[part] = fused(_mm512_set1_ps(query[d + part]), _mm512_loadu_ps(keys + (d + part) * POSITIONS),
-                                       sums[part]);
-            const __m512 sum = _mm512_add_ps(_mm512_add_ps(sums[0], sums[1]), _mm512_add_ps(sums[2], sums[3]));
-            _mm512_storeu_ps(weights + first, sum);
+                UNROLLED for (int of = 0; of < 4; of++)
+                    sums[of] = fused(splat(query[d + of]), load(keys + (d + of) * POSITIONS), sums[of]);
+            store(weights + first, add(add(sums[0], sums[1]), add(sums[2], sums[3])));
         }
         softmax(weights, length, 1.0f / sqrtf(d_k));
         if (record) memcpy(record + (size_t)head * length, weights, sizeof(float) * length);
@@ -506,8 +434,7 @@ static void sublayer_output(Batch *batch, const Linear *linear, Quantised in, in
         }
         float *y = batch->y + (size_t)row * width;
         normalise(y, norm, width, y);
-        for (int i = 0; i < width; i += LANES)
-            _mm512_storeu_ps(x + i, _mm512_add_ps(_mm512_loadu_ps(x + i), _mm512_loadu_ps(y + i)));
+        for (int i = 0; i < width; i += LANES) store(x + i, add(load(x + i), load(y + i)));
     }
 }
 
@@ -520,11 +447,8 @@ static void feed_forward(Batch *batch, const Layer *layer, int rows, float *x) {
 
 static void embed(const Embedding *embedding, int32_t token, int position, int width, float *x) {
     const float *row = embedding->tokens + (size_t)token * width, *at = embedding->positions + (size_t)position * width;
-    const __m512 scale = _mm512_set1_ps(embedding->scale);
-    for (int i = 0; i < width; i += LANES) {
-        const __m512 y = _mm512_mul_ps(_mm512_loadu_ps(row + i), scale);
-        _mm512_storeu_ps(x + i, _mm512_add_ps(y, _mm512_loadu_ps(at + i)));
-    }
+    const F16 scale = splat(embedding->scale);
+    for (int i = 0; i < width; i += LANES) store(x + i, add(times(load(row + i), scale), load(at + i)));
 }
 
 /* ---- The encoder ------------------------------------------------------------------------------------------ */
@@ -616,24 +540,21 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
 }
 
 ALWAYS void choose_tile(const int rows, const Linear *linear, Quantised in, int row, int column, Choice *choices) {
-    __m512i sums[TILE][4];
-    multiply(rows, linear, in, row, column, sums);
-    UNROLLED for (int r = 0; r < rows; r++) {
-        __m512 logits[4];
-        __mmask16 real[4];
-        UNROLLED for (int v = 0; v < 4; v++) {
-            const int at = column + v * LANES;
-            real[v] = first_lanes(linear->outputs - at);
-            logits[v] = _mm512_mask_mov_ps(_mm512_set1_ps(-INFINITY), real[v],
-                                           scaled(sums[r][v], linear, at, in.scale[row + r], in.offset[row + r]));
-        }
-        consider(choices + row + r, logits, real, column);
+    float logits[TILE][GROUP];
+    for (int panel = 0; panel < GROUP; panel += PANEL) {
+        I16 sums[TILE][PANELS];
+        multiply(rows, linear, in, row, column + panel, sums);
+        UNROLLED for (int r = 0; r < rows; r++)
+            UNROLLED for (int v = 0; v < PANELS; v++)
+                store(logits[r] + panel + v * LANES,
+                      scaled(sums[r][v], linear, column + panel + v * LANES, in.scale[row + r]));
     }
+    for (int r = 0; r < rows; r++) consider(choices + row + r, logits[r], column);
 }
 
-/* The vocabulary's product: the logits are looked at tile by tile and never written down. */
+/* The vocabulary's product: the logits are looked at tile by tile and never written to memory. */
 static void choose(const Linear *linear, Quantised in, int rows, Choice *choices) {
-    for (int column = 0; column < linear->outputs; column += PANEL) {
+    for (int column = 0; column < linear->outputs; column += GROUP) {
 #define ROWS(count) choose_tile(count, linear, in, row, column, choices)
         IN_TILES(rows, ROWS)
 #undef ROWS
@@ -730,7 +651,7 @@ static int best_aligned(const Sentence *sentence) {
 /* Notes the choice; whether the sentence has ended. One whose numbers broke down ends there, with NaN as its last. */
 static int extend(Batch *batch, Sentence *sentence, int row) {
     const Choice *choice = batch->choices + row;
-    const float normaliser = logf(_mm512_reduce_add_ps(choice->sum));
+    const float normaliser = logarithm(sum_of(choice->sum));
     float logit = choice->asked >= 0 ? choice->asked_logit : choice->best;
     int32_t token = choice->asked >= 0 ? choice->asked : choice->token;
     if (sentence->once_count + sentence->never_count && choice->asked < 0 && !isnan(normaliser))
@@ -741,6 +662,99 @@ static int extend(Batch *batch, Sentence *sentence, int row) {
     sentence->length++;
     return token == batch->model->eos || isnan(log_prob) ||
            sentence->length >= sentence->limit + (sentence->forced_length >= 0 && !sentence->open);
+}
+
+/* ---- The weights ------------------------------------------------------------------------------------------ */
+
+/* What model/int8/weights.py must know to pack weights for these kernels. */
+const int32_t kernel_panel = PANEL, kernel_zero = ZERO;
+
+/* Reads packed weights from the front, array by array, each from a multiple of 64 bytes on. */
+typedef struct {
+    const char *at;
+} Reader;
+
+static const void *next_array(Reader *reader, size_t bytes) {
+    const void *array = reader->at;
+    reader->at += (bytes + 63) / 64 * 64;
+    return array;
+}
+
+static const float *next_floats(Reader *reader, size_t count) { return next_array(reader, sizeof(float) * count); }
+
+static Linear next_linear(Reader *reader, int inputs, int outputs, int has_bias) {
+    const size_t padded = rounded_up(outputs, GROUP);
+    Linear linear = {.inputs = inputs, .outputs = outputs};
+    linear.weight = next_array(reader, padded * inputs);
+    linear.scale = next_floats(reader, padded);
+    linear.bias = has_bias ? next_floats(reader, padded) : NULL;
+    return linear;
+}
+
+static Norm next_norm(Reader *reader, int width) {
+    const float *weight = next_floats(reader, width);
+    return (Norm){weight, next_floats(reader, width)};
+}
+
+static Layer next_layer(Reader *reader, const Model *model, int has_bias, int has_cross_attention) {
+    const int width = model->d_model;
+    Layer layer = {0};
+    layer.query_key_value = next_linear(reader, width, 3 * width, has_bias);
+    layer.self_output = next_linear(reader, width, width, has_bias);
+    layer.self_norm = next_norm(reader, width);
+    if (has_cross_attention) {
+        layer.cross_query = next_linear(reader, width, width, has_bias);
+        layer.cross_memory = next_linear(reader, width, 2 * width, has_bias);
+        layer.cross_output = next_linear(reader, width, width, has_bias);
+        layer.cross_norm = next_norm(reader, width);
+    }
+    layer.inner = next_linear(reader, width, model->d_ff, 1);
+    layer.outer = next_linear(reader, model->d_ff, width, 1);
+    layer.feed_norm = next_norm(reader, width);
+    return layer;
+}
+
+void model_close(Model *model) {
+    if (model == NULL) return;
+    free(model->encoder);
+    free(model->decoder);
+    free(model);
+}
+
+/* A model whose weights stay where `packed` has them; see model/int8/weights.py. NULL if there is no memory. */
+Model *model_open(const void *packed) {
+    Reader reader = {packed};
+    struct {
+        int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
+        int32_t source_vocabulary, target_vocabulary, positions;
+        int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm;
+    } head;
+    memcpy(&head, next_array(&reader, sizeof head), sizeof head);
+    Model *model = calloc(1, sizeof(Model));
+    if (model == NULL) return NULL;
+    memcpy(model, &head, 8 * sizeof(int32_t));
+    model->encoder = calloc(head.encoder_layers, sizeof(Layer));
+    model->decoder = calloc(head.decoder_layers, sizeof(Layer));
+    if (!model->encoder || !model->decoder) {
+        model_close(model);
+        return NULL;
+    }
+    const size_t width = head.d_model;
+    model->source.tokens = model->target.tokens = next_floats(&reader, head.source_vocabulary * width);
+    if (!head.shares_embeddings) model->target.tokens = next_floats(&reader, head.target_vocabulary * width);
+    model->source.positions = model->target.positions = next_floats(&reader, head.positions * width);
+    if (head.learns_positions) model->target.positions = next_floats(&reader, head.positions * width);
+    model->source.scale = model->target.scale = (float)sqrt((double)width);
+    model->output = next_linear(&reader, width, head.target_vocabulary, 1);
+    for (int number = 0; number < head.encoder_layers; number++)
+        model->encoder[number] = next_layer(&reader, model, head.has_attention_bias, 0);
+    for (int number = 0; number < head.decoder_layers; number++)
+        model->decoder[number] = next_layer(&reader, model, head.has_attention_bias, 1);
+    if (head.has_final_norm) {
+        model->encoder_norm = next_norm(&reader, width);
+        model->decoder_norm = next_norm(&reader, width);
+    }
+    return model;
 }
 
 /* ---- What Python calls ------------------------------------------------------------------------------------ */
@@ -761,7 +775,7 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
         int32_t asked = -1;
         if (at < sentence->forced_length) asked = sentence->forced[at];
         else if (sentence->forced_length >= 0 && !sentence->open) asked = model->eos;
-        batch->choices[row] = (Choice){_mm512_setzero_ps(), -1e30f, -1e30f, 0, asked};
+        batch->choices[row] = (Choice){splat(0), -1e30f, -1e30f, 0, asked};
     }
     for (int number = 0; number < model->decoder_layers; number++)
         decode_layer(batch, number, self_records, cross_records);
@@ -792,7 +806,7 @@ int batch_candidates(Batch *batch, int32_t number, const int32_t *only, int only
                      float *log_probs) {
     const int row = row_of(batch, number);
     const Choice *choice = batch->choices + row;
-    const float normaliser = logf(_mm512_reduce_add_ps(choice->sum));
+    const float normaliser = logarithm(sum_of(choice->sum));
     const Demands demands = {only, owed, never, only_count, owed_count, never_count};
     if (isnan(normaliser)) {
         tokens[0] = choice->token;
@@ -929,7 +943,7 @@ static int make_scratch(Batch *batch, size_t tokens) {
     batch->narrow = quantised_room(tokens, width);
     batch->wide = quantised_room(tokens, inner);
     batch->choices = room(sizeof(Choice) * batch->rows);
-    batch->logits = room(sizeof(float) * batch->model->output.outputs);
+    batch->logits = room(sizeof(float) * rounded_up(batch->model->output.outputs, GROUP));
     return batch->x && batch->y && batch->mixed && batch->keys && batch->weights && batch->narrow.bytes &&
            batch->narrow.scale && batch->narrow.offset && batch->wide.bytes && batch->wide.scale &&
            batch->wide.offset && batch->choices && batch->logits;

@@ -1,0 +1,410 @@
+/* Vectors of 16 floats and of 16 integers on every processor: in one register (AVX-512), two (AVX2) or four (NEON, plain C).
+ *
+ * Whatever the registers, every operation gives the same bits: multiply-adds are fused, sums over the lanes add lane i
+ * and i + 8, then 4, 2 and 1 apart, and rounding is half to even. The compiler is told to form no fused operation of its own.
+ *
+ * A variant defines WIDTH (lanes of a register), the few operations that C cannot say, and its product:
+ *   PANELS   vectors of columns computed together
+ *   TILE     rows computed together, so that TILE * PANELS * PARTS sums and the operands fit the registers
+ *   QUERIES  rows of an attention product computed together
+ *   ZERO     what is added to a signed weight to store it: 128 where the instruction takes unsigned weights
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined ISA_AVX512VNNI || defined ISA_AVXVNNI || defined ISA_AVX2
+#include <immintrin.h>
+#elif defined ISA_DOTPROD
+#include <arm_neon.h>
+#endif
+
+#define ALWAYS static inline __attribute__((always_inline))
+#ifdef __clang__ /* early, so that arrays of vectors become registers */
+#define UNROLLED _Pragma("unroll")
+#else
+#define UNROLLED _Pragma("GCC unroll 16")
+#endif
+
+enum { LANES = 16 };
+
+#if defined ISA_AVX512VNNI
+enum { WIDTH = 16, PANELS = 4, TILE = 6, QUERIES = 8, ZERO = 128 };
+#elif defined ISA_AVXVNNI
+enum { WIDTH = 8, PANELS = 1, TILE = 6, QUERIES = 4, ZERO = 128 };
+#elif defined ISA_AVX2
+enum { WIDTH = 8, PANELS = 1, TILE = 4, QUERIES = 4, ZERO = 0 };
+#elif defined ISA_DOTPROD
+enum { WIDTH = 4, PANELS = 1, TILE = 6, QUERIES = 4, ZERO = 0 };
+#else
+enum { WIDTH = 4, PANELS = 1, TILE = 4, QUERIES = 4, ZERO = 0 };
+#endif
+enum { PARTS = LANES / WIDTH, PANEL = PANELS * LANES };
+
+typedef float Floats __attribute__((vector_size(4 * WIDTH)));
+typedef int32_t Ints __attribute__((vector_size(4 * WIDTH)));
+typedef Floats LooseFloats __attribute__((aligned(4), may_alias)); /* wherever floats lie */
+typedef struct { Floats part[PARTS]; } F16;
+typedef struct { Ints part[PARTS]; } I16;
+
+#define EACH_PART UNROLLED for (int p = 0; p < PARTS; p++)
+
+/* ---- What a register can do ------------------------------------------------------------------------------- */
+
+#if defined ISA_AVX512VNNI
+
+ALWAYS Floats fused_part(Floats a, Floats b, Floats c) { return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+ALWAYS Floats max_part(Floats a, Floats b) { return (Floats)_mm512_max_ps((__m512)a, (__m512)b); }
+ALWAYS Ints max_int_part(Ints a, Ints b) { return (Ints)_mm512_max_epi32((__m512i)a, (__m512i)b); }
+ALWAYS Ints rounded_part(Floats x) { return (Ints)_mm512_cvtps_epi32((__m512)x); }
+ALWAYS Floats select_part(Ints mask, Floats a, Floats b) {
+    return (Floats)_mm512_mask_mov_ps((__m512)b, _mm512_movepi32_mask((__m512i)mask), (__m512)a);
+}
+
+#elif defined ISA_AVXVNNI || defined ISA_AVX2
+
+ALWAYS Floats fused_part(Floats a, Floats b, Floats c) { return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c); }
+ALWAYS Floats max_part(Floats a, Floats b) { return (Floats)_mm256_max_ps((__m256)a, (__m256)b); }
+ALWAYS Ints max_int_part(Ints a, Ints b) { return (Ints)_mm256_max_epi32((__m256i)a, (__m256i)b); }
+ALWAYS Ints rounded_part(Floats x) { return (Ints)_mm256_cvtps_epi32((__m256)x); }
+ALWAYS Floats select_part(Ints mask, Floats a, Floats b) {
+    return (Floats)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)mask);
+}
+
+#elif defined ISA_DOTPROD
+
+ALWAYS Floats fused_part(Floats a, Floats b, Floats c) {
+    return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+ALWAYS Floats select_part(Ints mask, Floats a, Floats b) {
+    return (Floats)vbslq_f32((uint32x4_t)mask, (float32x4_t)a, (float32x4_t)b);
+}
+ALWAYS Floats max_part(Floats a, Floats b) { return select_part(a > b, a, b); } /* of NaNs the second, as on x86 */
+ALWAYS Ints max_int_part(Ints a, Ints b) { return (Ints)vmaxq_s32((int32x4_t)a, (int32x4_t)b); }
+ALWAYS Ints rounded_part(Floats x) { return (Ints)vcvtnq_s32_f32((float32x4_t)x); }
+
+#else
+
+ALWAYS Floats fused_part(Floats a, Floats b, Floats c) {
+    Floats out;
+    for (int i = 0; i < WIDTH; i++) out[i] = fmaf(a[i], b[i], c[i]);
+    return out;
+}
+ALWAYS Floats select_part(Ints mask, Floats a, Floats b) { return (Floats)((mask & (Ints)a) | (~mask & (Ints)b)); }
+ALWAYS Floats max_part(Floats a, Floats b) { return select_part(a > b, a, b); }
+ALWAYS Ints max_int_part(Ints a, Ints b) {
+    const Ints larger = a > b;
+    return (larger & a) | (~larger & b);
+}
+ALWAYS Ints rounded_part(Floats x) { /* |x| under 2^22: the sum has the integer in its last bits */
+    const Floats shift = {12582912.0f, 12582912.0f, 12582912.0f, 12582912.0f};
+    return (Ints)(x + shift) - (Ints)shift;
+}
+
+#endif
+
+/* y, and 0 where x < bound */
+ALWAYS Floats zero_below(Floats x, float bound, Floats y) {
+#if defined ISA_AVX512VNNI
+    const __mmask16 kept = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(bound), _CMP_NLT_UQ);
+    return (Floats)_mm512_maskz_mov_ps(kept, (__m512)y);
+#else
+    return (Floats)((Ints)y & ~(Ints)(x < bound));
+#endif
+}
+
+/* ---- 16 lanes --------------------------------------------------------------------------------------------- */
+
+ALWAYS F16 load(const float *from) {
+    F16 x;
+    EACH_PART x.part[p] = ((const LooseFloats *)from)[p];
+    return x;
+}
+ALWAYS void store(float *to, F16 x) { EACH_PART ((LooseFloats *)to)[p] = x.part[p]; }
+ALWAYS F16 splat(float value) {
+    F16 x;
+    EACH_PART x.part[p] = value - (Floats){0};
+    return x;
+}
+ALWAYS I16 splat_int(int32_t value) {
+    I16 x;
+    EACH_PART x.part[p] = value - (Ints){0};
+    return x;
+}
+ALWAYS F16 add(F16 a, F16 b) {
+    EACH_PART a.part[p] += b.part[p];
+    return a;
+}
+ALWAYS F16 subtract(F16 a, F16 b) {
+    EACH_PART a.part[p] -= b.part[p];
+    return a;
+}
+ALWAYS F16 times(F16 a, F16 b) {
+    EACH_PART a.part[p] *= b.part[p];
+    return a;
+}
+/* a * b + c, rounded once */
+ALWAYS F16 fused(F16 a, F16 b, F16 c) {
+    EACH_PART a.part[p] = fused_part(a.part[p], b.part[p], c.part[p]);
+    return a;
+}
+/* a > b ? a : b, so b where one is NaN */
+ALWAYS F16 larger(F16 a, F16 b) {
+    EACH_PART a.part[p] = max_part(a.part[p], b.part[p]);
+    return a;
+}
+ALWAYS F16 to_floats(I16 x) {
+    F16 y;
+    EACH_PART y.part[p] = __builtin_convertvector(x.part[p], Floats);
+    return y;
+}
+
+/* The first `count` lanes of x, and `other` in the lanes after them. */
+ALWAYS F16 first_lanes(F16 x, int count, float other) {
+    static const int32_t masks[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+    if (count >= LANES) return x;
+    I16 mask;
+    memcpy(&mask, masks + LANES - count, sizeof mask);
+    const F16 others = splat(other);
+    EACH_PART x.part[p] = select_part(mask.part[p], x.part[p], others.part[p]);
+    return x;
+}
+
+ALWAYS float sum_of(F16 x) {
+    float lanes[LANES];
+    UNROLLED for (int half = PARTS / 2; half > 0; half /= 2)
+        UNROLLED for (int p = 0; p < half; p++) x.part[p] += x.part[p + half];
+    memcpy(lanes, &x.part[0], sizeof x.part[0]);
+    UNROLLED for (int half = WIDTH / 2; half > 0; half /= 2)
+        UNROLLED for (int i = 0; i < half; i++) lanes[i] += lanes[i + half];
+    return lanes[0];
+}
+
+ALWAYS float largest_of(F16 x) {
+    float lanes[LANES];
+    UNROLLED for (int half = PARTS / 2; half > 0; half /= 2)
+        UNROLLED for (int p = 0; p < half; p++) x.part[p] = max_part(x.part[p], x.part[p + half]);
+    memcpy(lanes, &x.part[0], sizeof x.part[0]);
+    UNROLLED for (int half = WIDTH / 2; half > 0; half /= 2)
+        UNROLLED for (int i = 0; i < half; i++) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+    return lanes[0];
+}
+
+ALWAYS int32_t int_sum_of(I16 x) {
+    int32_t sum = 0;
+    EACH_PART UNROLLED for (int i = 0; i < WIDTH; i++) sum += x.part[p][i];
+    return sum;
+}
+
+/* The largest of 16 floats that are not negative, or NaN where one is; given as their bits. */
+ALWAYS float magnitude_of(I16 bits) {
+    int32_t lanes[WIDTH];
+    UNROLLED for (int half = PARTS / 2; half > 0; half /= 2)
+        UNROLLED for (int p = 0; p < half; p++) bits.part[p] = max_int_part(bits.part[p], bits.part[p + half]);
+    memcpy(lanes, &bits.part[0], sizeof lanes);
+    int32_t largest = 0;
+    UNROLLED for (int i = 0; i < WIDTH; i++) largest = lanes[i] > largest ? lanes[i] : largest;
+    float value;
+    memcpy(&value, &largest, sizeof value);
+    return value;
+}
+
+/* e^x for x <= 0, and 0 under -86, where a float nears its least. As 2^n 2^f, the second a minimax polynomial of
+ * relative error 7.5e-8 on [-1/2, 1/2]. A NaN comes through. */
+ALWAYS F16 exponential(F16 x) {
+    static const float coefficients[] = {9.675541334e-3f, 5.550713274e-2f, 2.402211972e-1f, 6.931469671e-1f, 1.000000072f};
+    const F16 shift = splat(12582912.0f); /* 1.5 * 2^23: the sum's last bits are the nearest integer, half to even */
+    const F16 t = times(x, splat(1.442695041f)), shifted = add(t, shift), f = subtract(t, subtract(shifted, shift));
+    F16 p = splat(1.327647198e-3f);
+    UNROLLED for (int i = 0; i < 5; i++) p = fused(p, f, splat(coefficients[i]));
+    for (int i = 0; i < PARTS; i++) {
+        const Floats power = (Floats)(((Ints)shifted.part[i] << 23) + 0x3f800000);
+        p.part[i] = zero_below(x.part[i], -86.0f, p.part[i] * power);
+    }
+    return p;
+}
+
+/* The natural logarithm of a positive normal float, in doubles, so that all libraries give the same: log(m 2^e) with m in
+ * [sqrt(1/2), sqrt(2)) as e log(2) + 2 atanh((m - 1) / (m + 1)). NaN for anything else. */
+static float logarithm(float x) {
+    if (!(x >= 1.17549435e-38f && x <= 3.40282347e+38f)) return NAN;
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    int exponent = (bits >> 23) - 127;
+    bits = (bits & 0x007fffff) | 0x3f800000;
+    float mantissa;
+    memcpy(&mantissa, &bits, sizeof mantissa);
+    double m = mantissa;
+    if (m >= 1.4142135623730951) m *= 0.5, exponent++;
+    const double s = (m - 1) / (m + 1), square = s * s;
+    double series = 0;
+    for (int n = 19; n >= 1; n -= 2) series = series * square + 1.0 / n;
+    return (float)(exponent * 0.6931471805599453 + 2 * s * series);
+}
+
+/* ---- Products of integers: 16 columns' weights of four inputs, [column][4], by four inputs ------------------ */
+
+#if defined ISA_AVX512VNNI
+
+typedef __m512i Weights;
+typedef __m512i Inputs;
+ALWAYS Weights load_weights(const int8_t *from) { return _mm512_loadu_si512(from); }
+ALWAYS Inputs load_inputs(const int8_t *from) {
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return _mm512_set1_epi32(four);
+}
+/* GCC 12 keeps the intrinsic's sums in memory, which halves the speed; Clang 14 does so with the other form. */
+ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
+#ifdef __clang__
+    sum->part[0] = (Ints)_mm512_dpbusd_epi32((__m512i)sum->part[0], weights, inputs);
+#else
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum->part[0]) : "v"(weights), "v"(inputs));
+#endif
+}
+ALWAYS void store_bytes(int8_t *to, I16 x) { _mm_storeu_si128((__m128i *)to, _mm512_cvtsepi32_epi8((__m512i)x.part[0])); }
+
+#elif defined ISA_AVXVNNI || defined ISA_AVX2
+
+typedef __m256i Inputs;
+ALWAYS Inputs load_inputs(const int8_t *from) {
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return _mm256_set1_epi32(four);
+}
+ALWAYS void store_bytes(int8_t *to, I16 x) {
+    const __m256i words = _mm256_packs_epi32((__m256i)x.part[0], (__m256i)x.part[1]); /* 0-3, 8-11 | 4-7, 12-15 */
+    const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+    _mm_storeu_si128((__m128i *)to, bytes);
+}
+
+#if defined ISA_AVXVNNI
+
+typedef struct { __m256i part[2]; } Weights;
+ALWAYS Weights load_weights(const int8_t *from) {
+    return (Weights){{_mm256_loadu_si256((const __m256i *)from), _mm256_loadu_si256((const __m256i *)from + 1)}};
+}
+ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
+    EACH_PART {
+#ifdef __clang__
+        sum->part[p] = (Ints)_mm256_dpbusd_avx_epi32((__m256i)sum->part[p], weights.part[p], inputs);
+#else
+        __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum->part[p]) : "x"(weights.part[p]), "x"(inputs));
+#endif
+    }
+}
+
+#else
+
+/* vpmaddubsw takes one side unsigned and saturates at 16 bits: of magnitudes up to 127 and signs moved to the other
+ * side, two products sum to at most 32,258, and none is lost. */
+typedef struct { __m256i part[2], magnitude[2]; } Weights;
+ALWAYS Weights load_weights(const int8_t *from) {
+    Weights weights;
+    EACH_PART {
+        weights.part[p] = _mm256_loadu_si256((const __m256i *)from + p);
+        weights.magnitude[p] = _mm256_abs_epi8(weights.part[p]);
+    }
+    return weights;
+}
+ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
+    EACH_PART {
+        const __m256i pairs = _mm256_maddubs_epi16(weights.magnitude[p], _mm256_sign_epi8(inputs, weights.part[p]));
+        sum->part[p] += (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    }
+}
+
+#endif
+
+#elif defined ISA_DOTPROD
+
+typedef struct { int8x16_t part[4]; } Weights;
+typedef int8x16_t Inputs;
+ALWAYS Weights load_weights(const int8_t *from) {
+    Weights weights;
+    EACH_PART weights.part[p] = vld1q_s8(from + 16 * p);
+    return weights;
+}
+ALWAYS Inputs load_inputs(const int8_t *from) {
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return vreinterpretq_s8_s32(vdupq_n_s32(four));
+}
+ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
+    EACH_PART sum->part[p] = (Ints)vdotq_s32((int32x4_t)sum->part[p], weights.part[p], inputs);
+}
+ALWAYS void store_bytes(int8_t *to, I16 x) {
+    for (int i = 0; i < LANES; i++) to[i] = (int8_t)x.part[i / WIDTH][i % WIDTH];
+}
+
+#else
+
+typedef const int8_t *Weights;
+typedef const int8_t *Inputs;
+ALWAYS Weights load_weights(const int8_t *from) { return from; }
+ALWAYS Inputs load_inputs(const int8_t *from) { return from; }
+ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
+    for (int column = 0; column < LANES; column++)
+        for (int k = 0; k < 4; k++)
+            sum->part[column / WIDTH][column % WIDTH] += weights[4 * column + k] * inputs[k];
+}
+ALWAYS void store_bytes(int8_t *to, I16 x) {
+    for (int i = 0; i < LANES; i++) to[i] = (int8_t)x.part[i / WIDTH][i % WIDTH];
+}
+
+#endif
+
+/* ---- Transposition: to[column][row] = from[row][column], 16 by 16; rows from `count` on are taken as 0 ------- */
+
+static void transpose(const float *from, int stride, int count, float *to, int to_stride) {
+#if defined ISA_AVX512VNNI
+    __m512 a[LANES], b[LANES];
+    for (int i = 0; i < LANES; i++) a[i] = i < count ? _mm512_loadu_ps(from + (size_t)i * stride) : _mm512_setzero_ps();
+    UNROLLED for (int i = 0; i < LANES; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+    /* then a[4 * i + c], lane of four l: column 4 * l + c of rows 4 * i to 4 * i + 3 */
+    UNROLLED for (int i = 0; i < LANES; i += 4)
+        UNROLLED for (int half = 0; half < 2; half++) {
+            const __m512d even = _mm512_castps_pd(b[i + half]), odd = _mm512_castps_pd(b[i + half + 2]);
+            a[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(even, odd));
+            a[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(even, odd));
+        }
+    UNROLLED for (int c = 0; c < 4; c++) {
+        const __m512 even = _mm512_shuffle_f32x4(a[c], a[4 + c], 0x88), odd = _mm512_shuffle_f32x4(a[c], a[4 + c], 0xdd);
+        const __m512 even_below = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0x88);
+        const __m512 odd_below = _mm512_shuffle_f32x4(a[8 + c], a[12 + c], 0xdd);
+        _mm512_storeu_ps(to + (size_t)c * to_stride, _mm512_shuffle_f32x4(even, even_below, 0x88));
+        _mm512_storeu_ps(to + (size_t)(4 + c) * to_stride, _mm512_shuffle_f32x4(odd, odd_below, 0x88));
+        _mm512_storeu_ps(to + (size_t)(8 + c) * to_stride, _mm512_shuffle_f32x4(even, even_below, 0xdd));
+        _mm512_storeu_ps(to + (size_t)(12 + c) * to_stride, _mm512_shuffle_f32x4(odd, odd_below, 0xdd));
+    }
+#elif defined ISA_AVXVNNI || defined ISA_AVX2
+    for (int top = 0; top < LANES; top += 8)
+        for (int left = 0; left < LANES; left += 8) {
+            __m256 a[8], b[8];
+            UNROLLED for (int i = 0; i < 8; i++)
+                a[i] = top + i < count ? _mm256_loadu_ps(from + (size_t)(top + i) * stride + left) : _mm256_setzero_ps();
+            UNROLLED for (int i = 0; i < 8; i += 2) {
+                b[i] = _mm256_unpacklo_ps(a[i], a[i + 1]);
+                b[i + 1] = _mm256_unpackhi_ps(a[i], a[i + 1]);
+            }
+            UNROLLED for (int i = 0; i < 8; i += 4)
+                UNROLLED for (int half = 0; half < 2; half++) { /* a[i + c]: columns c and c + 4 of rows i to i + 3 */
+                    a[i + 2 * half] = _mm256_shuffle_ps(b[i + half], b[i + half + 2], 0x44);
+                    a[i + 2 * half + 1] = _mm256_shuffle_ps(b[i + half], b[i + half + 2], 0xee);
+                }
+            UNROLLED for (int c = 0; c < 4; c++) {
+                float *out = to + (size_t)(left + c) * to_stride + top;
+                _mm256_storeu_ps(out, _mm256_permute2f128_ps(a[c], a[4 + c], 0x20));
+                _mm256_storeu_ps(out + (size_t)4 * to_stride, _mm256_permute2f128_ps(a[c], a[4 + c], 0x31));
+            }
+        }
+#else
+    for (int column = 0; column < LANES; column++)
+        for (int row = 0; row < LANES; row++)
+            to[(size_t)column * to_stride + row] = row < count ? from[(size_t)row * stride + column] : 0;
+#endif
+}

@@ -1,0 +1,147 @@
+"""Packs a model's weights for the int8 kernels: one block of memory, in the order in which `model_open` reads it."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load
+
+from model.config import ModelConfig
+
+Weights = Mapping[str, NDArray[np.float32]]
+"""By the names of `model.weight_shapes`."""
+Array = NDArray[Any]
+
+LANES = 16
+"""Floats in a vector of kernels.c; widths must be multiples of it."""
+ALIGNMENT = 64
+PLACEMENTS = ("pre", "post", "residual_post")
+_GROUP = 64  # as in kernels.c
+
+
+def pack(weights: Weights, config: ModelConfig, panel: int, zero: int) -> mmap.mmap:
+    """Quantises the weights and packs them, into huge pages where supported: a decoding step reads every weight.
+
+    `panel` and `zero` are constants of the compiled kernels: columns computed together, and what they add to a weight.
+    """
+    arrays = list(_arrays(weights, config, panel, zero))
+    memory = mmap.mmap(
+        -1, sum(_rounded_up(array.nbytes) for array in arrays), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    )
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # not supported by the system
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    at = 0
+    for array in arrays:
+        memory[at : at + array.nbytes] = array.tobytes()
+        at += _rounded_up(array.nbytes)
+    return memory
+
+
+def read_weights(content: bytes) -> Weights:
+    """The weights of a bundle's model.safetensors as float32."""
+    return {name: weight.astype(np.float32) for name, weight in load(content).items()}
+
+
+def quantise_rows(x: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """x [rows, columns] as int8 and a scale for each row, as `model.int8.reference.quantise_rows` does in PyTorch."""
+    largest = np.abs(x).max(1)  # [rows]
+    inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest != 0)
+    return np.rint(x * inverse[:, None]).astype(np.int8), largest / np.float32(127)
+
+
+def _arrays(weights: Weights, config: ModelConfig, panel: int, zero: int) -> Iterator[Array]:
+    """What `model_open` reads, in its order."""
+    shared = config.share_embeddings
+    source = weights["source_embedding.tokens.weight"]
+    target = source if shared == "all" else weights["target_embedding.tokens.weight"]
+    yield np.array(
+        [
+            *(config.d_model, config.num_heads, config.d_ff, PLACEMENTS.index(config.norm)),
+            *(config.encoder_layers, config.decoder_layers, config.bos_id, config.eos_id),
+            *(len(source), len(target), config.max_positions),
+            *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
+        ],
+        np.int32,
+    )
+    yield source
+    if shared != "all":
+        yield target
+    if config.positions == "learned":
+        yield weights["source_embedding.positions"]
+        yield weights["target_embedding.positions"]
+    else:
+        yield sinusoidal_positions(config.max_positions, config.d_model)
+
+    def linear(name: str, first: int = 0, last: int | None = None) -> Iterator[Array]:
+        """Rows `first` to `last` of the matrix, in panels [outputs / panel, inputs / 4, panel, 4]; scales; bias."""
+        rows = slice(first * config.d_model, None if last is None else last * config.d_model)
+        yield from _linear(weights[f"{name}.weight"][rows], panel, zero)
+        if f"{name}.bias" in weights:
+            yield _padded(weights[f"{name}.bias"][rows])
+
+    def norm(name: str) -> Iterator[Array]:
+        yield weights[f"{name}.weight"]
+        yield weights[f"{name}.bias"]
+
+    yield from _linear(target if shared != "none" else weights["output.weight"], panel, zero)
+    # A bias that keeps the columns of the padding from being chosen.
+    yield _padded(np.zeros(len(target), np.float32), -math.inf)
+    for number in range(config.encoder_layers):
+        yield from _layer(f"encoder.{number}", linear, norm, has_cross_attention=False)
+    for number in range(config.decoder_layers):
+        yield from _layer(f"decoder.{number}", linear, norm, has_cross_attention=True)
+    if config.has_final_norm:
+        yield from norm("encoder_norm")
+        yield from norm("decoder_norm")
+
+
+def _layer(
+    name: str, linear: Callable[..., Iterator[Array]], norm: Callable[[str], Iterator[Array]], has_cross_attention: bool
+) -> Iterator[Array]:
+    yield from linear(f"{name}.self_attention.query_key_value")
+    yield from linear(f"{name}.self_attention.output")
+    yield from norm(f"{name}.self_residual.norm")
+    if has_cross_attention:
+        yield from linear(f"{name}.cross_attention.query_key_value", 0, 1)  # queries
+        yield from linear(f"{name}.cross_attention.query_key_value", 1, 3)  # keys and values
+        yield from linear(f"{name}.cross_attention.output")
+        yield from norm(f"{name}.cross_residual.norm")
+    yield from linear(f"{name}.feed_forward.inner")
+    yield from linear(f"{name}.feed_forward.outer")
+    yield from norm(f"{name}.feed_residual.norm")
+
+
+def _linear(weight: NDArray[np.float32], panel: int, zero: int) -> Iterator[Array]:
+    inputs = weight.shape[1]
+    signed, scale = quantise_rows(weight)
+    padded = np.pad(signed, ((0, -len(signed) % _GROUP), (0, 0)))
+    stored = (padded.astype(np.int16) + zero).astype(np.uint8)
+    yield stored.reshape(-1, panel, inputs // 4, 4).transpose(0, 2, 1, 3)  # [panels, inputs / 4, panel, 4]
+    yield _padded(scale)
+
+
+def _padded(x: NDArray[np.float32], value: float = 0.0) -> NDArray[np.float32]:
+    return np.pad(x, (0, -len(x) % _GROUP), constant_values=value)
+
+
+def _rounded_up(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+@lru_cache(maxsize=4)
+def sinusoidal_positions(length: int, width: int) -> NDArray[np.float32]:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same) (section 3.5): [length, width].
+
+    By the C library's functions, value by value: NumPy's own vary with the instruction set.
+    """
+    rates = [math.exp(i * -math.log(10000.0) / width) for i in range(0, width, 2)]
+    rows = [[f(position * rate) for rate in rates for f in (math.sin, math.cos)] for position in range(length)]
+    return np.array(rows, np.float32)
