@@ -36,7 +36,7 @@ COPY model model
 # These imports write the bytecode of what the service uses. PyTorch is named because int8 decodes without it: a worker that
 # needs it would otherwise compile it at every start, the file system being read-only.
 RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main, app.engine.worker, torch, py3langid.langid, eld.resources.ngrams.ngramsM60" \
-    && { [ "$(uname -m)" != x86_64 ] || /opt/venv/bin/python -m model.int8.library; } \
+    && /opt/venv/bin/python -m model.int8.library \
     && python -m compileall -q app model
 
 

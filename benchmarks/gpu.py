@@ -23,9 +23,9 @@ import typer
 from benchmarks.cores import processor
 from model.backends import prepare
 from model.config import ModelConfig, named_architecture
-from model.decoding import TorchBackend
 from model.decoding.batch import Backend
 from model.decoding.cuda_graphs import CudaGraphDecoderState
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 
@@ -88,7 +88,7 @@ def decode_seconds(backend: Backend, rows: int, length: int, rounds: int) -> tup
         hypotheses = [Hypothesis([5] * length, length) for _ in range(rows)]
         began = perf_counter()
         batch.admit(hypotheses)
-        if backend.device.type == "cuda":
+        if backend.device == "cuda":
             torch.cuda.synchronize(backend.device)
         encoded = perf_counter()
         while batch.running:

@@ -26,8 +26,9 @@ from benchmarks.cores import processor
 from model.backends import prepare
 from model.bundle import Bundle
 from model.bundle_weights import load_bundle
-from model.decoding import TorchBackend, greedy_decode
+from model.decoding import greedy_decode
 from model.decoding.batch import Backend
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.int8.reference import with_quantised_products
 from model.machine import PRECISIONS, keep_freed_memory

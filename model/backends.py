@@ -1,50 +1,86 @@
-"""Chooses the backend that decodes a model at a precision."""
+"""Prepares a model for decoding at a chosen precision."""
 
 from __future__ import annotations
 
 import copy
 import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-
+from model.bundle import WEIGHTS, Bundle, checked, read_bundle
 from model.decoding.batch import Backend
-from model.decoding.cuda_graphs import CudaGraphBackend
-from model.decoding.torch_backend import TorchBackend
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable
-from model.int8.reference import with_quantised_products
+from model.int8.weights import read_weights
 from model.machine import PRECISIONS
-from model.transformer import Transformer
+
+# PyTorch is imported where it is needed: a worker that decodes in int8 does without it.
+if TYPE_CHECKING:
+    import torch
+
+    from model.transformer import Transformer
 
 log = logging.getLogger(__name__)
 
 
-def prepare(model: Transformer, precision: str, tiled: bool = True) -> Backend:
-    """A backend for `model` at `precision`, on the device of its weights. Does not change `model`.
+def load_backend(
+    folder: Path, device: str, precision: str, isa: str = "auto", threads: int = 0
+) -> tuple[Bundle, Backend]:
+    """A bundle and its weights prepared for decoding on `device`, "cpu" or "cuda"; see `prepare`.
 
-    "auto" is float16 on a GPU; on a CPU it is int8 if the C kernels can run, else float32. Raises ValueError for a
-    precision that the device does not have. `tiled`: see TorchBackend.
+    `isa`: the instruction set of the int8 kernels, see `model.int8.isa`. `threads`: PyTorch's, 0 for its own choice.
+    Raises BundleError, and ValueError for a precision that the device does not offer.
     """
+    if device == "cpu" and precision in ("auto", "int8"):
+        config, files = read_bundle(folder)
+        bundle = checked(folder, config, files)
+        try:
+            return bundle, Int8Backend(read_weights(files[WEIGHTS]), bundle.architecture, isa)
+        except KernelsUnavailable as reason:
+            log.info("int8 without the C kernels: %s", reason)
+    import torch
+
+    from model.bundle_weights import load_bundle
+
+    if threads:
+        torch.set_num_threads(threads)
+    loaded = load_bundle(folder, torch.device(device))
+    return loaded, _prepared(loaded.model, precision)
+
+
+def prepare(model: Transformer, precision: str, tiled: bool = True) -> Backend:
+    """A backend of `model` at `precision`, on the device of its weights; `model` itself does not change.
+
+    "auto" is half precision on a GPU; on a CPU int8 if the C kernels can run, else float32. Raises ValueError for a
+    precision that the device does not offer. `tiled`: see TorchBackend.
+    """
+    if model.output.weight.device.type == "cpu" and precision in ("auto", "int8"):
+        try:
+            return Int8Backend.of(model)
+        except KernelsUnavailable as reason:
+            log.info("int8 without the C kernels: %s", reason)
+    return _prepared(model, precision, tiled)
+
+
+def _prepared(model: Transformer, precision: str, tiled: bool = True) -> Backend:
+    """A backend that decodes with PyTorch."""
+    import torch
+
+    from model.decoding.cuda_graphs import CudaGraphBackend
+    from model.decoding.torch_backend import TorchBackend
+    from model.int8.reference import with_quantised_products
+
     device = model.output.weight.device.type
-    int8 = _int8_backend(model) if device == "cpu" and precision in ("auto", "int8") else None
     if precision == "auto":
-        precision = "float16" if device == "cuda" else "int8" if int8 else "float32"
-    available = PRECISIONS.get(device, ("float32",))
-    if precision not in available:
-        raise ValueError(f"on {device} precision must be one of {', '.join(available)}, not {precision!r}")
+        precision = "float16" if device == "cuda" else "float32"
+    offered = PRECISIONS.get(device, ("float32",))
+    if precision not in offered:
+        raise ValueError(f"on {device} precision must be one of {', '.join(offered)}, not {precision!r}")
     if precision == "int8":
-        return int8 or TorchBackend(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
+        return TorchBackend(with_quantised_products(_as(model, torch.float32)), "int8", tiled)
     backend_class = CudaGraphBackend if device == "cuda" else TorchBackend
     return backend_class(_as(model, getattr(torch, precision)), tiled=tiled)
 
 
 def _as(model: Transformer, dtype: torch.dtype) -> Transformer:
     return model if model.output.weight.dtype == dtype else copy.deepcopy(model).to(dtype)
-
-
-def _int8_backend(model: Transformer) -> Int8Backend | None:
-    try:
-        return Int8Backend.of(model)
-    except KernelsUnavailable as reason:
-        log.info("int8 without the C kernels: %s", reason)
-        return None

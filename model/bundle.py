@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -20,7 +20,9 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from model.config import ModelConfig
-from model.hypothesis import Limits
+from model.decoding import decode_all
+from model.decoding.batch import Batch
+from model.hypothesis import Hypothesis, Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code
 from model.tokenizer import Tokenizer
 from model.weight_shapes import weight_shapes
@@ -67,6 +69,27 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Samples:
+    """Sentences stored in the bundle in `folder`, as token ids, with their translations on export.
+
+    They were chosen so that no precision or processor changes them: a difference means that the model computes
+    something else than it did.
+    """
+
+    folder: Path
+    limits: Limits
+    entries: Sequence[Mapping[str, Any]]
+
+    def check(self, batch: Batch) -> None:
+        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or if anything fails."""
+        found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
+        decode_all(batch, found)
+        for entry, hypothesis in zip(self.entries, found, strict=True):
+            if hypothesis.tokens != entry["target_ids"]:
+                raise BundleError(f"{self.folder}: the sample {entry['source']!r} is not translated as on export")
+
+
+@dataclass(frozen=True)
 class Bundle:
     """A verified bundle, without its weights. `config` is the content of config.json."""
 
@@ -94,6 +117,10 @@ class Bundle:
     def record(self) -> Record:
         """Cannot fail: `checked` has already parsed it once."""
         return Record.read(self.config)
+
+    @property
+    def samples(self) -> Samples:
+        return Samples(self.folder, self.limits, self.config["samples"])
 
     @cached_property
     def parameter_count(self) -> int:

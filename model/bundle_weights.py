@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,32 +30,11 @@ from model.bundle import (
     checked,
     read_bundle,
 )
-from model.decoding import as_backend, decode_all
-from model.decoding.batch import Backend, Batch
-from model.hypothesis import Hypothesis, Limits
+from model.decoding import as_backend
+from model.decoding.batch import Backend
+from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Sentences stored in the bundle in `folder`, as token ids, with their translations on export.
-
-    They were chosen so that no precision or processor changes them: a difference means that the model computes
-    something else than it did.
-    """
-
-    folder: Path
-    limits: Limits
-    entries: Sequence[Mapping[str, Any]]
-
-    def check(self, batch: Batch) -> None:
-        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or if anything fails."""
-        found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
-        decode_all(batch, found)
-        for entry, hypothesis in zip(self.entries, found, strict=True):
-            if hypothesis.tokens != entry["target_ids"]:
-                raise BundleError(f"{self.folder}: the sample {entry['source']!r} is not translated as on export")
 
 
 @dataclass(frozen=True)
@@ -63,10 +42,6 @@ class LoadedBundle(Bundle):
     """A bundle with its model, in evaluation mode."""
 
     model: Transformer
-
-    @property
-    def samples(self) -> Samples:
-        return Samples(self.folder, self.limits, self.config["samples"])
 
 
 def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> LoadedBundle:

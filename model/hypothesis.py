@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:  # the service's front process imports this module, but not PyTorch
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 FinishReason = Literal["stop", "length"]
+Weights = NDArray[np.float32]
+"""Attention weights."""
 
 
 @dataclass(frozen=True)
@@ -92,32 +92,26 @@ class Hypothesis:
     (Tu et al. 2016)."""
     finished: list[Hypothesis] = field(default_factory=list)
     """The finished hypotheses of a beam, by mean log probability, best first."""
-    encoder_attention: Tensor | None = None
+    encoder_attention: Weights | None = None
     """If `record`, from admission on: the encoder's weights, [layer, head, source, source]."""
-    decoder_rows: list[Tensor] = field(default_factory=list)
+    decoder_rows: list[Weights] = field(default_factory=list)
     """If `record`, per step: the weights over the target so far, `<s>` first, [layer, head, steps so far]."""
-    cross_rows: list[Tensor] = field(default_factory=list)
+    cross_rows: list[Weights] = field(default_factory=list)
     """If `record`, per step: the weights over the source, [layer, head, source]."""
-    attention: tuple[NDArray[np.floating], ...] | None = None
-    """The encoder's, the decoder's and cross-attention, as recorded by a worker, once finished."""
 
     @property
-    def decoder_attention(self) -> Tensor:
+    def decoder_attention(self) -> Weights:
         """[layer, head, target, target], lower triangular: a row's keys are the tokens before it, `<s>` first."""
         layers, heads, _ = self.decoder_rows[0].shape
-        weights = self.decoder_rows[0].new_zeros(layers, heads, len(self.decoder_rows), len(self.decoder_rows))
+        weights = np.zeros((layers, heads, len(self.decoder_rows), len(self.decoder_rows)), np.float32)
         for step, row in enumerate(self.decoder_rows):
-            weights[:, :, step, : row.size(-1)] = row
+            weights[:, :, step, : row.shape[-1]] = row
         return weights
 
     @property
-    def cross_attention(self) -> Tensor:
+    def cross_attention(self) -> Weights:
         """[layer, head, target, source], with the end symbols of both sides."""
-        layers, heads, source = self.cross_rows[0].shape
-        weights = self.cross_rows[0].new_empty(layers, heads, len(self.cross_rows), source)
-        for step, row in enumerate(self.cross_rows):
-            weights[:, :, step] = row
-        return weights
+        return np.stack(self.cross_rows, axis=2)
 
     @property
     def score(self) -> float:

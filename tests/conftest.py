@@ -40,8 +40,9 @@ from app.settings import Settings
 from app.text.language_id import _LoadedLibraries
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
-from model.decoding import TorchBackend, greedy_decode
+from model.decoding import greedy_decode
 from model.decoding.batch import DecodeBatch
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer

@@ -29,7 +29,7 @@ from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedText
 from model.bundle import Bundle
 from model.config import ModelConfig
-from model.decoding import TorchBackend
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import model.int8.isa as instruction_sets
 import model.int8.library as kernels
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle
-from model.decoding import TorchBackend
+from model.decoding.torch_backend import TorchBackend
 from model.int8.backend import Int8Backend
+from model.int8.isa import KernelsUnavailable
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 
@@ -24,8 +26,8 @@ def shipped() -> LoadedBundle:
 
 @pytest.fixture
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A processor that lacks an instruction."""
-    monkeypatch.setattr(kernels, "INSTRUCTIONS", ("made_up",))
+    """A processor of the Pentium's time."""
+    monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"fpu", "mmx"})
     kernels.library.cache_clear()
     yield
     kernels.library.cache_clear()
@@ -43,7 +45,7 @@ def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: Loade
 def test_auto_is_the_kernels_where_they_can_run(shipped: LoadedBundle) -> None:
     try:
         kernels.library()
-    except kernels.KernelsUnavailable as reason:
+    except KernelsUnavailable as reason:
         pytest.skip(f"the int8 kernels: {reason}")
     backend = prepare(shipped.model, "auto")
     assert isinstance(backend, Int8Backend)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -15,10 +16,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from model.config import ModelConfig, NormPlacement
-from model.decoding import TorchBackend, beam_decode, decode_step, encode_batch, greedy_decode
+from model.decoding import beam_decode, greedy_decode
 from model.decoding.batch import DecodeBatch, DecoderState
 from model.decoding.cuda_graphs import CudaGraphDecoderState
 from model.decoding.kv_cache import KVCache
+from model.decoding.torch_backend import TorchBackend, decode_step, encode_batch
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import AttentionRecord, Embedding, Transformer
 
@@ -394,12 +396,12 @@ def test_recorded_attention_sums_to_one_and_is_the_parallel_passes(norm: str) ->
         assert encoder.shape == (2, 4, source, source)
         assert decoder.shape == (2, 4, target, target)
         assert cross.shape == (2, 4, target, source)
-        assert torch.equal(decoder, decoder.tril())
+        assert np.array_equal(decoder, np.tril(decoder))
         _, record = parallel_pass(model, hypothesis.source, hypothesis.tokens)
         for weights, expected in ((encoder, record.encoder), (decoder, record.decoder), (cross, record.cross)):
             # Padding is cut off, so that rows sum to one says that none of the weight went there.
-            torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-            torch.testing.assert_close(weights, torch.stack(expected, 1)[0], rtol=0, atol=1e-4)
+            np.testing.assert_allclose(weights.sum(-1), 1, rtol=1.3e-6, atol=1e-5)
+            torch.testing.assert_close(torch.from_numpy(weights), torch.stack(expected, 1)[0], rtol=0, atol=1e-4)
 
 
 @torch.no_grad()
@@ -446,7 +448,7 @@ def test_decoding_makes_no_gradients() -> None:
     again = Hypothesis([5, 6], hypothesis.limit, record=True)
     batch.admit([again])
     run_to_the_end(batch)
-    assert not again.cross_attention.requires_grad
+    assert len(again.cross_rows) == len(again.tokens)
 
 
 # ---- Beams

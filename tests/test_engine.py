@@ -16,10 +16,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import uvloop
 from conftest import Gate, decode_with, make_bundle
+from numpy.typing import NDArray
 from servers import WAIT_S
 
 from app.engine.engine import Engine, Supervision
@@ -31,8 +33,9 @@ from app.engine.sequence import Attention, Decoded, Sequence, Weights
 from app.errors import ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
 from model.bundle_weights import LoadedBundle, load_bundle
-from model.decoding import TorchBackend, greedy_decode
+from model.decoding import greedy_decode
 from model.decoding.batch import DecodeBatch
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis
 
 TEXTS = ["Hello.", "How are you?", "I am well, thank you.", "The cat sleeps.", "x", "Hello hello hello hello hello."]
@@ -185,8 +188,8 @@ def test_constraints_and_attention_cross_processes_unchanged(bundle: LoadedBundl
     )
 
 
-def recorded(weights: torch.Tensor) -> Weights:
-    return Weights(tuple(weights.shape), "float32", weights.contiguous().numpy().tobytes())
+def recorded(weights: NDArray[np.float32]) -> Weights:
+    return Weights(weights.shape, "float32", weights.tobytes())
 
 
 def test_a_sentence_that_breaks_its_step_fails_alone(

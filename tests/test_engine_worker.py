@@ -25,9 +25,11 @@ from app.engine.launch import WorkerProcess
 from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
 from app.engine.worker import work
-from model.bundle_weights import LoadedBundle, Samples, load_bundle
-from model.decoding import TorchBackend, greedy_decode
+from model.bundle import Samples
+from model.bundle_weights import LoadedBundle, load_bundle
+from model.decoding import greedy_decode
 from model.decoding.batch import Batch, DecodeBatch
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis
 
 CPU = torch.device("cpu")
@@ -330,7 +332,7 @@ def test_every_failure_to_load_is_reported_in_one_line(
     def fail(*given: object) -> None:
         raise error
 
-    monkeypatch.setattr("app.engine.worker.prepare", fail)
+    monkeypatch.setattr("app.engine.worker.load_backend", fail)
     front = Front()
     assert front.ask(config(bundle)) == [LoadResult(said)]
     front.close()

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from model.config import ModelConfig
-from model.decoding import TorchBackend, encode_batch, greedy_decode
+from model.decoding import greedy_decode
 from model.decoding.batch import Backend
 from model.decoding.constraints import best_allowed, best_by_row
+from model.decoding.torch_backend import TorchBackend, encode_batch
 from model.hypothesis import Hypothesis, Limits, TokenConstraint
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable

@@ -11,8 +11,8 @@ import torch
 
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
-from model.decoding import TorchBackend
 from model.decoding.batch import Backend
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable

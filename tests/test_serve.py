@@ -130,10 +130,11 @@ def test_the_command_serves_until_a_signal(bundle_folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has loaded cannot be seen here")
-def test_the_front_has_no_pytorch_after_a_translation_and_its_attention(bundle_folder: Path) -> None:
+def test_neither_the_front_nor_an_int8_worker_has_pytorch(bundle_folder: Path) -> None:
+    """Even after a translation and its attention."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    environ = {**os.environ, "INTERLINEAR_WORKERS": "1"}
+    environ = {**os.environ, "INTERLINEAR_WORKERS": "1", "INTERLINEAR_PRECISION": "int8", "INTERLINEAR_ISA": "generic"}
     command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder), "--port", str(port)]
     with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -141,12 +142,16 @@ def test_the_front_has_no_pytorch_after_a_translation_and_its_attention(bundle_f
             _until(process.stderr, "Uvicorn running")
             for path in ("/translate", "/attention"):
                 assert httpx.post(f"http://127.0.0.1:{port}{path}", json=HELLO, timeout=60).status_code == 200
-            loaded = Path(f"/proc/{process.pid}/maps").read_text()
+            threads = Path(f"/proc/{process.pid}/task").iterdir()
+            [worker] = [child for thread in threads for child in (thread / "children").read_text().split()]
+            loaded, loaded_by_worker = (Path(f"/proc/{number}/maps").read_text() for number in (process.pid, worker))
         finally:
             process.send_signal(signal.SIGTERM)
         process.stderr.read()
     assert "numpy" in loaded
     assert "torch" not in loaded
+    assert "kernels-generic" in loaded_by_worker
+    assert "torch" not in loaded_by_worker
 
 
 @pytest.mark.parametrize(

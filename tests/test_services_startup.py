@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from conftest import make_bundle
@@ -14,9 +15,18 @@ from conftest import make_bundle
 from app.engine.registry import Catalogue
 from app.errors import PairNotServed
 from app.main import create_app
-from app.services.startup import FRONT_GROWTH_BYTES, WORKER_BYTES, bundle_folders, load_catalogue, worker_count
+from app.services.startup import (
+    FRONT_GROWTH_BYTES,
+    INT8_WORKER_BYTES,
+    WORKER_BYTES,
+    bundle_folders,
+    load_catalogue,
+    worker_config,
+    worker_count,
+)
 from app.settings import Settings, SettingsError
 from model.bundle import Bundle, BundleError
+from model.int8.library import library
 
 
 def test_every_bundle_of_the_folder_is_loaded(tmp_path: Path) -> None:
@@ -126,19 +136,36 @@ def test_there_is_a_worker_for_each_core_that_may_be_used(bundle_folder: Path, m
     assert worker_count(Settings(), bundles) == 1
 
 
+@pytest.mark.parametrize(("precision", "worker_bytes"), [("float32", WORKER_BYTES), ("int8", INT8_WORKER_BYTES)])
 def test_a_container_has_as_many_workers_as_its_memory_takes(
-    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+    bundle_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    precision: Literal["float32", "int8"],
+    worker_bytes: int,
 ) -> None:
+    monkeypatch.setattr("app.services.startup.library", lambda isa: None)  # as if there were kernels
     monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
 
     def workers(left: int, workers: int = 0) -> int:
         monkeypatch.setattr("app.services.startup.memory_left", lambda: left)
-        return worker_count(Settings(device="cpu", cache_bytes=0, workers=workers), bundles)
+        return worker_count(Settings(device="cpu", precision=precision, cache_bytes=0, workers=workers), bundles)
 
     assert workers(10**10) == 3
-    assert workers(FRONT_GROWTH_BYTES + int(2.5 * WORKER_BYTES)) == 2
+    assert workers(FRONT_GROWTH_BYTES + int(2.5 * worker_bytes)) == 2
     with pytest.raises(SettingsError, match=r"^too little memory: 1 worker .* raise it by .*or serve fewer bundles$"):
         workers(FRONT_GROWTH_BYTES)
     with pytest.raises(SettingsError, match=r"or set INTERLINEAR_WORKERS=1$"):
-        workers(FRONT_GROWTH_BYTES + int(1.5 * WORKER_BYTES), workers=2)
+        workers(FRONT_GROWTH_BYTES + int(1.5 * worker_bytes), workers=2)
+
+
+def test_an_instruction_set_that_the_processor_lacks_is_refused_at_the_start(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
+    assert worker_config(Settings(device="cpu", isa="generic"), bundles).isa == "generic"
+    monkeypatch.setattr("model.int8.isa.processor_features", lambda: {"sse2"})
+    assert worker_config(Settings(device="cpu", isa="dotprod", precision="float32"), bundles).precision == "float32"
+    library.cache_clear()
+    with pytest.raises(SettingsError, match=r"^INTERLINEAR_ISA=dotprod: this processor has no dotprod$"):
+        worker_config(Settings(device="cpu", isa="dotprod"), bundles)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from app.engine.waiting_queue import WaitingQueue
-from model.bundle_weights import LoadedBundle
+from model.bundle import Bundle
 from model.decoding.batch import Backend, Batch
 from model.hypothesis import Hypothesis
 
@@ -43,7 +43,7 @@ class DecodingTask:
 class BundleExecutor:
     """The running batch of one bundle, the tasks that wait for it, and those suspected of making it fail."""
 
-    def __init__(self, backend: Backend, bundle: LoadedBundle, rows: int) -> None:
+    def __init__(self, backend: Backend, bundle: Bundle, rows: int) -> None:
         """Keeps the limits and samples of `bundle`; the backend has the weights in a form of its own."""
         self.backend, self.rows = backend, rows
         self.limits, self.samples = bundle.limits, bundle.samples

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-from typing import TYPE_CHECKING
-
+import numpy as np
 from msgspec import structs
+from numpy.typing import NDArray
 
 from app.engine.sequence import Attention, Decoded, Sequence, Weights
 from model.hypothesis import Hypothesis
-
-if TYPE_CHECKING:  # the front does without PyTorch
-    from torch import Tensor
 
 
 def hypothesis_of(sequence: Sequence, beam_size: int) -> Hypothesis:
@@ -36,8 +32,5 @@ def _decoded(h: Hypothesis) -> Decoded:
     return Decoded(tuple(h.tokens), tuple(h.log_probs), h.finish_reason, tuple(h.aligned), tuple(h.coverage))
 
 
-def _weights(tensor: Tensor) -> Weights:
-    """Copies the bytes with ctypes: PyTorch would need NumPy, which the container lacks."""
-    tensor = tensor.cpu().contiguous()
-    content = ctypes.string_at(tensor.data_ptr(), tensor.numel() * tensor.element_size())
-    return Weights(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), content)
+def _weights(array: NDArray[np.float32]) -> Weights:
+    return Weights(array.shape, array.dtype.name, array.tobytes())

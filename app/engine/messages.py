@@ -14,7 +14,7 @@ from app.engine.sequence import Decoded, Sequence
 
 
 class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
-    """What a worker loads: bundles as (folder, name), device and precision."""
+    """What a worker loads: bundles as (folder, name), device, precision, and the instruction set for int8."""
 
     bundles: list[tuple[str, str]]
     device: str
@@ -22,6 +22,8 @@ class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
     threads: int
     rows: int
     """Sentences decoded together; 0: the device's default."""
+    isa: str = "auto"
+    """See `model.int8.isa`."""
 
 
 class Task(Struct, frozen=True, array_like=True):

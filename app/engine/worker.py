@@ -13,16 +13,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
-import torch
-
 from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.hypotheses import decoded_of, hypothesis_of
 from app.engine.ipc import FrontConnection
 from app.engine.messages import Assignments, LoadResult, Result, Step, StepReport, WorkerConfig
 from app.runtime.json_logs import log_to_stderr
-from model.backends import prepare
+from model.backends import load_backend
 from model.bundle import BundleError
-from model.bundle_weights import load_bundle
 from model.machine import keep_freed_memory
 
 ROWS = {"cpu": 64, "cuda": 256}
@@ -124,16 +121,12 @@ def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None)
 def _load_executors(config: WorkerConfig) -> dict[str, BundleExecutor]:
     """Loads every bundle; executors by bundle name. Raises BundleError, in one line, also for a bundle that is not the
     configured one or gives wrong results."""
-    device = torch.device(config.device)
-    if config.threads:
-        torch.set_num_threads(config.threads)
     executors: dict[str, BundleExecutor] = {}
     for folder, name in config.bundles:
-        bundle = load_bundle(Path(folder), device)
+        bundle, backend = load_backend(Path(folder), config.device, config.precision, config.isa, config.threads)
         if bundle.name != name:
             raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service read it")
-        backend = prepare(bundle.model, config.precision)
-        rows = ROWS_INT8 if backend.precision == "int8" else ROWS[device.type]
+        rows = ROWS_INT8 if backend.precision == "int8" else ROWS[config.device]
         executors[name] = BundleExecutor(backend, bundle, config.rows or rows)
         executors[name].check_samples()
     return executors

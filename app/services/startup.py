@@ -11,6 +11,9 @@ from app.engine.registry import Catalogue
 from app.runtime.memory_limit import memory_left
 from app.settings import Settings, SettingsError
 from model.bundle import WEIGHTS, Bundle, BundleError, open_bundle
+from model.int8.isa import KernelsUnavailable
+from model.int8.library import library
+from model.int8.weights import check_widths
 from model.machine import PRECISIONS, has_gpu, usable_cores
 
 
@@ -65,13 +68,36 @@ def worker_config(settings: Settings, bundles: Catalogue) -> WorkerConfig:
         raise SettingsError(
             f"INTERLINEAR_PRECISION={settings.precision}: must be auto or, on {device}, one of {', '.join(offered)}"
         )
+    decodes_in_int8(settings, bundles)  # compiles the kernels once, before workers that would each do so
     folders = [(str(bundle.folder.resolve()), bundle.name) for bundle in bundles]
-    return WorkerConfig(folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0)
+    return WorkerConfig(
+        folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0, isa=settings.isa
+    )
+
+
+def decodes_in_int8(settings: Settings, bundles: Catalogue) -> bool:
+    """Whether workers decode with the int8 kernels, which do without PyTorch. Compiles these at the first start.
+
+    Raises SettingsError if this processor lacks the instruction set that is asked for.
+    """
+    if device_of(settings) != "cpu" or settings.precision not in ("auto", "int8"):
+        return False
+    try:
+        library(settings.isa)
+        for bundle in bundles:
+            check_widths(bundle.architecture)
+    except KernelsUnavailable as reason:
+        if settings.isa != "auto":
+            raise SettingsError(f"INTERLINEAR_ISA={settings.isa}: {reason}") from None
+        return False
+    return True
 
 
 WORKER_BYTES, WORKER_BYTES_PER_WEIGHT_BYTE = 210_000_000, 2.5
-"""A worker's peak memory: PyTorch, plus this much per byte of a bundle's weights while it loads them. Measured in int8,
-with one bundle (244 MB) and with eight (518 MB)."""
+"""A worker's peak memory: PyTorch, plus this much per byte of a bundle's weights while it loads them. Measured with one
+bundle (244 MB) and with eight (518 MB)."""
+INT8_WORKER_BYTES, INT8_WORKER_BYTES_PER_WEIGHT_BYTE = 125_000_000, 1.2
+"""The same for a worker with the int8 kernels. Measured with one bundle (141 MB) and with eight (262 MB)."""
 FRONT_GROWTH_BYTES = 100_000_000
 """Memory that the front process takes while serving, besides its cache: language detection, requests."""
 
@@ -88,7 +114,10 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
     if (left := memory_left()) is None:
         return wanted
     weights = sum((bundle.folder / WEIGHTS).stat().st_size for bundle in bundles)
-    worker_bytes = WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * weights)
+    if decodes_in_int8(settings, bundles):
+        worker_bytes = INT8_WORKER_BYTES + int(INT8_WORKER_BYTES_PER_WEIGHT_BYTE * weights)
+    else:
+        worker_bytes = WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * weights)
     room = left - FRONT_GROWTH_BYTES - settings.cache_bytes
     fitting = max(0, room // worker_bytes)
     required = settings.workers or 1

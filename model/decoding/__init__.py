@@ -7,26 +7,20 @@ The batch is in `model.decoding.batch`, beam search in `model.decoding.beam`, th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from model.decoding.batch import Backend, Batch
-from model.decoding.torch_backend import TorchBackend, TorchDecoderState, decode_step, encode_batch
 from model.hypothesis import Hypothesis, Limits
-from model.transformer import Transformer
 
-__all__ = [
-    "TorchBackend",
-    "TorchDecoderState",
-    "as_backend",
-    "beam_decode",
-    "decode_all",
-    "decode_step",
-    "encode_batch",
-    "greedy_decode",
-]
+if TYPE_CHECKING:
+    from model.transformer import Transformer
 
 
 def as_backend(model: Backend | Transformer) -> Backend:
     """Wraps a Transformer in a TorchBackend at the precision of its weights; returns a backend unchanged."""
+    from model.decoding.torch_backend import TorchBackend  # here, since an int8 worker does without PyTorch
+    from model.transformer import Transformer
+
     return TorchBackend(model) if isinstance(model, Transformer) else model
 
 

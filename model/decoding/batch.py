@@ -9,12 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
 from model.config import ModelConfig
 from model.decoding.beam import Beam, Candidates, advance, copied
-from model.hypothesis import Hypothesis, Limits, TokenConstraint
+from model.hypothesis import Hypothesis, Limits, TokenConstraint, Weights
 
 
 @dataclass(frozen=True)
@@ -28,7 +25,7 @@ class StepOutput:
     """The position of the source token that each row attended to most; see `Hypothesis.aligned`."""
     candidates: Mapping[int, Candidates]
     """By row, for rows with a constraint, the best tokens that it allows; the first is the row's token."""
-    attention: list[tuple[Tensor, Tensor]]
+    attention: list[tuple[Weights, Weights]]
     """Per row, the weights of the decoded position over the target so far, [layer, head, target], and over the source,
     [layer, head, source]. Empty unless recorded."""
 
@@ -38,7 +35,7 @@ class DecoderState(Protocol):
 
     rows: int
 
-    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
+    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Weights]:
         """Encodes `sources`, which have no end symbols, into the next free rows. They must fit.
 
         Returns the encoder's attention weights if `record`, per sentence [layer, head, source, source]; else nothing.
@@ -94,7 +91,8 @@ class Backend(Protocol):
 
     config: ModelConfig
     precision: str
-    device: torch.device
+    device: str
+    """"cpu" or "cuda"."""
 
     def new_batch(self, rows: int, limits: Limits) -> Batch: ...
 

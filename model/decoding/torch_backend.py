@@ -17,7 +17,7 @@ from model.decoding.batch import DecodeBatch, DecoderState, StepOutput
 from model.decoding.batch_invariance import UNTILED, Tiles, find_tiles, with_tiled_products
 from model.decoding.constraints import best_by_row
 from model.decoding.kv_cache import KVCache
-from model.hypothesis import Limits, TokenConstraint
+from model.hypothesis import Limits, TokenConstraint, Weights
 from model.packing import Packing
 from model.transformer import AttentionRecord, Memory, Transformer
 
@@ -83,9 +83,9 @@ class TorchBackend:
 
     def __init__(self, model: Transformer, precision: str | None = None, tiled: bool = True) -> None:
         weight = model.target_embedding.tokens.weight
-        self.config, self.device = model.config, weight.device
+        self.config, self.device = model.config, weight.device.type
         self.precision = precision or str(weight.dtype).removeprefix("torch.")
-        self.tiles = find_tiles(model, model.config.head_dim) if tiled and self.device.type == "cpu" else UNTILED
+        self.tiles = find_tiles(model, model.config.head_dim) if tiled and self.device == "cpu" else UNTILED
         self.model = with_tiled_products(model, self.tiles)
 
     def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
@@ -108,12 +108,12 @@ class TorchDecoderState:
         self._nan_rows: set[int] = set()
 
     @torch.inference_mode()
-    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Tensor]:
+    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Weights]:
         encoded = encode_batch(self._model, sources, record, self._tiles)
         self._cache.admit(encoded.memory, encoded.lengths)
         if not record:
             return []
-        return [torch.stack([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
+        return [_stacked([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
 
     @torch.inference_mode()
     def step(self, tokens: Sequence[int], constraints: Mapping[int, TokenConstraint], record: bool) -> StepOutput:
@@ -157,7 +157,7 @@ class TorchDecoderState:
         best: Tensor,
         log_probs: Tensor,
         constraints: Mapping[int, TokenConstraint],
-        attention: list[tuple[Tensor, Tensor]],
+        attention: list[tuple[Weights, Weights]],
     ) -> StepOutput:
         """best [3, rows]: each row's best token, its log probability, and the source token that it attended to most."""
         tokens, scores, aligned = best.tolist()
@@ -168,11 +168,17 @@ class TorchDecoderState:
         self._nan_rows = {row for row, score in enumerate(scores) if math.isnan(score)}
         return StepOutput(list(map(int, tokens)), scores, list(map(int, aligned)), candidates, attention)
 
-    def _attention_by_row(self, attention: AttentionRecord) -> list[tuple[Tensor, Tensor]]:
-        def row_of(weights: list[Tensor], row: int, length: int) -> Tensor:
-            return torch.stack([w[row, :, 0, :length] for w in weights])  # [layer, head, key]
+    def _attention_by_row(self, attention: AttentionRecord) -> list[tuple[Weights, Weights]]:
+        def row_of(weights: list[Tensor], row: int, length: int) -> Weights:
+            return _stacked([w[row, :, 0, :length] for w in weights])  # [layer, head, key]
 
         return [
             (row_of(attention.decoder, row, target), row_of(attention.cross, row, source))
             for row, (target, source) in enumerate(zip(self._cache.lengths, self._cache.source_lengths, strict=True))
         ]
+
+
+def _stacked(layers: list[Tensor]) -> Weights:
+    """The weights of all layers as NumPy's, exact at any precision: [layer, ...]."""
+    weights: Weights = torch.stack(layers).float().cpu().numpy()
+    return weights

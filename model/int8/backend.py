@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.int8.batch import Int8Batch
-from model.int8.isa import KernelsUnavailable
 from model.int8.library import library
-from model.int8.weights import LANES, Weights, pack
+from model.int8.weights import Weights, check_widths, pack
 
 if TYPE_CHECKING:  # an int8 worker does without PyTorch
     from model.transformer import Transformer
@@ -23,13 +22,11 @@ class Int8Backend:
     Raises KernelsUnavailable, for this machine or for a model whose widths are not multiples of the vector width.
     """
 
-    precision = "int8"
+    precision, device = "int8", "cpu"
 
     def __init__(self, weights: Weights, config: ModelConfig, isa: str = "auto") -> None:
         """`weights`: by the names of `model.weight_shapes`; `isa`: the instruction set, see `model.int8.isa`."""
-        if config.head_dim % LANES or config.d_ff % LANES:
-            widths = f"{config.head_dim} and {config.d_ff}"
-            raise KernelsUnavailable(f"widths of heads and feed-forward must be multiples of {LANES}, not {widths}")
+        check_widths(config)
         self.config = config
         self.library = library(isa)
         panel, zero = (c_int32.in_dll(self.library, name).value for name in ("kernel_panel", "kernel_zero"))

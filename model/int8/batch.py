@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from ctypes import c_float, c_int32, c_void_p
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from model.decoding.batch import rows_taken
 from model.decoding.beam import Beam, Candidates, advance, copied
-from model.hypothesis import Hypothesis, Limits
+from model.hypothesis import Hypothesis, Limits, Weights
 
 if TYPE_CHECKING:
     from model.int8.backend import Int8Backend
@@ -39,7 +38,7 @@ class Int8Batch:
         self._limits, longest = limits, limits.max_target + 1
         self._sentences: dict[int, Hypothesis] = {}  # by C's number for them; branches in place of beams
         self._beams: dict[Hypothesis, Beam] = {}
-        self._records: dict[int, tuple[Tensor, Tensor]] = {}
+        self._records: dict[int, tuple[Weights, Weights]] = {}
         self._finished = (c_int32 * rows)()
         self._tokens, self._log_probs = (c_int32 * longest)(), (c_float * longest)()
         self._aligned, self._coverage = (c_int32 * longest)(), (c_float * (limits.max_source + 1))()
@@ -69,9 +68,8 @@ class Int8Batch:
         for hypothesis in hypotheses:
             if hypothesis.record:
                 length = len(hypothesis.source) + 1
-                hypothesis.encoder_attention = torch.empty(
-                    self._config.encoder_layers, self._config.num_heads, length, length
-                )
+                shape = self._config.encoder_layers, self._config.num_heads, length, length
+                hypothesis.encoder_attention = np.empty(shape, np.float32)
         numbers = (c_int32 * count)()
         self._library.batch_admit(
             self._batch,
@@ -201,7 +199,7 @@ class Int8Batch:
         for number, hypothesis in self._sentences.items():
             if hypothesis.record:
                 lengths = len(hypothesis.decoder_rows) + 1, len(hypothesis.source) + 1
-                decoder, cross = (torch.empty(layers, heads, length) for length in lengths)
+                decoder, cross = (np.empty((layers, heads, length), np.float32) for length in lengths)
                 self._records[number] = decoder, cross
         if not self._records:
             return None, None
@@ -213,8 +211,8 @@ def _integers(values: Sequence[int]) -> ctypes.Array[c_int32]:
     return (c_int32 * len(values))(*values)
 
 
-def _addresses(tensors: Sequence[Tensor | None]) -> ctypes.Array[c_void_p] | None:
-    """Their addresses, NULL for None; None if all of them are None."""
-    if not any(tensor is not None for tensor in tensors):
+def _addresses(arrays: Sequence[Weights | None]) -> ctypes.Array[c_void_p] | None:
+    """The address of each array, NULL for None; None if all of them are None."""
+    if not any(array is not None for array in arrays):
         return None
-    return (c_void_p * len(tensors))(*(None if tensor is None else tensor.data_ptr() for tensor in tensors))
+    return (c_void_p * len(arrays))(*(None if array is None else array.ctypes.data for array in arrays))

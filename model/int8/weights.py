@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load
 
 from model.config import ModelConfig
+from model.int8.isa import KernelsUnavailable
 
 Weights = Mapping[str, NDArray[np.float32]]
 """By the names of `model.weight_shapes`."""
@@ -24,6 +25,13 @@ LANES = 16
 ALIGNMENT = 64
 PLACEMENTS = ("pre", "post", "residual_post")
 _GROUP = 64  # as in kernels.c
+
+
+def check_widths(config: ModelConfig) -> None:
+    """Raises KernelsUnavailable for widths that do not fill the kernels' vectors."""
+    if config.head_dim % LANES or config.d_ff % LANES:
+        widths = f"{config.head_dim} and {config.d_ff}"
+        raise KernelsUnavailable(f"widths of heads and feed-forward must be multiples of {LANES}, not {widths}")
 
 
 def pack(weights: Weights, config: ModelConfig, panel: int, zero: int) -> mmap.mmap:

@@ -138,7 +138,7 @@ def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequen
     """Translates `sentences` greedily; returns pairs for those whose translation is usable."""
     encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
-    rows = ROWS[backend.device.type]
+    rows = ROWS[backend.device]
     found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, 1, rows)
     texts = [bundle.tokenizer.decode(hypothesis.tokens).strip() for hypothesis in found]
     return [

@@ -151,7 +151,7 @@ def evaluate_set(
     """Translates the sources of `test` into the language `target` and scores them."""
     backend = as_backend(model)
     translations = translate(backend, tokenizer, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
-    how = (backend.precision, backend.device.type, scoring.beam)
+    how = (backend.precision, backend.device, scoring.beam)
     return _scored(test, translations, tokenizer, target, scoring, *how)
 
 
@@ -299,7 +299,7 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
         for test in tests
     )
     if not options.raw:
-        found = iter(evaluate_served(loaded, tests, backend.precision, backend.device.type, options.threads, scoring))
+        found = iter(evaluate_served(loaded, tests, backend.precision, backend.device, options.threads, scoring))
     for test, result in zip(tests, found, strict=True):
         results.append(result)
         if not options.as_json:

@@ -51,8 +51,8 @@ def translate(
     """
     if isinstance(model, Transformer):
         model.eval()
-    device = model.target_embedding.tokens.weight.device if isinstance(model, Transformer) else model.device
-    rows = rows or max(ROWS[device.type], beam_size)
+    device = model.target_embedding.tokens.weight.device.type if isinstance(model, Transformer) else model.device
+    rows = rows or max(ROWS[device], beam_size)
     encoded = [tokenizer.encode_source(sentence) for sentence in sentences]
     cut = sum(len(ids) > limits.max_source for ids in encoded)
     found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, beam_size, rows)

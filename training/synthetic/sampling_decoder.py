@@ -12,7 +12,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from model.decoding import TorchBackend, TorchDecoderState
+from model.decoding.torch_backend import TorchBackend, TorchDecoderState
 from model.hypothesis import Limits
 from model.transformer import Transformer
 
