@@ -239,7 +239,7 @@ class Judged(NamedTuple):
     weight: float
 
 
-def judged(few: Sequence[Sample], result: Result) -> list[Judged]:
+def judge(few: Sequence[Sample], result: Result) -> list[Judged]:
     """All results with two languages served, weighted so that `UNSERVED` of the texts are in neither."""
     found = []
     for pair, answers in result.pairs.items():
@@ -268,7 +268,7 @@ def honesty(few: Sequence[Sample], results: dict[str, Result]) -> Table:
         note=f"every two; Brier: 0 is best, with {UNSERVED:.0%} of the texts in neither language",
     )
     for name, result in results.items():
-        found = judged(few, result)
+        found = judge(few, result)
         row = [mean([brier(j) for j in found], [j.weight for j in found])]
         for served in (True, False):
             of = [j.confidence for j in found if j.served == served]
@@ -283,7 +283,7 @@ def reliability(few: Sequence[Sample], result: Result) -> Table:
         ["of the texts, %", "confidence", "right"],
         note=f"two languages served, {UNSERVED:.0%} of the texts in neither",
     )
-    found = judged(few, result)
+    found = judge(few, result)
     whole = sum(j.weight for j in found)
     for low, high in zip(BINS, [*BINS[1:], 1.01], strict=True):
         inside = [j for j in found if low <= j.confidence < high]
@@ -308,7 +308,7 @@ def versions(names: Sequence[str]) -> Iterator[str]:
         yield f"{name} {importlib.metadata.version(RIVALS[name][0])}"
 
 
-def installed(model: str) -> list[str]:
+def installed_detectors(model: str) -> list[str]:
     """The installed detectors; fasttext only with its model."""
     found = []
     for name, (distribution, _) in RIVALS.items():
@@ -345,7 +345,7 @@ def main(
         source, _, target = languages.partition("-")
         files.append((source, target, Path(path)))
     said = samples(files, most)
-    names = installed(fasttext)
+    names = installed_detectors(fasttext)
     made = tables(said, names, fasttext, part)
     if as_json:
         print(json.dumps([table.as_json() for table in made]))

@@ -31,7 +31,7 @@ from benchmarks.engine_tables import (
     alone,
     by_length,
     by_rows,
-    duel,
+    compare_best,
     memory,
     sweep,
 )
@@ -54,7 +54,7 @@ def measure(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> Iterato
         table, best = sweep(bench)
         yield table
         if "speed" in parts:
-            yield duel(bench, best)
+            yield compare_best(bench, best)
         if "memory" in parts:
             yield memory(bench, best)
     if "alone" in parts:

@@ -157,8 +157,8 @@ def in_turns(many: Sequence[Setting], few: Sequence[Setting]) -> list[Setting]:
     return [setting for _, setting in sorted(places, key=lambda entry: entry[0])]
 
 
-def duel(bench: Bench, best: dict[str, Setting]) -> Table:
-    """The best setting of each engine in turns, with the ratio of each round."""
+def compare_best(bench: Bench, best: dict[str, Setting]) -> Table:
+    """Measures the best setting of each engine in turns, and their ratio in each round."""
     speeds = bench.rounds(list(best.values()), bench.work, 2 * bench.plan.rounds + 1)
     ours, theirs = speeds[best[OURS]], speeds[best[THEIRS]]
     table = Table("best against best, in turns", ("sentences/s", "target tokens/s"))

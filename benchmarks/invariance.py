@@ -42,7 +42,7 @@ Source = Sequence[int]
 Bits = tuple[tuple[int, ...], tuple[str, ...]]
 
 
-def made_sources(count: int, vocabulary: int, longest: int, seed: int = 0) -> list[list[int]]:
+def random_sources(count: int, vocabulary: int, longest: int, seed: int = 0) -> list[list[int]]:
     """Random token ids of random lengths, mostly short, without the reserved ids at the start of the vocabulary."""
     draw = random.Random(seed)
     return [
@@ -150,7 +150,7 @@ def cost(model: Transformer, precision: str, sources: Sequence[Source], limits: 
 def sources_of(bundle: Bundle, pairs: Path | None, count: int) -> list[list[int]]:
     """Tokenised sources of a TSV, those within the length limit; by default random tokens."""
     if pairs is None:
-        return made_sources(count, bundle.tokenizer.vocab_size, min(60, bundle.limits.max_source))
+        return random_sources(count, bundle.tokenizer.vocab_size, min(60, bundle.limits.max_source))
     lines = pairs.read_text(encoding="utf-8").splitlines()
     encoded = (bundle.tokenizer.encode_source(line.split("\t")[0]) for line in lines)
     return list(islice((ids for ids in encoded if len(ids) <= bundle.limits.max_source), count))

@@ -33,7 +33,7 @@ class Noise:
     """Adds the noise to a translation, if the service should carry it over."""
 
 
-def somewhere(place: re.Pattern[str], put: str, text: str, random: Random) -> str:
+def replace_at_random(place: re.Pattern[str], put: str, text: str, random: Random) -> str:
     """`text` with `put` in place of a random match of `place`."""
     places = [found.span() for found in place.finditer(text)]
     if not places:
@@ -47,14 +47,14 @@ def mark_doubled(text: str) -> str:
 
 
 NOISES = (
-    Noise("a space doubled", partial(somewhere, _SPACE, "  ")),
-    Noise("three for a space", partial(somewhere, _SPACE, "   ")),
-    Noise("a tab for a space", partial(somewhere, _SPACE, "\t")),
-    Noise("a no-break space", partial(somewhere, _SPACE, "\u00a0")),
-    Noise("a thin space", partial(somewhere, _SPACE, "\u2009")),
-    Noise("a space in Chinese", partial(somewhere, _BETWEEN_IDEOGRAPHS, " ")),
-    Noise("a zero-width space", partial(somewhere, _BETWEEN, "\u200b")),
-    Noise("a soft hyphen", partial(somewhere, _WITHIN_WORD, "\u00ad")),
+    Noise("a space doubled", partial(replace_at_random, _SPACE, "  ")),
+    Noise("three for a space", partial(replace_at_random, _SPACE, "   ")),
+    Noise("a tab for a space", partial(replace_at_random, _SPACE, "\t")),
+    Noise("a no-break space", partial(replace_at_random, _SPACE, "\u00a0")),
+    Noise("a thin space", partial(replace_at_random, _SPACE, "\u2009")),
+    Noise("a space in Chinese", partial(replace_at_random, _BETWEEN_IDEOGRAPHS, " ")),
+    Noise("a zero-width space", partial(replace_at_random, _BETWEEN, "\u200b")),
+    Noise("a soft hyphen", partial(replace_at_random, _WITHIN_WORD, "\u00ad")),
     Noise("curly apostrophes", lambda text, random: text.replace("'", "’")),
     Noise("the mark doubled", lambda text, random: mark_doubled(text), mark_doubled),
     Noise("blanks around", lambda text, random: f" \u00a0{text}  "),

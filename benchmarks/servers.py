@@ -81,7 +81,7 @@ class Server:
                 start_new_session=True,
             )
 
-    def wait_until_it_answers(self, body: bytes, seconds: float = 600) -> None:
+    def wait_until_ready(self, body: bytes, seconds: float = 600) -> None:
         """Raises ServerFailed."""
         until = time.monotonic() + seconds
         while True:
@@ -136,7 +136,7 @@ def running(contestant: Contestant, bundle: Path, core: int | None, body: bytes)
     with tempfile.TemporaryDirectory() as folder:
         server = Server(contestant, bundle, core, Path(folder) / "log")
         try:
-            server.wait_until_it_answers(body)
+            server.wait_until_ready(body)
             yield server
         finally:
             server.stop()

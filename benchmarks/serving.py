@@ -88,7 +88,7 @@ class Bench:
         for load in self.loads:
             capacity = max((f["requests"] for done, f in found.items() if done.kind == "closed"), default=1.0)
             found[load] = figures(self.generator.run(server.port, workload.bodies, load, capacity, seed))
-            server.wait_until_it_answers(self.probe)  # leftover requests are finished by then
+            server.wait_until_ready(self.probe)  # leftover requests are finished by then
         return found
 
 

@@ -123,9 +123,9 @@ def measure(task: Task, seconds: float, steps: int, say: Callable[[str], None] =
             for name in list(pipes)[:: 1 if turn % 2 else -1]:
                 for pipe in pipes[name]:
                     pipe.send(steps)
-                told = [pipe.recv() for pipe in pipes[name]]
+                results = [pipe.recv() for pipe in pipes[name]]
                 if turn:
-                    speeds[name].append(told[0][0] / max(taken for _, taken in told))
+                    speeds[name].append(results[0][0] / max(seconds for _, seconds in results))
             if turn == 1:
                 say(f"one round takes {(time.monotonic() - began) / 2:.0f} s")
             if turn >= 3 and time.monotonic() - began >= seconds:

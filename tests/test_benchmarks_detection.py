@@ -15,7 +15,7 @@ from benchmarks.detection import (
     accuracy,
     brier,
     honesty,
-    judged,
+    judge,
     kind_of,
     reliability,
     samples,
@@ -67,7 +67,7 @@ def test_accuracy_is_by_class() -> None:
 
 
 def test_texts_of_languages_not_served_weigh_their_share() -> None:
-    found = judged(SAID, RESULT)
+    found = judge(SAID, RESULT)
     within = sum(judgement.weight for judgement in found if judgement.served)
     without = sum(judgement.weight for judgement in found if not judgement.served)
     assert within == 6

@@ -18,7 +18,7 @@ import typer
 
 from benchmarks.decoders import OURS, THEIRS
 from benchmarks.engine import PARTS, chosen_cores, chosen_work, main, models_of
-from benchmarks.engine_tables import Bench, Plan, Setting, Speed, compared, duel, in_turns, joined
+from benchmarks.engine_tables import Bench, Plan, Setting, Speed, compare_best, compared, in_turns, joined
 from benchmarks.table import Table, shown
 from benchmarks.team import QUEUE_CAPACITY, Answer, Engine, Team, Work
 from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
@@ -133,7 +133,7 @@ def test_turns_alternate_after_each_has_been_warmed_up() -> None:
 
 
 def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
-    table = duel(Played({A: [100, 400, 300], B: [50, 100, 100]}), {OURS: A, THEIRS: B})
+    table = compare_best(Played({A: [100, 400, 300], B: [50, 100, 100]}), {OURS: A, THEIRS: B})
     assert table.rows["ours / theirs"] == [[2, 4, 3], [2, 4, 3]]
     lines = list(table.lines())
     assert lines[-1].split()[-4:] == ["3", "(2", "to", "4)"]

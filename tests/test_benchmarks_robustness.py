@@ -52,7 +52,7 @@ def test_every_language_of_ours_has_short_sentences_and_long_ones(language: str)
 
 
 def test_a_language_without_sentences_of_ours_is_refused() -> None:
-    with pytest.raises(ValueError, match="no sentences of ours in tlh"):
+    with pytest.raises(ValueError, match="the repository has no sentences in tlh"):
         probes("tlh")
 
 

@@ -45,7 +45,7 @@ def backend(request: pytest.FixtureRequest, shipped: LoadedBundle) -> Backend:
     return prepare(shipped.model, precision)
 
 
-def made_sources(bundle: LoadedBundle, count: int) -> list[list[int]]:
+def random_sources(bundle: LoadedBundle, count: int) -> list[list[int]]:
     draw = random.Random(11)
     return [bundle.tokenizer.encode(" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 14)))) for _ in range(count)]
 
@@ -82,7 +82,7 @@ def coming_and_going(backend: Backend, bundle: LoadedBundle, sources: list[list[
 
 
 def test_no_bit_depends_on_the_company(backend: Backend, shipped: LoadedBundle) -> None:
-    sources = made_sources(shipped, 40)
+    sources = random_sources(shipped, 40)
     alone = [decoded(backend, shipped, [source])[0] for source in sources]
     assert len({len(tokens) for tokens, _ in alone}) > 5
     for size in (2, 7, 16, 33):

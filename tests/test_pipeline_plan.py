@@ -16,7 +16,7 @@ from model.tokenizer import Tokenizer
 from training.data.batches import load_pairs
 from training.evaluation.scoring import Development
 from training.optim.trainer import Recipe, TrainingError
-from training.pipeline.plan import PLAN, Plan, Timings, fit_within, least_seconds, measure
+from training.pipeline.plan import PLAN, Plan, Timings, fit_within, measure, min_seconds
 
 RECIPE = Recipe(steps=1000, warmup=200, evaluate_every=40, batch_tokens=512)
 TIMINGS = Timings(step=0.5, evaluation=2.0)
@@ -96,7 +96,7 @@ def test_the_minutes_include_the_final_measurements() -> None:
     assert recipe.steps < without.steps
     assert 0.8 * 300 <= plan(recipe=recipe, exporting=200.0).seconds_left() <= 300
     assert fit_within(RECIPE, TIMINGS, 180, exporting=200.0) is None
-    assert least_seconds(TIMINGS, 200.0) == 202.5
+    assert min_seconds(TIMINGS, 200.0) == 202.5
 
 
 def test_training_stops_while_there_is_time_for_an_evaluation_and_the_export() -> None:

@@ -13,7 +13,7 @@ MAX_ONE_THREAD_WIDTH = 128
 
 
 class ComputeError(ValueError):
-    """A requested device is not available; one line names the option."""
+    """A requested device is not available; the message is one line and names the option."""
 
 
 def pick_device(name: str) -> torch.device:

@@ -89,7 +89,7 @@ class AdminRoutes:
 
 
 class AdminServer(ThreadingHTTPServer):
-    """Listens as soon as it is constructed, and answers between `start` and `stop`."""
+    """Listens from construction, and answers between `start` and `stop`."""
 
     daemon_threads = True
     block_on_close = False

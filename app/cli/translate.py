@@ -61,7 +61,7 @@ def _write(texts: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def progress(total: int, is_shown: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on standard error, if that is a terminal; with `total` 0, unknown, it shows only what is done."""
+    """A progress bar on standard error, if that is a terminal; `total` is 0 if unknown."""
     if not is_shown or not sys.stderr.isatty():
         yield lambda size: None
         return

@@ -22,7 +22,7 @@ read and delay other requests by seconds."""
 
 
 class UnreadableDocument(ValueError):
-    """The file does not have the format that its name says, or is not safe to open; one line says why."""
+    """The file is not in the format of its suffix, or is unsafe to open; the message is one line."""
 
 
 class UnknownFormat(UnreadableDocument):

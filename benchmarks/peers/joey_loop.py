@@ -137,7 +137,7 @@ class Sentences(Dataset[tuple[int, torch.Tensor, torch.Tensor]]):
 
 
 def own_updates(path: Path, batch_tokens: int, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Like `updates`, of the file's pairs in the batches that JoeyNMT's sampler makes, another order every epoch."""
+    """Like `updates`, but in batches that JoeyNMT's sampler makes of the file's pairs, in a new order every epoch."""
     pairs = Sentences(path)
     shuffled = RandomSubsetSampler(pairs, shuffle=True, generator=torch.Generator())
     sampler = TokenBatchSampler(shuffled, batch_size=batch_tokens, drop_last=False, seed=seed)
@@ -156,7 +156,7 @@ def batch_of(src: torch.Tensor, trg: torch.Tensor) -> Batch:
 
 
 def update(trainer: TrainManager, batch: Batch) -> None:
-    """The body of JoeyNMT's loop, as it is where a batch is an update and nothing is to be logged."""
+    """The body of JoeyNMT's loop, for one batch per update and without logging."""
     trainer._train_step(batch)
     trainer.clip_grad_fun(parameters=trainer.model.parameters())
     trainer.optimizer.step()

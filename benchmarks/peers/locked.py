@@ -1,4 +1,4 @@
-"""FastAPI around CTranslate2 as it is commonly written: a lock, and one `translate_batch` call per request.
+"""FastAPI around CTranslate2 as commonly written: a lock, and one `translate_batch` call per request.
 
 python -m benchmarks.peers.locked MODEL PORT
 """

@@ -75,7 +75,7 @@ class Rehearsal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the bundle has a usable translation of none of them."""
+        """Whether the bundle has no usable translation of any of them."""
         return not self.path.stat().st_size
 
     def make(self, say: Say) -> None:

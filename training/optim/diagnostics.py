@@ -131,7 +131,7 @@ def vocabulary_too_large(pairs: Pairs, vocab_size: int) -> Iterator[str]:
 
 
 def while_training(history: Sequence[Mapping[str, float]]) -> Iterator[str]:
-    """After the third evaluation, with rows `history`: warns if the first ones show that nothing is learnt."""
+    """Warns, after the third evaluation, if those in `history` show that the model learns nothing."""
     measured = [row for row in history if not math.isnan(row["train_loss"])]
     begun = history[0]["step"] == 0  # started from a bundle's weights
     # The training loss need not fall if the model knows its training pairs already.

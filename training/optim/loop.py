@@ -79,7 +79,7 @@ def train(
     compiled: bool = False,
     time_is_up: Callable[[int, float], bool] | None = None,
 ) -> State:
-    """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes a run that is there.
+    """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes an existing run.
 
     Starts from the weights `initial`, which are evaluated first, as step 0; else from random weights. After each step,
     in a run of one process, calls `time_is_up` with the steps since this call and the seconds that they took; once it

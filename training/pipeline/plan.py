@@ -188,7 +188,7 @@ def within_minutes(
     timings = min(timings, timed(), key=lambda found: found.step)
     if fitted := fit(timings):
         return timings, fitted
-    least = least_seconds(timings, sentences * timings.translation)
+    least = min_seconds(timings, sentences * timings.translation)
     say(
         f"warning: one step, its evaluation and the export seem to take {least:.0f} s here, and "
         f"{max(0.0, left()):.0f} s of --minutes {minutes:g} are left: the run exports what it has by then; more "
@@ -197,8 +197,8 @@ def within_minutes(
     return timings, recipe
 
 
-def least_seconds(timings: Timings, exporting: float | None = None) -> float:
-    """Time for one step, its evaluation and the export."""
+def min_seconds(timings: Timings, exporting: float | None = None) -> float:
+    """The shortest possible run: one step, its evaluation and the export."""
     return timings.step + timings.evaluation + _export_seconds(timings, exporting)
 
 
@@ -219,4 +219,4 @@ class TimeLimit:
         if steps < MIN_TIMED_STEPS:
             return self.clock() >= self.ends
         slower = elapsed_s / steps / self.timings.step
-        return self.clock() + slower * least_seconds(self.timings, self.exporting) >= self.ends
+        return self.clock() + slower * min_seconds(self.timings, self.exporting) >= self.ends

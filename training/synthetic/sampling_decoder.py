@@ -43,8 +43,10 @@ class SamplingDecoderState(TorchDecoderState):
     best: int
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
-        """The maximum of log p - log e, with e from the exponential distribution, is at token i with probability p_i
-        (the Gumbel-max trick; Maddison et al. 2014)."""
+        """Draws one token per row from the `best` ones, by the Gumbel-max trick (Maddison et al. 2014).
+
+        The maximum of log p - log e, with e from the exponential distribution, is at token i with probability p_i.
+        """
         scores, tokens = log_probs.topk(self.best)  # [rows, best]
         noise = torch.empty_like(scores).exponential_(generator=self.generator)
         drawn = (scores - noise.log()).argmax(-1, keepdim=True)  # [rows, 1]
