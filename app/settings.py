@@ -43,6 +43,9 @@ class Settings(BaseSettings):
         description="Bundles or folders of bundles, separated by commas; later ones replace earlier ones",
     )
     watch_bundles: bool = Field(default=False, description="Reload whenever these folders change")
+    pivot: bool = Field(
+        default=True, description="Serve pairs without a bundle through another language; off: only pairs with a bundle"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if available")
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto", description="auto: the fastest on this processor that stays close to float32"

@@ -41,7 +41,14 @@ def test_translate_answers_as_the_design_says(service: Service, bundle: LoadedBu
     scores = [[h.log_probs[index] for index in left] for h, left in zip(decoded, said, strict=True)]
     texts = [bundle.tokenizer.decode(ids) for ids in tokens]
     finish = ["stop" if h.finish_reason == "stop" else "length" for h in decoded]
-    rest: dict[str, Any] = {"source": "en", "confidence": None, "alternatives": [], "alignment": None, "error": None}
+    rest: dict[str, Any] = {
+        "source": "en",
+        "via": None,
+        "confidence": None,
+        "alternatives": [],
+        "alignment": None,
+        "error": None,
+    }
     answer = response.json()
     warnings = [item.pop("warnings") for item in answer["translations"]]
     assert answer == {

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from app.api.deepl.schemas import MultilingualRequest
 from app.api.deepl.text import TextRequest
 from app.api.deepl.wire_format import pair_of, target_languages, validated
+from app.engine.registry import Catalogue
 from app.errors import InvalidFields
 from app.http.forms import Fields
 from app.text.glossary import MAX_TERMS
@@ -46,7 +47,8 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 def test_codes_are_found_in_any_case_and_with_variants(
     pairs: list[str], asked: tuple[str | None, str], found: tuple[str | None, str] | None
 ) -> None:
-    served: Any = [_bundle(pair) for pair in pairs]
+    bundles: Any = [_bundle(pair) for pair in pairs]
+    served = Catalogue(bundles)
     if found is None:
         with pytest.raises(InvalidFields, match="not supported"):
             pair_of(served, *asked)
@@ -62,7 +64,8 @@ def _bundle(pair: str) -> SimpleNamespace:
 
 
 def test_every_target_offered_can_be_asked_for() -> None:
-    served: Any = [_bundle(f"fr-{target}") for target in ("en", "pt", "zh", "de", "es-419")]
+    bundles: Any = [_bundle(f"fr-{target}") for target in ("en", "pt", "zh", "de", "es-419")]
+    served = Catalogue(bundles)
     offered = [code for code, _ in target_languages(served)]
     assert offered == ["EN-GB", "EN-US", "PT-BR", "PT-PT", "ZH", "ZH-HANS", "DE", "ES-419"]
     for code in offered:

@@ -454,7 +454,14 @@ def test_an_interrupt_ends_it_and_its_workers(bundle_folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "target", "pairs"),
-    [("en", "fr", {"en-fr"}), ("auto", "fr", {"en-fr", "de-fr"}), ("auto", "en", {"fr-en"}), ("fr", "de", set())],
+    [
+        ("en", "fr", {"en-fr"}),
+        ("auto", "fr", {"en-fr", "de-fr"}),
+        ("fr", "en", {"fr-en"}),
+        ("de", "en", {"de-fr", "fr-en"}),
+        ("auto", "en", {"de-fr", "fr-en"}),
+        ("fr", "de", set()),
+    ],
 )
 def test_workers_load_only_the_bundles_of_the_languages(source: str, target: str, pairs: set[str]) -> None:
     served = [tuple(pair.split("-")) for pair in ("en-fr", "fr-en", "de-fr")]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from app.text.language_id import Detector, Libraries
@@ -16,8 +13,8 @@ LIBRARIES = Libraries()
 
 def languages(target: str, *pairs: str) -> SourceLanguages:
     parts = [pair.split("-") for pair in pairs or PAIRS]
-    catalogue: Any = [SimpleNamespace(source=source, target=target) for source, target in parts]
-    return SourceLanguages(catalogue, Detector({code for pair in parts for code in pair}, LIBRARIES), target)
+    sources = [source for source, into in parts if into == target]
+    return SourceLanguages(sources, Detector({code for pair in parts for code in pair}, LIBRARIES), target)
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ _FILE_RESPONSE = file_response(
             "example": 'attachment; filename="report.fr.docx"',
         },
         "X-Interlinear-Model": {
-            "description": "The bundle, and the checksum of its weights",
+            "description": "As `model` in a TranslateResponse",
             "schema": {"type": "string"},
             "example": "en-fr@0123456789ab",
         },

@@ -18,10 +18,10 @@ router = APIRouter(tags=["what is served"])
 
 @router.get("/languages", summary="List languages, with the targets of each")
 async def languages(translator: TranslatorState) -> list[ServedLanguage]:
-    """List the source languages, each with its targets."""
+    """List the source languages, each with its targets, including those reached through another language."""
     targets: dict[str, list[str]] = {}
-    for bundle in translator.catalogue:
-        targets.setdefault(bundle.source, []).append(bundle.target)
+    for source, target in translator.catalogue.pairs():
+        targets.setdefault(source, []).append(target)
     return [ServedLanguage(code=code, name=language_name(code), targets=to) for code, to in targets.items()]
 
 

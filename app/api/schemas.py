@@ -180,12 +180,18 @@ class Translation(BaseModel):
     source: str = Field(
         examples=["en"], description="The language given or detected; `und`: the text contains no words"
     )
+    via: list[str] | None = Field(
+        default=None,
+        examples=[None],
+        description="The language in between, if the text was translated into that language first; null if not",
+    )
     confidence: float | None = Field(
         examples=[None], description="The probability that the language is `source`, if it was detected"
     )
     score: float | None = Field(
         examples=[-0.21],
-        description="Mean log probability of the target tokens, ends of sentences included; 0 if there are none",
+        description="Mean log probability of the target tokens, ends of sentences included; 0 if there are none. With "
+        "`via`: of the tokens of both translations together",
     )
     finish_reason: Literal["stop", "length"] | None = Field(
         examples=["stop"], description="`length`: a sentence's translation was stopped at the length limit"
@@ -205,15 +211,19 @@ class Translation(BaseModel):
 class Usage(BaseModel):
     """Tokens, end symbols included."""
 
-    source_tokens: int = Field(examples=[3], description="Source tokens that were translated")
-    target_tokens: int = Field(examples=[4], description="Tokens of the translations")
+    source_tokens: int = Field(examples=[3], description="Source tokens that were translated; with `via`, twice")
+    target_tokens: int = Field(examples=[4], description="Tokens of the translations; with `via`, of both")
 
 
 class TranslateResponse(BaseModel):
     """One entry for each text, in order."""
 
     translations: list[Translation] = Field(description="One for each text, in order")
-    model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
+    model: str = Field(
+        examples=["en-fr@0123456789ab"],
+        description="The bundle, and the checksum of its weights. ` + ` joins two that translated one after the other, "
+        "a comma any others",
+    )
     usage: Usage
 
 
@@ -235,7 +245,7 @@ class FileReport(BaseModel):
     """The warnings about a translated file."""
 
     file: str = Field(examples=["report.fr.docx"], description="Its name")
-    model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
+    model: str = Field(examples=["en-fr@0123456789ab"], description="As in a TranslateResponse")
     texts: int = Field(examples=[120], description="Number of passages translated")
     warnings: list[FileWarning] = Field(description="In file order")
 
@@ -325,7 +335,9 @@ class ServedLanguage(BaseModel):
 
     code: str = Field(examples=["en"], description="Language code, as in requests")
     name: str = Field(examples=["English"], description="In English")
-    targets: list[str] = Field(examples=[["fr"]], description="Codes of its target languages")
+    targets: list[str] = Field(
+        examples=[["fr"]], description="Codes of its target languages, those with a bundle of their own first"
+    )
 
 
 class ServedModel(BaseModel):

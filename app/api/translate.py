@@ -167,6 +167,7 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
     return {
         "text": item.text,
         "source": item.source,
+        "via": item.via,
         "confidence": item.confidence,
         "score": item.score,
         "finish_reason": item.finish_reason,

@@ -166,15 +166,17 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
 
 def needed_bundles(bundles: Catalogue, source: str, target: str) -> Catalogue:
     """The bundles that a worker has to load; `source` may be AUTO."""
-    return Catalogue(bundle for bundle in bundles if bundle.target == target and source in (AUTO, bundle.source))
+    sources = [one for one in bundles.sources(target) if source in (AUTO, one)]
+    needed = {(bundle.source, bundle.target) for one in sources for bundle in bundles.route(one, target)}
+    return Catalogue(bundle for bundle in bundles if (bundle.source, bundle.target) in needed)
 
 
 def check_languages(command: Command, bundles: Catalogue) -> None:
-    """Raises CommandError if no bundle translates between these languages."""
+    """Raises CommandError if these languages are not served."""
     if command.source == AUTO and any(bundle.target == command.target for bundle in bundles):
         return
     try:
-        bundles.find(command.source, command.target)
+        bundles.route(command.source, command.target)
     except PairNotServed as error:
         raise CommandError(WRONG_USAGE, error.detail) from None
 

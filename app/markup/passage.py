@@ -96,6 +96,8 @@ class Passage:
     write: Callable[[str], str] = write_plain
     whole: bool = False
     nested: tuple[NestedPassage, ...] = ()
+    terms: tuple[ProtectedSpan, ...] = ()
+    """Words with a required translation as `raw`, in plain characters; in order. The model sees them."""
 
     @property
     def size(self) -> int:

@@ -22,7 +22,8 @@ def load_catalogue(settings: Settings) -> Catalogue:
 
     Raises BundleError.
     """
-    return Catalogue(*([_checked(folder) for folder in folders] for folders in bundle_folders(settings.bundles)))
+    places = ([_checked(folder) for folder in folders] for folders in bundle_folders(settings.bundles))
+    return Catalogue(*places, pivot=settings.pivot)
 
 
 def _checked(folder: Path) -> Bundle:

@@ -6,7 +6,7 @@ Words are the units of app/text/word_units.py.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,16 +25,19 @@ class WordPair(NamedTuple):
     target: tuple[int, int]
 
 
-def word_pairs(plan: TextPlan) -> list[WordPair]:
-    """The aligned words of a plain text, in target order. The sentences must be decoded."""
+def word_pairs(plan: TextPlan, length: Callable[[str], int] = len) -> list[WordPair]:
+    """The aligned words of a plain text, in target order. The sentences must be decoded.
+
+    `length`: how many characters of the translation a part of it counts as.
+    """
     found: list[WordPair] = []
     at = 0
     for part in plan.parts:
         if isinstance(part, str):
-            at += len(part)
+            at += length(part)
             continue
         found += (_moved(pair, part.start, at) for pair in _sentence_pairs(part))
-        at += len(part.render(part.best))
+        at += length(part.render(part.best))
     return found
 
 

@@ -22,6 +22,7 @@ from app.text.language_id import Detected, Detector
 from app.text.mnemonics import remove_mnemonic
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
+from app.translation.pivot import FirstLeg
 from app.translation.quality_checks import check_translation, untranslated_warning
 from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
@@ -58,6 +59,8 @@ class TranslationRequest:
 
     Call `prepare`, then `decode`, then `finish`, or iterate over `parts` meanwhile, then `answer`. Call `cancel` at the
     end, or to abandon it earlier.
+
+    `prepare` translates texts that need a pivot language into it; then their plans are those of the second translation.
     """
 
     def __init__(self, services: Services, items: Sequence[Item], options: Options, deadline: float) -> None:
@@ -69,7 +72,10 @@ class TranslationRequest:
         self.plans: list[TextPlan | ServiceError] = []
         self.sources: list[Detected] = []
         self.sentences: list[Sentence] = []
-        self._glossaries: dict[str, Glossary | None] = {}
+        self._first_legs: dict[int, FirstLeg] = {}
+        """By the number of the item, the translations into a pivot language."""
+        self._glossaries: dict[str, Glossary] = {}
+        """The request's glossary, by source language."""
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
@@ -82,14 +88,24 @@ class TranslationRequest:
 
     @cached_property
     def _languages(self) -> SourceLanguages:
-        return SourceLanguages(self.services.catalogue, self.services.detector, self.options.target)
+        return SourceLanguages(
+            self.services.catalogue.sources(self.options.target), self.services.detector, self.options.target
+        )
 
     async def prepare(self) -> None:
         """Plans all items: splits them into sentences."""
         if self.options.source != AUTO or not self._bundles:
-            self.services.catalogue.find(self.options.source, self.options.target)
+            self.services.catalogue.route(self.options.source, self.options.target)
         is_quick = self._is_short and (self.options.source != AUTO or self.services.detector.ready)
         self.plans = self._plans() if is_quick else await asyncio.to_thread(self._plans)
+        if self._first_legs:
+            sentences = [sentence for leg in self._first_legs.values() for sentence in leg.plan.sentences]
+            await self.decode(sentences)
+            await self.finish(sentences)
+            if self._is_short:
+                self._plan_second_legs()
+            else:
+                await asyncio.to_thread(self._plan_second_legs)
         plans = (plan for plan in self.plans if isinstance(plan, TextPlan))
         self.sentences = [sentence for plan in plans for sentence in plan.sentences]
 
@@ -144,7 +160,7 @@ class TranslationRequest:
         # The alignment of a short sentence takes 0.3 ms, two hundred times as long as its rendering.
         more = self.options.alternatives or self.options.alignment
         # Loading the libraries for language detection takes most of a second.
-        loads = not self.services.checks.ready and any(map(_has_suspects, self.plans))
+        loads = not self.services.checks.ready and any(map(_has_suspects, self._all_plans()))
         return self._answer() if self._is_short and not (more or loads) else await asyncio.to_thread(self._answer)
 
     async def parts(self) -> AsyncGenerator[TranslatedPart, None]:
@@ -159,8 +175,7 @@ class TranslationRequest:
             if plan.label:  # the mark may be in any sentence
                 await self.finish_in_time(plan.sentences)
                 if not any(sentence.error for sentence in plan.sentences):
-                    score = mean_score([sentence.best for sentence in plan.sentences])
-                    yield TranslatedPart(number, plan.render(), None, score)
+                    yield TranslatedPart(number, plan.render(), None, self._score(number, plan))
                 continue
             text, start = "", 0
             for part in plan.parts:
@@ -172,8 +187,10 @@ class TranslationRequest:
                     break
                 text += part.render(part.best)
                 end = part.start + len(part.passage.text)
-                span = (start, end) if self._is_plain(self.items[number]) else None
-                yield TranslatedPart(number, plan.resolve_nested(text), span, part.best.decoded.score)
+                span, score = self._origin(number, part, (start, end))
+                if not self._is_plain(self.items[number]):
+                    span = None
+                yield TranslatedPart(number, plan.resolve_nested(text), span, score)
                 await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
                 text, start = "", end
             else:
@@ -185,32 +202,66 @@ class TranslationRequest:
         async with asyncio.timeout(self.deadline - monotonic()):
             await self.finish(sentences)
 
+    def _origin(self, number: int, sentence: Sentence, span: tuple[int, int]) -> tuple[tuple[int, int] | None, float]:
+        """The characters of the item that a sentence of its plan translates, and the score. `span`: in the plan's
+        text."""
+        leg = self._first_legs.get(number)
+        if leg is None:
+            return span, sentence.best.decoded.score
+        first = leg.sentences_at(*span)
+        score = mean_score([sentence.best, *(one.best for one in first)])
+        return (first[0].start, first[-1].start + len(first[-1].passage.text)) if first else None, score
+
+    def _score(self, number: int, plan: TextPlan) -> float:
+        """The mean log probability of an item's tokens: in the pivot language, if it has one, and in the target."""
+        first = self._first_legs[number].candidates if number in self._first_legs else []
+        return mean_score([*first, *(sentence.best for sentence in plan.sentences)])
+
     def _is_plain(self, item: Item) -> bool:
         """Whether its sentences are slices of it."""
         return isinstance(item, str) and not self.options.html and not has_branches(item)
 
+    def _all_plans(self) -> list[TextPlan | ServiceError]:
+        return [*(leg.plan for leg in self._first_legs.values()), *self.plans]
+
     def _answer(self) -> Translations:
-        items = [self._translated_text(plan, detected) for plan, detected in zip(self.plans, self.sources, strict=True)]
+        items = [
+            self._translated_text(number, plan, detected)
+            for number, (plan, detected) in enumerate(zip(self.plans, self.sources, strict=True))
+        ]
         errors = [item.error for item in items if item.error]
         if errors and len(errors) == len(items):
             raise errors[0]
-        used = dict.fromkeys([s.bundle.name for s in self.sentences]) or [bundle.name for bundle in self._bundles[:1]]
-        decoded = [sentence for sentence in self.sentences if not sentence.error]
+        used = dict.fromkeys(filter(None, map(self._model_used, range(len(self.plans))))) or [self._default_model()]
+        first = [sentence for leg in self._first_legs.values() for sentence in leg.plan.sentences]
+        decoded = [sentence for sentence in (*first, *self.sentences) if sentence.candidates and not sentence.error]
         source_tokens = sum([len(sentence.sequence.source) + 1 for sentence in decoded])
         target_tokens = sum([len(sentence.best.decoded.tokens) for sentence in decoded])
         return Translations(items, ", ".join(used), source_tokens, target_tokens)
+
+    def _model_used(self, number: int) -> str | None:
+        """The name of the bundle that translated an item, or of the two; None if it had no sentences."""
+        if leg := self._first_legs.get(number):
+            return leg.model if leg.plan.sentences else None
+        plan = self.plans[number]
+        return plan.sentences[0].bundle.name if isinstance(plan, TextPlan) and plan.sentences else None
+
+    def _default_model(self) -> str:
+        """The model to name if there was nothing to translate."""
+        if self.options.source == AUTO:
+            return self._bundles[0].name
+        return " + ".join(one.name for one in self.services.catalogue.route(self.options.source, self.options.target))
 
     # ---- An item
 
     def _plans(self) -> list[TextPlan | ServiceError]:
         room = self.services.settings.queue_tokens
         plans: list[TextPlan | ServiceError] = []
-        for item in self.items:
+        for number, item in enumerate(self.items):
             try:
-                plan: TextPlan | ServiceError = self._plan(item, room)
+                plan: TextPlan | ServiceError = self._plan(number, item, room)
             except BudgetExceeded:
-                tokens = self.services.settings.queue_tokens
-                raise TooMuchText(f"The text is over {tokens} tokens, the capacity of the queue.") from None
+                raise self._too_many_tokens() from None
             except (PairNotServed, TooMuchText) as error:
                 plan = error
             plans.append(plan)
@@ -219,8 +270,33 @@ class TranslationRequest:
             room -= plan.cost if isinstance(plan, TextPlan) else 0
         return plans
 
-    def _plan(self, item: Item, room: int) -> TextPlan:
-        """Raises TooLong, PairNotServed and TooMuchText."""
+    def _plan_second_legs(self) -> None:
+        """Replaces the plans of items that are now in their pivot language. Raises TooMuchText."""
+        room = self.services.settings.queue_tokens
+        for number, leg in self._first_legs.items():
+            if error := next((sentence.error for sentence in leg.plan.sentences if sentence.error), None):
+                self.plans[number] = error
+                continue
+            try:
+                plan = plan_text(leg.second_bundle, leg.pieces(), None, self._beam_size, room)
+            except BudgetExceeded:
+                raise self._too_many_tokens() from None
+            plan.label = leg.label
+            self.plans[number] = plan
+            room -= plan.cost
+
+    def _too_many_tokens(self) -> TooMuchText:
+        tokens = self.services.settings.queue_tokens
+        return TooMuchText(f"The text is over {tokens} tokens, the capacity of the queue.")
+
+    @property
+    def _beam_size(self) -> int:
+        alternatives = self.options.alternatives
+        return max(MIN_BEAM_SIZE, alternatives + 1) if alternatives else 1
+
+    def _plan(self, number: int, item: Item, room: int) -> TextPlan:
+        """The plan of an item, into the target or a pivot language. Raises PairNotServed, TooMuchText and
+        BudgetExceeded."""
         options = self.options
         check_length(_item_length(item), self.services.settings)
         label = _label(item, options)
@@ -239,57 +315,76 @@ class TranslationRequest:
                 certain = f"In {language_name(source)} already, and left as it was."
                 warnings.append("It was left as it was." if doubts else certain)
                 return replace(plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
-        bundle = self.services.catalogue.find(source, options.target)
-        beam_size = max(MIN_BEAM_SIZE, options.alternatives + 1) if options.alternatives else 1
-        if is_traditional(self.wanted) and not is_traditional(bundle.target):
+        route = self.services.catalogue.route(source, options.target)
+        target = route[-1].target
+        if is_traditional(self.wanted) and not is_traditional(target):
             warnings.append(f"There is no bundle for {self.wanted}: the translation may be in simplified characters.")
-        plan = plan_text(bundle, pieces, self._glossary(bundle), beam_size, room)
+        glossary = self._glossary(route[0].source, target)
+        if len(route) > 1:
+            leg = self._first_legs[number] = FirstLeg(route, pieces, glossary, room, label)
+            plan = leg.plan
+        else:
+            plan = plan_text(route[0], pieces, glossary, self._beam_size, room)
+            plan.label = label
         plan.warnings[:0] = [(0, warning) for warning in warnings]
-        plan.label = label
         return plan
 
-    def _glossary(self, bundle: Bundle) -> Glossary | None:
-        """The request's glossary, for this bundle's source. Raises InvalidFields."""
+    def _glossary(self, source: str, target: str) -> Glossary | None:
+        """The request's glossary, for this pair. Raises InvalidFields."""
         wanted = self.options.glossary
         if wanted is None or isinstance(wanted, Glossary):
             return wanted
-        if bundle.name not in self._glossaries:
-            self._glossaries[bundle.name] = self._find_glossary(wanted, bundle)
-        return self._glossaries[bundle.name]
+        if source not in self._glossaries:
+            self._glossaries[source] = self._find_glossary(wanted, source, target)
+        return self._glossaries[source]
 
-    def _find_glossary(self, wanted: str | Mapping[str, str], bundle: Bundle) -> Glossary:
+    def _find_glossary(self, wanted: str | Mapping[str, str], source: str, target: str) -> Glossary:
         glossaries = self.services.glossaries
         try:
             if not isinstance(wanted, str):
-                return Glossary(wanted, bundle.source)
-            if found := glossaries.find(wanted, bundle.source, bundle.target):
+                return Glossary(wanted, source)
+            if found := glossaries.find(wanted, source, target):
                 return found
             known = ", ".join(glossaries.names) or "none"
-            raise ValueError(f"There is no glossary {wanted!r} for {bundle.pair}. There are: {known}.")
+            raise ValueError(f"There is no glossary {wanted!r} for {source}-{target}. There are: {known}.")
         except ValueError as error:
             raise InvalidFields.at("#/glossary", str(error)) from None
 
-    def _translated_text(self, plan: TextPlan | ServiceError, detected: Detected) -> TranslatedText:
+    def _translated_text(self, number: int, plan: TextPlan | ServiceError, detected: Detected) -> TranslatedText:
         source, confidence = detected.language or "", detected.confidence if self.options.source == AUTO else None
         if isinstance(plan, ServiceError):
             return TranslatedText(None, None, None, error=plan, source=source, confidence=confidence)
         sentences = plan.sentences
         if error := next((sentence.error for sentence in sentences if sentence.error), None):
             return TranslatedText(None, None, None, error=error, source=source, confidence=confidence)
-        self.services.checks.add_warnings(plan, is_given=self.options.source != AUTO)
-        warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
-        for sentence in sentences:
-            warnings += sentence.warnings
-        if missed := [word for sentence in sentences for word in sentence.untranslated_words]:
-            warnings.append(untranslated_warning(missed))
-        best = [sentence.best for sentence in sentences]
-        score = mean_score(best)
+        leg = self._first_legs.get(number)
+        first = leg.candidates if leg else []
+        is_given = self.options.source != AUTO
+        if leg:
+            self.services.checks.add_warnings(leg.plan, is_given)
+        self.services.checks.add_warnings(plan, is_given=is_given and not leg)
+        warnings = _warnings_of(plan)
+        if leg:
+            warnings = list(dict.fromkeys([*_warnings_of(leg.plan), *warnings]))
+        best = [*first, *(sentence.best for sentence in sentences)]
         stopped = all(candidate.decoded.finish_reason == "stop" for candidate in best)
         reason: FinishReason = "stop" if stopped else "length"
         text = plan.render()
-        pairs = word_pairs(plan) if self.options.alignment else None
-        others = plan.alternatives(self.options.alternatives) if self.options.alternatives else ()
-        return TranslatedText(text, score, reason, warnings, None, source, confidence, plan, others, pairs)
+        pairs = (leg.align(plan) if leg else word_pairs(plan)) if self.options.alignment else None
+        others = plan.alternatives(self.options.alternatives, first) if self.options.alternatives else ()
+        return TranslatedText(
+            text, mean_score(best), reason, warnings, None, source, confidence, plan, others, pairs, leg
+        )
+
+
+def _warnings_of(plan: TextPlan) -> list[str]:
+    """The warnings of a plan whose sentences are checked: about the text, then about each sentence."""
+    warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
+    for sentence in plan.sentences:
+        warnings += sentence.warnings
+    if missed := [word for sentence in plan.sentences for word in sentence.untranslated_words]:
+        warnings.append(untranslated_warning(missed))
+    return warnings
 
 
 def _has_suspects(plan: TextPlan | ServiceError) -> bool:

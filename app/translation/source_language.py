@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from app.engine.registry import Catalogue
 from app.errors import PairNotServed
 from app.text.language_id import Detected, Detector
 from model.languages import NAMES, language_name
@@ -14,8 +13,8 @@ from model.languages import NAMES, language_name
 CONFIDENT_PROBABILITY = 0.5
 """A choice with less confidence causes a warning; a language likelier than this is named in one."""
 IMPLAUSIBLE_PROBABILITY = 0.02
-"""If no language with a bundle for the target is likelier, a text is refused, or causes a warning: its translation
-would be nonsense. docs/text.md has the error rate."""
+"""If no language that is translated into the target is likelier, a text is refused, or causes a warning: its
+translation would be nonsense. docs/text.md has the error rate."""
 LONG_TEXT_BYTES = 30
 """A text with at least this many UTF-8 bytes of letters is refused whatever other language it seems to be in."""
 SHORT_TEXT_BYTES, CLEAR_PROBABILITY = 12, 0.9
@@ -32,12 +31,12 @@ class LanguageChoice(NamedTuple):
 
 
 class SourceLanguages:
-    """The languages that a text for `target` may be in: those with a bundle for it, and `target` itself."""
+    """The languages that a text for `target` may be in: those translated into it, and `target` itself."""
 
-    def __init__(self, catalogue: Catalogue, detector: Detector, target: str) -> None:
-        """`detector`: for all served languages."""
+    def __init__(self, sources: Sequence[str], detector: Detector, target: str) -> None:
+        """`sources`: the languages that are translated into `target`; `detector`: for all served languages."""
         self._target, self._all_languages = target, detector
-        self._candidates = detector.for_languages([b.source for b in catalogue if b.target == target] + [target])
+        self._candidates = detector.for_languages([*sources, target])
 
     def choose(self, text: str) -> LanguageChoice:
         """The likeliest language, whatever its probability; with an error for a long text in some other language."""

@@ -115,9 +115,9 @@ class TextPlan:
                 found.append((start, untranslated_warning(sentence.untranslated_words)))
         return found
 
-    def alternatives(self, count: int) -> list[tuple[str, float]]:
+    def alternatives(self, count: int, scored_with: Sequence[Candidate] = ()) -> list[tuple[str, float]]:
         """Up to `count` other translations and their scores, the best first, from other candidates for some
-        sentences."""
+        sentences. `scored_with`: candidates whose tokens count in every score."""
         text, found = self.render(), dict[str, float]()
         sentences = list(self.sentences)
         options = [_acceptable_candidates(sentence) for sentence in sentences]
@@ -129,7 +129,7 @@ class TextPlan:
             chosen = {s: of[number] for s, of, number in zip(sentences, options, numbers, strict=True)}
             other = self.render(chosen.__getitem__)
             if other != text:
-                found.setdefault(other, mean_score(chosen.values()))
+                found.setdefault(other, mean_score([*scored_with, *chosen.values()]))
             if len(found) == count:
                 break
         return sorted(found.items(), key=lambda pair: -pair[1])
@@ -185,7 +185,7 @@ class _PassagePlanner:
         warnings: list[LocatedWarning],
     ) -> None:
         self.bundle, self.passage, self.beam_size, self.warnings = bundle, passage, beam_size, warnings
-        self.protected = _protected_spans(passage, bundle)
+        self.protected = protected_spans(passage, bundle)
         self._starts = [one.start for one in self.protected]
         self.glossary = glossary
 
@@ -262,7 +262,9 @@ class _PassagePlanner:
     def _encode(self, start: int, end: int) -> list[int] | None:
         """The tokens of characters [start, end); None if they contain too many protected spans."""
         tokenizer = self.bundle.tokenizer
-        if not self.glossary and bisect_left(self._starts, start) == bisect_left(self._starts, end):
+        if not (self.glossary or self.passage.terms) and bisect_left(self._starts, start) == bisect_left(
+            self._starts, end
+        ):
             text = self.passage.text[start:end]
             changed = text.isupper() or text.istitle() or has_repeated_marks(text)
             if text.isascii() and not (changed or has_optional_endings(text, self.bundle.source)):
@@ -274,12 +276,19 @@ class _PassagePlanner:
         return None if much else tokenizer.encode_source_parts(model_input(part, self.bundle))
 
     def _find_terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
-        return usable_terms(part, self.glossary.find(part.text)) if self.glossary else ()
+        found = self.glossary.find(part.text) if self.glossary else []
+        return usable_terms(part, merge_spans(part.terms, found)) if found or part.terms else ()
 
 
-def _protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
-    """The passage's protected spans, placeholders, and symbols unknown to the model, in order."""
+def protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
+    """The passage's protected spans, placeholders, and symbols unknown to the model, in order.
+
+    Nothing else is protected in its terms, which have translations.
+    """
     found = merge_spans(find_placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
+    if passage.terms:
+        terms = set(passage.terms)
+        found = [one for one in merge_spans(passage.terms, found) if one not in terms]
     if not found:
         return list(passage.protected)
     if passage.write is not write_plain:
@@ -310,7 +319,9 @@ def slice_passage(
     """
     first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
     within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])
-    return Passage(passage.text[start:end], within, tuple(tags), passage.write)
+    inside = [one for one in passage.terms if start <= one.start and one.end <= end] if passage.terms else ()
+    terms = tuple(one._replace(start=one.start - start, end=one.end - start) for one in inside)
+    return Passage(passage.text[start:end], within, tuple(tags), passage.write, terms=terms)
 
 
 def _acceptable_candidates(sentence: Sentence) -> list[Candidate]:

@@ -115,7 +115,7 @@ class Translator:
 
     def languages(self, target: str) -> SourceLanguages:
         """The languages that texts for `target`, the code of a served language, may be in."""
-        return SourceLanguages(self.catalogue, self.detector, target)
+        return SourceLanguages(self.catalogue.sources(target), self.detector, target)
 
     def detect(self, text: str) -> Detected:
         """The served language that `text` is in."""

@@ -10,6 +10,7 @@ from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
 from app.translation.alignment import WordPair
+from app.translation.pivot import FirstLeg
 from app.translation.text_plan import TextPlan
 from model.hypothesis import FinishReason
 from model.languages import AUTO as AUTO
@@ -53,11 +54,24 @@ class TranslatedText(NamedTuple):
     """Other translations and their scores, the best first."""
     alignment: Sequence[WordPair] | None = None
     """Aligned words, in target order; None unless requested."""
+    first_leg: FirstLeg | None = None
+    """The translation into the pivot language that `plan` started from; None if there was no pivot language."""
+
+    @property
+    def via(self) -> list[str] | None:
+        """The pivot language, if the text was translated through one."""
+        return self.first_leg.via if self.first_leg else None
 
     @property
     def located_warnings(self) -> list[tuple[int, str]]:
         """The warnings of each sentence, each with the sentence's offset in the passage."""
-        return self.plan.located_warnings() if self.plan else [(0, warning) for warning in self.warnings]
+        if not self.plan:
+            return [(0, warning) for warning in self.warnings]
+        found = self.plan.located_warnings()
+        if self.first_leg:
+            moved = ((self.first_leg.source_offset(offset), warning) for offset, warning in found)
+            found = list(dict.fromkeys([*self.first_leg.plan.located_warnings(), *moved]))
+        return found
 
 
 class Translations(NamedTuple):

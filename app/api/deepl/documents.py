@@ -123,7 +123,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     translator: Translator = request.state.translator
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     if source is not None:
-        translator.catalogue.find(source, target)
+        translator.catalogue.route(source, target)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     if caller.character_limit is not None and caller.characters >= caller.character_limit:
         raise TooManyCharacters("The character limit is used up.")

@@ -136,7 +136,8 @@ class EntriesResponse(BaseModel):
 
 def pairs_of(catalogue: Catalogue) -> list[Pair]:
     """The pairs served, without variants."""
-    return list(dict.fromkeys((language_alone(bundle.source), language_alone(bundle.target)) for bundle in catalogue))
+    pairs = ((language_alone(source), language_alone(target)) for source, target in catalogue.pairs())
+    return list(dict.fromkeys(pairs))
 
 
 def dictionary_info(pair: Pair, terms: Terms) -> DictionaryInfo:

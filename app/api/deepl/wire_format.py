@@ -166,10 +166,9 @@ def pair_of(catalogue: Catalogue, source_lang: str | None, target_lang: str) -> 
     """The served codes for DeepL's codes, in any case; the source is None if it is to be detected. Raises
     InvalidFields."""
     source = source_lang and _served(source_lang, [bundle.source for bundle in catalogue], "source_lang")
-    targets = [bundle.target for bundle in catalogue if source in (None, bundle.source)]
-    target = served_code(target_lang, targets) or _served(
-        target_lang, [bundle.target for bundle in catalogue], "target_lang"
-    )
+    everywhere = [bundle.target for bundle in catalogue]
+    targets = everywhere if source is None else catalogue.targets(source)
+    target = served_code(target_lang, targets) or _served(target_lang, everywhere, "target_lang")
     return source, target
 
 

@@ -267,7 +267,7 @@ def _served(body: L, catalogue: Catalogue) -> L:
 def _languages(catalogue: Catalogue) -> dict[str, set[str]]:
     """The targets of every language that is a source or a target."""
     targets: dict[str, set[str]] = {}
-    for bundle in catalogue:
-        targets.setdefault(bundle.source, {bundle.source}).add(bundle.target)
-        targets.setdefault(bundle.target, {bundle.target})
+    for source, target in catalogue.pairs():
+        targets.setdefault(source, {source}).add(target)
+        targets.setdefault(target, {target})
     return targets

@@ -1,0 +1,139 @@
+"""Over HTTP, pairs that only two bundles make are offered and translated like any other, in all three APIs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Service, make_bundle, serving
+from httpx import Response
+
+TEXT = "Le chat dort, il va bien."
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """fr-en and en-de."""
+    folder = tmp_path_factory.mktemp("pivot")
+    make_bundle(folder / "fr-en", "fr", "en")
+    make_bundle(folder / "en-de", "en", "de")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pivoting(folder: Path) -> Iterator[Service]:
+    with serving(folder) as service:
+        yield service
+
+
+def translate(service: Service, source: str, target: str, text: str = TEXT, **fields: object) -> Response:
+    return service.post("/translate", {"text": text, "source": source, "target": target, **fields})
+
+
+def names(service: Service) -> list[str]:
+    by_pair = {(model["source"], model["target"]): model["model"] for model in service.get("/models").json()}
+    return [by_pair["fr", "en"], by_pair["en", "de"]]
+
+
+def test_a_translation_names_the_language_between(pivoting: Service) -> None:
+    between = translate(pivoting, "fr", "en").json()
+    last = translate(pivoting, "en", "de", between["translations"][0]["text"]).json()
+    both = translate(pivoting, "fr", "de").json()
+    [item] = both["translations"]
+    assert (item["via"], item["source"], item["error"]) == (["en"], "fr", None)
+    assert item["text"] == last["translations"][0]["text"]
+    assert between["translations"][0]["via"] is None
+    assert both["model"] == " + ".join(names(pivoting))
+    assert both["usage"] == {key: between["usage"][key] + last["usage"][key] for key in both["usage"]}
+
+
+def test_both_translations_are_cached(pivoting: Service) -> None:
+    text = "Le chat va bien, il dort."
+    translate(pivoting, "fr", "en", text)
+
+    def counts() -> dict[str, float]:
+        lines = (line.rpartition(" ") for line in pivoting.get("/metrics").text.splitlines())
+        return {name: float(value) for name, _, value in lines if name.startswith("interlinear_cache_sentences_total")}
+
+    before = counts()
+    first = translate(pivoting, "fr", "de", text)
+    between = counts()
+    assert translate(pivoting, "fr", "de", text).json() == first.json()
+    after = counts()
+    hit, miss = (f'interlinear_cache_sentences_total{{result="{result}"}}' for result in ("hit", "miss"))
+    assert between[hit] + between[miss] - before[hit] - before[miss] == 2  # one sentence in each translation
+    assert between[hit] > before[hit]
+    assert (after[hit] - between[hit], after[miss] - between[miss]) == (2, 0)
+
+
+def test_languages_list_it(pivoting: Service) -> None:
+    targets = {each["code"]: each["targets"] for each in pivoting.get("/languages").json()}
+    assert targets == {"fr": ["en", "de"], "en": ["de"]}
+    assert {each["code"]: each["targets"] for each in pivoting.get("/libretranslate/languages").json()} == {
+        "de": ["de"],
+        "en": ["de", "en"],
+        "fr": ["de", "en", "fr"],
+    }
+    pairs = pivoting.get("/deepl/v2/glossary-language-pairs").json()["supported_languages"]
+    assert {"source_lang": "fr", "target_lang": "de"} in pairs
+
+
+def test_off_serves_only_pairs_with_a_bundle(folder: Path) -> None:
+    with serving(folder, pivot=False) as service:
+        assert translate(service, "fr", "de").status_code == 404
+        assert {each["code"]: each["targets"] for each in service.get("/languages").json()} == {
+            "fr": ["en"],
+            "en": ["de"],
+        }
+        assert translate(service, "fr", "en").status_code == 200
+
+
+def test_a_stream_has_what_the_whole_has(pivoting: Service) -> None:
+    text = f"{TEXT}\n\nIl va bien.\n"
+    whole = translate(pivoting, "fr", "de", text).json()
+    events = pivoting.post("/translate/stream", {"text": text, "source": "fr", "target": "de"}).text
+    *parts, done = [json.loads(line.removeprefix("data: ")) for line in events.splitlines() if line[:5] == "data:"]
+    assert "".join(part["text"] for part in parts) == whole["translations"][0]["text"]
+    assert done == whole
+
+
+def test_documents_go_through_it(pivoting: Service) -> None:
+    answer = pivoting.request(
+        "POST",
+        "/translate/file",
+        data={"source": "fr", "target": "de"},
+        files={"file": ("a.html", f"<p>{TEXT}</p>\n<pre>x</pre>\n".encode())},
+    )
+    assert answer.status_code == 200
+    assert answer.headers["X-Interlinear-Model"] == " + ".join(names(pivoting))
+    assert answer.text.startswith("<p>") and answer.text.endswith("</p>\n<pre>x</pre>\n")
+
+
+def test_attention_is_of_one_bundle_and_says_which(pivoting: Service) -> None:
+    refused = pivoting.post("/attention", {"text": "Le chat.", "source": "fr", "target": "de"})
+    assert refused.status_code == 404
+    assert "only fr-en and then en-de" in refused.json()["detail"]
+
+
+def test_the_deadline_is_of_both(pivoting: Service) -> None:
+    assert translate(pivoting, "fr", "de", "Le chat dort.", deadline_ms=1).status_code in (200, 504)
+
+
+def test_libretranslate_and_deepl_translate_it(pivoting: Service) -> None:
+    [ours] = translate(pivoting, "fr", "de").json()["translations"]
+    libre = pivoting.post("/libretranslate/translate", {"q": TEXT, "source": "fr", "target": "de"})
+    assert libre.json()["translatedText"] == ours["text"]
+    deepl = pivoting.post("/deepl/v2/translate", {"text": [TEXT], "source_lang": "FR", "target_lang": "DE"})
+    assert deepl.json()["translations"][0]["text"] == ours["text"]
+
+
+def test_deepl_has_glossaries_for_it(pivoting: Service) -> None:
+    made = pivoting.post(
+        "/deepl/v2/glossaries",
+        {"name": "a", "source_lang": "fr", "target_lang": "de", "entries": "chat\tKater", "entries_format": "tsv"},
+    )
+    assert made.status_code == 201
+    body = {"text": [TEXT], "source_lang": "FR", "target_lang": "DE", "glossary_id": made.json()["glossary_id"]}
+    assert "kater" in pivoting.post("/deepl/v2/translate", body).json()["translations"][0]["text"].lower()

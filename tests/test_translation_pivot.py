@@ -1,0 +1,371 @@
+"""Two bundles translate one after the other, and nothing that one of them keeps is lost between them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from conftest import make_bundle
+from fakes import CannedDecoder, FakeDecoder, RandomDecoder
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from app.engine import sequence as engine
+from app.engine.registry import Catalogue
+from app.engine.sequence import Decoded
+from app.errors import PairNotServed, ServiceError, StepFailed
+from app.markup.passage import Passage, ProtectedSpan, Tag
+from app.settings import Settings
+from app.text.placeholders import find_placeholders
+from app.translation.documents import open_document, translate_document
+from app.translation.translator import Translator
+from app.translation.types import Item, Options, TranslatedPart, TranslatedText, Translations
+from model.bundle import Bundle
+from model.bundle_weights import load_bundle
+
+EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.generate])
+"""Each takes two translations; shrinking would take minutes."""
+PLAIN_WORDS = ["le", "chat", "dort", "il", "va", "bien", "21,", "Hello.", "😀"]
+WORDS = st.lists(st.sampled_from([*PLAIN_WORDS, "{name}", "%s", "<0>", "**bien**", "a.io/b"]))
+PLAIN_TEXTS = st.lists(st.lists(st.sampled_from(PLAIN_WORDS)).map(" ".join), max_size=4).map("\n".join)
+"""Without placeholders, which a second translation by itself would have to find again."""
+TEXTS = st.lists(WORDS.map(" ".join), max_size=4).map("\n".join)
+
+
+class Each(FakeDecoder):
+    """Decodes with the engine of each sequence's bundle."""
+
+    def __init__(self, engines: dict[str, FakeDecoder]) -> None:
+        self.engines = engines
+
+    def answers(self, sequences: list[engine.Sequence]) -> Sequence[Decoded | ServiceError]:
+        return [self.engines[sequence.model].answers([sequence])[0] for sequence in sequences]
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> list[Bundle]:
+    """fr-en, en-de and de-en."""
+    folder = tmp_path_factory.mktemp("legs")
+    pairs = (("fr", "en"), ("en", "de"), ("de", "en"))
+    return [load_bundle(make_bundle(folder / "-".join(pair), *pair), torch.device("cpu")) for pair in pairs]
+
+
+def translator(bundles: Sequence[Bundle], make: Callable[[Bundle], FakeDecoder], **limits: Any) -> Translator:
+    return Translator(Catalogue(bundles), Each({bundle.name: make(bundle) for bundle in bundles}), Settings(**limits))
+
+
+def translate(
+    of: Translator, items: Sequence[Item], source: str = "fr", target: str = "de", **options: Any
+) -> Translations:
+    return asyncio.run(of.translate(items, Options(source, target, **options)))
+
+
+def one(of: Translator, item: Item, source: str = "fr", target: str = "de", **options: Any) -> TranslatedText:
+    return translate(of, [item], source, target, **options).items[0]
+
+
+def wild(bundle: Bundle) -> RandomDecoder:
+    return RandomDecoder(bundle)
+
+
+class Dictionary(FakeDecoder):
+    """Translates the words that it has, and copies everything else, symbols included."""
+
+    def __init__(self, bundle: Bundle, words: dict[str, str]) -> None:
+        encode = self.encode = bundle.tokenizer.encode
+        self.eos_id = bundle.tokenizer.eos_id
+        self.words = [(tuple(encode(word)), tuple(encode(translation))) for word, translation in words.items()]
+
+    def answer(self, sequence: engine.Sequence) -> Decoded:
+        source, tokens, aligned = sequence.source, list[int](), list[int]()
+        at = 0
+        while at < len(source):
+            size, made = next(
+                ((len(word), new) for word, new in self.words if source[at : at + len(word)] == word),
+                (1, source[at : at + 1]),
+            )
+            tokens += made
+            aligned += [min(at + place, at + size - 1) for place in range(len(made))]
+            at += size
+        if sequence.prefix:
+            tokens = list(sequence.prefix)
+            aligned = [min(place, len(source) - 1) for place in range(len(tokens))]
+        tokens.append(self.eos_id)
+        aligned.append(len(source) - 1)
+        count = len(tokens)
+        return Decoded(tuple(tokens), (-0.1,) * count, "stop", tuple(aligned), (1.0,) * (len(source) + 1))
+
+
+def with_words(**words: str) -> Callable[[Bundle], FakeDecoder]:
+    """Both bundles have the same dictionary."""
+    return lambda bundle: Dictionary(bundle, words)
+
+
+@EXAMPLES
+@given(text=PLAIN_TEXTS)
+def test_translates_twice(bundles: list[Bundle], text: str) -> None:
+    both = translator(bundles, wild)
+    between = one(both, text, "fr", "en").text
+    assert between is not None
+    assert one(both, text).text == one(both, between, "en", "de").text
+
+
+@EXAMPLES
+@given(text=TEXTS)
+def test_every_placeholder_occurs_once(bundles: list[Bundle], text: str) -> None:
+    found = one(translator(bundles, wild), text).text
+    assert found is not None
+    for name, count in Counter(span.raw for span in find_placeholders(text, "fr")).items():
+        assert found.count(name) >= count
+
+
+@EXAMPLES
+@given(texts=st.lists(WORDS.map(" ".join), max_size=5))
+def test_html_keeps_every_tag_once_and_in_its_parent(bundles: list[Bundle], texts: list[str]) -> None:
+    tags = ["<p>", "<b>", "<i id='a'>", "</i>", "<br>", "</b>", "&nbsp;", '<img alt="le chat">', "</p>"]
+    html = "".join(tag + text.replace("<0>", "") for tag, text in zip(tags, [*texts, *[""] * len(tags)], strict=False))
+    found = one(translator(bundles, wild), html, html=True).text
+    assert found is not None
+    marks = re.compile(r"</?[a-z]+")
+    assert Counter(marks.findall(found)) == Counter(marks.findall(html))
+    assert not re.search("[\ufdd0-\ufdef]", found)
+    assert found.startswith("<p>") and found.endswith("</p>")
+
+
+def test_html_is_translated_twice(bundles: list[Bundle]) -> None:
+    both = translator(bundles, with_words(chat="cat", cat="Katze", dort="sleeps", sleeps="ruht"))
+    found = one(both, '<p>le <b title="chat">chat</b> dort&nbsp;il<br>\n va</p><pre>a\n</pre>', html=True).text
+    assert found == '<p>le <b title="Katze">Katze</b> ruht&nbsp;il<br>\n va</p><pre>a\n</pre>'
+
+
+def test_marks_in_the_text_are_text(bundles: list[Bundle]) -> None:
+    text = "le \ufdd4\ufdd6\ufdd5 chat \ufdd4 {name}"
+    assert one(translator(bundles, CannedDecoder), text).text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["&Chat dort", "chat(&C)", "{n, plural, one {# chat} other {# bien}} dort", "A\tB chat\r\n\r\n  bien \n", "", " "],
+)
+def test_what_one_translation_keeps_two_keep(bundles: list[Bundle], text: str) -> None:
+    both = translator(bundles, CannedDecoder)
+    assert one(both, text).text == one(both, text, "fr", "en").text
+
+
+def test_a_mnemonic_goes_before_its_letter_in_the_last_language(bundles: list[Bundle]) -> None:
+    both = translator(bundles, with_words(dort="cat", cat="bien"))
+    assert one(both, "&Dort").text == "&Bien"
+
+
+def test_a_format_writes_the_translation_once(bundles: list[Bundle]) -> None:
+    """Only the last translation is encoded, and what is in it is not encoded again."""
+    passage = Passage(
+        "le chat {x} dort",
+        (ProtectedSpan(8, 11, "<x/>"),),
+        (Tag(3, "<b>", "open"), Tag(7, "</b>", "close")),
+        lambda text: text.replace("chat", "CHAT&"),
+    )
+    both = translator(bundles, CannedDecoder)
+    text = "le <b>CHAT&</b> <x/> dort"
+    assert one(both, ["{", passage, "}", passage]).text == f"{{{text}}}{text}"
+
+
+def test_says_what_it_did(bundles: list[Bundle]) -> None:
+    first, second, _ = bundles
+    both = translator(bundles, lambda bundle: CannedDecoder(bundle, log_prob=-0.1 if bundle is first else -0.4))
+    done = translate(both, ["le chat"])
+    [item] = done.items
+    assert (item.via, item.source) == (["en"], "fr")
+    assert done.model == f"{first.name} + {second.name}"
+    tokens = [len(bundle.tokenizer.encode("le chat")) + 1 for bundle in (first, second)]
+    assert (done.source_tokens, done.target_tokens) == (sum(tokens), sum(tokens))
+    assert item.score == pytest.approx((-0.1 * tokens[0] - 0.4 * tokens[1]) / sum(tokens))
+    direct = translate(both, ["le chat"], "fr", "en")
+    assert (direct.items[0].via, direct.model) == (None, first.name)
+
+
+def test_names_both_bundles_of_a_text_without_words(bundles: list[Bundle]) -> None:
+    done = translate(translator(bundles, CannedDecoder), ["..."])
+    assert (done.items[0].text, done.model) == ("...", f"{bundles[0].name} + {bundles[1].name}")
+
+
+@EXAMPLES
+@given(text=TEXTS)
+def test_alignment_lies_in_both_texts(bundles: list[Bundle], text: str) -> None:
+    item = one(translator(bundles, wild), text, alignment=True)
+    assert item.text is not None and item.alignment is not None
+    for (a, b), (c, d) in item.alignment:
+        assert 0 <= a < b <= len(text) and text[a:b].strip()
+        assert 0 <= c < d <= len(item.text) and item.text[c:d].strip()
+    assert len(set(item.alignment)) == len(item.alignment)
+    assert [pair.target for pair in item.alignment] == sorted(pair.target for pair in item.alignment)
+
+
+def test_alignment_is_composed(bundles: list[Bundle]) -> None:
+    text = "Le chat {name} dort.\nIl va bien."
+    item = one(translator(bundles, CannedDecoder), text, alignment=True, glossary={"chat": "chat"})
+    assert item.alignment and item.text == text
+    words = [(text[slice(*pair.source)], text[slice(*pair.target)]) for pair in item.alignment]
+    assert words == [(word, word) for word in ("Le", "chat", "{name}", "dort", "Il", "va", "bien")]
+    assert all(pair.source == pair.target for pair in item.alignment)
+
+
+def test_a_term_has_its_translation_in_the_last_language(bundles: list[Bundle]) -> None:
+    """Although the pivot language has another word for it."""
+    both = translator(bundles, with_words(chat="cat", cat="bien"))
+    item = one(both, "le chat dort", glossary={"chat": "thank you"})
+    assert item.text is not None and item.text.startswith("le thank you")
+    assert "bien" not in item.text
+    named = one(both, "le <b>chat</b> dort", glossary={"chat": "thank & you"}, html=True)
+    assert named.text is not None and "thank" in named.text and "&amp; you" in named.text
+
+
+@EXAMPLES
+@given(text=TEXTS)
+def test_a_term_is_never_lost(bundles: list[Bundle], text: str) -> None:
+    found = one(translator(bundles, wild), text, glossary={"chat": "Kater", "va bien": "mit & ohne"}).text
+    assert found is not None
+    assert found.lower().count("kater") >= text.split().count("chat")
+
+
+def test_a_glossary_is_that_of_the_end_languages(bundles: list[Bundle]) -> None:
+    with pytest.raises(Exception, match="for fr-de"):
+        one(translator(bundles, CannedDecoder), "le chat", glossary="animals")
+
+
+def test_alternatives_are_those_of_the_last_translation(bundles: list[Bundle]) -> None:
+    both = translator(bundles, wild)
+    between = one(both, "le chat dort il va bien", "fr", "en").text
+    assert between
+    item = one(both, "le chat dort il va bien", alternatives=3)
+    direct = one(both, between, "en", "de", alternatives=3)
+    assert [text for text, _ in item.alternatives] == [text for text, _ in direct.alternatives]
+    assert len(item.alternatives) == 3
+    assert item.alternatives == sorted(item.alternatives, key=lambda pair: -pair[1])
+
+
+class Partly(CannedDecoder):
+    """Fails on one word."""
+
+    def answer(self, sequence: engine.Sequence) -> Decoded:
+        if "chat" in self.bundle.tokenizer.decode(sequence.source):
+            raise StepFailed("No.")
+        return super().answer(sequence)
+
+    def answers(self, sequences: list[engine.Sequence]) -> Sequence[Decoded | ServiceError]:
+        try:
+            return super().answers(sequences)
+        except StepFailed as error:
+            return [error for _ in sequences]
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_an_item_fails_alone_in_either_translation(bundles: list[Bundle], failing: int) -> None:
+    both = translator(bundles, lambda bundle: (Partly if bundle is bundles[failing] else CannedDecoder)(bundle))
+    failed, done = translate(both, ["le chat", "il va"]).items
+    assert isinstance(failed.error, StepFailed) and failed.text is None
+    assert done.text == "il va" and done.error is None
+
+
+def test_warnings_of_both_are_merged(bundles: list[Bundle]) -> None:
+    both = translator(bundles, lambda bundle: CannedDecoder(bundle, log_prob=-0.1))
+    text = "le chat dort, il va bien, merci."
+    copied = f"Copied rather than translated: “{text}”."
+    item = one(both, f"{text}\n{text}")
+    assert item.warnings.count(copied) == 1
+    assert item.located_warnings.count((0, copied)) == 1
+    assert (len(text) + 1, copied) in item.located_warnings
+
+
+def test_auto_finds_the_pivot(bundles: list[Bundle]) -> None:
+    both = translator(bundles, CannedDecoder)
+    texts = [
+        "Le chat dort dans la maison de mes parents.",
+        "The cat sleeps in the house.",
+        "Die Katze schläft im Haus.",
+    ]
+    done = translate(both, texts, "auto")
+    assert [(item.source, item.via) for item in done.items] == [("fr", ["en"]), ("en", None), ("de", None)]
+    assert done.items[2].text == texts[2]
+    assert done.model == f"{bundles[0].name} + {bundles[1].name}, {bundles[1].name}"
+
+
+async def parts_of(of: Translator, text: str) -> tuple[list[TranslatedPart], Translations]:
+    found = [part async for part in of.stream([text], Options("fr", "de"))]
+    *parts, done = found
+    assert isinstance(done, Translations)
+    return [part for part in parts if isinstance(part, TranslatedPart)], done
+
+
+@EXAMPLES
+@given(text=TEXTS)
+def test_a_stream_equals_the_whole(bundles: list[Bundle], text: str) -> None:
+    both = translator(bundles, wild)
+    parts, done = asyncio.run(parts_of(both, text))
+    whole = one(both, text)
+    assert "".join(part.text for part in parts) == whole.text == done.items[0].text
+    assert done.items[0].score == whole.score
+    for part in parts:
+        assert part.source is None or 0 <= part.source[0] < part.source[1] <= len(text)
+
+
+def test_a_streamed_part_names_its_source(bundles: list[Bundle]) -> None:
+    text = "Le chat dort.\n\nIl va bien."
+    parts, _ = asyncio.run(parts_of(translator(bundles, CannedDecoder), text))
+    assert [part.source and text[slice(*part.source)] for part in parts] == ["Le chat dort.", "Il va bien."]
+
+
+DOCUMENTS = {
+    "a.md": "# Le chat\n\nIl **va** bien, [dort](https://a.example) `x`.\n\n- chat\n",
+    "a.html": "<h1>Le chat</h1>\n<p>Il <b>va</b> bien &amp; dort.</p>\n",
+    "a.txt": "Le chat dort.\n\nIl va bien.\n",
+    "a.json": '{"a": "Le chat {name}", "b": ["Il va bien"]}\n',
+    "a.srt": "1\n00:00:01,000 --> 00:00:02,000\n<i>Le chat</i>\ndort\n",
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_documents_keep_their_form(bundles: list[Bundle], name: str) -> None:
+    async def run(make: Callable[[Bundle], FakeDecoder], target: str) -> str:
+        both = translator(bundles, make)
+        document = await open_document(name, DOCUMENTS[name].encode(), target, both.settings, "fr")
+        return (await translate_document(both, document, "fr", target))[0].decode()
+
+    assert asyncio.run(run(CannedDecoder, "de")) == asyncio.run(run(CannedDecoder, "en"))
+    twice = asyncio.run(run(with_words(chat="cat", cat="Hello", va="are", are="you"), "de"))
+    assert twice == DOCUMENTS[name].replace("chat", "Hello").replace("va", "you")
+
+
+def test_the_shortest_path_leads_through_english() -> None:
+    def served(*pairs: str, **options: Any) -> Catalogue:
+        return Catalogue([bundle_of(*pair.split("-")) for pair in pairs], **options)
+
+    def route(catalogue: Catalogue, source: str, target: str) -> list[str]:
+        return [bundle.pair for bundle in catalogue.route(source, target)]
+
+    catalogue = served("fr-es", "es-de", "fr-en", "en-de", "de-en", "en-zh", "zh-ja")
+    assert route(catalogue, "fr", "de") == ["fr-en", "en-de"]
+    assert route(catalogue, "fr", "en") == ["fr-en"]
+    assert route(catalogue, "fr-CA", "DE") == ["fr-en", "en-de"]
+    assert route(served("fr-es", "es-de"), "fr", "de") == ["fr-es", "es-de"]
+    assert catalogue.targets("fr") == ["es", "en", "de", "zh"]
+    assert set(catalogue.sources("de")) == {"es", "en", "fr"}
+    assert "fr" not in catalogue.targets("fr") and "de" not in catalogue.targets("de")
+    with pytest.raises(PairNotServed, match="Served: "):
+        catalogue.route("fr", "ja")
+    with pytest.raises(PairNotServed, match="only fr-en and then en-de"):
+        catalogue.find("fr", "de")
+    with pytest.raises(PairNotServed):
+        served("fr-en", "en-de", pivot=False).route("fr", "de")
+    with pytest.raises(PairNotServed):  # one variant is not a translation of the other
+        served("pt-en", "en-pt-BR").route("pt", "pt-BR")
+
+
+def bundle_of(source: str, *target: str) -> Any:
+    return SimpleNamespace(source=source, target="-".join(target), pair=f"{source}-{'-'.join(target)}")
