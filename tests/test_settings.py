@@ -18,6 +18,12 @@ def test_every_limit_is_on_by_default() -> None:
     assert all(limit > 0 for limit in (*limits, settings.deadline_ms))
 
 
+def test_off_turns_pivoting_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().pivot
+    monkeypatch.setenv("INTERLINEAR_PIVOT", "off")
+    assert not load_settings().pivot
+
+
 def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLINEAR_PORT", "9000")
     monkeypatch.setenv("INTERLINEAR_CORS_ORIGINS", "https://a.example, https://B.example/")
