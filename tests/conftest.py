@@ -163,10 +163,10 @@ def make_bundle(
 def sure_sample(model: Transformer, limits: Limits) -> dict[str, Any]:
     """A sample that every precision decodes alike.
 
-    Of a few sources of one token, it is the one whose target tokens lead the runners-up by most.
+    Of the sources of one token, it is the one whose target tokens lead the runners-up by most: CTranslate2's int8
+    saturates on processors without VNNI, and changes tokens that lead by a whole nat.
     """
-    size = model.config.source_vocab_size
-    found = greedy_decode(model, [[token] for token in range(4, size, max(1, size // 12))], limits)
+    found = greedy_decode(model, [[token] for token in range(4, model.config.source_vocab_size)], limits, rows=400)
 
     def lead(hypothesis: Hypothesis) -> float:
         begun = torch.tensor([[model.config.bos_id, *hypothesis.tokens[:-1]]])
