@@ -117,10 +117,6 @@ def test_attention_is_of_one_bundle_and_says_which(pivoting: Service) -> None:
     assert "only fr-en and then en-de" in refused.json()["detail"]
 
 
-def test_the_deadline_is_of_both(pivoting: Service) -> None:
-    assert translate(pivoting, "fr", "de", "Le chat dort.", deadline_ms=1).status_code in (200, 504)
-
-
 def test_libretranslate_and_deepl_translate_it(pivoting: Service) -> None:
     [ours] = translate(pivoting, "fr", "de").json()["translations"]
     libre = pivoting.post("/libretranslate/translate", {"q": TEXT, "source": "fr", "target": "de"})

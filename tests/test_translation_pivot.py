@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -17,9 +18,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from app.engine import sequence as engine
+from app.engine.job import Job
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
-from app.errors import PairNotServed, ServiceError, StepFailed
+from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.settings import Settings
 from app.text.placeholders import find_placeholders
@@ -271,6 +273,24 @@ def test_an_item_fails_alone_in_either_translation(bundles: list[Bundle], failin
     failed, done = translate(both, ["le chat", "il va"]).items
     assert isinstance(failed.error, StepFailed) and failed.text is None
     assert done.text == "il va" and done.error is None
+
+
+@pytest.mark.parametrize("stuck", [0, 1])
+def test_the_deadline_covers_both_translations(bundles: list[Bundle], stuck: int) -> None:
+    class Stuck(CannedDecoder):
+        def submit(self, jobs: list[Job]) -> None:
+            """Never answers."""
+
+    class EachStuck(Each):
+        async def decode(self, sequences: list[engine.Sequence], deadline: float) -> list[Future[Decoded]]:
+            return await self.engines[sequences[0].model].decode(sequences, deadline)
+
+    engines: dict[str, FakeDecoder] = {
+        bundle.name: (Stuck if number == stuck else CannedDecoder)(bundle) for number, bundle in enumerate(bundles)
+    }
+    both = Translator(Catalogue(bundles), EachStuck(engines), Settings())
+    with pytest.raises(DeadlinePassed):
+        one(both, "le chat", deadline_ms=100)
 
 
 def test_warnings_of_both_are_merged(bundles: list[Bundle]) -> None:
