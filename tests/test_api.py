@@ -374,7 +374,7 @@ def test_without_a_worker_ready_and_translate_say_why_while_health_answers(
     def wrong(samples: Samples, batch: Batch) -> None:
         raise BundleError("the sample 'Hello.' is not translated as on export")
 
-    monkeypatch.setattr("model.bundle_weights.Samples.check", wrong)
+    monkeypatch.setattr("model.bundle.Samples.check", wrong)
     with serving(bundle_folder) as service:
         for path in ("/translate", "/translate/stream", "/attention"):
             assert service.post(path, HELLO).status_code == 503

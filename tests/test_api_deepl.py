@@ -191,7 +191,7 @@ def test_a_client_over_its_character_limit_has_exceeded_its_quota(bundle_folder:
 @pytest.mark.usefixtures("fast_deepl_client")
 def test_a_document_over_the_quota_says_so(bundle_folder: Path) -> None:
     limit = Rate.parse("10/day")
-    over = pytest.raises(deepl.DocumentTranslationException, match="over the limit of 10/day")
+    over = pytest.raises(deepl.DocumentTranslationException, match="exceeds the limit of 10/day")
     with listening(bundle_folder, rate_characters=limit) as url, client_of(url) as client, over:
         client.translate_document(b"Hello, you there.", io.BytesIO(), filename="a.txt", **EN_FR)
 

@@ -338,8 +338,8 @@ def test_a_second_ctrl_c_ends_a_training_that_saves_itself_and_all_that_it_began
     [
         ("base = 1", "base must be the name of a recipe file"),
         ("base = {}\nmore = 1", "more is unknown here"),
-        ("base = {}\n[rows.'a/b']", "not base: 'a/b'"),
-        ("base = {}\n[rows.base]", "not base: 'base'"),
+        ("base = {}\n[rows.'a/b']", "not be base: 'a/b'"),
+        ("base = {}\n[rows.base]", "not be base: 'base'"),
         ("base = {}\n[rows.a]\nbefore = 'x'", "row a: before must be a list of commands"),
         ("base = {}\n[rows.a]\ntraining.warm = 1", "row a: [training] warm is unknown here"),
         ("base = {}\n[rows.a]\nseed = 2020-01-01", "row a: seed must be a whole number"),
