@@ -327,6 +327,18 @@ def test_jobs_of_a_dead_worker_run_before_waiting_ones() -> None:
     assert set(again) == {*lost, *second}
 
 
+def test_a_cancelled_job_of_a_dead_worker_gives_its_request_no_second_turn() -> None:
+    queue = scheduler(one=WorkerCapacity(1, 0, 1_000))
+    first, second = request(5, 5), request(5)
+    queue.add(first)
+    queue.add(second)
+    [lost] = queue.assign()
+    queue.remove_worker(0)
+    assert not queue.cancel(lost)
+    queue.add_worker(1, WorkerCapacity(1, 0, 1_000))
+    assert queue.assign() == second
+
+
 def test_a_sentence_that_kills_its_workers_fails_alone() -> None:
     """Two deaths may be chance; at the third the culprit is the only one of its kind in there."""
     queue = scheduler(one=AMPLE)

@@ -75,6 +75,7 @@ class Scheduler:
         self.decode_rate = DecodeRate()
         self._workers: dict[int, _Worker] = {}
         self._groups: dict[str, OrderedDict[JobGroup, None]] = {}
+        self._lost: dict[str, deque[Job]] = {}  # by dead workers: they go before all that wait
         self._last_chance: dict[str, deque[Job]] = {}  # at the next death they count as its cause
         self._assigned: dict[int, Job] = {}
         self._numbers = itertools.count()
@@ -115,6 +116,8 @@ class Scheduler:
             return True
         if job.deaths == MAX_DEATHS - 1:
             self._last_chance[job.group.model].remove(job)
+        elif job.deaths:
+            self._lost[job.group.model].remove(job)
         else:
             job.group.waiting.remove(job)  # mostly the first one: the jobs of a request are cancelled in order
             if not job.group.waiting:
@@ -148,8 +151,8 @@ class Scheduler:
 
     @property
     def _waiting_requests(self) -> int:
-        """The number of requests with waiting jobs."""
-        return sum(map(len, self._groups.values())) + sum(map(len, self._last_chance.values()))
+        """The number of requests with waiting jobs; one that lost several jobs with a worker may count for each."""
+        return sum(len(queue) for queues in (self._groups, self._lost, self._last_chance) for queue in queues.values())
 
     # ---- Workers
 
@@ -177,7 +180,7 @@ class Scheduler:
             return []
         now = monotonic()
         given: list[Job] = []
-        for model in list(self._groups) + list(self._last_chance):
+        for model in dict.fromkeys([*self._groups, *self._lost, *self._last_chance]):
             while job := self._next_last_chance(model, now) or self._next(model, now):
                 given.append(job)
         return given
@@ -195,9 +198,10 @@ class Scheduler:
 
     def fail_waiting(self, error: ServiceError) -> None:
         """Fails all waiting jobs."""
-        waiting = [*self._take_waiting(), *itertools.chain.from_iterable(self._last_chance.values())]
-        self._groups.clear()
-        self._last_chance.clear()
+        lost = itertools.chain(*self._lost.values(), *self._last_chance.values())
+        waiting = [*lost, *self._take_waiting()]
+        for queues in (self._groups, self._lost, self._last_chance):
+            queues.clear()
         self._fail(waiting, error)
 
     def _take_waiting(self) -> Iterator[Job]:
@@ -213,26 +217,26 @@ class Scheduler:
             job.fail(error)
 
     def _next(self, model: str, now: float) -> Job | None:
-        requests = self._groups.get(model)
-        while requests:
-            group = next(iter(requests))
-            job = group.waiting[0]
-            priority = not group.running
-            worker = None
+        lost, requests = self._lost.get(model), self._groups.get(model)
+        while lost or requests:
+            job = lost[0] if lost else next(iter(requests or ())).waiting[0]
+            group, worker, priority = job.group, None, not job.group.running
             if job.deadline > now:
                 worker = self._least_busy(job, priority)
                 if worker is None:
                     return None
-            group.waiting.popleft()
-            group.started += 1
-            if not group.waiting:
-                del requests[group]
-            if worker is None:
-                self._fail([job], DeadlinePassed("Not started before the deadline."))
-                continue
-            if group.waiting:
-                requests.move_to_end(group)
-            return self._assign_to(worker, job, priority, now)
+            if lost:
+                lost.popleft()
+            elif requests:
+                group.waiting.popleft()
+                group.started += 1
+                if not group.waiting:
+                    del requests[group]
+                elif worker is not None:
+                    requests.move_to_end(group)
+            if worker is not None:
+                return self._assign_to(worker, job, priority, now)
+            self._fail([job], DeadlinePassed("Not started before the deadline."))
         return None
 
     def _next_last_chance(self, model: str, now: float) -> Job | None:
@@ -281,12 +285,8 @@ class Scheduler:
         self._count_waiting(1, job.cost)
         if job.deaths == MAX_DEATHS - 1:
             self._last_chance.setdefault(job.group.model, deque()).append(job)
-            return
-        job.group.waiting.appendleft(job)
-        job.group.started -= 1
-        requests = self._groups.setdefault(job.group.model, OrderedDict())
-        requests[job.group] = None
-        requests.move_to_end(job.group, last=False)
+        else:
+            self._lost.setdefault(job.group.model, deque()).appendleft(job)
 
     def _count_waiting(self, sequences: int, tokens: int) -> None:
         self.waiting += sequences
