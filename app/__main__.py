@@ -69,7 +69,7 @@ def serve(
     from app.server.server import Server
     from app.services.startup import load_catalogue
     from app.settings import SettingsError, ignored_variables, load_settings
-    from model.bundle import BundleError
+    from model.bundle_files import BundleError
     from model.machine import share_heaps
 
     share_heaps()

@@ -29,7 +29,7 @@ import typer
 
 from benchmarks.ablation_table import PLACEHOLDERS, Row, read_rows, resolve_paths, table, toml_text
 from model.atomic_files import write_atomically
-from model.bundle import read_bundle
+from model.bundle_files import read_bundle
 from training.evaluation.evaluate import DEVELOPMENT
 from training.optim.signals import immediate_stop
 from training.pipeline.recipe_file import RecipeFile, read_toml

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.bundle import read_bundle
+from model.bundle_files import read_bundle
 from model.tokenizer import Tokenizer
 from training.corpora.corpus import read_pairs
 

@@ -7,7 +7,8 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.bundle import WEIGHTS, Bundle, checked, read_bundle
+from model.bundle import Bundle, checked
+from model.bundle_files import WEIGHTS, read_bundle
 from model.decoding.batch import Backend
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable

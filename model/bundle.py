@@ -1,24 +1,21 @@
-"""The bundle format: a folder with everything needed to serve one translation direction. Reads and verifies bundles.
+"""The bundle format: a folder with everything needed to serve one translation direction. Verifies what it contains.
 
 Does not use PyTorch; weights are loaded by `model.bundle_weights`. `app` decides where bundles are found.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
+from model.bundle_files import CONFIG, SUMS, VOCABULARY, WEIGHTS, BundleError, checksums, read_bundle
 from model.config import ModelConfig
 from model.decoding import decode_all
 from model.decoding.batch import Batch
@@ -26,20 +23,6 @@ from model.hypothesis import Hypothesis, Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code
 from model.tokenizer import Tokenizer
 from model.weight_shapes import weight_shapes
-
-T = TypeVar("T")
-FORMAT_VERSION = 1
-CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
-    "config.json",
-    "model.safetensors",
-    "sentencepiece.model",
-    "SHA256SUMS",
-    "README.md",
-)
-
-
-class BundleError(ValueError):
-    """A bundle cannot be read or written; one line says why."""
 
 
 @dataclass(frozen=True)
@@ -162,79 +145,8 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
     except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
-    checksum = _checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
+    checksum = checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
     return Bundle(folder, config, architecture, tokenizer, limits, checksum)
-
-
-def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The configuration and the files of a bundle, with verified versions and checksums. Raises BundleError."""
-    return _read_whole(folder, _read)
-
-
-def read_file(folder: Path, name: str) -> bytes:
-    """The content of one file of a bundle. Raises BundleError."""
-    return _read_whole(folder, partial(_read_file, name=name))
-
-
-def _read_whole(folder: Path, read: Callable[[Path, int], T]) -> T:
-    """The result of `read`, called with a folder and its descriptor. If the folder is swapped meanwhile, reads the new
-    one."""
-    while True:
-        with _opened(folder) as descriptor:
-            try:
-                return read(folder, descriptor)
-            except BundleError:
-                # An open folder keeps its inode number even when deleted; otherwise the next folder could get the same
-                # one.
-                if _is_at(folder, descriptor):
-                    raise
-
-
-@contextmanager
-def _opened(folder: Path) -> Iterator[int]:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError):
-        raise BundleError(f"{folder}: bundle folder not found") from None
-    except OSError as error:
-        raise BundleError(f"{folder} cannot be read ({error.strerror})") from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _is_at(folder: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(folder.stat(), os.fstat(descriptor))
-    except OSError:
-        return False
-
-
-def _read_file(folder: Path, descriptor: int, name: str) -> bytes:
-    try:
-        with open(name, "rb", opener=partial(os.open, dir_fd=descriptor)) as file:
-            return file.read()
-    except OSError as error:  # a failing disk does not say which file it was
-        raise BundleError(f"{folder}: {name} cannot be read ({error.strerror})") from None
-
-
-def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    files = {name: _read_file(folder, descriptor, name) for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
-    expected = _checksums(files[SUMS])
-    for name in (CONFIG, WEIGHTS, VOCABULARY):
-        if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
-            raise BundleError(f"{folder}: {name} does not match its checksum")
-    config = _parsed(folder, files[CONFIG])
-    found = config.get("format_version")
-    if type(found) is not int or found != FORMAT_VERSION:
-        raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({FORMAT_VERSION})")
-    return config, files
-
-
-def _checksums(sums: bytes) -> dict[str, str]:
-    """SHA-256 by file name, from SHA256SUMS."""
-    return dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines() if "  " in line)
 
 
 def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -310,14 +222,3 @@ def _is_finite(dtype: str, content: bytes) -> bool:
         return True
     kind, exponent = _EXPONENTS[dtype]
     return not np.any(np.frombuffer(content, kind) & exponent == exponent)
-
-
-def _parsed(folder: Path, content: bytes) -> dict[str, Any]:
-    try:
-        config = json.loads(content)
-        json.dumps(config, ensure_ascii=False).encode()  # an escaped lone surrogate could not be encoded in a response
-    except (ValueError, RecursionError):
-        config = None
-    if not isinstance(config, dict):
-        raise BundleError(f"{folder}: {CONFIG} is not a JSON object")
-    return config

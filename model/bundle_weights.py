@@ -18,18 +18,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from model.atomic_files import check_replaceable, replacing_folder
-from model.bundle import (
-    CARD,
-    CONFIG,
-    FORMAT_VERSION,
-    SUMS,
-    VOCABULARY,
-    WEIGHTS,
-    Bundle,
-    BundleError,
-    checked,
-    read_bundle,
-)
+from model.bundle import Bundle, checked
+from model.bundle_files import CARD, CONFIG, FORMAT_VERSION, SUMS, VOCABULARY, WEIGHTS, BundleError, read_bundle
 from model.decoding import as_backend
 from model.decoding.batch import Backend
 from model.hypothesis import Limits

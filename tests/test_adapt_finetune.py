@@ -12,7 +12,7 @@ import torch
 from tuned import GENERAL, OWN, begin, loaded, run, ship, tune
 from typer.testing import CliRunner
 
-from model.bundle import VOCABULARY
+from model.bundle_files import VOCABULARY
 from training.__main__ import cli
 from training.adapt import finetune
 from training.corpora.corpus import read_pairs, write_pairs

@@ -19,7 +19,8 @@ from servers import WAIT_S
 from app.api.schemas import TranslateResponse
 from app.engine.worker import ROWS
 from app.translation.quality_checks import without_loops
-from model.bundle import BundleError, Samples
+from model.bundle import Samples
+from model.bundle_files import BundleError
 from model.bundle_weights import LoadedBundle
 from model.decoding import greedy_decode
 from model.decoding.batch import Batch, DecodeBatch

@@ -30,7 +30,7 @@ from benchmarks.load import SOURCE, Figures, Generator, Load, compiler, figures,
 from benchmarks.sentences import LENGTHS, SHORT_TOKENS, Workload, mixed_sentences, random_sentences, short_sentences
 from benchmarks.servers import Contestant, ServerFailed, running
 from benchmarks.serving import WHOLE, Results, as_json, report
-from model.bundle import read_bundle
+from model.bundle_files import read_bundle
 from model.tokenizer import Tokenizer
 from training.corpora.corpus import Pair, write_pairs
 from training.export.ctranslate2 import ConvertOptions, convert_bundle

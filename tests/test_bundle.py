@@ -29,7 +29,7 @@ from safetensors.torch import load, save
 from model import atomic_files
 from model import bundle as bundle_module
 from model.atomic_files import NotReplaceable, check_replaceable
-from model.bundle import BundleError, read_bundle, read_file
+from model.bundle_files import BundleError, read_bundle, read_file
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
 from model.decoding import greedy_decode

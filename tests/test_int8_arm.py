@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model.bundle import WEIGHTS, read_bundle
+from model.bundle_files import WEIGHTS, read_bundle
 from model.config import ModelConfig
 from model.decoding import decode_all
 from model.hypothesis import Hypothesis, Limits

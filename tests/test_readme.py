@@ -23,7 +23,7 @@ from app.cli.exit_codes import EXIT_CODES
 from app.cli.training_verbs import TRAINER
 from app.runtime.metrics import Metrics
 from app.settings import PREFIX, describe_settings
-from model.bundle import CONFIG, SUMS, WEIGHTS
+from model.bundle_files import CONFIG, SUMS, WEIGHTS
 from training.__main__ import cli as training_cli
 from training.data.prepare import vocabulary_size
 from training.optim.defaults import FROM_PARENT, LARGEST_ON_GPU, SIZES, Size

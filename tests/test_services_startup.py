@@ -25,7 +25,8 @@ from app.services.startup import (
     worker_count,
 )
 from app.settings import Settings, SettingsError
-from model.bundle import Bundle, BundleError
+from model.bundle import Bundle
+from model.bundle_files import BundleError
 from model.int8.library import library
 
 

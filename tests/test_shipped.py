@@ -11,7 +11,7 @@ from conftest import SHIPPED
 from app.services.startup import load_catalogue
 from app.settings import Settings
 from model.backends import prepare
-from model.bundle import CARD, SUMS
+from model.bundle_files import CARD, SUMS
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from training.export.model_card import model_card
 from training.export.samples import own_sentences

@@ -14,7 +14,7 @@ from conftest import PAIRS
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable
-from model.bundle import BundleError
+from model.bundle_files import BundleError
 from training.__main__ import VERBS, cli, guarded
 from training.corpora.text_file import CorpusError
 from training.optim.signals import python_command

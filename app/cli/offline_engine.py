@@ -28,7 +28,7 @@ from app.text.glossary import Glossaries, Glossary
 from app.text.glossary_files import load_glossaries, read_file
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Item, Options, TranslatedText
-from model.bundle import BundleError
+from model.bundle_files import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
 """Limits of a window: texts that are passed to the translator together."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from app.errors import PairNotServed
-from model.bundle import Bundle, BundleError
+from model.bundle import Bundle
+from model.bundle_files import BundleError
 from model.languages import AUTO, language_alone, served_code
 
 PREFERRED_PIVOT = "en"

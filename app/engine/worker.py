@@ -19,7 +19,7 @@ from app.engine.ipc import FrontConnection
 from app.engine.messages import Assignments, LoadResult, Result, Step, StepReport, WorkerConfig
 from app.runtime.json_logs import log_to_stderr
 from model.backends import load_backend
-from model.bundle import BundleError
+from model.bundle_files import BundleError
 from model.machine import keep_freed_memory
 
 ROWS = {"cpu": 64, "cuda": 256}

@@ -27,7 +27,7 @@ from app.settings import Settings, SettingsError
 from app.text.glossary import Glossaries
 from app.text.language_id import Libraries
 from app.translation.translator import Translator
-from model.bundle import SUMS, BundleError, read_file
+from model.bundle_files import SUMS, BundleError, read_file
 
 log = logging.getLogger(__name__)
 Fingerprint = list[tuple[str, bytes]]

@@ -10,7 +10,8 @@ from app.engine.messages import WorkerConfig
 from app.engine.registry import Catalogue
 from app.runtime.memory_limit import memory_left
 from app.settings import Settings, SettingsError
-from model.bundle import WEIGHTS, Bundle, BundleError, open_bundle
+from model.bundle import Bundle, open_bundle
+from model.bundle_files import WEIGHTS, BundleError
 from model.int8.isa import KernelsUnavailable
 from model.int8.library import library
 from model.int8.weights import check_widths

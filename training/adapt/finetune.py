@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from torch import Tensor
 
 from model.atomic_files import write_atomically
-from model.bundle import VOCABULARY
+from model.bundle_files import VOCABULARY
 from model.config import ModelConfig
 from training.adapt.base import BaseBundle
 from training.adapt.rehearsal import Rehearsal

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from model.atomic_files import check_replaceable, replacing_folder
-from model.bundle import CARD, VOCABULARY
+from model.bundle_files import CARD, VOCABULARY
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Residual
 from training.export.model_card import converted_card

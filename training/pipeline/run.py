@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from model.atomic_files import check_replaceable
-from model.bundle import read_bundle
+from model.bundle_files import read_bundle
 from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer
 from training.adapt.finetune import describe_changes

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from model.bundle import BundleError, read_bundle
+from model.bundle_files import BundleError, read_bundle
 from training.evaluation.evaluate import DEVELOPMENT, TestSet
 from training.export.bundle import ExportOptions
 from training.export.run_folder import data_digest

@@ -1,0 +1,111 @@
+"""The files of a bundle, which is a folder: reads them whole and verifies their checksums and the format's version.
+
+What they contain is verified in `model.bundle`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+FORMAT_VERSION = 1
+CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
+    "config.json",
+    "model.safetensors",
+    "sentencepiece.model",
+    "SHA256SUMS",
+    "README.md",
+)
+
+
+class BundleError(ValueError):
+    """A bundle cannot be read or written; one line says why."""
+
+
+def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The configuration and the files of a bundle, with verified versions and checksums. Raises BundleError."""
+    return _read_whole(folder, _read)
+
+
+def read_file(folder: Path, name: str) -> bytes:
+    """The content of one file of a bundle. Raises BundleError."""
+    return _read_whole(folder, partial(_read_file, name=name))
+
+
+def _read_whole(folder: Path, read: Callable[[Path, int], T]) -> T:
+    """The result of `read`, called with a folder and its descriptor. If the folder is swapped meanwhile, reads the new
+    one."""
+    while True:
+        with _opened(folder) as descriptor:
+            try:
+                return read(folder, descriptor)
+            except BundleError:
+                # An open folder keeps its inode number even when deleted; otherwise the next folder could get the same
+                # one.
+                if _is_at(folder, descriptor):
+                    raise
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        raise BundleError(f"{folder}: bundle folder not found") from None
+    except OSError as error:
+        raise BundleError(f"{folder} cannot be read ({error.strerror})") from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(folder: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(folder.stat(), os.fstat(descriptor))
+    except OSError:
+        return False
+
+
+def _read_file(folder: Path, descriptor: int, name: str) -> bytes:
+    try:
+        with open(name, "rb", opener=partial(os.open, dir_fd=descriptor)) as file:
+            return file.read()
+    except OSError as error:  # a failing disk does not say which file it was
+        raise BundleError(f"{folder}: {name} cannot be read ({error.strerror})") from None
+
+
+def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+    files = {name: _read_file(folder, descriptor, name) for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
+    expected = checksums(files[SUMS])
+    for name in (CONFIG, WEIGHTS, VOCABULARY):
+        if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
+            raise BundleError(f"{folder}: {name} does not match its checksum")
+    config = _parsed(folder, files[CONFIG])
+    found = config.get("format_version")
+    if type(found) is not int or found != FORMAT_VERSION:
+        raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({FORMAT_VERSION})")
+    return config, files
+
+
+def checksums(sums: bytes) -> dict[str, str]:
+    """SHA-256 by file name, from SHA256SUMS."""
+    return dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines() if "  " in line)
+
+
+def _parsed(folder: Path, content: bytes) -> dict[str, Any]:
+    try:
+        config = json.loads(content)
+        json.dumps(config, ensure_ascii=False).encode()  # an escaped lone surrogate could not be encoded in a response
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise BundleError(f"{folder}: {CONFIG} is not a JSON object")
+    return config
