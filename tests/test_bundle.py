@@ -26,8 +26,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
 
-from model import atomic_files
-from model import bundle as bundle_module
+from model import atomic_files, bundle_files
 from model.atomic_files import NotReplaceable, check_replaceable
 from model.bundle_files import BundleError, read_bundle, read_file
 from model.bundle_weights import check_samples, load_bundle, save_bundle
@@ -218,7 +217,7 @@ def test_a_file_at_which_the_disk_fails_is_named(folder: Path, monkeypatch: pyte
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:
-        patch.setattr(bundle_module, "open", lambda *_, **options: Failing(), raising=False)
+        patch.setattr(bundle_files, "open", lambda *_, **options: Failing(), raising=False)
         assert_refused(folder, r"SHA256SUMS cannot be read \(Input/output error\)")
 
 
@@ -550,7 +549,7 @@ def test_a_bundle_swapped_twice_while_it_is_read_is_read_again(
         return open(path, mode, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bundle_module, "open", opened, raising=False)
+        patch.setattr(bundle_files, "open", opened, raising=False)
         _, files = read_bundle(folder)
     assert list(swaps) == []
     assert files["model.safetensors"] == (folder / "model.safetensors").read_bytes()
@@ -567,7 +566,7 @@ def test_one_file_of_a_bundle_that_is_swapped_is_of_the_new_one(
         return open(path, mode, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bundle_module, "open", opened, raising=False)
+        patch.setattr(bundle_files, "open", opened, raising=False)
         content = read_file(folder, "SHA256SUMS")
     assert content == (folder / "SHA256SUMS").read_bytes()
 
