@@ -23,7 +23,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-i
 LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --requirement
 PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
 	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
-FAST := not (slow or browser or bundle or soak)
+FAST := -m "not (slow or browser or bundle or soak)" --hypothesis-profile fast
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 # A thread a test process, and compiled modules even where the environment says otherwise: without them, every process that
 # tests start compiles ours again, and pytest takes twice as long to find the tests.
@@ -42,7 +42,7 @@ train: .venv/.training  ## sentence pairs to a bundle: make train ARGS="--pairs 
 	$(BIN)/python -m training run $(ARGS)
 
 check: lint  ## before a commit, in a minute: lint, then the fast tests
-	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest $(IN_PARALLEL) -m "$(FAST)" $(PYTEST_ARGS)
+	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest $(IN_PARALLEL) $(FAST) $(PYTEST_ARGS)
 
 fix: .venv/.everything  ## let ruff format the code and repair what it can
 	$(BIN)/ruff check --fix

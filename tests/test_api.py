@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 from conftest import Gate, Service, decode_with, make_bundle, serving
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from servers import WAIT_S
 
 from app.api.schemas import TranslateResponse
@@ -310,7 +311,7 @@ BODIES = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@draw_examples(150)
 @given(body=BODIES | JSON_VALUES, path=st.sampled_from(["/translate", "/translate/stream", "/attention"]))
 def test_no_body_breaks_the_service(service: Service, body: object, path: str) -> None:
     response = service.request("POST", path, content=json.dumps(body), headers=JSON)
@@ -318,7 +319,7 @@ def test_no_body_breaks_the_service(service: Service, body: object, path: str) -
     assert response.status_code == 200 or response.json()["status"] == response.status_code
 
 
-@settings(max_examples=50)
+@draw_examples(50)
 @given(content=st.binary(max_size=40))
 def test_no_bytes_break_the_service(service: Service, content: bytes) -> None:
     assert service.request("POST", "/translate", content=content, headers=JSON).status_code in {400, 422}

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from conftest import Gate, Service, serving
 from deepl_clients import EN_FR
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from app.api.deepl.schemas import MultilingualRequest
 from app.api.deepl.text import TextRequest
@@ -230,7 +231,7 @@ FIELDS = st.sampled_from(
 LIKELY = st.sampled_from(["FR", "EN", "xml", "0", "1", "tsv", "csv", "a\tb", "<p>Hello.", ["Hello."], True])
 
 
-@settings(max_examples=80)
+@draw_examples(80)
 @given(
     fields=st.dictionaries(FIELDS, LIKELY | ANYTHING, max_size=6),
     path=st.sampled_from(

@@ -14,8 +14,9 @@ from urllib.parse import unquote
 import httpx
 import pytest
 from conftest import Gate, Service, serving
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from test_formats_docx import run, word
 
 from app.errors import TooMuchText
@@ -296,7 +297,7 @@ def test_the_language_is_detected_from_the_whole_document(service: Service, monk
     assert response.json() == send(service, "a.json", content).json()
 
 
-@settings(max_examples=60)
+@draw_examples(60)
 @given(
     body=st.lists(
         st.sampled_from(

@@ -13,8 +13,9 @@ import pytest
 from conftest import Gate, Service, listening, make_bundle, serving
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException, ServerException
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from libretranslatepy import LibreTranslateAPI
 
 from app import errors
@@ -323,7 +324,7 @@ SENT = st.dictionaries(
 )
 
 
-@settings(max_examples=60)
+@draw_examples(60)
 @given(sent=SENT, path=st.sampled_from(["translate", "detect"]))
 def test_whatever_is_asked_is_answered_or_refused(service: Service, sent: dict[str, Any], path: str) -> None:
     body = json.dumps({**HELLO, **sent}).encode()

@@ -22,8 +22,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from safetensors.torch import load, save
 
 from model import atomic_files, bundle_files
@@ -233,7 +234,7 @@ def test_a_changed_file_is_named(folder: Path, name: str, spoil: Callable[[bytes
     assert_refused(folder, f"{name} does not match its checksum")
 
 
-@settings(max_examples=40)
+@draw_examples(40)
 @given(name=st.sampled_from(SIGNED), place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_one_flipped_bit_anywhere_is_found(whole: Path, name: str, place: float, bit: int) -> None:
     path = whole / name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -42,9 +44,17 @@ MIXED = [
     Pair("This bridge is famous.", "這座橋很著名。"),
 ] * 4
 LINES = [side for pair in MIXED for side in pair]
-TOKENIZER = Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"], rules=simplification_rules()))
-TRADITIONAL = Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"]))
 TEXT = st.text(st.characters(codec="utf-8") | st.sampled_from("龍乾坤薴苧計畫著e\u0301\u4e7e\ufa0a ▁"), max_size=20)
+
+
+@functools.cache
+def simplifying() -> Tokenizer:
+    return Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"], rules=simplification_rules()))
+
+
+@functools.cache
+def keeping() -> Tokenizer:
+    return Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"]))
 
 
 def options(tmp_path: Path, **fields: object) -> PrepareOptions:
@@ -83,30 +93,30 @@ def test_texts_that_are_not_simplified_chinese(code: str) -> None:
 
 def test_normalising_by_characters_is_what_opencc_does_to_most_text() -> None:
     for pair in MIXED:
-        assert TOKENIZER.normalise(pair.target) == simplified(pair.target).replace("看着", "看著")
+        assert simplifying().normalise(pair.target) == simplified(pair.target).replace("看着", "看著")
 
 
 def test_traditional_text_becomes_the_tokens_of_simplified_text() -> None:
-    assert TOKENIZER.encode("龍在廣場上跳舞。") == TOKENIZER.encode("龙在广场上跳舞。")
-    assert TOKENIZER.encode("計畫乾燥") == TOKENIZER.encode("计划干燥")
-    assert TOKENIZER.normalise("顯著，瞭望，，①\u00a0é") == "显著，瞭望，，①\u00a0é"
+    assert simplifying().encode("龍在廣場上跳舞。") == simplifying().encode("龙在广场上跳舞。")
+    assert simplifying().encode("計畫乾燥") == simplifying().encode("计划干燥")
+    assert simplifying().normalise("顯著，瞭望，，①\u00a0é") == "显著，瞭望，，①\u00a0é"
 
 
 @given(TEXT)
 def test_decoding_gives_back_the_normalised_text(text: str) -> None:
-    assert TOKENIZER.decode(TOKENIZER.encode(text)) == TOKENIZER.normalise(text)
+    assert simplifying().decode(simplifying().encode(text)) == simplifying().normalise(text)
 
 
 @given(TEXT)
 def test_normalising_twice_is_normalising_once(text: str) -> None:
-    once = TOKENIZER.normalise(text)
-    assert TOKENIZER.normalise(once) == once
+    once = simplifying().normalise(text)
+    assert simplifying().normalise(once) == once
 
 
 @given(TEXT)
 def test_pieces_cover_the_text_sent(text: str) -> None:
-    pieces = TOKENIZER.pieces(text)
-    assert [piece.id for piece in pieces] == TOKENIZER.encode(text)
+    pieces = simplifying().pieces(text)
+    assert [piece.id for piece in pieces] == simplifying().encode(text)
     assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
     if pieces:
         assert (pieces[0].start, pieces[-1].end) == (0, len(text))
@@ -114,9 +124,9 @@ def test_pieces_cover_the_text_sent(text: str) -> None:
 
 @given(TEXT, st.sampled_from([0.0, 0.5, 1.0]))
 def test_tokens_that_are_drawn_anew_say_the_same(text: str, dropout: float) -> None:
-    ids = TOKENIZER.encode(text)
-    [drawn] = TOKENIZER.resegment([ids], dropout, Random(1))
-    assert TOKENIZER.decode(drawn) == TOKENIZER.normalise(text)
+    ids = simplifying().encode(text)
+    [drawn] = simplifying().resegment([ids], dropout, Random(1))
+    assert simplifying().decode(drawn) == simplifying().normalise(text)
     assert drawn == ids or dropout
 
 
@@ -177,18 +187,18 @@ def test_only_chinese_is_converted(
 @pytest.mark.parametrize(
     ("target", "tokenizer", "said", "simplified"),
     [
-        ("zh", TOKENIZER, {}, True),
-        ("zh", TRADITIONAL, {}, False),  # made with --script keep
-        ("zh-TW", TOKENIZER, {}, True),  # with --script simplified
-        ("zh-TW", TRADITIONAL, {}, False),
-        ("zh", TRADITIONAL, {"script": "auto"}, True),
-        ("fr", TRADITIONAL, {}, False),
+        ("zh", simplifying, {}, True),
+        ("zh", keeping, {}, False),  # made with --script keep
+        ("zh-TW", simplifying, {}, True),  # with --script simplified
+        ("zh-TW", keeping, {}, False),
+        ("zh", keeping, {"script": "auto"}, True),
+        ("fr", keeping, {}, False),
     ],
 )
 def test_fine_tuning_keeps_to_the_script_of_the_bundle(
-    target: str, tokenizer: Tokenizer, said: dict[str, Any], simplified: bool
+    target: str, tokenizer: Callable[[], Tokenizer], said: dict[str, Any], simplified: bool
 ) -> None:
-    bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer, folder=Path("b"), limits=Limits())
+    bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer(), folder=Path("b"), limits=Limits())
     recipe = RecipeFile(pairs=("-",), prepare=said)
     asked = prepare_options(recipe, Path("work"), FineTuning(InitialBundle(cast(LoadedBundle, bundle))), ())
     assert asked.simplified_sides()[1] == simplified
@@ -206,16 +216,15 @@ def test_traditional_text_is_recognised_as_chinese() -> None:
 
 
 def test_references_are_compared_in_the_script_that_the_model_writes() -> None:
-    assert references_in_script(["這座橋。", "火车。"], TOKENIZER) == ["这座桥。", "火车。"]
-    other = Tokenizer(train_vocabulary(LINES, 420, ["en", "zh"]))
-    assert references_in_script(["這座橋。"], other) == ["這座橋。"]
+    assert references_in_script(["這座橋。", "火车。"], simplifying()) == ["这座桥。", "火车。"]
+    assert references_in_script(["這座橋。"], keeping()) == ["這座橋。"]
 
 
 def test_a_figure_says_how_many_references_were_made_simplified() -> None:
-    size = TOKENIZER.vocab_size
+    size = simplifying().vocab_size
     config = ModelConfig(size, size, d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
     test, said = TestSet("set", MIXED[:5], LineTally()), list[str]()
-    result = evaluate_set(Transformer(config), TOKENIZER, Limits(64, 8), "zh", test)
+    result = evaluate_set(Transformer(config), simplifying(), Limits(64, 8), "zh", test)
     assert {metric["references_simplified"] for metric in result.metrics()} == {3}
     report(result, test, Limits(64, 8), said.append)
     assert any("3 references in traditional characters were simplified" in line for line in said)
@@ -223,14 +232,14 @@ def test_a_figure_says_how_many_references_were_made_simplified() -> None:
 
 def test_the_translation_nearest_to_a_traditional_reference_is_found() -> None:
     def ended(text: str) -> Hypothesis:
-        ids = TOKENIZER.encode(text)
+        ids = simplifying().encode(text)
         done = Hypothesis(ids, 99)
-        done.tokens, done.log_probs, done.finish_reason = [*ids, TOKENIZER.eos_id], [-1.0] * (len(ids) + 1), "stop"
+        done.tokens, done.log_probs, done.finish_reason = [*ids, simplifying().eos_id], [-1.0] * (len(ids) + 1), "stop"
         return done
 
     decoded = Hypothesis([5], 99)
     decoded.finished = [ended("我们你在上。"), ended("龙爱广场上。")]  # as near to "龍愛廣場上。" as it stands
-    bundle = cast(LoadedBundle, SimpleNamespace(target="zh", tokenizer=TOKENIZER))
+    bundle = cast(LoadedBundle, SimpleNamespace(target="zh", tokenizer=simplifying()))
     settings = {"device": "cpu", "precision": "float32", "beam": 2, "rows": 2, "nearest": True, "sample": None}
     teacher = Teacher(Path("b"), "b", **settings, seed=1, back=False, max_ratio=4.0, threads=1)  # type: ignore[arg-type]
     assert teacher.choose(bundle, decoded, "龍愛廣場上。") == ("龙爱广场上。", "")

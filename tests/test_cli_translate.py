@@ -15,8 +15,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from servers import WAIT_S, becomes
 from typer.testing import CliRunner
 
@@ -74,7 +75,7 @@ def translated(content: bytes, session: Session | None = None, report: Report | 
 
 
 @given(texts=TEXTS, end=st.sampled_from(["", "\n"]))
-@settings(max_examples=25)
+@draw_examples(25)
 def test_a_line_comes_out_for_each_that_goes_in_in_order(texts: list[str], end: str) -> None:
     content = "\n".join(texts) + end
     assert translated(content.encode()) == content.upper().encode()

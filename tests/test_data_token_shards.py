@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import PAIRS, small_config
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from training.cleaning.holdout import SideKeys, choose_dev_pairs
 from training.corpora.corpus import LineTally, Pair, write_pairs
@@ -34,7 +35,7 @@ def write(
     return Shards.open(folder, writer.finish(np.array(kept), corpora), vocab_size)
 
 
-@settings(max_examples=30)
+@draw_examples(30)
 @given(st.lists(st.tuples(SIDE, SIDE, st.booleans()), min_size=1, max_size=20), st.integers(1, 60), st.booleans())
 def test_pairs_are_found_again_in_any_number_of_files(
     tmp_path_factory: pytest.TempPathFactory,

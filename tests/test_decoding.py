@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from torch import Tensor, nn
 
 from model.config import ModelConfig, NormPlacement
@@ -75,7 +76,8 @@ def parallel_pass(model: Transformer, source: Sequence[int], target: Sequence[in
 
 
 def alone(model: Transformer, sources: Sequence[Sequence[int]], limits: Limits = LIMITS) -> list[list[int]]:
-    return [greedy_decode(model, [source], limits)[0].tokens for source in sources]
+    backend = TorchBackend(model)
+    return [greedy_decode(backend, [source], limits)[0].tokens for source in sources]
 
 
 def run_to_the_end(batch: DecodeBatch) -> None:
@@ -226,13 +228,19 @@ def schedules(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 MODEL = lively_model()
 SOURCES = random_sources(40, longest=12, seed=7)
-ALONE = alone(MODEL, SOURCES)
+
+
+@pytest.fixture(scope="module")
+def decoded_alone() -> list[list[int]]:
+    return alone(MODEL, SOURCES)
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@draw_examples(60)
 @given(schedule=schedules())
-def test_joining_and_leaving_sentences_change_no_tokens(schedule: list[tuple[str, int]]) -> None:
+def test_joining_and_leaving_sentences_change_no_tokens(
+    schedule: list[tuple[str, int]], decoded_alone: list[list[int]]
+) -> None:
     batch = TorchBackend(MODEL).new_batch(6, LIMITS)
     everybody = [Hypothesis(source, LIMITS.target(len(source))) for source in SOURCES]
     waiting, finished, abandoned = list(everybody), list[Hypothesis](), list[Hypothesis]()
@@ -250,7 +258,7 @@ def test_joining_and_leaving_sentences_change_no_tokens(schedule: list[tuple[str
     assert len(finished) + len(abandoned) + len(batch.running) == len(started)
     assert all(h.finish_reason for h in finished)
     abandoned += batch.running
-    for hypothesis, expected in zip(everybody, ALONE, strict=True):
+    for hypothesis, expected in zip(everybody, decoded_alone, strict=True):
         assert hypothesis.tokens == expected[: len(hypothesis.tokens)]
         if any(hypothesis is other for other in finished):
             assert hypothesis.tokens == expected
@@ -274,13 +282,13 @@ def test_removing_no_row_changes_nothing() -> None:
     assert [id(h) for h in batch.running] == [id(h) for h in running]
 
 
-def test_equal_sentences_are_distinguished() -> None:
+def test_equal_sentences_are_distinguished(decoded_alone: list[list[int]]) -> None:
     batch = TorchBackend(MODEL).new_batch(3, LIMITS)
     first, second, third = (Hypothesis(SOURCES[0], LIMITS.target(len(SOURCES[0]))) for _ in range(3))
     batch.admit([first, second, third])
     batch.remove([second])
     run_to_the_end(batch)
-    assert first.tokens == third.tokens == ALONE[0]
+    assert first.tokens == third.tokens == decoded_alone[0]
     assert second.tokens == []
 
 
@@ -301,14 +309,14 @@ class FixedShapeBackend(TorchBackend):
         return CudaGraphDecoderState(self.model, rows, limits)
 
 
-def test_fixed_shapes_give_the_tokens_and_scores_of_the_others() -> None:
+def test_fixed_shapes_give_the_tokens_and_scores_of_the_others(decoded_alone: list[list[int]]) -> None:
     fixed = greedy_decode(FixedShapeBackend(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
-    assert [h.tokens for h in fixed] == ALONE
+    assert [h.tokens for h in fixed] == decoded_alone
     for hypothesis, usual in zip(fixed, greedy_decode(MODEL, SOURCES, LIMITS, rows=6), strict=True):
         assert hypothesis.log_probs == pytest.approx(usual.log_probs, abs=1e-4)
 
 
-def test_fixed_shapes_force_and_record_beside_free_sentences() -> None:
+def test_fixed_shapes_force_and_record_beside_free_sentences(decoded_alone: list[list[int]]) -> None:
     sentences = [Hypothesis(SOURCES[0], 20, forced=[7, 8]), Hypothesis(SOURCES[1], 20, record=True)]
     sentences.append(Hypothesis(SOURCES[2], LIMITS.target(len(SOURCES[2]))))
     batch = FixedShapeBackend(MODEL, tiled=False).new_batch(5, LIMITS)
@@ -316,7 +324,7 @@ def test_fixed_shapes_force_and_record_beside_free_sentences() -> None:
     run_to_the_end(batch)
     assert sentences[0].tokens == [7, 8, EOS]
     assert sentences[1].cross_attention.shape[-1] == len(SOURCES[1]) + 1
-    assert sentences[2].tokens == ALONE[2]
+    assert sentences[2].tokens == decoded_alone[2]
 
 
 def test_a_fixed_shape_step_reuses_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +346,7 @@ def test_a_fixed_shape_step_reuses_the_same_memory(monkeypatch: pytest.MonkeyPat
 # ---- Forced targets
 
 
-def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None:
+def test_forced_decoding_gives_the_target_and_the_models_scores_for_it(decoded_alone: list[list[int]]) -> None:
     batch = TorchBackend(MODEL).new_batch(6, LIMITS)
     draw = random.Random(5)
     targets = [[draw.randrange(3, TARGET_VOCABULARY) for _ in range(length)] for length in (0, 1, 5, 17)]
@@ -350,7 +358,7 @@ def test_forced_decoding_gives_the_target_and_the_models_scores_for_it() -> None
         assert (hypothesis.tokens, hypothesis.finish_reason) == ([*target, EOS], "stop")
         expected, _ = parallel_pass(MODEL, hypothesis.source, hypothesis.tokens)
         torch.testing.assert_close(torch.tensor(hypothesis.log_probs), expected, rtol=0, atol=1e-4)
-    assert [h.tokens for h in free] == [ALONE[4], ALONE[5]]
+    assert [h.tokens for h in free] == [decoded_alone[4], decoded_alone[5]]
 
 
 def test_forcing_the_models_own_choice_gives_its_scores() -> None:

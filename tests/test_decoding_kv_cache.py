@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis_profiles import draw_examples
 from torch import Tensor
 
 from model.config import ModelConfig
@@ -131,7 +131,7 @@ class CacheAgainstShadow(RuleBasedStateMachine):
                 assert torch.equal(values[row, :, : sentence.source_length], own_values)
 
 
-CacheAgainstShadow.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+CacheAgainstShadow.TestCase.settings = draw_examples(60, stateful_step_count=25)
 TestCacheAgainstShadow = CacheAgainstShadow.TestCase
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from conftest import Gate, serving
 from fakes import PLENTY, CacheRequest, ManualDecoder, counted, on_a_loop, passes
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from app.engine.cache import MAX_DECODED_PER_PASS, CachingDecoder, ResultCache
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, Unavailable
@@ -232,7 +233,7 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
     assert cache.results.bytes == other.results.bytes
 
 
-@settings(max_examples=150)
+@draw_examples(150)
 @given(
     st.lists(
         st.tuples(st.just("ask"), st.lists(st.integers(0, 4), max_size=5))

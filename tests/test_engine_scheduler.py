@@ -7,9 +7,9 @@ from collections import Counter
 from time import monotonic
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis_profiles import draw_examples
 
 from app.engine.job import Job
 from app.engine.scheduler import MAX_DEATHS, Scheduler, WorkerCapacity
@@ -225,7 +225,7 @@ class Traffic(RuleBasedStateMachine):
                 assert not isinstance(job.outcome, DeadlinePassed) or job.deadline == 0
 
 
-Traffic.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
+Traffic.TestCase.settings = draw_examples(60, stateful_step_count=50)
 test_nothing_is_lost_answered_twice_or_starved_whatever_happens = Traffic.TestCase
 
 

@@ -15,8 +15,9 @@ import msgspec
 import pytest
 import torch
 from conftest import decode_with, make_bundle
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from servers import WAIT_S
 
 from app.engine.executor import BundleExecutor, DecodingTask
@@ -198,7 +199,7 @@ def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@draw_examples(15)
 @given(
     guilty=st.sets(st.integers(0, 11), max_size=3),
     at=st.integers(0, 3),

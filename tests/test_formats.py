@@ -13,8 +13,9 @@ from typing import Any
 import polib
 import pysubs2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from app.formats import FORMATS, Document, UnknownFormat, UnreadableDocument, read, translated_name
 from app.markup.passage import Passage
@@ -123,7 +124,7 @@ def test_unchanged_texts_give_the_document_to_the_byte(suffix: str, encode: Call
     assert as_it_was(document) == content
 
 
-@settings(max_examples=200)
+@draw_examples(200)
 @given(suffix=st.sampled_from(sorted(FORMATS)), text=st.text(st.characters() | st.sampled_from("\n\"'{}[]<>&#*_-|`:1")))
 def test_any_text_is_a_document_or_refused_in_one_line(suffix: str, text: str) -> None:
     content = text.encode(errors="replace")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
@@ -237,7 +238,7 @@ MARKUP = st.text(st.sampled_from(list("*_`[]()<>!#+-=|~\\&;:^.1a b\"'/é猫")), 
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@draw_examples(400)
 @given(text=MARKUP)
 @pytest.mark.parametrize(
     "around",
@@ -261,7 +262,7 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@draw_examples(400)
 @given(text=MARKUP)
 @pytest.mark.parametrize(
     "around", ["a ![hello](x) b\n", "![hello](x)\n", "# ![hello][r]\n\n[r]: x\n", "[![hello](x)](y)\n"]
@@ -279,7 +280,7 @@ def test_no_translation_of_a_picture_s_description_becomes_markup(around: str, t
     assert "".join(text.split()) == "".join("".join(t.content for t in image.children or []).split())
 
 
-@settings(max_examples=300)
+@draw_examples(300)
 @given(
     st.lists(
         st.sampled_from(

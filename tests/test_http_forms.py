@@ -12,8 +12,8 @@ import httpx
 import pytest
 from fastapi import Request
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.forms import FORM, JSON, MULTIPART, Fields, Upload, read_fields, read_upload
@@ -207,7 +207,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(kind: str) -> None:
 
 
 @pytest.mark.slow
-@examples(max_examples=200)
+@draw_examples(200)
 @given(
     body=st.binary(max_size=30)
     | st.lists(

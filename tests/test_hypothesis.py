@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from torch import nn
 
 from model.config import ModelConfig
@@ -199,7 +200,7 @@ def test_nothing_to_look_at_is_the_end_symbol(backend: Backend) -> None:
     assert len(encode_batch(MODEL, [[]]).lengths) == 1
 
 
-@settings(max_examples=200)
+@draw_examples(200)
 @given(st.data())
 def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(-500, -1), min_size=8, max_size=20, unique=True))

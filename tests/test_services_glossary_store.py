@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from app.errors import InvalidFields, Unavailable
 from app.services import glossary_store
@@ -136,7 +137,7 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
     assert [path.name for path in folder.iterdir()] == [f"{kept.id}.json"]
 
 
-@settings(max_examples=50)
+@draw_examples(50)
 @given(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=glossary_store.MAX_NAME_CHARS).filter(
         str.strip

@@ -14,8 +14,9 @@ from random import Random
 
 import pytest
 import sentencepiece
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from model.normalisation import normalise_source
 from model.tokenizer import MARK, RESERVED_SYMBOLS, SPACE, Tokenizer
@@ -50,7 +51,7 @@ SYMBOL_LIKE = st.lists(
     max_size=8,
 ).map("".join)
 TEXT = st.one_of(UNICODE, TARGETED, SYMBOL_LIKE, st.sampled_from(SENTENCES))
-THOROUGH = settings(max_examples=400)
+THOROUGH = draw_examples(400)
 
 
 def is_text(id: int) -> bool:

@@ -11,8 +11,9 @@ from xml.etree.ElementTree import Element, fromstring
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 
 from app.errors import TooMuchText
 from app.translation import attention_svg
@@ -156,7 +157,7 @@ HOSTILE = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@draw_examples(60)
 @given(tokens=st.lists(ANY | HOSTILE, min_size=1, max_size=4), others=st.lists(ANY | HOSTILE, min_size=1, max_size=4))
 def test_any_token_is_text_and_nothing_else(bundle: Bundle, tokens: list[str], others: list[str]) -> None:
     plain = drawn(attention(bundle, ["a"] * len(tokens), ["b"] * len(others), 1, 1))

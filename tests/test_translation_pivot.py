@@ -109,6 +109,7 @@ def with_words(**words: str) -> Callable[[Bundle], FakeDecoder]:
     return lambda bundle: Dictionary(bundle, words)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(text=PLAIN_TEXTS)
 def test_translates_twice(bundles: list[Bundle], text: str) -> None:
@@ -118,6 +119,7 @@ def test_translates_twice(bundles: list[Bundle], text: str) -> None:
     assert one(both, text).text == one(both, between, "en", "de").text
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
 def test_every_placeholder_occurs_once(bundles: list[Bundle], text: str) -> None:
@@ -127,6 +129,7 @@ def test_every_placeholder_occurs_once(bundles: list[Bundle], text: str) -> None
         assert found.count(name) >= count
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(texts=st.lists(WORDS.map(" ".join), max_size=5))
 def test_html_keeps_every_tag_once_and_in_its_parent(bundles: list[Bundle], texts: list[str]) -> None:
@@ -197,6 +200,7 @@ def test_names_both_bundles_of_a_text_without_words(bundles: list[Bundle]) -> No
     assert (done.items[0].text, done.model) == ("...", f"{bundles[0].name} + {bundles[1].name}")
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
 def test_alignment_lies_in_both_texts(bundles: list[Bundle], text: str) -> None:
@@ -228,6 +232,7 @@ def test_a_term_has_its_translation_in_the_last_language(bundles: list[Bundle]) 
     assert named.text is not None and "thank" in named.text and "&amp; you" in named.text
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
 def test_a_term_is_never_lost(bundles: list[Bundle], text: str) -> None:
@@ -323,6 +328,7 @@ async def parts_of(of: Translator, text: str) -> tuple[list[TranslatedPart], Tra
     return [part for part in parts if isinstance(part, TranslatedPart)], done
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
 def test_a_stream_equals_the_whole(bundles: list[Bundle], text: str) -> None:

@@ -6,8 +6,9 @@ import random
 
 import pytest
 from fakes import CannedDecoder, decoded, translated
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from msgspec import structs
 
 from app.engine import sequence as engine
@@ -64,7 +65,7 @@ def test_repetitions_of_the_source_are_no_loop(times: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@draw_examples(400)
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20))
 def test_cutting_loops_keeps_order_and_every_distinct_part(tokens: list[int], source: list[int]) -> None:
     """So no symbol, which comes once, is ever lost."""
@@ -75,7 +76,7 @@ def test_cutting_loops_keeps_order_and_every_distinct_part(tokens: list[int], so
     assert all(tokens.index(token) in kept for token in once)
 
 
-@settings(max_examples=200)
+@draw_examples(200)
 @given(st.lists(st.integers(0, 2), max_size=40))
 def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None:
     said = left(tokens)

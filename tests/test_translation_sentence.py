@@ -12,8 +12,9 @@ from html.parser import HTMLParser
 import pytest
 from conftest import Service
 from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, translated
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
 from msgspec import structs
 
 from app.engine import sequence as engine
@@ -256,7 +257,7 @@ def sentence(bundle: Bundle, text: str) -> Sentence:
     return Sentence.of(passage, bundle, bundle.tokenizer.encode_source_parts(model_input(passage, bundle)), 1, 0)
 
 
-@settings(max_examples=300)
+@draw_examples(300)
 @given(
     st.lists(
         st.sampled_from([*WORDS, "{a}", "%s", " ", ".", "é", "\u2581", "猫", "e\u0301", "\u00a0", "\u00ad"]),
@@ -276,7 +277,7 @@ def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bu
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@draw_examples(200)
 @given(st.data())
 def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.DataObject) -> None:
     one = sentence(bundle, "The {a} cat %s sleeps.")
