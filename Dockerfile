@@ -51,9 +51,11 @@ COPY LICENSE NOTICE ./
 COPY bundles bundles
 COPY --from=builder /build/app app
 COPY --from=builder /build/model model
+# The cache folder has the weights as prepared for the kernels, which all workers map.
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \
+    XDG_CACHE_HOME=/tmp/cache \
     INTERLINEAR_HOST=0.0.0.0 \
     INTERLINEAR_PORT=8000 \
     INTERLINEAR_BUNDLES=/srv/interlinear/bundles

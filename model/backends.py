@@ -7,13 +7,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.bundle import Bundle, checked
-from model.bundle_files import WEIGHTS, read_bundle
+from model.bundle_files import BundleError
 from model.decoding.batch import Backend
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable
-from model.int8.weights import read_weights
+from model.int8.prepared import load_prepared
 from model.machine import PRECISIONS
+from model.model_spec import ModelSpec
 
 # PyTorch is imported where it is needed: a worker that decodes in int8 does without it.
 if TYPE_CHECKING:
@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def load_backend(
-    folder: Path, device: str, precision: str, isa: str = "auto", threads: int = 0
-) -> tuple[Bundle, Backend]:
-    """A bundle and its weights prepared for decoding on `device`, "cpu" or "cuda"; see `prepare`.
+def load_backend(spec: ModelSpec, device: str, precision: str, isa: str = "auto", threads: int = 0) -> Backend:
+    """The weights of `spec` prepared for decoding on `device`, "cpu" or "cuda"; see `prepare`.
 
     `isa`: the instruction set of the int8 kernels, see `model.int8.isa`. `threads`: PyTorch's, 0 for its own choice.
-    Raises BundleError, and ValueError for a precision that the device does not offer.
+    Raises BundleError, also if the folder has another bundle now, and ValueError for a precision that the device does
+    not offer.
     """
     if device == "cpu" and precision in ("auto", "int8"):
-        config, files = read_bundle(folder)
-        bundle = checked(folder, config, files)
         try:
-            return bundle, Int8Backend(read_weights(files[WEIGHTS]), bundle.architecture, isa)
+            return load_prepared(spec, isa)
         except KernelsUnavailable as reason:
             log.info("int8 without the C kernels: %s", reason)
     import torch
@@ -45,8 +42,10 @@ def load_backend(
 
     if threads:
         torch.set_num_threads(threads)
-    loaded = load_bundle(folder, torch.device(device))
-    return loaded, _prepared(loaded.model, precision)
+    bundle = load_bundle(Path(spec.folder), torch.device(device))
+    if bundle.name != spec.name:
+        raise BundleError(f"{spec.folder} is {bundle.name} now, and was {spec.name} when the service read it")
+    return _prepared(bundle.model, precision)
 
 
 def prepare(model: Transformer, precision: str, tiled: bool = True) -> Backend:

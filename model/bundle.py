@@ -6,7 +6,7 @@ Does not use PyTorch; weights are loaded by `model.bundle_weights`. `app` decide
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,9 @@ from safetensors import SafetensorError, deserialize
 
 from model.bundle_files import CONFIG, SUMS, VOCABULARY, WEIGHTS, BundleError, checksums, read_bundle
 from model.config import ModelConfig
-from model.decoding import decode_all
-from model.decoding.batch import Batch
-from model.hypothesis import Hypothesis, Limits
+from model.hypothesis import Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code
+from model.model_spec import ModelSpec, Sample
 from model.tokenizer import Tokenizer
 from model.weight_shapes import weight_shapes
 
@@ -49,27 +48,6 @@ class Record:
         if not isinstance(licence, str | None):
             raise BundleError(f"licence in {CONFIG} is not a string")
         return cls(**lists, licence=licence, end_marks=float(training.get("sources_with_end_marks", 0)))
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Sentences stored in the bundle in `folder`, as token ids, with their translations on export.
-
-    They were chosen so that no precision or processor changes them: a difference means that the model computes
-    something else than it did.
-    """
-
-    folder: Path
-    limits: Limits
-    entries: Sequence[Mapping[str, Any]]
-
-    def check(self, batch: Batch) -> None:
-        """Translates them in `batch`, which is empty. Raises BundleError if a token differs, or if anything fails."""
-        found = [Hypothesis(ids := entry["source_ids"], self.limits.target(len(ids))) for entry in self.entries]
-        decode_all(batch, found)
-        for entry, hypothesis in zip(self.entries, found, strict=True):
-            if hypothesis.tokens != entry["target_ids"]:
-                raise BundleError(f"{self.folder}: the sample {entry['source']!r} is not translated as on export")
 
 
 @dataclass(frozen=True)
@@ -102,8 +80,13 @@ class Bundle:
         return Record.read(self.config)
 
     @property
-    def samples(self) -> Samples:
-        return Samples(self.folder, self.limits, self.config["samples"])
+    def spec(self) -> ModelSpec:
+        samples = (
+            Sample(entry["source"], tuple(entry["source_ids"]), tuple(entry["target_ids"]))
+            for entry in self.config["samples"]
+        )
+        folder = str(self.folder.resolve())
+        return ModelSpec(self.name, folder, self.checksum, self.architecture, self.limits, tuple(samples))
 
     @cached_property
     def parameter_count(self) -> int:

@@ -60,7 +60,7 @@ def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
 
 def check_samples(bundle: LoadedBundle, backend: Backend | None = None) -> None:
     """Translates the bundle's samples, with `backend` or the model itself; BundleError if a token differs."""
-    bundle.samples.check(as_backend(backend or bundle.model).new_batch(64, bundle.limits))
+    bundle.spec.check_samples(as_backend(backend or bundle.model).new_batch(64, bundle.limits))
 
 
 def save_bundle(

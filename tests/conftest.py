@@ -75,9 +75,9 @@ _MARKED_BY_MODULE = {
         benchmarks_gpu_training benchmarks_invariance benchmarks_mixed_soak benchmarks_overload benchmarks_serving
         cli_d2l cli_toy cli_translate data_prepare end_to_end evaluation_evaluate evaluation_service_command
         export_bundle export_ctranslate2 export_interpolation file_lock formats_large http_held_bytes int8_kernels
-        invariance makefile optim_distributed optim_loop optim_signals pipeline_recipe_file pipeline_run process_map
-        schemathesis serve server server_connection server_header_limits server_listener server_request_queue
-        server_slow_readers services_reload soak synthetic_translate training_main
+        int8_prepared invariance makefile optim_distributed optim_loop optim_signals pipeline_recipe_file pipeline_run
+        process_map schemathesis serve server server_connection server_header_limits server_listener
+        server_request_queue server_slow_readers services_reload soak synthetic_translate training_main
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}
@@ -366,10 +366,10 @@ def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> No
     def new_batch(executor: BundleExecutor) -> DecodeBatch:
         backend = executor.backend
         assert isinstance(backend, TorchBackend)
-        return batch(backend.new_state(executor.rows, executor.limits), backend.config)
+        return batch(backend.new_state(executor.rows, executor.spec.limits), backend.config)
 
     def check_samples(executor: BundleExecutor) -> None:
-        if [entry["source"] for entry in executor.samples.entries] != [SURE]:
+        if [sample.source for sample in executor.spec.samples] != [SURE]:
             check(executor)
 
     monkeypatch.setattr(BundleExecutor, "new_batch", new_batch)

@@ -20,12 +20,12 @@ from servers import WAIT_S
 from app.api.schemas import TranslateResponse
 from app.engine.worker import ROWS
 from app.translation.quality_checks import without_loops
-from model.bundle import Samples
 from model.bundle_files import BundleError
 from model.bundle_weights import LoadedBundle
 from model.decoding import greedy_decode
 from model.decoding.batch import Batch, DecodeBatch
 from model.hypothesis import Hypothesis
+from model.model_spec import ModelSpec
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
@@ -373,10 +373,10 @@ def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> Non
 def test_without_a_worker_ready_and_translate_say_why_while_health_answers(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def wrong(samples: Samples, batch: Batch) -> None:
+    def wrong(spec: ModelSpec, batch: Batch) -> None:
         raise BundleError("the sample 'Hello.' is not translated as on export")
 
-    monkeypatch.setattr("model.bundle.Samples.check", wrong)
+    monkeypatch.setattr("model.model_spec.ModelSpec.check_samples", wrong)
     with serving(bundle_folder) as service:
         for path in ("/translate", "/translate/stream", "/attention"):
             assert service.post(path, HELLO).status_code == 503

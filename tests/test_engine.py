@@ -49,7 +49,7 @@ def engine_of(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     **supervision: Any,
 ) -> Engine:
-    config = WorkerConfig([(str(bundle.folder), bundle.name) for bundle in bundles], "cpu", "float32", 0, rows)
+    config = WorkerConfig([bundle.spec for bundle in bundles], "cpu", "float32", 0, rows)
     chosen = Supervision(**supervision)
     return Engine(config, Scheduler(1_000_000), Metrics(), launch, workers, supervision=chosen, sleep=sleep)
 

@@ -9,6 +9,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -26,12 +27,13 @@ from app.engine.launch import WorkerProcess
 from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
 from app.engine.worker import work
-from model.bundle import Samples
 from model.bundle_weights import LoadedBundle, load_bundle
+from model.config import ModelConfig
 from model.decoding import greedy_decode
 from model.decoding.batch import Batch, DecodeBatch
 from model.decoding.torch_backend import TorchBackend
-from model.hypothesis import Hypothesis
+from model.hypothesis import Hypothesis, Limits
+from model.model_spec import ModelSpec, Sample
 
 CPU = torch.device("cpu")
 
@@ -64,7 +66,7 @@ def has(poison: list[int], at: int = 0) -> Callable[[list[Hypothesis]], bool]:
 
 
 def executor(bundle: LoadedBundle, rows: int = 8) -> BundleExecutor:
-    return BundleExecutor(TorchBackend(bundle.model), bundle, rows)
+    return BundleExecutor(TorchBackend(bundle.model), bundle.spec, rows)
 
 
 def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[DecodingTask]:
@@ -245,7 +247,7 @@ def test_a_worker_for_which_nothing_works_any_more_ends(bundle: LoadedBundle, mo
     """Else it would fail sentence after sentence for ever, where another process could do them."""
     decode_with(faulty(lambda running: True), monkeypatch)
     one = executor(bundle)
-    one.samples = Samples(bundle.folder, bundle.limits, [{"source_ids": [40], "target_ids": [2], "source": "a"}])
+    one.spec = replace(one.spec, samples=(Sample("a", (40,), (2,)),))
     one.add(tasks(bundle, 1)[0])
     with pytest.raises(RuntimeError, match="a step failed"):
         one.step()
@@ -279,7 +281,8 @@ class Front:
 
 
 def config(bundle: LoadedBundle, name: str | None = None, precision: str = "float32") -> WorkerConfig:
-    return WorkerConfig([(str(bundle.folder), name or bundle.name)], "cpu", precision, threads=0, rows=4)
+    spec = replace(bundle.spec, name=name or bundle.name)
+    return WorkerConfig([spec], "cpu", precision, threads=0, rows=4)
 
 
 def refusal(front: Front, config: WorkerConfig) -> str:
@@ -374,11 +377,31 @@ floats = st.lists(st.floats(allow_nan=False), max_size=9).map(tuple)
 decoded = st.builds(Decoded, ids, floats, st.sampled_from(["stop", "length"]), ids, floats)
 
 
+samples = st.lists(st.builds(Sample, st.text(), ids, ids), max_size=2).map(tuple)
+architectures = st.builds(
+    ModelConfig,
+    counts.map(lambda n: n + 3),
+    st.just(3),
+    norm=st.sampled_from(["pre", "post"]),
+    share_embeddings=st.just("decoder"),
+    dropout=st.sampled_from([0.0, 0.1]),
+)
+specs = st.builds(
+    ModelSpec,
+    st.text(),
+    st.text(),
+    st.text(),
+    architectures,
+    st.builds(Limits, ratio=st.sampled_from([1.5, 2])),
+    samples,
+)
+
+
 @given(
     st.lists(
         st.builds(
             WorkerConfig,
-            st.lists(st.tuples(st.text(), st.text())),
+            st.lists(specs, max_size=2),
             st.text(),
             st.text(),
             st.integers(0, 9),

@@ -16,7 +16,7 @@ from model.hypothesis import Hypothesis, Limits
 from model.int8.backend import Int8Backend
 from model.int8.isa import INSTRUCTION_SETS
 from model.int8.library import FLAGS
-from model.int8.weights import pack, read_weights
+from model.int8.weights import Layout, packed, read_weights
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 BUNDLE = Path(__file__).parents[1] / "bundles" / "en-fr"
@@ -55,7 +55,7 @@ def test_arm_decodes_the_samples_of_a_bundle_to_the_same_bits(name: str, tmp_pat
     subprocess.run(command, check=True)
     emulated = [EMULATOR, "-cpu", "max", str(program)]
     panel, zero = map(int, subprocess.check_output(emulated, text=True).split())
-    (tmp_path / "weights").write_bytes(pack(weights, architecture, panel, zero))
+    (tmp_path / "weights").write_bytes(b"".join(packed(weights, architecture, Layout(panel, zero))))
     lines = [" ".join(map(str, (limits.target(len(ids)), *ids, architecture.eos_id))) for ids in sources]
     (tmp_path / "sources").write_text("\n".join(lines) + "\n")
     sizes = [str(limits.max_source + 1), str(limits.max_target + 1)]
@@ -64,7 +64,7 @@ def test_arm_decodes_the_samples_of_a_bundle_to_the_same_bits(name: str, tmp_pat
     )
 
     here = [Hypothesis(ids, limits.target(len(ids))) for ids in sources]
-    decode_all(Int8Backend(weights, architecture, "generic").new_batch(32, limits), here)
+    decode_all(Int8Backend.pack(weights, architecture, "generic").new_batch(32, limits), here)
     assert printed.splitlines() == [
         " ".join((*map(str, h.tokens), *(f"{bits:08x}" for bits in array("I", array("f", h.log_probs).tobytes()))))
         + " "

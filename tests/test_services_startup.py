@@ -17,7 +17,9 @@ from app.errors import PairNotServed
 from app.main import create_app
 from app.services.startup import (
     FRONT_GROWTH_BYTES,
+    INT8_BYTES_PER_WEIGHT_BYTE,
     INT8_WORKER_BYTES,
+    PREPARING_BYTES_PER_WEIGHT_BYTE,
     WORKER_BYTES,
     bundle_folders,
     load_catalogue,
@@ -158,6 +160,20 @@ def test_a_container_has_as_many_workers_as_its_memory_takes(
         workers(FRONT_GROWTH_BYTES)
     with pytest.raises(SettingsError, match=r"or set INTERLINEAR_WORKERS=1$"):
         workers(FRONT_GROWTH_BYTES + int(1.5 * worker_bytes), workers=2)
+
+
+def test_weights_that_int8_workers_share_need_memory_once(
+    bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.services.startup.library", lambda isa: None)
+    monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
+    folder = shutil.copytree(bundle_folder, tmp_path / "en-fr")
+    bundles = load_catalogue(Settings(bundles=(folder,)))
+    os.truncate(folder / "model.safetensors", 100_000_000)
+    shared = int(100_000_000 * (INT8_BYTES_PER_WEIGHT_BYTE + PREPARING_BYTES_PER_WEIGHT_BYTE))
+    left = FRONT_GROWTH_BYTES + shared + int(2.5 * INT8_WORKER_BYTES)
+    monkeypatch.setattr("app.services.startup.memory_left", lambda: left)
+    assert worker_count(Settings(device="cpu", precision="int8", cache_bytes=0), bundles) == 2
 
 
 def test_an_instruction_set_that_the_processor_lacks_is_refused_at_the_start(

@@ -96,7 +96,7 @@ class Engine:
         """The precision of each bundle, by name, as workers report it."""
         self.device = config.device
         self._config, self._launch, self._sleep = config, launch, sleep
-        self._series = {name: ModelSeries(metrics, name) for _, name in config.bundles}
+        self._series = {spec.name: ModelSeries(metrics, spec.name) for spec in config.models}
         self._slots = [WorkerSlot(number) for number in range(workers)]
         self._supervisors: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None

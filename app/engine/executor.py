@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from time import perf_counter
 
 from app.engine.waiting_queue import WaitingQueue
-from model.bundle import Bundle
 from model.decoding.batch import Backend, Batch
 from model.hypothesis import Hypothesis
+from model.model_spec import ModelSpec
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +43,23 @@ class DecodingTask:
 class BundleExecutor:
     """The running batch of one bundle, the tasks that wait for it, and those suspected of making it fail."""
 
-    def __init__(self, backend: Backend, bundle: Bundle, rows: int) -> None:
-        """Keeps the limits and samples of `bundle`; the backend has the weights in a form of its own."""
-        self.backend, self.rows = backend, rows
-        self.limits, self.samples = bundle.limits, bundle.samples
-        self._batch = self.new_batch()
+    def __init__(self, backend: Backend, spec: ModelSpec, rows: int) -> None:
+        self.backend, self.spec, self.rows = backend, spec, rows
+        self._batch: Batch | None = None
         self._waiting: WaitingQueue[DecodingTask] = WaitingQueue()
         self._suspects: list[WaitingQueue[DecodingTask]] = []
         self._running: dict[Hypothesis, DecodingTask] = {}
+
+    @property
+    def batch(self) -> Batch:
+        """The running batch, made when it is first used."""
+        if self._batch is None:
+            self._batch = self.new_batch()
+        return self._batch
+
+    def release_batch(self) -> None:
+        """Frees the memory of the batch, which must be empty, until it is used again."""
+        self._batch = None
 
     @property
     def busy(self) -> bool:
@@ -66,7 +75,7 @@ class BundleExecutor:
     def remove(self, task: DecodingTask) -> None:
         """Cancels a task, and frees its rows."""
         if self._running.pop(task.hypothesis, None):
-            self._batch.remove([task.hypothesis])
+            self.batch.remove([task.hypothesis])
         else:
             assert any(queue.remove(task) for queue in (self._waiting, *self._suspects))
 
@@ -79,9 +88,9 @@ class BundleExecutor:
         joining = self._take_joining()
         try:
             if joining:
-                self._batch.admit([task.hypothesis for task in joining])
+                self.batch.admit([task.hypothesis for task in joining])
             self._running.update((task.hypothesis, task) for task in joining)
-            finished = self._batch.step() if self._running else []
+            finished = self.batch.step() if self._running else []
         except Exception as error:
             return [], self._isolate(joining, error)
         done = [self._running.pop(hypothesis) for hypothesis in finished]
@@ -95,7 +104,7 @@ class BundleExecutor:
         while self._suspects and not self._suspects[-1] and not self._running:
             self._suspects.pop()
         queue = self._suspects[-1] if self._suspects else self._waiting
-        joining = queue.take(self._batch.free, self.rows)
+        joining = queue.take(self.batch.free, self.rows)
         now = perf_counter()
         for task in joining:
             task.waited = now - task.arrived
@@ -124,7 +133,7 @@ class BundleExecutor:
         batch's first steps is ready before the first sentence. Also called when a task fails alone: the task may be the
         cause, or the first to notice that nothing works any more, as when the GPU is lost. Then this ends the worker.
         """
-        self.samples.check(self._batch)
+        self.spec.check_samples(self.batch)
 
     def _isolate_nonfinite(self, broken: list[DecodingTask]) -> None:
         """Restarts the other tasks in fresh rows: a row with NaN would spoil the next sentence in it."""
@@ -144,11 +153,10 @@ class BundleExecutor:
         self._running.clear()
         for task in tasks:
             task.restart()
-        del self._batch  # a GPU that ran out of memory has no room for two
-        self._batch = self.new_batch()
+        self._batch = None  # now: a GPU that ran out of memory has no room for two
 
     def new_batch(self) -> Batch:
-        return self.backend.new_batch(self.rows, self.limits)
+        return self.backend.new_batch(self.rows, self.spec.limits)
 
     @property
     def size(self) -> int:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from app.engine.sequence import Decoded, Sequence
+from model.model_spec import ModelSpec
 
 
 class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
-    """What a worker loads: bundles as (folder, name), device, precision, and the instruction set for int8."""
+    """What a worker loads: models, device, precision, and the instruction set for int8."""
 
-    bundles: list[tuple[str, str]]
+    models: list[ModelSpec]
     device: str
     precision: str
     threads: int

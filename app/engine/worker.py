@@ -10,7 +10,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from time import perf_counter
 
 from app.engine.executor import BundleExecutor, DecodingTask
@@ -19,7 +18,6 @@ from app.engine.ipc import FrontConnection
 from app.engine.messages import Assignments, LoadResult, Result, Step, StepReport, WorkerConfig
 from app.runtime.json_logs import log_to_stderr
 from model.backends import load_backend
-from model.bundle_files import BundleError
 from model.machine import keep_freed_memory
 
 ROWS = {"cpu": 64, "cuda": 256}
@@ -122,13 +120,13 @@ def _load_executors(config: WorkerConfig) -> dict[str, BundleExecutor]:
     """Loads every bundle; executors by bundle name. Raises BundleError, in one line, also for a bundle that is not the
     configured one or gives wrong results."""
     executors: dict[str, BundleExecutor] = {}
-    for folder, name in config.bundles:
-        bundle, backend = load_backend(Path(folder), config.device, config.precision, config.isa, config.threads)
-        if bundle.name != name:
-            raise BundleError(f"{folder} is {bundle.name} now, and was {name} when the service read it")
+    for spec in config.models:
+        backend = load_backend(spec, config.device, config.precision, config.isa, config.threads)
         rows = ROWS_INT8 if backend.precision == "int8" else ROWS[config.device]
-        executors[name] = BundleExecutor(backend, bundle, config.rows or rows)
-        executors[name].check_samples()
+        executors[spec.name] = BundleExecutor(backend, spec, config.rows or rows)
+        executors[spec.name].check_samples()
+        if config.device == "cpu":  # a GPU keeps what the first steps have set up
+            executors[spec.name].release_batch()
     return executors
 
 

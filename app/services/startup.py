@@ -71,9 +71,9 @@ def worker_config(settings: Settings, bundles: Catalogue) -> WorkerConfig:
             f"INTERLINEAR_PRECISION={settings.precision}: must be auto or, on {device}, one of {', '.join(offered)}"
         )
     decodes_in_int8(settings, bundles)  # compiles the kernels once, before workers that would each do so
-    folders = [(str(bundle.folder.resolve()), bundle.name) for bundle in bundles]
+    specs = [bundle.spec for bundle in bundles]
     return WorkerConfig(
-        folders, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0, isa=settings.isa
+        specs, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0, isa=settings.isa
     )
 
 
@@ -98,8 +98,12 @@ def decodes_in_int8(settings: Settings, bundles: Catalogue) -> bool:
 WORKER_BYTES, WORKER_BYTES_PER_WEIGHT_BYTE = 210_000_000, 2.5
 """A worker's peak memory: PyTorch, plus this much per byte of a bundle's weights while it loads them. Measured with one
 bundle (244 MB) and with eight (518 MB)."""
-INT8_WORKER_BYTES, INT8_WORKER_BYTES_PER_WEIGHT_BYTE = 125_000_000, 1.2
-"""The same for a worker with the int8 kernels. Measured with one bundle (141 MB) and with eight (262 MB)."""
+INT8_WORKER_BYTES = 70_000_000
+"""What a worker with the int8 kernels needs for itself, batches included: 22 MB when it starts, and 3 MB a bundle."""
+INT8_BYTES_PER_WEIGHT_BYTE = 0.85
+"""What all these workers need together per byte of weights stored in half precision: they share what is prepared."""
+PREPARING_BYTES_PER_WEIGHT_BYTE = 3.5
+"""What preparing takes per byte of the largest bundle's weights; one worker at a time does it, at its first start."""
 FRONT_GROWTH_BYTES = 100_000_000
 """Memory that the front process takes while serving, besides its cache: language detection, requests."""
 
@@ -115,12 +119,8 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
     wanted = settings.workers or usable_cores()
     if (left := memory_left()) is None:
         return wanted
-    weights = sum((bundle.folder / WEIGHTS).stat().st_size for bundle in bundles)
-    if decodes_in_int8(settings, bundles):
-        worker_bytes = INT8_WORKER_BYTES + int(INT8_WORKER_BYTES_PER_WEIGHT_BYTE * weights)
-    else:
-        worker_bytes = WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * weights)
-    room = left - FRONT_GROWTH_BYTES - settings.cache_bytes
+    worker_bytes, shared_bytes = _memory_needs(settings, bundles)
+    room = left - FRONT_GROWTH_BYTES - settings.cache_bytes - shared_bytes
     fitting = max(0, room // worker_bytes)
     required = settings.workers or 1
     if fitting < required:
@@ -140,6 +140,15 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
             worker_bytes // 1_000_000,
         )
     return min(wanted, fitting)
+
+
+def _memory_needs(settings: Settings, bundles: Catalogue) -> tuple[int, int]:
+    """The bytes that each worker on a CPU needs for itself, and those that all of them need together."""
+    sizes = [(bundle.folder / WEIGHTS).stat().st_size for bundle in bundles]
+    if not decodes_in_int8(settings, bundles):
+        return WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * sum(sizes)), 0
+    shared = INT8_BYTES_PER_WEIGHT_BYTE * sum(sizes) + PREPARING_BYTES_PER_WEIGHT_BYTE * max(sizes)
+    return INT8_WORKER_BYTES, int(shared)
 
 
 def device_of(settings: Settings) -> str:

@@ -3,44 +3,56 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from ctypes import c_int32
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.int8.batch import Int8Batch
 from model.int8.library import library
-from model.int8.weights import Weights, check_widths, pack
+from model.int8.weights import Layout, Weights, check_widths, pack_into_memory
 
 if TYPE_CHECKING:  # an int8 worker does without PyTorch
     from model.transformer import Transformer
 
 
-class Int8Backend:
-    """See `model.decoding.batch.Backend`.
+def layout_of(kernels: ctypes.CDLL) -> Layout:
+    """How these compiled kernels read the weights."""
+    return Layout(*(c_int32.in_dll(kernels, name).value for name in ("kernel_panel", "kernel_zero")))
 
-    Raises KernelsUnavailable, for this machine or for a model whose widths are not multiples of the vector width.
-    """
+
+class Int8Backend:
+    """See `model.decoding.batch.Backend`."""
 
     precision, device = "int8", "cpu"
 
-    def __init__(self, weights: Weights, config: ModelConfig, isa: str = "auto") -> None:
-        """`weights`: by the names of `model.weight_shapes`; `isa`: the instruction set, see `model.int8.isa`."""
-        check_widths(config)
-        self.config = config
-        self.library = library(isa)
-        panel, zero = (c_int32.in_dll(self.library, name).value for name in ("kernel_panel", "kernel_zero"))
-        self._packed = pack(weights, config, panel, zero)
-        self.model: int | None = self.library.model_open(ctypes.byref(ctypes.c_char.from_buffer(self._packed)))
+    def __init__(self, memory: mmap.mmap, config: ModelConfig, kernels: ctypes.CDLL) -> None:
+        """`memory`: the weights, packed for these kernels, which only read them. Raises MemoryError."""
+        self.config, self.library = config, kernels
+        self._packed = np.frombuffer(memory, np.uint8)
+        self.model: int | None = kernels.model_open(self._packed.ctypes.data)
         """Address of the C structure."""
         if not self.model:
             raise MemoryError("no memory for a model")
 
     @classmethod
+    def pack(cls, weights: Weights, config: ModelConfig, isa: str = "auto") -> Int8Backend:
+        """Packs `weights`, named as in `model.weight_shapes`; `isa`: the instruction set, see `model.int8.isa`.
+
+        Raises KernelsUnavailable, for this machine or for a model whose widths are not multiples of the vector width.
+        """
+        check_widths(config)
+        kernels = library(isa)
+        return cls(pack_into_memory(weights, config, layout_of(kernels)), config, kernels)
+
+    @classmethod
     def of(cls, model: Transformer, isa: str = "auto") -> Int8Backend:
-        """Takes the weights of a PyTorch model, which does not change."""
+        """Packs the weights of a PyTorch model, which does not change. Raises KernelsUnavailable."""
         named = model.named_parameters()
-        return cls({name: weight.detach().float().numpy() for name, weight in named}, model.config, isa)
+        return cls.pack({name: weight.detach().float().numpy() for name, weight in named}, model.config, isa)
 
     def __del__(self) -> None:
         if getattr(self, "model", None):

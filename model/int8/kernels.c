@@ -41,7 +41,9 @@ typedef struct {
 } Layer;
 
 typedef struct {
-    const float *tokens, *positions; /* [vocabulary, d_model], [positions, d_model] */
+    const float *tokens;         /* [vocabulary, d_model], or NULL: then */
+    const uint16_t *half_tokens; /* the same in half precision */
+    const float *positions;      /* [positions, d_model] */
     float scale;
 } Embedding;
 
@@ -445,8 +447,20 @@ static void feed_forward(Batch *batch, const Layer *layer, int rows, float *x) {
     sublayer_output(batch, &layer->outer, batch->wide, rows, &layer->feed_norm, x);
 }
 
+/* A finite number in half precision (IEEE 754-2019, binary16) as a float, exactly. */
+static float from_half(uint16_t half) {
+    const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13; /* as a float, 2^112 times too small */
+    float x;
+    memcpy(&x, &magnitude, sizeof x);
+    return half & 0x8000 ? x * -0x1p112f : x * 0x1p112f;
+}
+
 static void embed(const Embedding *embedding, int32_t token, int position, int width, float *x) {
-    const float *row = embedding->tokens + (size_t)token * width, *at = embedding->positions + (size_t)position * width;
+    const size_t start = (size_t)token * width;
+    const float *row = x, *at = embedding->positions + (size_t)position * width;
+    if (embedding->half_tokens)
+        for (int i = 0; i < width; i++) x[i] = from_half(embedding->half_tokens[start + i]);
+    else row = embedding->tokens + start;
     const F16 scale = splat(embedding->scale);
     for (int i = 0; i < width; i += LANES) store(x + i, add(times(load(row + i), scale), load(at + i)));
 }
@@ -682,6 +696,11 @@ static const void *next_array(Reader *reader, size_t bytes) {
 
 static const float *next_floats(Reader *reader, size_t count) { return next_array(reader, sizeof(float) * count); }
 
+static void next_tokens(Reader *reader, Embedding *embedding, size_t count, int are_half) {
+    if (are_half) embedding->half_tokens = next_array(reader, sizeof(uint16_t) * count);
+    else embedding->tokens = next_floats(reader, count);
+}
+
 static Linear next_linear(Reader *reader, int inputs, int outputs, int has_bias) {
     const size_t padded = rounded_up(outputs, GROUP);
     Linear linear = {.inputs = inputs, .outputs = outputs};
@@ -727,7 +746,7 @@ Model *model_open(const void *packed) {
     struct {
         int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
         int32_t source_vocabulary, target_vocabulary, positions;
-        int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm;
+        int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, has_half_tokens;
     } head;
     memcpy(&head, next_array(&reader, sizeof head), sizeof head);
     Model *model = calloc(1, sizeof(Model));
@@ -740,8 +759,9 @@ Model *model_open(const void *packed) {
         return NULL;
     }
     const size_t width = head.d_model;
-    model->source.tokens = model->target.tokens = next_floats(&reader, head.source_vocabulary * width);
-    if (!head.shares_embeddings) model->target.tokens = next_floats(&reader, head.target_vocabulary * width);
+    next_tokens(&reader, &model->source, head.source_vocabulary * width, head.has_half_tokens);
+    if (head.shares_embeddings) model->target = model->source;
+    else next_tokens(&reader, &model->target, head.target_vocabulary * width, head.has_half_tokens);
     model->source.positions = model->target.positions = next_floats(&reader, head.positions * width);
     if (head.learns_positions) model->target.positions = next_floats(&reader, head.positions * width);
     model->source.scale = model->target.scale = (float)sqrt((double)width);

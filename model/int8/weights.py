@@ -1,4 +1,7 @@
-"""Packs a model's weights for the int8 kernels: one block of memory, in the order in which `model_open` reads it."""
+"""Packs a model's weights for the int8 kernels: one block of memory, in the order in which `model_open` reads it.
+
+`model.int8.prepared` keeps what is packed in a file that all workers share.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,22 +37,29 @@ def check_widths(config: ModelConfig) -> None:
         raise KernelsUnavailable(f"widths of heads and feed-forward must be multiples of {LANES}, not {widths}")
 
 
-def pack(weights: Weights, config: ModelConfig, panel: int, zero: int) -> mmap.mmap:
-    """Quantises the weights and packs them, into huge pages where supported: a decoding step reads every weight.
+class Layout(NamedTuple):
+    """What the packed weights depend on, besides the model: constants of the compiled kernels."""
 
-    `panel` and `zero` are constants of the compiled kernels: columns computed together, and what they add to a weight.
-    """
-    arrays = list(_arrays(weights, config, panel, zero))
-    memory = mmap.mmap(
-        -1, sum(_rounded_up(array.nbytes) for array in arrays), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-    )
+    panel: int
+    """Columns computed together."""
+    zero: int
+    """What is added to each weight."""
+
+
+def packed(weights: Weights, config: ModelConfig, layout: Layout) -> Iterator[bytes]:
+    """Quantises the weights and yields them packed, piece by piece, each padded to ALIGNMENT bytes."""
+    for array in _arrays(weights, config, *layout):
+        yield array.tobytes() + bytes(-array.nbytes % ALIGNMENT)
+
+
+def pack_into_memory(weights: Weights, config: ModelConfig, layout: Layout) -> mmap.mmap:
+    """Packs the weights into memory of this process, in huge pages where supported."""
+    content = b"".join(packed(weights, config, layout))
+    memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # not supported by the system
             memory.madvise(mmap.MADV_HUGEPAGE)
-    at = 0
-    for array in arrays:
-        memory[at : at + array.nbytes] = array.tobytes()
-        at += _rounded_up(array.nbytes)
+    memory[:] = content
     return memory
 
 
@@ -70,18 +80,21 @@ def _arrays(weights: Weights, config: ModelConfig, panel: int, zero: int) -> Ite
     shared = config.share_embeddings
     source = weights["source_embedding.tokens.weight"]
     target = source if shared == "all" else weights["target_embedding.tokens.weight"]
+    are_half = _fits_half(source) and _fits_half(target)
     yield np.array(
         [
             *(config.d_model, config.num_heads, config.d_ff, PLACEMENTS.index(config.norm)),
             *(config.encoder_layers, config.decoder_layers, config.bos_id, config.eos_id),
             *(len(source), len(target), config.max_positions),
             *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
+            are_half,
         ],
         np.int32,
     )
-    yield source
+    tokens_type = np.float16 if are_half else np.float32
+    yield source.astype(tokens_type)
     if shared != "all":
-        yield target
+        yield target.astype(tokens_type)
     if config.positions == "learned":
         yield weights["source_embedding.positions"]
         yield weights["target_embedding.positions"]
@@ -111,6 +124,12 @@ def _arrays(weights: Weights, config: ModelConfig, panel: int, zero: int) -> Ite
         yield from norm("decoder_norm")
 
 
+def _fits_half(x: NDArray[np.float32]) -> bool:
+    """Whether each number is one of half precision, as in bundles that are stored so."""
+    with np.errstate(over="ignore"):
+        return np.array_equal(x, x.astype(np.float16))
+
+
 def _layer(
     name: str, linear: Callable[..., Iterator[Array]], norm: Callable[[str], Iterator[Array]], has_cross_attention: bool
 ) -> Iterator[Array]:
@@ -138,10 +157,6 @@ def _linear(weight: NDArray[np.float32], panel: int, zero: int) -> Iterator[Arra
 
 def _padded(x: NDArray[np.float32], value: float = 0.0) -> NDArray[np.float32]:
     return np.pad(x, (0, -len(x) % _GROUP), constant_values=value)
-
-
-def _rounded_up(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @lru_cache(maxsize=4)

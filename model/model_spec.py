@@ -1,0 +1,47 @@
+"""What decoding needs to know of a bundle. Frozen values, which the front sends to its workers as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from model.bundle_files import BundleError
+from model.config import ModelConfig
+from model.decoding import decode_all
+from model.decoding.batch import Batch
+from model.hypothesis import Hypothesis, Limits
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sentence stored in a bundle, as token ids, with its translation on export.
+
+    It was chosen so that no precision or processor changes the translation: a difference means that the model computes
+    something else than it did.
+    """
+
+    source: str
+    source_ids: tuple[int, ...]
+    target_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The model of a verified bundle: where its weights are, how they are arranged, and what they must compute."""
+
+    name: str
+    """The language pair and the first digits of `checksum`, see `Bundle.name`."""
+    folder: str
+    checksum: str
+    """SHA-256 of the weights, in hexadecimal."""
+    architecture: ModelConfig
+    limits: Limits
+    samples: tuple[Sample, ...]
+
+    def check_samples(self, batch: Batch) -> None:
+        """Translates the samples in `batch`, which is empty. Raises BundleError if a token differs, or if anything
+        fails."""
+        found = [Hypothesis(list(s.source_ids), self.limits.target(len(s.source_ids))) for s in self.samples]
+        decode_all(batch, found)
+        for sample, hypothesis in zip(self.samples, found, strict=True):
+            if hypothesis.tokens != list(sample.target_ids):
+                raise BundleError(f"{self.folder}: the sample {sample.source!r} is not translated as on export")

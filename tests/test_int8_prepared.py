@@ -1,0 +1,139 @@
+"""Prepared weights: made once, mapped by all, checked when opened, and never in the way of serving."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import threading
+from pathlib import Path
+from time import time
+
+import pytest
+import torch
+
+from model.bundle_files import BundleError
+from model.bundle_weights import LoadedBundle, load_bundle
+from model.decoding import decode_all
+from model.hypothesis import Hypothesis
+from model.int8 import prepared
+from model.int8.backend import Int8Backend
+from model.int8.isa import KernelsUnavailable
+from model.int8.library import library
+from model.int8.prepared import MAX_UNUSED_S, load_prepared
+from model.model_spec import ModelSpec
+
+SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
+Results = list[tuple[list[int], list[float]]]
+
+
+@pytest.fixture(autouse=True)
+def weights_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of prepared weights of a user without any."""
+    try:
+        library()
+    except KernelsUnavailable as reason:
+        pytest.skip(f"the int8 kernels: {reason}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "interlinear" / "weights"
+
+
+@pytest.fixture(scope="module")
+def shipped() -> LoadedBundle:
+    return load_bundle(SHIPPED, torch.device("cpu"))
+
+
+@pytest.fixture
+def spec(shipped: LoadedBundle, tmp_path: Path) -> ModelSpec:
+    """A copy of the shipped bundle, which a test may spoil."""
+    folder = shutil.copytree(SHIPPED, tmp_path / "en-fr")
+    return dataclasses.replace(shipped.spec, folder=str(folder))
+
+
+def decoded(backend: Int8Backend, spec: ModelSpec) -> Results:
+    hypotheses = [Hypothesis(list(s.source_ids), spec.limits.target(len(s.source_ids))) for s in spec.samples]
+    decode_all(backend.new_batch(8, spec.limits), hypotheses)
+    return [(list(hypothesis.tokens), list(hypothesis.log_probs)) for hypothesis in hypotheses]
+
+
+@pytest.fixture
+def expected(shipped: LoadedBundle, spec: ModelSpec) -> Results:
+    return decoded(Int8Backend.of(shipped.model), spec)
+
+
+def test_a_prepared_file_decodes_to_the_same_bits(spec: ModelSpec, expected: Results) -> None:
+    assert decoded(load_prepared(spec), spec) == expected
+    assert decoded(load_prepared(spec), spec) == expected
+
+
+def test_a_second_load_maps_the_file_that_the_first_has_made(
+    spec: ModelSpec, expected: Results, weights_folder: Path
+) -> None:
+    load_prepared(spec)
+    [made] = weights_folder.glob("*.int8")
+    inode = made.stat().st_ino
+    shutil.rmtree(spec.folder)  # nothing of the bundle is read again
+    second = load_prepared(spec)
+    assert made.stat().st_ino == inode
+    assert decoded(second, spec) == expected
+    mappings = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if made.name in line]
+    assert {(access, int(inode)) for _, access, _, _, inode, _ in mappings} == {("r--s", made.stat().st_ino)}
+
+
+@pytest.mark.parametrize("damage", ["a changed byte", "a short file", "an empty file"])
+def test_a_damaged_file_is_made_again(spec: ModelSpec, expected: Results, weights_folder: Path, damage: str) -> None:
+    load_prepared(spec)
+    [made] = weights_folder.glob("*.int8")
+    content = bytearray(made.read_bytes())
+    content[len(content) // 2] ^= 1
+    damaged = {"a changed byte": content, "a short file": content[:-40], "an empty file": bytearray()}
+    made.write_bytes(damaged[damage])
+    assert decoded(load_prepared(spec), spec) == expected
+    assert len(list(weights_folder.iterdir())) == 2  # and the lock
+
+
+def test_workers_that_start_together_make_one_file(spec: ModelSpec, expected: Results, weights_folder: Path) -> None:
+    backends: list[Int8Backend] = []
+    threads = [threading.Thread(target=lambda: backends.append(load_prepared(spec))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [decoded(backend, spec) for backend in backends] == [expected] * 4
+    inodes = {line.split()[4] for line in Path("/proc/self/maps").read_text().splitlines() if ".int8" in line}
+    assert inodes == {str(file.stat().st_ino) for file in weights_folder.glob("*.int8")}
+
+
+def test_another_instruction_set_whose_kernels_read_another_layout_has_its_own_file(
+    spec: ModelSpec, expected: Results
+) -> None:
+    load_prepared(spec)
+    assert decoded(load_prepared(spec, "generic"), spec) == expected
+
+
+def test_a_bundle_that_was_swapped_is_refused_by_name(spec: ModelSpec) -> None:
+    with open(Path(spec.folder) / "model.safetensors", "ab") as weights:
+        weights.write(b"\0")
+    with pytest.raises(BundleError, match=rf"is en-fr@[0-9a-f]{{12}} now, and was {spec.name} when the service read"):
+        load_prepared(spec)
+
+
+def test_without_a_folder_to_write_to_a_worker_keeps_the_weights_to_itself(
+    spec: ModelSpec, expected: Results, weights_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    weights_folder.parent.parent.write_text("a file where the folder would be")
+    assert decoded(load_prepared(spec), spec) == expected
+    assert f"{spec.name}: workers do not share these weights" in caplog.text
+
+
+def test_files_unused_for_long_are_deleted_and_others_stay(spec: ModelSpec, weights_folder: Path) -> None:
+    load_prepared(spec)
+    [first] = weights_folder.glob("*.int8")
+    recent, unused, leftover = (weights_folder / name for name in ("recent.int8", "unused.int8", ".tmp123"))
+    for path, days in ((recent, 29), (unused, 31), (leftover, 31), (first, 31)):
+        path.touch()
+        os.utime(path, (time() - days * 24 * 3600,) * 2)
+    load_prepared(spec)  # uses the first
+    prepared._delete_unused(weights_folder)
+    assert MAX_UNUSED_S == 30 * 24 * 3600
+    assert {path.name for path in weights_folder.iterdir()} == {first.name, recent.name, ".lock"}
