@@ -26,6 +26,7 @@ from app.engine.sequence import Decoded
 from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.settings import Settings
+from app.translation import planned_item
 from app.translation import request as request_module
 from app.translation.input_normalisation import mark_substitutes
 from app.translation.quality_checks import check_translation
@@ -258,7 +259,7 @@ def test_alternatives_and_alignment_block_no_request_and_respect_the_deadline(
     one, loops = translator(bundle)[0], list[asyncio.AbstractEventLoop]()
 
     monkeypatch.setattr(TextPlan, "alternatives", slowly)
-    monkeypatch.setattr(request_module, "word_pairs", slowly)
+    monkeypatch.setattr(planned_item, "word_pairs", slowly)
     asyncio.run(scenario())
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()

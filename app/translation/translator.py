@@ -16,7 +16,8 @@ from app.settings import Settings
 from app.text.glossary import Glossaries
 from app.text.language_id import Detected, Detector, Libraries
 from app.translation.language_checks import LanguageChecks
-from app.translation.request import Services, TranslationRequest, check_length
+from app.translation.planner import Services, check_length
+from app.translation.request import TranslationRequest
 from app.translation.source_language import SourceLanguages
 from app.translation.types import Item, Options, TranslatedPart, Translations
 

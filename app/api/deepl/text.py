@@ -33,7 +33,7 @@ from app.http.json_body import check_load, while_connected
 from app.markup.extract import markup_pieces
 from app.markup.html_elements import Rules
 from app.markup.passage import Passage
-from app.translation.request import UNDETERMINED
+from app.translation.planner import UNDETERMINED
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.languages import language_alone

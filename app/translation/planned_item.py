@@ -1,0 +1,117 @@
+"""One item of a request: its plan, and the translation that its decoded sentences make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.errors import ServiceError
+from app.text.icu_messages import has_branches
+from app.text.language_id import Detected
+from app.translation.alignment import word_pairs
+from app.translation.language_checks import LanguageChecks, is_suspect
+from app.translation.pivot import FirstLeg
+from app.translation.quality_checks import untranslated_warning
+from app.translation.sentence import Candidate, Sentence
+from app.translation.text_plan import TextPlan, mean_score
+from app.translation.types import AUTO, Item, Options, TranslatedText
+from model.hypothesis import FinishReason
+
+
+@dataclass
+class PlannedItem:
+    """An item and its plan, or the reason why it cannot be translated.
+
+    `plan` translates into the pivot language first if the item needs one, and into the target later.
+    """
+
+    item: Item
+    source: Detected
+    plan: TextPlan | ServiceError = field(init=False)
+    first_leg: FirstLeg | None = None
+    """The translation into the pivot language."""
+
+    @property
+    def error(self) -> ServiceError | None:
+        """The reason why the item has no translation. The sentences must be decoded."""
+        if isinstance(self.plan, ServiceError):
+            return self.plan
+        return next((sentence.error for sentence in self.plan.sentences if sentence.error), None)
+
+    @property
+    def sentences(self) -> Sequence[Sentence]:
+        """The sentences of `plan`."""
+        return self.plan.sentences if isinstance(self.plan, TextPlan) else ()
+
+    @property
+    def pivot_sentences(self) -> Sequence[Sentence]:
+        """The sentences that are translated into the pivot language."""
+        return self.first_leg.plan.sentences if self.first_leg else ()
+
+    @property
+    def model(self) -> str | None:
+        """The name of the bundle that translated the item, or of the two; None if it had no sentences."""
+        if self.first_leg:
+            return self.first_leg.model if self.pivot_sentences else None
+        return self.sentences[0].bundle.name if self.sentences else None
+
+    @property
+    def score(self) -> float:
+        """The mean log probability of the tokens: in the pivot language, if there is one, and in the target."""
+        return mean_score(self._best())
+
+    def may_be_in_other_language(self) -> bool:
+        """Whether the language of a paragraph must be examined."""
+        plans = (self.plan, self.first_leg and self.first_leg.plan)
+        with_bundle = (plan for plan in plans if isinstance(plan, TextPlan) and plan.bundle)
+        return any(is_suspect(paragraph) for plan in with_bundle for paragraph in plan.paragraphs())
+
+    def has_spans(self, options: Options) -> bool:
+        """Whether its sentences are slices of it."""
+        return isinstance(self.item, str) and not options.html and not has_branches(self.item)
+
+    def origin(self, sentence: Sentence, span: tuple[int, int]) -> tuple[tuple[int, int] | None, float]:
+        """The characters of the item that a sentence of its plan translates, and the score. `span`: in the plan's
+        text."""
+        if self.first_leg is None:
+            return span, sentence.best.decoded.score
+        first = self.first_leg.sentences_at(*span)
+        score = mean_score([sentence.best, *(one.best for one in first)])
+        return (first[0].start, first[-1].start + len(first[-1].passage.text)) if first else None, score
+
+    def render(self, options: Options, checks: LanguageChecks) -> TranslatedText:
+        """The translation. The sentences must be decoded and checked."""
+        plan, leg = self.plan, self.first_leg
+        source, confidence = self.source.language or "", self.source.confidence if options.source == AUTO else None
+        if self.error or isinstance(plan, ServiceError):
+            return TranslatedText(None, None, None, error=self.error, source=source, confidence=confidence)
+        is_given = options.source != AUTO
+        if leg:
+            checks.add_warnings(leg.plan, is_given)
+        checks.add_warnings(plan, is_given=is_given and not leg)
+        warnings = _warnings_of(plan)
+        if leg:
+            warnings = list(dict.fromkeys([*_warnings_of(leg.plan), *warnings]))
+        best = self._best()
+        stopped = all(candidate.decoded.finish_reason == "stop" for candidate in best)
+        reason: FinishReason = "stop" if stopped else "length"
+        text = plan.render()
+        pairs = (leg.align(plan) if leg else word_pairs(plan)) if options.alignment else None
+        pivot = leg.candidates if leg else ()
+        others = plan.alternatives(options.alternatives, pivot) if options.alternatives else ()
+        return TranslatedText(
+            text, mean_score(best), reason, warnings, None, source, confidence, plan, others, pairs, leg
+        )
+
+    def _best(self) -> list[Candidate]:
+        return [sentence.best for sentence in (*self.pivot_sentences, *self.sentences)]
+
+
+def _warnings_of(plan: TextPlan) -> list[str]:
+    """The warnings of a plan whose sentences are checked: about the text, then about each sentence."""
+    warnings = list(dict.fromkeys(warning for _, warning in plan.warnings))
+    for sentence in plan.sentences:
+        warnings += sentence.warnings
+    if missed := [word for sentence in plan.sentences for word in sentence.untranslated_words]:
+        warnings.append(untranslated_warning(missed))
+    return warnings

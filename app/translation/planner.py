@@ -1,0 +1,220 @@
+"""Plans the items of a request: chooses language, bundles and glossary of each, and splits it into sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from app.engine.engine import Decoder
+from app.engine.registry import Catalogue
+from app.errors import InvalidFields, PairNotServed, TooMuchText
+from app.markup.extract import markup_pieces
+from app.markup.passage import Passage, Piece
+from app.settings import Settings
+from app.text.glossary import Glossaries, Glossary
+from app.text.icu_messages import message_pieces
+from app.text.language_id import Detected, Detector
+from app.text.mnemonics import remove_mnemonic
+from app.translation.language_checks import LanguageChecks
+from app.translation.pivot import FirstLeg
+from app.translation.planned_item import PlannedItem
+from app.translation.source_language import SourceLanguages
+from app.translation.text_plan import BudgetExceeded, Label, TextPlan, plan_copy, plan_text
+from app.translation.types import AUTO, Item, Options
+from model.bundle import Bundle
+from model.languages import is_traditional, language_name
+
+UNDETERMINED = "und"
+"""The language of a text without words (BCP 47)."""
+MIN_BEAM_SIZE = 4
+"""Minimum beam size for alternatives: a smaller beam misses good ones."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """The services that a request needs."""
+
+    catalogue: Catalogue
+    engine: Decoder
+    settings: Settings
+    glossaries: Glossaries
+    detector: Detector
+    checks: LanguageChecks
+
+
+class Planner:
+    """Plans the items of one request."""
+
+    def __init__(self, services: Services, options: Options) -> None:
+        source, target = services.catalogue.codes(options.source, options.target)
+        self._wanted = options.target
+        if (source, target) != (options.source, options.target):
+            options = options._replace(source=source, target=target)
+        self.options = options
+        """The request's options, with the codes of served languages."""
+        self._services = services
+        self._glossaries: dict[str, Glossary] = {}
+        """The request's glossary, by source language."""
+
+    @cached_property
+    def _languages(self) -> SourceLanguages:
+        target = self.options.target
+        return SourceLanguages(self._services.catalogue.sources(target), self._services.detector, target)
+
+    @cached_property
+    def _bundles(self) -> list[Bundle]:
+        """Those that translate into the target language."""
+        return [bundle for bundle in self._services.catalogue if bundle.target == self.options.target]
+
+    def check_pair(self) -> None:
+        """Raises PairNotServed if no text can be translated."""
+        if self.options.source != AUTO or not self._bundles:
+            self._route(self.options.source)
+
+    def default_model(self) -> str:
+        """The model to name if there was nothing to translate."""
+        if self.options.source == AUTO:
+            return self._bundles[0].name
+        return " + ".join(bundle.name for bundle in self._route(self.options.source))
+
+    def plan(self, items: Sequence[Item]) -> list[PlannedItem]:
+        """Plans each item; one that cannot be translated has an error. Raises TooMuchText and InvalidFields."""
+        room = self._services.settings.queue_tokens
+        planned: list[PlannedItem] = []
+        for item in items:
+            planned.append(self._plan_item(item, room))
+            plan = planned[-1].plan
+            room -= plan.cost if isinstance(plan, TextPlan) else 0
+        return planned
+
+    def plan_second_legs(self, items: Sequence[PlannedItem]) -> None:
+        """Replaces the plans of items that are now in their pivot language. Raises TooMuchText."""
+        room = self._services.settings.queue_tokens
+        for item in items:
+            leg = item.first_leg
+            if leg is None:
+                continue
+            if error := next((sentence.error for sentence in leg.plan.sentences if sentence.error), None):
+                item.plan = error
+                continue
+            try:
+                item.plan = plan_text(leg.second_bundle, leg.pieces(), None, self._beam_size, room)
+            except BudgetExceeded:
+                raise self._too_many_tokens() from None
+            item.plan.label = leg.label
+            room -= item.plan.cost
+
+    def _plan_item(self, item: Item, room: int) -> PlannedItem:
+        planned = PlannedItem(item, Detected(self.options.source, 1.0))
+        try:
+            planned.plan = self._plan(planned, room)
+        except BudgetExceeded:
+            raise self._too_many_tokens() from None
+        except (PairNotServed, TooMuchText) as error:
+            planned.plan = error
+        return planned
+
+    def _plan(self, planned: PlannedItem, room: int) -> TextPlan:
+        """The plan of an item, into the target or a pivot language. Sets its source, and its first leg if it has one.
+
+        Raises PairNotServed, TooMuchText and BudgetExceeded.
+        """
+        options, item = self.options, planned.item
+        check_length(item_length(item), self._services.settings)
+        label = _label(item, options)
+        pieces = [Passage(label.shown)] if label else _pieces(item, options)
+        source, warnings = options.source, list[str]()
+        if source == AUTO:
+            detected, doubts, error = self._languages.choose(_text_of(pieces))
+            planned.source = Detected(detected.language or UNDETERMINED, detected.confidence)
+            if error:
+                raise error
+            if detected.language is None:
+                return plan_copy(_pieces(item, options))
+            source = detected.language
+            warnings += doubts
+            if source == options.target:
+                certain = f"In {language_name(source)} already, and left as it was."
+                warnings.append("It was left as it was." if doubts else certain)
+                return replace(plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
+        route = self._route(source)
+        target = route[-1].target
+        if is_traditional(self._wanted) and not is_traditional(target):
+            warnings.append(f"There is no bundle for {self._wanted}: the translation may be in simplified characters.")
+        glossary = self._glossary(route[0].source, target)
+        if len(route) > 1:
+            planned.first_leg = FirstLeg(route, pieces, glossary, room, label)
+            plan = planned.first_leg.plan
+        else:
+            plan = plan_text(route[0], pieces, glossary, self._beam_size, room)
+            plan.label = label
+        plan.warnings[:0] = [(0, warning) for warning in warnings]
+        return plan
+
+    def _route(self, source: str) -> Sequence[Bundle]:
+        """The bundles that translate from `source`. Raises PairNotServed."""
+        return self._services.catalogue.route(source, self.options.target)
+
+    def _too_many_tokens(self) -> TooMuchText:
+        tokens = self._services.settings.queue_tokens
+        return TooMuchText(f"The text is over {tokens} tokens, the capacity of the queue.")
+
+    @property
+    def _beam_size(self) -> int:
+        alternatives = self.options.alternatives
+        return max(MIN_BEAM_SIZE, alternatives + 1) if alternatives else 1
+
+    def _glossary(self, source: str, target: str) -> Glossary | None:
+        """The request's glossary, for this pair. Raises InvalidFields."""
+        wanted = self.options.glossary
+        if wanted is None or isinstance(wanted, Glossary):
+            return wanted
+        if source not in self._glossaries:
+            self._glossaries[source] = self._find_glossary(wanted, source, target)
+        return self._glossaries[source]
+
+    def _find_glossary(self, wanted: str | Mapping[str, str], source: str, target: str) -> Glossary:
+        glossaries = self._services.glossaries
+        try:
+            if not isinstance(wanted, str):
+                return Glossary(wanted, source)
+            if found := glossaries.find(wanted, source, target):
+                return found
+            known = ", ".join(glossaries.names) or "none"
+            raise ValueError(f"There is no glossary {wanted!r} for {source}-{target}. There are: {known}.")
+        except ValueError as error:
+            raise InvalidFields.at("#/glossary", str(error)) from None
+
+
+def check_length(characters: int, settings: Settings) -> None:
+    """Raises TooMuchText if a text of that length is over the limit."""
+    limit = settings.max_text_chars
+    if characters > limit:
+        raise TooMuchText(f"The text has {characters} characters, over the limit of {limit}.")
+
+
+def _label(item: Item, options: Options) -> Label | None:
+    """`item` as a label, if it is plain text with a mnemonic. If words are aligned, offsets must stay unchanged."""
+    if not isinstance(item, str) or options.html or options.alignment:
+        return None
+    found = remove_mnemonic(item)
+    return Label(item, *found) if found else None
+
+
+def _pieces(item: Item, options: Options) -> Sequence[Piece]:
+    if not isinstance(item, str):
+        return item
+    if options.html:
+        return markup_pieces(item)
+    # A message whose words move into its branches cannot be aligned.
+    return (None if options.alignment else message_pieces(item)) or [Passage(item)]
+
+
+def _text_of(pieces: Sequence[Piece]) -> str:
+    return " ".join(piece.words for piece in pieces if isinstance(piece, Passage))
+
+
+def item_length(item: Item) -> int:
+    """Number of characters."""
+    return len(item) if isinstance(item, str) else sum(len(p) if isinstance(p, str) else p.size for p in item)
