@@ -280,6 +280,18 @@ def test_a_term_said_twice_is_to_be_there_twice(bundle: Bundle) -> None:
     assert missing == [list(one.terms), [one.terms[1]], []]
 
 
+def test_protected_text_does_not_count_as_a_term(bundle: Bundle) -> None:
+    """The number 21 is missing, although the placeholder, whose symbol is the first reserved one, contains it."""
+    one = Sentence.of(Passage("{21} cat 21", (ProtectedSpan(0, 4, "{21}"),)), bundle, [], 1, 0)
+    one.terms = (ProtectedSpan(9, 11, "21"),)
+    ids = bundle.tokenizer.encode_parts([0, " chat"])
+    without, with_number = (
+        Candidate(decoded(tuple(tokens))) for tokens in (ids, [*ids, *bundle.tokenizer.encode(" 21")])
+    )
+    assert missing_terms(one, without) == list(one.terms)
+    assert missing_terms(one, with_number) == []
+
+
 def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
     found = [ProtectedSpan(0, 3, "a"), ProtectedSpan(4, 9, "b"), ProtectedSpan(10, 15, "c")]
     passage = Passage("the {cat} sleeps", (ProtectedSpan(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from app.engine.sequence import Sequence as EngineSequence
-from app.markup.passage import Passage, ProtectedSpan
+from app.markup.passage import OBJECT, Passage, ProtectedSpan
 from app.text.word_units import AlignedWords
 from app.translation.sentence import Candidate, Sentence
 from model.languages import language_alone
@@ -72,11 +72,16 @@ def _with_plain_digits(text: str) -> str:
 
 
 def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
-    """Terms of the sentence that are missing from this translation, or occur too rarely."""
+    """Terms of the sentence that are missing from this translation, or occur too rarely.
+
+    Text that is protected for another reason does not count: "{21}" is not the number 21.
+    """
     if not sentence.terms:
         return []
     if sentence.passage.protected:
-        text = "".join(p if isinstance(p, str) else p.raw for p in sentence.pieces(candidate))
+        places = {term.start for term in sentence.terms}
+        pieces = sentence.pieces(candidate)
+        text = "".join(p if isinstance(p, str) else p.raw if p.start in places else OBJECT for p in pieces)
     else:
         text = sentence.plain_text(candidate)
     counts = {term.raw: _count_occurrences(term.raw, text) for term in sentence.terms}
