@@ -386,15 +386,23 @@ def test_the_space_that_a_model_writes_for_a_symbol_is_not_left_over(bundle: Bun
         ("The dog<img>and the cat.", "The dog{0}and the cat."),
         ("The dog and <img>, the cat.", "The dog and {0}, the cat."),
         ("The dog and <x id=1 />s the cat.", "The dog and {0}s the cat."),
+        ("The dog and <x id=1 />sleeps well.", "The dog and {0} sleeps well."),
+        ("The dog and `x`sleeps well.", "The dog and {0} sleeps well."),
+        ("{name}sleeps well.", "{0} sleeps well."),
+        ("The {name}s dog.", "The {0}s dog."),
+        ("It is {n}min from the dog.", "It is {0}min from the dog."),
+        ("The **sleeps** well.", "The {0}sleeps{1} well."),
     ],
 )
-def test_a_picture_that_touches_the_next_word_is_read_apart_from_it(bundle: Bundle, text: str, read: str) -> None:
+def test_model_reads_a_space_between_protected_text_and_the_word_it_touches(
+    bundle: Bundle, text: str, read: str
+) -> None:
     engine = CannedDecoder(bundle)  # which gives back what it is given
-    (item,) = translated(bundle, engine, [text], html=True)
+    (item,) = translated(bundle, engine, [text], html="<" in text)
     assert item.text == text
     assert item.plan is not None
     (each,) = item.plan.sentences
-    expected = [int(part) if part.isdigit() else part for part in re.split(r"[{}]", read)]
+    expected = [int(part) if part.isdigit() else part for part in re.split(r"[{}]", read) if part]
     assert each.sequence.source == tuple(bundle.tokenizer.encode_source_parts(expected))
     spans = each.source_spans()
     assert len(spans) == len(each.sequence.source) + 1

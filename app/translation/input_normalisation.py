@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from app.markup.passage import OBJECT, Passage, ProtectedSpan
 from app.text.optional_endings import join_endings
+from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import collapse_repeated_marks
 from app.text.word_units import is_word_boundary
 from model.bundle import Bundle
@@ -19,6 +20,11 @@ MIN_ALL_CAPS_LETTERS = 6
 """Minimum for several words to count as a text in capitals, rather than as a name or two."""
 MIN_ALL_CAPS_WORD_LETTERS = 4
 """Minimum for a single word in capitals to count as a word, rather than as an acronym."""
+MIN_WORD_LETTERS = 4
+"""Minimum for letters after protected text to count as a word, rather than as a suffix."""
+_UNITS = {"min", "sec", "seg", "sek", "std"}
+"""Suffixes that are also words, or the beginnings of words."""
+_LETTERS = re.compile(r"[^\W\d_]+")
 _SUBSTITUTES = {"“": '"', "”": '"', "„": '"', "‟": '"', "‚": "'"}
 _SUBSTITUTES |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
 _SUBSTITUTES |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。"}
@@ -41,15 +47,30 @@ def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
     return [part for part in [*parts, passage.text[done:] + end] if part != ""]
 
 
-def is_object_before_word(protected: ProtectedSpan, text: str) -> bool:
-    """Whether `protected` is a picture or the like that touches the word after it, but not one before it.
+def touches_next_word(protected: ProtectedSpan, text: str, tokenizer: Tokenizer) -> bool:
+    """Whether `protected` touches the word after it, but not one before it.
 
-    The model reads a space between them, as in its training. Without it, "I have a red car and <img>two cats." became
-    "J'ai une voiture rouge et <img>ttwo chats."
+    The model reads a space between them, as in its training. Without it, "I have a red car and {0}two cats." became
+    "J'ai une voiture rouge et {0}ttwo chats." A suffix, such as "s" or "px", stays attached, unless it follows a
+    picture; so does a word after a mark of emphasis, as training attaches both marks of a pair.
     """
-    before, after = text[: protected.start][-1:], text[protected.end : protected.end + 1]
-    is_object = text[protected.start : protected.end] == OBJECT
-    return is_object and is_word_boundary(before) and after.isalpha() and not is_word_boundary(after)
+    before, word = text[: protected.start][-1:], _LETTERS.match(text, protected.end)
+    if not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
+        return False
+    shown = text[protected.start : protected.end]
+    if shown == OBJECT:
+        return True
+    is_part_of_word = is_nesting(protected.raw) or _SYMBOLS.fullmatch(shown)  # "**two**", "°Celsius"
+    return not is_part_of_word and _is_word(word[0], tokenizer)
+
+
+@lru_cache(maxsize=1024)
+def _is_word(letters: str, tokenizer: Tokenizer) -> bool:
+    """Whether `letters` are a word rather than a suffix: they are many, or have fewer pieces after a space."""
+    if len(letters) >= MIN_WORD_LETTERS:
+        return True
+    attached = len(tokenizer.encode_parts([0, letters])) - len(tokenizer.encode_parts([0]))
+    return letters.lower() not in _UNITS and len(tokenizer.encode(letters)) < attached
 
 
 @lru_cache(maxsize=64)
@@ -88,12 +109,12 @@ def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
 def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     """The parts of a sentence to tokenise, in characters that the vocabulary has.
 
-    Offsets stay valid, but for a space at the start of a part; see `is_object_before_word`.
+    Offsets stay valid, but for a space at the start of a part; see `touches_next_word`.
     """
     letters = mark_substitutes(bundle.tokenizer)
     parts = join_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
     for number, part in enumerate(parts[:-1]):
-        if isinstance(part, int) and is_object_before_word(passage.protected[part], passage.text):
+        if isinstance(part, int) and touches_next_word(passage.protected[part], passage.text, bundle.tokenizer):
             parts[number + 1] = f"{SPACE}{parts[number + 1]}"
     if is_all_caps(passage, bundle.tokenizer):
         parts = [

@@ -20,9 +20,9 @@ from app.translation.input_normalisation import (
     added_full_stop,
     is_all_caps,
     is_better_lowercased,
-    is_object_before_word,
     model_input,
     split_at_protected,
+    touches_next_word,
 )
 from model.bundle import Bundle
 from model.tokenizer import SPACE
@@ -247,7 +247,8 @@ class Sentence:
             texts[number - 1] += SPACE
         if number + 1 < len(texts) and is_word_boundary(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
-        if is_object_before_word(protected, self.passage.text) and is_word_boundary("".join(texts[: number + 1])[-1:]):
+        touches = touches_next_word(protected, self.passage.text, self.bundle.tokenizer)
+        if touches and is_word_boundary("".join(texts[: number + 1])[-1:]):
             texts[number + 1 : number + 2] = [text.removeprefix(SPACE) for text in texts[number + 1 : number + 2]]
 
     def _without_added_stop(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
