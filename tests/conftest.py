@@ -72,8 +72,8 @@ _MARKED_BY_MODULE = {
     # These train, start processes, wait for real time to pass, or send many requests.
     "slow": """
         adapt_finetune adapt_transfer api_admin_server benchmarks benchmarks_ablation benchmarks_engine benchmarks_gpu
-        benchmarks_gpu_training benchmarks_invariance benchmarks_mixed_soak benchmarks_overload benchmarks_serving
-        cli_d2l cli_toy cli_translate data_prepare end_to_end evaluation_evaluate evaluation_service_command
+        benchmarks_gpu_training benchmarks_invariance benchmarks_mixed_soak benchmarks_overload benchmarks_pivot
+        benchmarks_serving cli_d2l cli_toy cli_translate data_prepare end_to_end evaluation_evaluate evaluation_service_command
         export_bundle export_ctranslate2 export_interpolation file_lock formats_large http_held_bytes int8_kernels
         int8_prepared invariance makefile optim_distributed optim_loop optim_signals pipeline_recipe_file pipeline_run
         process_map schemathesis serve server server_connection server_header_limits server_listener
@@ -129,6 +129,7 @@ def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch:
 
 
 SURE = "(the sample of a bundle made for tests)"
+BUNDLE_LIMITS = Limits(max_source=32, max_target=32)
 
 
 def make_bundle(
@@ -138,18 +139,24 @@ def make_bundle(
 
     `samples`: None for a single one that every precision decodes alike.
     """
+    model, tokenizer, sample = _random_model(source, target, seed)
+    record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
+    record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
+    record["samples"] = [sample] if samples is None else list(samples)
+    save_bundle(folder, model, tokenizer, BUNDLE_LIMITS, record, "A bundle for tests.\n")
+    return folder
+
+
+@functools.cache
+def _random_model(source: str, target: str, seed: int) -> tuple[Transformer, Tokenizer, dict[str, Any]]:
+    """The model of a bundle, its tokenizer, and a sample."""
     tokenizer = Tokenizer(train_vocabulary(SENTENCES, 400, [source, target], threads=1))
     size = tokenizer.vocab_size
     config = ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=2)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = Transformer(config)
-    record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
-    record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
-    limits = Limits(max_source=32, max_target=32)
-    record["samples"] = [sure_sample(model.eval(), limits)] if samples is None else list(samples)
-    save_bundle(folder, model, tokenizer, limits, record, "A bundle for tests.\n")
-    return folder
+        model = Transformer(config).eval()
+    return model, tokenizer, sure_sample(model, BUNDLE_LIMITS)
 
 
 @torch.inference_mode()

@@ -43,6 +43,7 @@ def test_a_glossary_is_made_of_csv_and_used_on_documents(deepl_client: deepl.Dee
     deepl_client.delete_glossary(made)
 
 
+@pytest.mark.slow
 def test_a_glossary_of_several_pairs_is_changed_a_dictionary_at_a_time(tmp_path: Path) -> None:
     make_bundle(tmp_path / "en-fr")
     make_bundle(tmp_path / "fr-en", "fr", "en", seed=1)

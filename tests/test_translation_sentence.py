@@ -86,6 +86,7 @@ def test_placeholders_come_back_exactly_as_often_as_they_were_sent(
     assert sum(item.text != text for (text, _), item in zip(sent, items, strict=True)) > 0.9 * len(sent)
 
 
+@pytest.mark.slow
 def test_without_the_constraint_they_are_lost(bundle: Bundle) -> None:
     """The law above is the decoder's doing: the very same model does not keep it by itself."""
 
