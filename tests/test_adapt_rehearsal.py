@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import make_bundle
+from shared_fixtures import make_bundle
 
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle

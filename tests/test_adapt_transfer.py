@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from conftest import PAIRS
+from shared_fixtures import PAIRS
 from typer.testing import CliRunner
 
 from model.bundle_weights import load_bundle, save_bundle

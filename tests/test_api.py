@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Gate, Service, decode_with, make_bundle, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from servers import WAIT_S
+from shared_fixtures import Gate, Service, decode_with, make_bundle, serving
 
 from app.api.schemas import TranslateResponse
 from app.engine.worker import ROWS

@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import Service, serving
 from servers import WAIT_S, becomes
+from shared_fixtures import Service, serving
 
 from app.api import admin_server
 from app.api.admin_server import MAX_CONNECTIONS, AdminServer

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import fromstring
 import numpy as np
 import pytest
 import torch
-from conftest import Service
+from shared_fixtures import Service
 
 from app.translation import attention_svg
 from model.bundle_weights import LoadedBundle

@@ -15,8 +15,8 @@ import deepl
 import deepl.__main__ as command_line
 import httpx
 import pytest
-from conftest import listening, make_bundle
 from deepl_clients import EN_FR, client_of, plainly
+from shared_fixtures import listening, make_bundle
 
 from app.api.deepl.text import TextRequest, to_item
 from app.http.api_keys import new_key

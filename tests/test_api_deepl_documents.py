@@ -13,9 +13,9 @@ from typing import Any
 
 import deepl
 import pytest
-from conftest import Gate, Service, listening, serving
 from deepl_clients import EN_FR, client_of, plainly
 from servers import WAIT_S
+from shared_fixtures import Gate, Service, listening, serving
 from test_formats_docx import run, word
 
 from app.errors import Overloaded

@@ -8,9 +8,9 @@ from pathlib import Path
 import deepl
 import httpx
 import pytest
-from conftest import listening, make_bundle
 from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from deepl_clients import EN_FR, client_of
+from shared_fixtures import listening, make_bundle
 
 
 def test_a_glossary_is_made_listed_used_and_deleted(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:

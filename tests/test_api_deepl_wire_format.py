@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import Gate, Service, serving
 from deepl_clients import EN_FR
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
+from shared_fixtures import Gate, Service, serving
 
 from app.api.deepl.schemas import MultilingualRequest
 from app.api.deepl.text import TextRequest

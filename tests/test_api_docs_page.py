@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from chromium import Visit
-from conftest import listening
 from playwright.sync_api import Browser, Locator, Page, Route
+from shared_fixtures import listening
 
 from app.http.api_keys import new_key
 

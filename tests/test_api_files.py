@@ -13,10 +13,10 @@ from urllib.parse import unquote
 
 import httpx
 import pytest
-from conftest import Gate, Service, serving
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
+from shared_fixtures import Gate, Service, serving
 from test_formats_docx import run, word
 
 from app.errors import TooMuchText

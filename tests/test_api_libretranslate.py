@@ -10,13 +10,13 @@ from urllib.error import HTTPError
 
 import httpx
 import pytest
-from conftest import Gate, Service, listening, make_bundle, serving
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException, ServerException
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from libretranslatepy import LibreTranslateAPI
+from shared_fixtures import Gate, Service, listening, make_bundle, serving
 
 from app import errors
 from app.errors import Overloaded, ServiceError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import httpx
 import jsonschema_rs
 import pytest
-from conftest import Service, serving
+from shared_fixtures import Service, serving
 
 from app.http.api_keys import new_key
 from model import __version__

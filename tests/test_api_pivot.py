@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Service, make_bundle, serving
 from httpx import Response
+from shared_fixtures import Service, make_bundle, serving
 
 TEXT = "Le chat dort, il va bien."
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from conftest import Service, decode_with, make_bundle, serving
 from servers import WAIT_S
+from shared_fixtures import Service, decode_with, make_bundle, serving
 from starlette.types import Message
 
 from model.bundle import Bundle

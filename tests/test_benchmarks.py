@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import make_bundle
+from shared_fixtures import make_bundle
 
 from benchmarks import joey
 from benchmarks.trainers import (

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PAIRS
 from hypothesis import given
 from hypothesis import strategies as st
 from servers import becomes
+from shared_fixtures import PAIRS
 from typer.testing import CliRunner
 
 from benchmarks import ablation as ablation_module

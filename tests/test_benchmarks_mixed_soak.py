@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import SHIPPED
+from shared_fixtures import SHIPPED
 
 from benchmarks.mixed_soak import SAMPLES, ResourceUsage, growth
 

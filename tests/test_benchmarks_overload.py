@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import listening
+from shared_fixtures import listening
 
 from app.http.forms import FORM_OVERHEAD_BYTES
 from app.runtime.byte_budgets import ByteBudgets

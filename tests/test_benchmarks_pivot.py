@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conftest import make_bundle
+from shared_fixtures import make_bundle
 
 from app.engine.launch import InProcessWorker
 from benchmarks.pivot import joined, measure, read_corpora

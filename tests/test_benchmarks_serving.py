@@ -23,7 +23,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import SENTENCES, make_bundle
+from shared_fixtures import SENTENCES, make_bundle
 
 from benchmarks.cores import Cores, pinned
 from benchmarks.load import SOURCE, Figures, Generator, Load, compiler, figures, medians

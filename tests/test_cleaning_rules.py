@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import PAIRS
 from hypothesis import given
 from hypothesis import strategies as st
+from shared_fixtures import PAIRS
 from typer.testing import CliRunner
 
 from training.__main__ import cli

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import small_config
+from shared_fixtures import small_config
 
 from training.data.batches import Batch, Pairs, Position, batches_from, epoch_rows, load_pairs
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from conftest import NAMES, PAIRS
+from shared_fixtures import NAMES, PAIRS
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable

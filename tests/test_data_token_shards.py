@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import PAIRS, small_config
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
+from shared_fixtures import PAIRS, small_config
 
 from training.cleaning.holdout import SideKeys, choose_dev_pairs
 from training.corpora.corpus import LineTally, Pair, write_pairs

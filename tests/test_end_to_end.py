@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PAIRS, serving
+from shared_fixtures import PAIRS, serving
 from typer.testing import CliRunner
 
 from app.engine.engine import Engine

@@ -20,9 +20,9 @@ import numpy as np
 import pytest
 import torch
 import uvloop
-from conftest import Gate, decode_with, make_bundle
 from numpy.typing import NDArray
 from servers import WAIT_S
+from shared_fixtures import Gate, decode_with, make_bundle
 
 from app.engine.engine import Engine, Supervision
 from app.engine.ipc import encode_frame

@@ -13,11 +13,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from conftest import Gate, serving
 from fakes import PLENTY, WORDS, CacheRequest, FakeDecoder, ManualDecoder, RandomDecoder, counted, on_a_loop, passes
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack, structs
+from shared_fixtures import Gate, serving
 
 from app.engine.cache import MAX_DECODED_PER_PASS, CachingDecoder, ResultCache, cache_key, with_cache
 from app.engine.engine import Decoder

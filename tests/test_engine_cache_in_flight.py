@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Gate, serving
 from fakes import PLENTY, CacheRequest, ManualDecoder, counted, on_a_loop, passes
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
+from shared_fixtures import Gate, serving
 
 from app.engine.cache import MAX_DECODED_PER_PASS, CachingDecoder, ResultCache
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, Unavailable

@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from conftest import decode_with, make_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from servers import WAIT_S
+from shared_fixtures import decode_with, make_bundle
 
 from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.ipc import FROM_FRONT, FROM_WORKER, FrameDecoder, FrontConnection, encode_frame

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import sacrebleu
-from conftest import Service
+from shared_fixtures import Service
 from typer.testing import CliRunner
 
 from model.bundle_weights import LoadedBundle

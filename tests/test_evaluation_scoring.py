@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import TRAINING_LIMITS, small_config
+from shared_fixtures import TRAINING_LIMITS, small_config
 
 from model.bundle_weights import LoadedBundle
 from model.decoding import greedy_decode

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import make_bundle
 from safetensors.torch import load_file
+from shared_fixtures import make_bundle
 from typer.testing import CliRunner
 
 from model import __version__

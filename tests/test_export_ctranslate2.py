@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import SENTENCES, make_bundle, small_config
+from shared_fixtures import SENTENCES, make_bundle, small_config
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable, check_replaceable

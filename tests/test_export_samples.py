@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TRAINING_LIMITS, make_bundle, small_config
+from shared_fixtures import TRAINING_LIMITS, make_bundle, small_config
 
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from model.decoding import greedy_decode

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PAIRS, SHIPPED
+from shared_fixtures import PAIRS, SHIPPED
 from typer.testing import CliRunner
 
 from training.__main__ import cli

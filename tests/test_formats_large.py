@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import serving
 from servers import WAIT_S
+from shared_fixtures import serving
 from test_api_files import PATH
 from test_formats_docx import run, word
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import Service, serving
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
+from shared_fixtures import Service, serving
 from starlette.types import Receive, Scope, Send
 
 from app.http.access_log import AccessLog

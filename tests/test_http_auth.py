@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import Service, listening, serving
+from shared_fixtures import Service, listening, serving
 from starlette.types import Scope
 
 from app.http.api_keys import new_key

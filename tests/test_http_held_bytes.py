@@ -12,8 +12,8 @@ from typing import Any
 from weakref import ref
 
 import pytest
-from conftest import SHIPPED, Service, listening, serving
 from servers import WAIT_S, becomes, post
+from shared_fixtures import SHIPPED, Service, listening, serving
 from starlette.types import Message, Receive, Scope, Send
 
 from app.http.held_bytes import CHUNK_BYTES, HeldBytes, reserve

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from pathlib import Path
 
-from conftest import listening
 from servers import WAIT_S, rest
+from shared_fixtures import listening
 
 
 def test_a_request_has_one_host(bundle_folder: Path) -> None:

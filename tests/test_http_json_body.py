@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Service, serving
 from fastapi import Request
+from shared_fixtures import Service, serving
 
 from app.errors import ClientLeft
 from app.http.json_body import JSONFastPath, while_connected

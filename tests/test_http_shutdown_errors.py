@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from conftest import Gate
 from servers import WAIT_S, answer, post
+from shared_fixtures import Gate
 
 from app.__main__ import server_options
 from app.engine.launch import InProcessWorker

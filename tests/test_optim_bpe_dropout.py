@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import torch
-from conftest import SENTENCES, small_config
+from shared_fixtures import SENTENCES, small_config
 
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
 from training.data.batches import Batch, Pairs, Position, batches_from

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from conftest import PAIRS
+from shared_fixtures import PAIRS
 
 from training.data.batches import Pairs, epoch_rows
 from training.optim.defaults import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import PAIRS, TRAINING_LIMITS, small_config
+from shared_fixtures import PAIRS, TRAINING_LIMITS, small_config
 
 from model.config import named_architecture
 from model.tokenizer import Tokenizer

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TRAINING_LIMITS, small_config
 from safetensors.torch import load_file
+from shared_fixtures import TRAINING_LIMITS, small_config
 from typer.testing import CliRunner
 
 from benchmarks.ports import free_port

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import TRAINING_LIMITS, small_config
 from safetensors.torch import load_file
+from shared_fixtures import TRAINING_LIMITS, small_config
 from torch import Tensor
 from typer.testing import CliRunner
 

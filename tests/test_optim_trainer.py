@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import small_config
+from shared_fixtures import small_config
 from torch.nn import functional as F
 
 from training.data.batches import Batch, Pairs

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 from chromium import REFUSED, Visit
-from conftest import SHIPPED, listening
 from playwright.sync_api import Browser, Page, Route, expect
+from shared_fixtures import SHIPPED, listening
 from the_page import FRENCH, PHONE, TEXT, refuse, translation, type_in
 
 from app.http.api_keys import new_key

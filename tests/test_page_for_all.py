@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 from chromium import Visit
-from conftest import Service, serving
 from playwright.sync_api import Route, expect
+from shared_fixtures import Service, serving
 from the_page import FRENCH, TEXT, translation, type_in
 
 FOLDER = Path("app/static/page")

@@ -6,8 +6,8 @@ import json
 import re
 
 from chromium import REFUSED, Visit
-from conftest import SHIPPED
 from playwright.sync_api import Page, Route, expect
+from shared_fixtures import SHIPPED
 
 TEXT, FRENCH = "I am tired. The cat sleeps on the table.", "Je suis fatigué. Le chat dort sur la table."
 CHINESE = re.compile("[\u4e00-\u9fff]")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import small_config
+from shared_fixtures import small_config
 
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import PAIRS
 from safetensors.torch import load_file
+from shared_fixtures import PAIRS
 from typer.testing import CliRunner
 
 from model.bundle_weights import load_bundle

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Service, serving
+from shared_fixtures import Service, serving
 
 from app.errors import Overloaded
 from app.http.api_keys import new_key

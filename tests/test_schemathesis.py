@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import listening
+from shared_fixtures import listening
 
 from app.http.api_keys import new_key
 

@@ -20,8 +20,8 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from conftest import Gate, make_bundle
 from servers import WAIT_S
+from shared_fixtures import Gate, make_bundle
 from typer.testing import CliRunner
 
 from app.__main__ import cli, server_options

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import listening
 from servers import WAIT_S, answer, becomes, get, on_both_loops, post, pour, rest, running
+from shared_fixtures import listening
 
 from app.http.api_keys import new_key
 from app.runtime.rate_limits import Rate

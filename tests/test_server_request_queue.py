@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 import uvicorn
-from conftest import listening
 from servers import WAIT_S, becomes
+from shared_fixtures import listening
 from starlette.types import Receive, Scope, Send
 
 from app.errors import Overloaded

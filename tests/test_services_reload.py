@@ -12,8 +12,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import Gate, Service, make_bundle, serving
 from servers import WAIT_S
+from shared_fixtures import Gate, Service, make_bundle, serving
 
 from app.engine.engine import Engine
 from app.engine.launch import InProcessWorker, WorkerProcess

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from conftest import make_bundle
+from shared_fixtures import make_bundle
 
 from app.engine.registry import Catalogue
 from app.errors import PairNotServed

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 import torch
-from conftest import SHIPPED
+from shared_fixtures import SHIPPED
 
 from app.services.startup import load_catalogue
 from app.settings import Settings

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import SHIPPED
 from servers import post
+from shared_fixtures import SHIPPED
 
 from app.http.api_keys import new_key
 from benchmarks.soak import Soak, kill_workers, memory, pseudoword_sentences, request_sequentially, running_service

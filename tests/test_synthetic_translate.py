@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import SHIPPED
+from shared_fixtures import SHIPPED
 from typer.testing import CliRunner
 
 from model.backends import prepare

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from conftest import PAIRS
+from shared_fixtures import PAIRS
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import make_bundle
 from fakes import CannedDecoder, FakeDecoder, RandomDecoder
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
+from shared_fixtures import make_bundle
 
 from app.engine import sequence as engine
 from app.engine.job import Job

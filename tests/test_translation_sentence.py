@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from conftest import Service
 from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, translated
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from msgspec import structs
+from shared_fixtures import Service
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded

@@ -1,0 +1,411 @@
+"""Fixtures: a bundle with random but reproducible weights, the service that serves it, and a short training run."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import httpx
+import pytest
+import torch
+import uvicorn
+from fastapi import FastAPI
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from servers import WAIT_S
+from starlette.types import Receive, Scope, Send
+from torch.nn.utils.rnn import pad_sequence
+
+from app.__main__ import server_options
+from app.engine.executor import BundleExecutor
+from app.engine.launch import InProcessWorker
+from app.main import create_app
+from app.server.server import Server
+from app.services.reload import RELOAD_TIMING, ReloadTiming
+from app.services.startup import load_catalogue
+from app.settings import Settings
+from app.text.language_id import _LoadedLibraries
+from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
+from model.config import ModelConfig
+from model.decoding import greedy_decode
+from model.decoding.batch import DecodeBatch
+from model.decoding.torch_backend import TorchBackend
+from model.hypothesis import Hypothesis, Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.corpora.corpus import Pair, write_pairs
+from training.data.options import PrepareOptions
+from training.data.prepare import prepare_corpora
+from training.data.vocabulary import train_vocabulary
+from training.evaluation.evaluate import Result, TestSet, evaluate_set
+from training.optim.loop import train
+from training.optim.trainer import Recipe
+
+if TYPE_CHECKING:
+    from chromium import Visit
+    from deepl import DeepLClient
+    from playwright.sync_api import Browser
+
+# A slow response on a busy machine proves nothing: httpx would give up after its default of 5 s.
+for phase in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, phase, WAIT_S)
+
+T = TypeVar("T")
+SHIPPED = Path(__file__).parent.parent / "bundles"
+SENTENCES = [
+    "Hello.",
+    "How are you?",
+    "I am well, thank you.",
+    "The cat sleeps.",
+    "Bonjour.",
+    "Le chat dort, il va bien.",
+]
+
+
+@pytest.fixture(autouse=True)
+def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measures exports with the decoder alone, which starts at once. Tests marked `real_service` use the service."""
+
+    def measured(write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device) -> list[Result]:
+        with TemporaryDirectory() as place:
+            write(Path(place, "bundle"))
+            bundle = load_bundle(Path(place, "bundle"), device)
+            check_samples(bundle)
+            how = (bundle.model, bundle.tokenizer, bundle.limits, bundle.target)
+            return [replace(evaluate_set(*how, test), served=True) for test in tests]
+
+    if request.node.get_closest_marker("real_service") is None:
+        monkeypatch.setattr("training.export.bundle.measure_as_served", measured)
+
+
+SURE = "(the sample of a bundle made for tests)"
+BUNDLE_LIMITS = Limits(max_source=32, max_target=32)
+
+
+def make_bundle(
+    folder: Path, source: str = "en", target: str = "fr", seed: int = 0, samples: Sequence[dict[str, Any]] | None = None
+) -> Path:
+    """Writes a bundle with random weights drawn from `seed`.
+
+    `samples`: None for a single one that every precision decodes alike.
+    """
+    model, tokenizer, sample = _random_model(source, target, seed)
+    record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
+    record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
+    record["samples"] = [sample] if samples is None else list(samples)
+    save_bundle(folder, model, tokenizer, BUNDLE_LIMITS, record, "A bundle for tests.\n")
+    return folder
+
+
+@functools.cache
+def _random_model(source: str, target: str, seed: int) -> tuple[Transformer, Tokenizer, dict[str, Any]]:
+    """The model of a bundle, its tokenizer, and a sample."""
+    tokenizer = Tokenizer(train_vocabulary(SENTENCES, 400, [source, target], threads=1))
+    size = tokenizer.vocab_size
+    config = ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=2)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = Transformer(config).eval()
+    return model, tokenizer, sure_sample(model, BUNDLE_LIMITS)
+
+
+@torch.inference_mode()
+def sure_sample(model: Transformer, limits: Limits) -> dict[str, Any]:
+    """A sample that every precision decodes alike.
+
+    Of the sources of one token, it is the one whose target tokens lead the runners-up by most: CTranslate2's int8
+    saturates on processors without VNNI, and changes tokens that lead by a whole nat.
+    """
+    found = greedy_decode(model, [[token] for token in range(4, model.config.source_vocab_size)], limits, rows=400)
+    sources = torch.tensor([[*hypothesis.source, model.config.eos_id] for hypothesis in found])
+    begun = [torch.tensor([model.config.bos_id, *hypothesis.tokens[:-1]]) for hypothesis in found]
+    best = model(sources, pad_sequence(begun, batch_first=True)).topk(2, -1).values  # [source, target, 2]
+    padding = pad_sequence([torch.zeros(len(tokens)) for tokens in begun], batch_first=True, padding_value=torch.inf)
+    leads = (best[..., 0] - best[..., 1] + padding).amin(1)  # [source]
+    surest = found[int(leads.argmax())]
+    return {"source": SURE, "source_ids": list(surest.source), "target_ids": surest.tokens}
+
+
+class Service:
+    """Runs an application on an event loop in a thread, and sends it requests without a socket."""
+
+    def __init__(self, app: FastAPI) -> None:
+        self.app = app
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._lifespan = self.app.router.lifespan_context(self.app)
+        self.state: Any = self.run(self._lifespan.__aenter__())
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self._with_state), base_url="http://test")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.run(self._client.aclose())
+        self.run(self._lifespan.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Runs `work` on the application's event loop and returns its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=5 * WAIT_S)
+
+    def advance_clock(self, seconds: float) -> None:
+        """Advances the event loop's clock, which all time limits use."""
+        now = self._loop.time
+        self._loop.time = lambda: now() + seconds  # type: ignore[method-assign]
+        self._loop.call_soon_threadsafe(lambda: None)
+
+    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        return self.run(self._client.request(method, path, **options))
+
+    def get(self, path: str) -> httpx.Response:
+        return self.request("GET", path)
+
+    def post(self, path: str, body: object) -> httpx.Response:
+        return self.request("POST", path, json=body)
+
+    def post_together(self, path: str, bodies: list[Any]) -> list[httpx.Response]:
+        """Posts all `bodies` at once."""
+
+        async def together() -> list[httpx.Response]:
+            return await asyncio.gather(*(self._client.post(path, json=body) for body in bodies))
+
+        return self.run(together())
+
+    def leave(self, gate: Gate, path: str, **options: Any) -> int:
+        """Posts, and disconnects once a decoder waits at `gate`. Returns the status that the service then sends."""
+
+        async def left() -> int:
+            request = httpx.Request("POST", f"http://test{path}", **options)
+            bodies, is_gone, sent = [await request.aread()], asyncio.Event(), list[Any]()
+
+            async def receive() -> dict[str, Any]:
+                if bodies:
+                    return {"type": "http.request", "body": bodies.pop()}
+                await is_gone.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message: Any) -> None:
+                sent.append(message)
+
+            scope = {"type": "http", "method": "POST", "path": path, "root_path": "", "query_string": b""}
+            headers = [(name.lower(), value) for name, value in request.headers.raw]
+            answering = asyncio.create_task(self._with_state({**scope, "headers": headers}, receive, send))
+            await asyncio.to_thread(gate.entered.wait)
+            is_gone.set()
+            await answering
+            return int(sent[0]["status"])
+
+        return self.run(left())
+
+    async def _with_state(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.app({**scope, "state": dict(self.state)}, receive, send)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _detection_loads_once() -> Iterator[None]:
+    """Shares the language detection libraries, which take a second to load, among all services and translators."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.text.language_id._LoadedLibraries", functools.cache(_LoadedLibraries))
+        yield
+
+
+@pytest.fixture(scope="session")
+def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of bundles with a single one, en-fr."""
+    folder = tmp_path_factory.mktemp("bundles")
+    make_bundle(folder / "en-fr")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bundle(bundle_folder: Path) -> LoadedBundle:
+    return load_bundle(bundle_folder / "en-fr", torch.device("cpu"))
+
+
+HARDLY_BUSY: dict[str, Any] = {"workers": 1, "precision": "float32", "max_wait_ms": 60_000}
+"""One worker, and no request is refused because the machine is slow."""
+
+
+def serving(bundles: Path | tuple[Path, ...], reload_timing: ReloadTiming = RELOAD_TIMING, **settings: Any) -> Service:
+    """The service of a folder of bundles, as a context manager; its worker is a thread."""
+    chosen = Settings(
+        bundles=bundles if isinstance(bundles, tuple) else (bundles,),
+        device="cpu",
+        **{**HARDLY_BUSY, **settings},
+    )
+    return Service(create_app(chosen, load_catalogue(chosen), InProcessWorker, reload_timing=reload_timing))
+
+
+@pytest.fixture(scope="session")
+def service(bundle_folder: Path) -> Iterator[Service]:
+    """The service of `bundle_folder` with the default limits."""
+    with serving(bundle_folder) as service:
+        yield service
+
+
+@contextmanager
+def listening(bundles: Path, **settings: Any) -> Iterator[str]:
+    """Serves a folder of bundles on a real socket, for clients that need one; yields the URL."""
+    chosen = Settings(bundles=(bundles,), device="cpu", **{**HARDLY_BUSY, **settings})
+    app = create_app(chosen, load_catalogue(chosen), InProcessWorker)
+    config = uvicorn.Config(app, **server_options(chosen))
+    server = Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            while httpx.get(f"{url}/ready").status_code != 200:
+                assert thread.is_alive()
+                time.sleep(0.05)
+            server.lifespan.state["request_queue"].max_delay_s = 60.0  # on a busy machine no request is late
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture(scope="session")
+def shipped_url() -> Iterator[str]:
+    """The URL of a service of bundles/en-fr alone, whose translations differ from text to text."""
+    with listening(SHIPPED / "en-fr") as url:
+        yield url
+
+
+@pytest.fixture
+def deepl_client(shipped_url: str) -> Iterator[DeepLClient]:
+    """DeepL's own client."""
+    from deepl_clients import client_of
+
+    with client_of(shipped_url) as client:
+        yield client
+
+
+@pytest.fixture
+def fast_deepl_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DeepL's clients try once, and poll documents every 10 ms rather than every five seconds."""
+    monkeypatch.setattr("deepl.http_client.max_network_retries", 0)
+    monkeypatch.setattr("deepl.translator.time", SimpleNamespace(time=time.time, sleep=lambda _: time.sleep(0.01)))
+    monkeypatch.setattr("app.api.deepl.documents.STATUS_WAIT_S", 0.1)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser per module: while it runs, its event loop allows no other in this thread."""
+    from chromium import chromium
+
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
+    """A page in the browser, whose console and requests are checked at the end of the test."""
+    from chromium import Visit
+
+    visit = Visit(browser, shipped_url)
+    yield visit
+    visit.check()
+    visit.close()
+
+
+def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the workers of this test, which are threads, decode with `batch`.
+
+    The default sample of a bundle is not checked, so that `batch` sees only what the test sends.
+    """
+    check = BundleExecutor.check_samples
+
+    def new_batch(executor: BundleExecutor) -> DecodeBatch:
+        backend = executor.backend
+        assert isinstance(backend, TorchBackend)
+        return batch(backend.new_state(executor.rows, executor.spec.limits), backend.config)
+
+    def check_samples(executor: BundleExecutor) -> None:
+        if [sample.source for sample in executor.spec.samples] != [SURE]:
+            check(executor)
+
+    monkeypatch.setattr(BundleExecutor, "new_batch", new_batch)
+    monkeypatch.setattr(BundleExecutor, "check_samples", check_samples)
+
+
+class Gate:
+    """Blocks decoder steps until opened, then records the number of sentences in each step."""
+
+    def __init__(self) -> None:
+        self.entered, self.opened = threading.Event(), threading.Event()
+        self.sizes: list[int] = []
+
+    def pass_through(self, size: int) -> None:
+        self.entered.set()
+        assert self.opened.wait(WAIT_S)
+        self.sizes.append(size)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """A gate before every decoder step of the engines of this test."""
+    gate = Gate()
+
+    class Gated(DecodeBatch):
+        def step(self) -> list[Hypothesis]:
+            gate.pass_through(len(self.running))
+            return super().step()
+
+    decode_with(Gated, monkeypatch)
+    yield gate
+    gate.opened.set()
+
+
+NAMES = ["Tom", "Mary", "Ann-Lee", "Ali", "Yuki", "Otto", "Ines", "Bo"]
+THINGS = [("apple", "pomme"), ("dog", "chien"), ("house", "maison"), ("book", "livre"), ("chair", "chaise")]
+PAIRS = [
+    Pair(f"{name} has {number} {english}s.", f"{name} a {number} {french}s.")
+    for name in NAMES
+    for number in range(2, 10)
+    for english, french in THINGS
+]
+TRAINING_LIMITS = Limits(max_source=32, max_target=32)
+
+
+def small_config(vocab_size: int, **fields: Any) -> ModelConfig:
+    """A configuration small enough to train in seconds."""
+    shape = {"d_model": 16, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+    return ModelConfig.from_dict(
+        {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, "dropout": 0.1, **shape, **fields}
+    )
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder of 320 pairs, 16 of them for development."""
+    folder = tmp_path_factory.mktemp("prepared")
+    write_pairs(folder / "pairs.tsv", PAIRS)
+    options = PrepareOptions(
+        (str(folder / "pairs.tsv"),), "en", "fr", folder / "data", vocab_size=360, augment_share=0.0
+    )
+    prepare_corpora(options, lambda line: None)
+    return folder / "data"
+
+
+@pytest.fixture(scope="session")
+def run_folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of 120 steps on `data`. Tests share it and must not write to it."""
+    run = tmp_path_factory.mktemp("trained") / "run"
+    recipe = Recipe(120, batch_tokens=400, warmup=30, learning_rate_factor=0.5, cooldown=0.3, evaluate_every=40, keep=2)
+    config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size, d_model=32, d_ff=64)
+    train(data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=40)
+    return run
