@@ -3,6 +3,7 @@ lxml."""
 
 from __future__ import annotations
 
+import codecs
 import copy
 import re
 
@@ -121,6 +122,49 @@ def test_without_its_new_targets_the_file_is_unchanged(content: str) -> None:
         return etree.tostring(root, method="c14n")
 
     assert bare(shouted(read("a.xlf", content.encode()))) == bare(content.encode())
+
+
+PLAIN = """<?xml version='1.0' encoding='UTF-8'?>
+<!-- before -->
+<xliff version = '1.2'  xmlns='urn:oasis:names:tc:xliff:document:1.2'><file
+  source-language='en' target-language = "fr" note=' state="a" &#233; é'>
+<body><trans-unit id='1' ><source>the &#65; <x id='2' /> &quot;<![CDATA[<b>]]></source>
+  <note/></trans-unit>
+<trans-unit id='2'><source>a
+b</source><target  state='new' >old</target></trans-unit><trans-unit id="3"><source>c</source></trans-unit>
+</body></file></xliff >
+<!-- after -->"""
+PLAIN_2 = """<xliff version='2.0' xmlns='urn:oasis:names:tc:xliff:document:2.0' trgLang='fr'><file id='f' ><unit
+ id='1'><segment id='s' ><source>it is é</source></segment></unit></file></xliff>"""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN.encode(),
+        f"{PLAIN}\n".encode(),
+        PLAIN.replace("\n", "\r\n").encode(),
+        codecs.BOM_UTF8 + PLAIN.encode(),
+        PLAIN.replace("UTF-8", "UTF-16").encode("utf-16"),
+        PLAIN.replace("UTF-8", "ISO-8859-1").encode("latin-1"),
+        PLAIN_2.encode(),
+    ],
+)
+def test_every_byte_outside_the_new_targets_is_kept(content: bytes) -> None:
+    encoding = "utf-16-le" if content.startswith(codecs.BOM_UTF16_LE) else "latin-1"
+    written = shouted(read("a.xlf", content, "fr")).decode(encoding)
+    old_target, new_target = r"<target  state='new' >old</target>", r"\s*<target\b[^<]*(<[^/][^<]*)*</target>"
+    written = re.sub(r" state=\"translated\" subState=\"interlinear:machine\"", "", written)
+    assert "IT IS" in written or "THE A" in written
+    assert re.sub(new_target, "", written) == re.sub(rf"\s*{old_target}", "", content.decode(encoding))
+
+
+def test_a_character_outside_the_encoding_is_written_as_a_reference() -> None:
+    content = PLAIN.replace("UTF-8", "ISO-8859-1").encode("latin-1")
+    document = read("a.xlf", content, "zh")
+    written = document.write(["你 <b>" for _ in document.passages])
+    assert b'target-language = "zh"' in written
+    assert "你 <b>" in etree.tostring(units(written, "target")[1], method="text", encoding="unicode")
 
 
 def test_the_file_names_its_target_language() -> None:

@@ -15,7 +15,8 @@ from lxml import etree
 
 from app.formats.document import Content, TextLocation, UnreadableDocument, bounded_list
 from app.formats.passage_builder import PassageBuilder
-from app.formats.xml_parts import Element, clean, local_name, parse_xml, reference, serialize, split_references, text_of
+from app.formats.xml_edits import XmlEdits, XmlText
+from app.formats.xml_parts import Element, clean, local_name, parse_xml, reference, split_references, text_of
 from app.markup.passage import OBJECT, VALUE, Passage
 from app.markup.render import render_source
 from app.text.mnemonics import Mnemonic, mnemonic_marks, remove_mnemonic
@@ -38,7 +39,9 @@ _WRAPPED = re.compile(r"[ \t]*[\r\n]\s*")
 
 def read(content: bytes, target: str = "") -> Content:
     """`target` is the language that the file will declare as its target. Raises UnreadableDocument."""
-    targets = bounded_list(_insert_targets(parse_xml(content, "The XLIFF file")))
+    original = parse_xml(content, "The XLIFF file")
+    text = XmlText(content, original.getroottree().docinfo.encoding or "UTF-8")
+    targets = bounded_list(_insert_targets(original))
     marks = mnemonic_marks(map(text_of, targets))
     inlines = [_InlineContent(target_element, marks) for target_element in targets]
     passages = [inline.passage for inline in inlines]
@@ -46,15 +49,19 @@ def read(content: bytes, target: str = "") -> Content:
 
     def write(translations: Sequence[str]) -> bytes:
         root = parse_xml(content, "The XLIFF file")
+        edits = XmlEdits(text, root)
+        before = [(unit, _child(unit, "target")) for unit in _units(root)]
         by_number = dict(zip(chosen, translations, strict=True))
         for number, target_element in enumerate(list(_insert_targets(root))):
             inline = _InlineContent(target_element, marks)
             if number in by_number and inline.passage and by_number[number] != render_source(inline.passage):
                 translation = by_number[number]
                 inline.fill(inline.mnemonic.insert_into(translation, target) if inline.mnemonic else translation)
+        for unit, old in before:
+            _write_target(edits, unit, old)
         if target:
-            _set_target_language(root, target)
-        return serialize(root)
+            _write_target_language(edits, root, target)
+        return edits.apply()
 
     return Content(
         [passage for passage in passages if passage],
@@ -67,12 +74,22 @@ def _insert_targets(root: Element) -> Iterator[Element]:
     """Inserts the new targets, and returns the elements that hold a passage, each with its source's content."""
     if local_name(root) != "xliff":
         raise UnreadableDocument(f"The file is not XLIFF: its root is {clean(local_name(root))}.")
-    is_2 = (root.get("version") or "").startswith("2")
-    for unit in [e for e in root.iter(etree.Element) if local_name(e) == ("segment" if is_2 else "trans-unit")]:
+    is_2 = _is_version_2(root)
+    for unit in _units(root):
         source = _child(unit, "source")
         if source is None or not _needs_translation(unit, source, is_2):
             continue
         yield from _new_target(unit, source, is_2)
+
+
+def _is_version_2(root: Element) -> bool:
+    return (root.get("version") or "").startswith("2")
+
+
+def _units(root: Element) -> list[Element]:
+    """The elements with a source and a target."""
+    name = "segment" if _is_version_2(root) else "trans-unit"
+    return [element for element in root.iter(etree.Element) if local_name(element) == name]
 
 
 def _needs_translation(unit: Element, source: Element, is_2: bool) -> bool:
@@ -88,8 +105,7 @@ def _needs_translation(unit: Element, source: Element, is_2: bool) -> bool:
 
 
 def _new_target(unit: Element, source: Element, is_2: bool) -> Iterator[Element]:
-    seg_source = _child(unit, "seg-source")
-    content = source if seg_source is None else seg_source
+    content = _target_model(unit, source)
     old = _child(unit, "target")
     new = copy.deepcopy(content)
     new.tag = etree.QName(etree.QName(source).namespace, "target").text
@@ -103,10 +119,7 @@ def _new_target(unit: Element, source: Element, is_2: bool) -> Iterator[Element]
         new.attrib.update(old.attrib)
         new.tail = old.tail
         unit.replace(old, new)
-    if is_2:
-        unit.set("state", "translated")
-        unit.set("subState", "interlinear:machine")
-    else:
+    if not is_2:
         new.set("state", "needs-review-translation")
         new.set("state-qualifier", "mt-suggestion")
     segments = [e for e in new.iter(etree.Element) if local_name(e) == "mrk" and e.get("mtype") == "seg"]
@@ -117,12 +130,31 @@ def _child(element: Element, name: str) -> Element | None:
     return next((child for child in element if local_name(child) == name), None)
 
 
-def _set_target_language(root: Element, target: str) -> None:
-    is_2 = (root.get("version") or "").startswith("2")
+def _target_model(unit: Element, source: Element) -> Element:
+    """The element that a new target is a copy of, and comes after."""
+    seg_source = _child(unit, "seg-source")
+    return source if seg_source is None else seg_source
+
+
+def _write_target(edits: XmlEdits, unit: Element, old: Element | None) -> None:
+    """Writes a unit's target if it is not the `old` one."""
+    source, new = _child(unit, "source"), _child(unit, "target")
+    if source is None or new is None or new is old:
+        return
+    if old is None:
+        edits.insert_after(_target_model(unit, source), new)
+    else:
+        edits.replace(old, new)
+    if local_name(unit) == "segment":
+        edits.set_attributes(unit, {"state": "translated", "subState": "interlinear:machine"})
+
+
+def _write_target_language(edits: XmlEdits, root: Element, target: str) -> None:
+    is_2 = _is_version_2(root)
     attribute = "trgLang" if is_2 else "target-language"
     for element in [root] if is_2 else [e for e in root if local_name(e) == "file"]:
         if language_alone(element.get(attribute) or "") != language_alone(target):
-            element.set(attribute, target)
+            edits.set_attributes(element, {attribute: target})
 
 
 def _location(target_element: Element) -> TextLocation:
