@@ -1,4 +1,4 @@
-"""Reads and writes files of sentence pairs: finds the columns and skips broken lines.
+"""Reads and writes files of sentence pairs; skips broken lines.
 
 Limits on tokens and length ratios are in `training.data.tokenise`.
 """
@@ -14,29 +14,27 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from model.languages import NAMES, language_alone, language_name
+from training.corpora.columns import (
+    are_quoted,
+    csv_hint,
+    first_rows,
+    first_text_columns,
+    ignored_columns,
+    is_header,
+    named_columns,
+    unquoted,
+)
 from training.corpora.text_file import CorpusError, TextFile, open_text, short_repr
 
 _EXPECTED = "expected a source sentence, a tab and its translation"
-_SAMPLE_LINES = 200
 _MAX_SHOWN_LINES = 5
 _MAX_SHOWN_CHARS = 200
-_QUOTED = re.compile(r'"(?:[^"]|"")*"')
-_MIN_QUOTED_CELLS = 3
 _LINE_OR_COLUMN_BREAK = re.compile(r"[\t\n\r]")
-_NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)?(?:[eE][-+]?\d+)?")
-_IDENTIFIER = re.compile(r"\S*\d\S*|\w+://\S+")
-_MIN_CELLS_FOR_IDENTIFIERS = 10
-_MIN_CELLS_PER_VALUE = 10
-"""Columns with at least this many cells per distinct value contain codes, or names of corpora, not sentences."""
 WEIGHT_SUFFIX = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
-_SOURCE_NAMES = {"source", "src", "original"}
-_TARGET_NAMES = {"target", "tgt", "trg", "translation"}
-_OTHER_NAMES = {"id", "text", "sentence", "attribution", "licence", "license", "score", "comment", "lang", "url"}
 
 
 class Pair(NamedTuple):
@@ -222,7 +220,7 @@ class Corpus:
             return "an empty line", Pair("", "")
         if self.columns and len(cells) != self.columns:
             return f"{len(cells)} instead of {self.columns} columns", Pair("\t".join(cells[:-1]), cells[-1])
-        pair = Pair(*((_unquoted(cells[n]) if self.quoted else cells[n]).strip() for n in (self.source, self.target)))
+        pair = Pair(*((unquoted(cells[n]) if self.quoted else cells[n]).strip() for n in (self.source, self.target)))
         if not pair.source or not pair.target:
             return "an empty side", pair
         if "\ufffd" in pair.source or "\ufffd" in pair.target:
@@ -248,84 +246,29 @@ def open_corpus(
     columns = None if spec.source_first else columns
     if len(files) == 2:
         return Corpus(spec, files) if columns is None else _select_files(Corpus(spec, files), columns)
-    number, first, rows = _first_rows(files[0])
+    number, first, rows = first_rows(files[0])
     count, times = Counter(map(len, rows)).most_common(1)[0]
     if count < 2:
-        raise CorpusError(spec.paths[0], f"no tab in {short_repr(first)}; {_EXPECTED}{_csv_hint(rows)}", number)
+        raise CorpusError(spec.paths[0], f"no tab in {short_repr(first)}; {_EXPECTED}{csv_hint(rows)}", number)
     if 2 * times <= len(rows):
         raise CorpusError(
             spec.paths[0], f"lines differ in columns; the first is {short_repr(first)}; {_EXPECTED}", number
         )
-    quoted = _are_quoted([row for row in rows if len(row) == count])
-    rows = [[_unquoted(cell) for cell in row] for row in rows] if quoted else rows
+    quoted = are_quoted([row for row in rows if len(row) == count])
+    rows = [[unquoted(cell) for cell in row] for row in rows] if quoted else rows
     names = rows[0]
-    header = number == 1 and len(names) == count and _is_header(names, source, target)
+    header = number == 1 and len(names) == count and is_header(names, source, target)
     rows = [row for row in rows[int(header) :] if len(row) == count]
     if columns is not None:
         return _select_columns(
             Corpus(spec, files, count, header=header, quoted=quoted, note=" as requested"), columns, first
         )
-    if header and (named := _named_columns(names, source, target)):
+    if header and (named := named_columns(names, source, target)):
         note = ", by the header" if named != (0, 1) else ""
         return Corpus(spec, files, count, *named, header=header, quoted=quoted, note=note)
     columns_of_cells = [[row[column].strip() for row in rows] for column in range(count)]
-    taken = _first_text_columns(columns_of_cells)
-    return Corpus(spec, files, count, *taken, header, _ignored_columns(taken, columns_of_cells), quoted)
-
-
-def _first_text_columns(columns: list[list[str]]) -> tuple[int, int]:
-    """The first two columns that seem to hold sentences, or else the first two."""
-    texts = [number for number, cells in enumerate(columns) if cells and _are_sentences(cells)]
-    return (texts[0], texts[1]) if len(texts) > 1 else (0, 1)
-
-
-def _are_sentences(cells: list[str]) -> bool:
-    """Whether the cells are more than numbers, identifiers, URLs or a few repeated values."""
-    if all(map(_NUMBER.fullmatch, cells)):
-        return False
-    if len(cells) < _MIN_CELLS_FOR_IDENTIFIERS:
-        return True
-    return _MIN_CELLS_PER_VALUE * len(set(cells)) > len(cells) and not all(map(_IDENTIFIER.fullmatch, cells))
-
-
-def _ignored_columns(taken: tuple[int, int], columns: list[list[str]]) -> str:
-    count = len(columns)
-    if taken != (0, 1):
-        others = [column for column in range(taken[1]) if column not in taken]
-        numbers = all(_NUMBER.fullmatch(cell) for column in others for cell in columns[column])
-        what, where = "numbers" if numbers else "identifiers", " and ".join(str(column + 1) for column in others)
-        return f"; the {what} in {where} are ignored" + (", and everything after both" if taken[1] + 1 < count else "")
-    return {2: "", 3: "; column 3 is ignored (an attribution?)"}.get(count, f"; columns 3 to {count} are ignored")
-
-
-def _first_rows(file: TextFile) -> tuple[int, str, list[list[str]]]:
-    """The number and text of the first non-empty line, and the first rows, split at tabs."""
-    filled = ((number, line) for number, line in enumerate(file.lines(), 1) if line.strip())
-    lines = list(islice(filled, _SAMPLE_LINES))
-    if not lines:
-        raise CorpusError(file.path, "the file contains only white space")
-    return *lines[0], [line.split("\t") for _, line in lines]
-
-
-def _are_quoted(rows: list[list[str]]) -> bool:
-    """Whether every cell that begins with a quotation mark is quoted as in RFC 4180, and for a reason: all cells are,
-    or all those contain a comma, semicolon or quotation mark. Otherwise the marks belong to the sentences."""
-    cells = [cell for row in rows for cell in row]
-    quoted = [cell for cell in cells if cell.startswith('"')]
-    if len(quoted) < _MIN_QUOTED_CELLS or not all(map(_QUOTED.fullmatch, quoted)):
-        return False
-    return len(quoted) == len(cells) or all(re.search('[,;"]', cell[1:-1]) for cell in quoted)
-
-
-def _unquoted(cell: str) -> str:
-    return cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell
-
-
-def _csv_hint(rows: list[list[str]]) -> str:
-    for separator in ",;":
-        if all(separator in row[0] for row in rows):
-            return f" (is this CSV, separated by {separator!r}? save it separated by tabs)"
-    return ""
+    taken = first_text_columns(columns_of_cells)
+    return Corpus(spec, files, count, *taken, header, ignored_columns(taken, columns_of_cells), quoted)
 
 
 def _select_columns(corpus: Corpus, columns: tuple[int, int], first: str) -> Corpus:
@@ -341,31 +284,6 @@ def _select_files(corpus: Corpus, columns: tuple[int, int]) -> Corpus:
         raise CorpusError(corpus.spec.paths[0], f"there are two files, so there is no column {max(columns)}")
     note = f"; source in the {'first' if columns[0] == 1 else 'second'} as requested"
     return dataclasses.replace(corpus, source=columns[0] - 1, target=columns[1] - 1, note=note)
-
-
-def _is_header(cells: list[str], source: str, target: str) -> bool:
-    """Whether two or more distinct cells are words that only name columns."""
-    general = _SOURCE_NAMES | _TARGET_NAMES | _OTHER_NAMES | {name.casefold() for name in NAMES.values()}
-    names = {cell.strip().casefold() for cell in cells}
-    return len(names & (general | _language_names(source) | _language_names(target))) >= 2
-
-
-def _named_columns(cells: list[str], source: str, target: str) -> tuple[int, int] | None:
-    """The columns of source and target, if the header names each of them exactly once."""
-    names = [cell.strip().casefold() for cell in cells]
-    found = []
-    for wanted in (_language_names(source) | _SOURCE_NAMES, _language_names(target) | _TARGET_NAMES):
-        columns = [column for column, name in enumerate(names) if name in wanted]
-        if len(columns) != 1:
-            return None
-        found.append(columns[0])
-    return (found[0], found[1]) if found[0] != found[1] else None
-
-
-def _language_names(language: str) -> set[str]:
-    """Names of a language in headers: en-GB, en, English."""
-    base = language_alone(language)
-    return {language.casefold(), base, *(language_name(code).casefold() for code in (language, base))}
 
 
 def read_pairs(path: Path | str, source: str = "source", target: str = "target") -> tuple[list[Pair], LineTally]:
