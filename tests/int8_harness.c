@@ -4,7 +4,7 @@
  *
  * WEIGHTS: packed by model/int8/weights.py. SOURCES: a sentence a line, its target's limit and then its token ids, the end
  * symbol included. Prints each sentence's token ids, and the bits of their log probabilities in hexadecimal. With
- * no arguments, the two constants that packing needs.
+ * no arguments, the layout of the weights, which packing needs.
  */
 #include <stdio.h>
 
@@ -30,7 +30,8 @@ static void decode(Batch *batch, int limit, int length, const int32_t *ids) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 1) return printf("%d %d\n", kernel_panel, kernel_zero) < 0;
+    const Layout *layout = &kernel_layout;
+    if (argc == 1) return printf("%d %d %d %d\n", layout->panel, layout->depth, layout->zero, layout->saturating) < 0;
     FILE *weights = fopen(argv[1], "rb"), *sources = fopen(argv[2], "r");
     if (!weights || !sources) return 1;
     fseek(weights, 0, SEEK_END);

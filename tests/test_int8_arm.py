@@ -15,7 +15,7 @@ from model.decoding import decode_all
 from model.hypothesis import Hypothesis, Limits
 from model.int8.backend import Int8Backend
 from model.int8.isa import INSTRUCTION_SETS
-from model.int8.library import FLAGS
+from model.int8.library import FLAGS, library
 from model.int8.weights import Layout, packed, read_weights
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
@@ -54,8 +54,8 @@ def test_arm_decodes_the_samples_of_a_bundle_to_the_same_bits(name: str, tmp_pat
     command.remove("-shared")
     subprocess.run(command, check=True)
     emulated = [EMULATOR, "-cpu", "max", str(program)]
-    panel, zero = map(int, subprocess.check_output(emulated, text=True).split())
-    (tmp_path / "weights").write_bytes(b"".join(packed(weights, architecture, Layout(panel, zero))))
+    layout = Layout(*map(int, subprocess.check_output(emulated, text=True).split()))
+    (tmp_path / "weights").write_bytes(b"".join(packed(weights, architecture, layout, library("generic"))))
     lines = [" ".join(map(str, (limits.target(len(ids)), *ids, architecture.eos_id))) for ids in sources]
     (tmp_path / "sources").write_text("\n".join(lines) + "\n")
     sizes = [str(limits.max_source + 1), str(limits.max_target + 1)]

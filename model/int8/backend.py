@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # an int8 worker does without PyTorch
 
 def layout_of(kernels: ctypes.CDLL) -> Layout:
     """How these compiled kernels read the weights."""
-    return Layout(*(c_int32.in_dll(kernels, name).value for name in ("kernel_panel", "kernel_zero")))
+    return Layout(*(c_int32 * len(Layout._fields)).in_dll(kernels, "kernel_layout"))
 
 
 class Int8Backend:
@@ -46,7 +46,7 @@ class Int8Backend:
         """
         check_widths(config)
         kernels = library(isa)
-        return cls(pack_into_memory(weights, config, layout_of(kernels)), config, kernels)
+        return cls(pack_into_memory(weights, config, layout_of(kernels), kernels), config, kernels)
 
     @classmethod
     def of(cls, model: Transformer, isa: str = "auto") -> Int8Backend:

@@ -15,20 +15,22 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "layout.h"
 #include "vectors.h"
 
 enum {
-    GROUP = 64,        /* logits considered together */
     DEMANDS = 64,      /* tokens that a sentence must have, and as many that it must not have */
     POSITIONS = 16,    /* of a block of the cache */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
 
 typedef struct {
-    const int8_t *weight; /* [outputs / PANEL, inputs / 4, PANEL, 4], outputs padded to GROUP, ZERO added */
-    const float *scale;   /* [outputs], padded */
-    const float *bias;    /* the same, or NULL */
+    const char *weight; /* in this variant's layout; see layout.h */
+    const float *scale; /* [outputs], padded to GROUP */
+    const float *bias;  /* the same, or NULL */
     int32_t inputs, outputs;
+    int32_t nonnegative; /* whether no input is ever negative */
+    Panel panel;
 } Linear;
 
 typedef struct {
@@ -82,9 +84,10 @@ static void normalise(const float *x, const Norm *norm, int width, float *out) {
 /* ---- Matrix products -------------------------------------------------------------------------------------- */
 
 typedef struct {
-    int8_t *bytes;   /* [rows, inputs] */
+    int8_t *bytes;   /* [rows, inputs]; 128 more, as unsigned bytes, where the layout wants it */
     float *scale;    /* [rows]; NaN where a row is not finite */
     int32_t *offset; /* [rows]: what ZERO adds to a row's sums */
+    int flip;        /* what the bytes are XORed with: -128 to add 128 */
 } Quantised;
 
 static void quantise_row(const float *x, int width, Quantised to, int row) {
@@ -107,7 +110,7 @@ static void quantise_row(const float *x, int width, Quantised to, int row) {
         I16 rounded;
         EACH_PART rounded.part[p] = rounded_part(scaled.part[p]); /* half to even */
         EACH_PART sum.part[p] += rounded.part[p];
-        store_bytes(bytes + i, rounded);
+        store_bytes(bytes + i, rounded, to.flip);
     }
     to.scale[row] = top / 127.0f;
     to.offset[row] = ZERO * int_sum_of(sum);
@@ -118,10 +121,41 @@ static void quantise(const float *x, int rows, int width, Quantised to) {
 }
 
 /* The integer sums of `rows` rows from `row` and the panel of columns from `column`. */
+#if SATURATING
+
+ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
+    const Panel at = linear->panel;
+    const int inputs = linear->inputs, blocks = inputs / BLOCK;
+    const char *panel = linear->weight + (size_t)(column / LANES) * at.bytes;
+    const int safe = *(const int32_t *)(panel + at.safe);
+    const uint16_t *order = (const uint16_t *)(panel + at.order);
+    const int8_t *shuffle = (const int8_t *)(panel + at.shuffle), *weight = (const int8_t *)(panel + at.weight);
+    const int8_t *bytes = in.bytes + (size_t)row * inputs;
+    int block = 0;
+    UNROLLED for (int r = 0; r < rows; r++) sums[r][0] = load_ints(panel + at.start);
+    if (linear->nonnegative) {
+        for (; block < safe; block++, weight += BLOCK * LANES)
+            UNROLLED for (int k = 0; k < BLOCK; k += 8)
+                add_fours(rows, sums, weight + k * LANES, bytes + order[block] + k, inputs);
+        for (; block < blocks; block++)
+            for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES)
+                add_pairs(rows, sums, weight, bytes + order[block] + k, inputs);
+        return;
+    }
+    for (; block < safe; block++, shuffle += BLOCK)
+        for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES)
+            add_shuffled_pairs(rows, sums, weight, bytes + order[block], inputs, shuffle + k);
+    for (; block < blocks; block++)
+        for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES)
+            add_any_pairs(rows, sums, weight, bytes + order[block] + k, inputs);
+}
+
+#else
+
 ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
     const int inputs = linear->inputs;
     const int8_t *bytes = in.bytes + (size_t)row * inputs;
-    const int8_t *panel = linear->weight + (size_t)column * inputs;
+    const int8_t *panel = (const int8_t *)linear->weight + (size_t)column * inputs;
     UNROLLED for (int r = 0; r < rows; r++)
         UNROLLED for (int v = 0; v < PANELS; v++) sums[r][v] = splat_int(ZERO ? -in.offset[row + r] : 0);
     for (int k = 0; k < inputs; k += 4, panel += 4 * PANEL) {
@@ -133,6 +167,8 @@ ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row
         }
     }
 }
+
+#endif
 
 ALWAYS F16 scaled(I16 sum, const Linear *linear, int column, float scale) {
     const F16 y = times(to_floats(sum), splat(scale));
@@ -594,7 +630,7 @@ static int allowed_best(Batch *batch, int row, const Demands *demands, int count
     const int32_t eos = batch->model->eos;
     const Quantised in = batch->narrow;
     float *logits = batch->logits;
-    const Quantised one = {in.bytes + (size_t)row * output->inputs, in.scale + row, in.offset + row};
+    const Quantised one = {in.bytes + (size_t)row * output->inputs, in.scale + row, in.offset + row, in.flip};
     product(output, one, 1, logits, STORE);
     const int32_t *only = demands->only;
     int only_count = demands->only_count;
@@ -680,8 +716,8 @@ static int extend(Batch *batch, Sentence *sentence, int row) {
 
 /* ---- The weights ------------------------------------------------------------------------------------------ */
 
-/* What model/int8/weights.py must know to pack weights for these kernels. */
-const int32_t kernel_panel = PANEL, kernel_zero = ZERO;
+/* How the weights must be packed for these kernels; model/int8/backend.py reads it. */
+const Layout kernel_layout = {PANEL, 4, ZERO, SATURATING};
 
 /* Reads packed weights from the front, array by array, each from a multiple of 64 bytes on. */
 typedef struct {
@@ -701,10 +737,11 @@ static void next_tokens(Reader *reader, Embedding *embedding, size_t count, int 
     else embedding->tokens = next_floats(reader, count);
 }
 
-static Linear next_linear(Reader *reader, int inputs, int outputs, int has_bias) {
+static Linear next_linear(Reader *reader, int inputs, int outputs, int has_bias, int nonnegative) {
     const size_t padded = rounded_up(outputs, GROUP);
-    Linear linear = {.inputs = inputs, .outputs = outputs};
-    linear.weight = next_array(reader, padded * inputs);
+    Linear linear = {.inputs = inputs, .outputs = outputs, .nonnegative = nonnegative};
+    linear.panel = panel_of(&kernel_layout, inputs, nonnegative);
+    linear.weight = next_array(reader, packed_bytes(&kernel_layout, inputs, outputs, nonnegative));
     linear.scale = next_floats(reader, padded);
     linear.bias = has_bias ? next_floats(reader, padded) : NULL;
     return linear;
@@ -718,17 +755,17 @@ static Norm next_norm(Reader *reader, int width) {
 static Layer next_layer(Reader *reader, const Model *model, int has_bias, int has_cross_attention) {
     const int width = model->d_model;
     Layer layer = {0};
-    layer.query_key_value = next_linear(reader, width, 3 * width, has_bias);
-    layer.self_output = next_linear(reader, width, width, has_bias);
+    layer.query_key_value = next_linear(reader, width, 3 * width, has_bias, 0);
+    layer.self_output = next_linear(reader, width, width, has_bias, 0);
     layer.self_norm = next_norm(reader, width);
     if (has_cross_attention) {
-        layer.cross_query = next_linear(reader, width, width, has_bias);
-        layer.cross_memory = next_linear(reader, width, 2 * width, has_bias);
-        layer.cross_output = next_linear(reader, width, width, has_bias);
+        layer.cross_query = next_linear(reader, width, width, has_bias, 0);
+        layer.cross_memory = next_linear(reader, width, 2 * width, has_bias, 0);
+        layer.cross_output = next_linear(reader, width, width, has_bias, 0);
         layer.cross_norm = next_norm(reader, width);
     }
-    layer.inner = next_linear(reader, width, model->d_ff, 1);
-    layer.outer = next_linear(reader, model->d_ff, width, 1);
+    layer.inner = next_linear(reader, width, model->d_ff, 1, 0);
+    layer.outer = next_linear(reader, model->d_ff, width, 1, 1);
     layer.feed_norm = next_norm(reader, width);
     return layer;
 }
@@ -765,7 +802,7 @@ Model *model_open(const void *packed) {
     model->source.positions = model->target.positions = next_floats(&reader, head.positions * width);
     if (head.learns_positions) model->target.positions = next_floats(&reader, head.positions * width);
     model->source.scale = model->target.scale = (float)sqrt((double)width);
-    model->output = next_linear(&reader, width, head.target_vocabulary, 1);
+    model->output = next_linear(&reader, width, head.target_vocabulary, 1, 0);
     for (int number = 0; number < head.encoder_layers; number++)
         model->encoder[number] = next_layer(&reader, model, head.has_attention_bias, 0);
     for (int number = 0; number < head.decoder_layers; number++)
@@ -946,8 +983,9 @@ void batch_free(Batch *batch) {
     free(batch);
 }
 
-static Quantised quantised_room(size_t rows, size_t columns) {
-    return (Quantised){room(rows * columns), room(rows * sizeof(float)), room(rows * sizeof(int32_t))};
+static Quantised quantised_room(size_t rows, size_t columns, int nonnegative) {
+    return (Quantised){room(rows * columns), room(rows * sizeof(float)), room(rows * sizeof(int32_t)),
+                       SATURATING && !nonnegative ? -128 : 0};
 }
 
 /* Scratch for `tokens` rows at a time, and for one head of the longest sentence. */
@@ -960,8 +998,8 @@ static int make_scratch(Batch *batch, size_t tokens) {
     batch->mixed = room(sizeof(float) * tokens * width);
     batch->keys = room(sizeof(float) * d_k * longest);
     batch->weights = room(sizeof(float) * QUERIES * longest);
-    batch->narrow = quantised_room(tokens, width);
-    batch->wide = quantised_room(tokens, inner);
+    batch->narrow = quantised_room(tokens, width, 0);
+    batch->wide = quantised_room(tokens, inner, 1);
     batch->choices = room(sizeof(Choice) * batch->rows);
     batch->logits = room(sizeof(float) * rounded_up(batch->model->output.outputs, GROUP));
     return batch->x && batch->y && batch->mixed && batch->keys && batch->weights && batch->narrow.bytes &&

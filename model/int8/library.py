@@ -13,14 +13,14 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from ctypes import c_int, c_int32, c_void_p
+from ctypes import c_int, c_int32, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
 
 from model.int8.isa import INSTRUCTION_SETS, InstructionSet, KernelsUnavailable, choose
 from model.machine import cache_folder
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "vectors.h"))
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "vectors.h", "layout.h"))
 FLAGS = ("-std=gnu11", "-O3", "-shared", "-fPIC", "-ffp-contract=off")
 COMPILERS = ("cc", "gcc", "clang")
 
@@ -84,6 +84,10 @@ def _load(isa: InstructionSet) -> ctypes.CDLL:
     kernels.model_open.argtypes = (c_void_p,)
     kernels.model_close.argtypes = (c_void_p,)
     kernels.model_close.restype = None
+    kernels.packed_bytes.restype = c_size_t
+    kernels.packed_bytes.argtypes = (c_void_p, c_int, c_int, c_int)
+    kernels.pack_matrix.restype = None
+    kernels.pack_matrix.argtypes = (c_void_p, c_void_p, c_int, c_int, c_int, c_void_p)
     kernels.batch_new.restype = c_void_p
     kernels.batch_new.argtypes = (c_void_p, c_int, c_int, c_int)
     kernels.batch_free.argtypes = (c_void_p,)

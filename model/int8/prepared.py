@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ctypes import CDLL
 from functools import cache
 from pathlib import Path
 from time import time
@@ -42,10 +43,10 @@ def load_prepared(spec: ModelSpec, isa: str = "auto") -> Int8Backend:
     kernels = library(isa)
     layout = layout_of(kernels)
     try:
-        memory = _mapped(_path(spec, layout), spec, layout)
+        memory = _mapped(_path(spec, layout), spec, layout, kernels)
     except (OSError, RuntimeError) as error:
         log.warning("%s: workers do not share these weights, which cannot be kept in a file: %s", spec.name, error)
-        memory = pack_into_memory(_read(spec), spec.architecture, layout)
+        memory = pack_into_memory(_read(spec), spec.architecture, layout, kernels)
     return Int8Backend(memory, spec.architecture, kernels)
 
 
@@ -58,17 +59,18 @@ def _path(spec: ModelSpec, layout: Layout) -> Path:
 
 @cache
 def _packing_digest() -> str:
-    return hashlib.sha256(Path(packing.__file__).read_bytes()).hexdigest()
+    sources = Path(packing.__file__), Path(packing.__file__).with_name("layout.h")
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
-def _mapped(path: Path, spec: ModelSpec, layout: Layout) -> mmap.mmap:
+def _mapped(path: Path, spec: ModelSpec, layout: Layout, kernels: CDLL) -> mmap.mmap:
     """Raises OSError and BundleError."""
     if (memory := _open(path)) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path.parent):
             memory = _open(path)  # unless another process made it meanwhile
             if memory is None:
-                _make(path, _read(spec), spec, layout)
+                _make(path, _read(spec), spec, layout, kernels)
                 _delete_unused(path.parent)
                 memory = _open(path)
     if memory is None:
@@ -104,12 +106,12 @@ def _read(spec: ModelSpec) -> Weights:
     return read_weights(content)
 
 
-def _make(path: Path, weights: Weights, spec: ModelSpec, layout: Layout) -> None:
+def _make(path: Path, weights: Weights, spec: ModelSpec, layout: Layout, kernels: CDLL) -> None:
     """Writes the file, which appears only when complete. Raises OSError."""
     digest = hashlib.sha256()
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
         try:
-            for piece in packed(weights, spec.architecture, layout):
+            for piece in packed(weights, spec.architecture, layout, kernels):
                 digest.update(piece)
                 file.write(piece)
             file.write(digest.digest())

@@ -39,6 +39,11 @@ enum { WIDTH = 4, PANELS = 1, TILE = 6, QUERIES = 4, ZERO = 0 };
 #else
 enum { WIDTH = 4, PANELS = 1, TILE = 4, QUERIES = 4, ZERO = 0 };
 #endif
+#ifdef ISA_AVX2
+#define SATURATING 1 /* the second of layout.h's layouts */
+#else
+#define SATURATING 0
+#endif
 enum { PARTS = LANES / WIDTH, PANEL = PANELS * LANES };
 
 typedef float Floats __attribute__((vector_size(4 * WIDTH)));
@@ -129,6 +134,11 @@ ALWAYS F16 splat(float value) {
 ALWAYS I16 splat_int(int32_t value) {
     I16 x;
     EACH_PART x.part[p] = value - (Ints){0};
+    return x;
+}
+ALWAYS I16 load_ints(const void *from) { /* aligned to a register */
+    I16 x;
+    EACH_PART x.part[p] = ((const Ints *)from)[p];
     return x;
 }
 ALWAYS F16 add(F16 a, F16 b) {
@@ -262,7 +272,9 @@ ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sum->part[0]) : "v"(weights), "v"(inputs));
 #endif
 }
-ALWAYS void store_bytes(int8_t *to, I16 x) { _mm_storeu_si128((__m128i *)to, _mm512_cvtsepi32_epi8((__m512i)x.part[0])); }
+ALWAYS void store_bytes(int8_t *to, I16 x, int flip) { 
+    _mm_storeu_si128((__m128i *)to, _mm_xor_si128(_mm512_cvtsepi32_epi8((__m512i)x.part[0]), _mm_set1_epi8(flip)));
+}
 
 #elif defined ISA_AVXVNNI || defined ISA_AVX2
 
@@ -272,11 +284,11 @@ ALWAYS Inputs load_inputs(const int8_t *from) {
     memcpy(&four, from, sizeof four);
     return _mm256_set1_epi32(four);
 }
-ALWAYS void store_bytes(int8_t *to, I16 x) {
+ALWAYS void store_bytes(int8_t *to, I16 x, int flip) {
     const __m256i words = _mm256_packs_epi32((__m256i)x.part[0], (__m256i)x.part[1]); /* 0-3, 8-11 | 4-7, 12-15 */
     const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
     const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
-    _mm_storeu_si128((__m128i *)to, bytes);
+    _mm_storeu_si128((__m128i *)to, _mm_xor_si128(bytes, _mm_set1_epi8(flip)));
 }
 
 #if defined ISA_AVXVNNI
@@ -297,21 +309,59 @@ ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
 
 #else
 
-/* vpmaddubsw takes one side unsigned and saturates at 16 bits: of magnitudes up to 127 and signs moved to the other
- * side, two products sum to at most 32,258, and none is lost. */
-typedef struct { __m256i part[2], magnitude[2]; } Weights;
+/* Four or eight inputs of each row at a time, from rows `stride` bytes apart. layout.h says when vpmaddubsw is exact. */
+
+typedef struct { __m256i part[2]; } Weights;
 ALWAYS Weights load_weights(const int8_t *from) {
-    Weights weights;
-    EACH_PART {
-        weights.part[p] = _mm256_loadu_si256((const __m256i *)from + p);
-        weights.magnitude[p] = _mm256_abs_epi8(weights.part[p]);
-    }
-    return weights;
+    return (Weights){{_mm256_loadu_si256((const __m256i *)from), _mm256_loadu_si256((const __m256i *)from + 1)}};
 }
-ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
-    EACH_PART {
-        const __m256i pairs = _mm256_maddubs_epi16(weights.magnitude[p], _mm256_sign_epi8(inputs, weights.part[p]));
-        sum->part[p] += (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+/* In assembly, since GCC 12 reassociates additions, and then needs more registers than there are. */
+ALWAYS void add_widened(Ints *sum, __m256i pairs) {
+    const Ints widened = (Ints)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    __asm__("vpaddd %1, %0, %0" : "+x"(*sum) : "x"(widened));
+}
+/* Inputs from 0 to 127. */
+ALWAYS void add_pairs(const int rows, I16 sums[TILE][PANELS], const int8_t *weight, const int8_t *bytes, int stride) {
+    const Weights w = load_weights(weight);
+    UNROLLED for (int r = 0; r < rows; r++) {
+        const Inputs x = load_inputs(bytes + r * stride);
+        EACH_PART add_widened(&sums[r][0].part[p], _mm256_maddubs_epi16(x, w.part[p]));
+    }
+}
+/* Eight inputs from 0 to 127, in safe fours. */
+ALWAYS void add_fours(const int rows, I16 sums[TILE][PANELS], const int8_t *weight, const int8_t *bytes, int stride) {
+    const Weights w = load_weights(weight), v = load_weights(weight + 4 * LANES);
+    UNROLLED for (int r = 0; r < rows; r++) {
+        const Inputs x = load_inputs(bytes + r * stride), y = load_inputs(bytes + r * stride + 4);
+        EACH_PART {
+            const __m256i first = _mm256_maddubs_epi16(x, w.part[p]), second = _mm256_maddubs_epi16(y, v.part[p]);
+            add_widened(&sums[r][0].part[p], _mm256_add_epi16(first, second));
+        }
+    }
+}
+/* Inputs x + 128, four of the block of 16, in safe pairs. */
+ALWAYS void add_shuffled_pairs(const int rows, I16 sums[TILE][PANELS], const int8_t *weight, const int8_t *block, int stride,
+                               const int8_t *shuffle) {
+    const Weights w = load_weights(weight);
+    const Inputs order = load_inputs(shuffle);
+    UNROLLED for (int r = 0; r < rows; r++) {
+        const __m128i all = _mm_loadu_si128((const __m128i *)(block + r * stride));
+        const Inputs x = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(all), order);
+        EACH_PART add_widened(&sums[r][0].part[p], _mm256_maddubs_epi16(x, w.part[p]));
+    }
+}
+/* Inputs x + 128 in any pairs: |w| by x or ~x, two products of which sum to at most 2 * 127 * 128. */
+ALWAYS void add_any_pairs(const int rows, I16 sums[TILE][PANELS], const int8_t *weight, const int8_t *bytes, int stride) {
+    const Weights w = load_weights(weight);
+    Weights magnitude, flip;
+    EACH_PART magnitude.part[p] = _mm256_abs_epi8(w.part[p]);
+    EACH_PART flip.part[p] = _mm256_xor_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), w.part[p]), _mm256_set1_epi8(-128));
+    UNROLLED for (int r = 0; r < rows; r++) {
+        const Inputs x = load_inputs(bytes + r * stride);
+        EACH_PART {
+            const __m256i signs = _mm256_xor_si256(x, flip.part[p]);
+            add_widened(&sums[r][0].part[p], _mm256_maddubs_epi16(magnitude.part[p], signs));
+        }
     }
 }
 
@@ -334,8 +384,8 @@ ALWAYS Inputs load_inputs(const int8_t *from) {
 ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
     EACH_PART sum->part[p] = (Ints)vdotq_s32((int32x4_t)sum->part[p], weights.part[p], inputs);
 }
-ALWAYS void store_bytes(int8_t *to, I16 x) {
-    for (int i = 0; i < LANES; i++) to[i] = (int8_t)x.part[i / WIDTH][i % WIDTH];
+ALWAYS void store_bytes(int8_t *to, I16 x, int flip) {
+    for (int i = 0; i < LANES; i++) to[i] = (int8_t)(x.part[i / WIDTH][i % WIDTH] ^ flip);
 }
 
 #else
@@ -349,8 +399,8 @@ ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
         for (int k = 0; k < 4; k++)
             sum->part[column / WIDTH][column % WIDTH] += weights[4 * column + k] * inputs[k];
 }
-ALWAYS void store_bytes(int8_t *to, I16 x) {
-    for (int i = 0; i < LANES; i++) to[i] = (int8_t)x.part[i / WIDTH][i % WIDTH];
+ALWAYS void store_bytes(int8_t *to, I16 x, int flip) {
+    for (int i = 0; i < LANES; i++) to[i] = (int8_t)(x.part[i / WIDTH][i % WIDTH] ^ flip);
 }
 
 #endif

@@ -9,7 +9,8 @@ import math
 import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from ctypes import CDLL, c_int32
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,19 +43,26 @@ class Layout(NamedTuple):
 
     panel: int
     """Columns computed together."""
+    depth: int
+    """Inputs of a column that lie beside each other."""
     zero: int
     """What is added to each weight."""
+    saturating: int
+    """Whether panels are ordered for an instruction that saturates; see layout.h."""
 
 
-def packed(weights: Weights, config: ModelConfig, layout: Layout) -> Iterator[bytes]:
-    """Quantises the weights and yields them packed, piece by piece, each padded to ALIGNMENT bytes."""
-    for array in _arrays(weights, config, *layout):
+def packed(weights: Weights, config: ModelConfig, layout: Layout, kernels: CDLL) -> Iterator[bytes]:
+    """Quantises the weights and yields them packed, piece by piece, each padded to ALIGNMENT bytes.
+
+    `kernels` do the packing; they may be others than those with this layout.
+    """
+    for array in _arrays(weights, config, partial(_pack_matrix, kernels, layout)):
         yield array.tobytes() + bytes(-array.nbytes % ALIGNMENT)
 
 
-def pack_into_memory(weights: Weights, config: ModelConfig, layout: Layout) -> mmap.mmap:
+def pack_into_memory(weights: Weights, config: ModelConfig, layout: Layout, kernels: CDLL) -> mmap.mmap:
     """Packs the weights into memory of this process, in huge pages where supported."""
-    content = b"".join(packed(weights, config, layout))
+    content = b"".join(packed(weights, config, layout, kernels))
     memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # not supported by the system
@@ -75,7 +83,7 @@ def quantise_rows(x: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.
     return np.rint(x * inverse[:, None]).astype(np.int8), largest / np.float32(127)
 
 
-def _arrays(weights: Weights, config: ModelConfig, panel: int, zero: int) -> Iterator[Array]:
+def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Array]) -> Iterator[Array]:
     """What `model_open` reads, in its order."""
     shared = config.share_embeddings
     source = weights["source_embedding.tokens.weight"]
@@ -101,10 +109,16 @@ def _arrays(weights: Weights, config: ModelConfig, panel: int, zero: int) -> Ite
     else:
         yield sinusoidal_positions(config.max_positions, config.d_model)
 
-    def linear(name: str, first: int = 0, last: int | None = None) -> Iterator[Array]:
-        """Rows `first` to `last` of the matrix, in panels [outputs / panel, inputs / 4, panel, 4]; scales; bias."""
+    def matrix(weight: NDArray[np.float32], nonnegative: bool = False) -> Iterator[Array]:
+        """Packed weights and their scales. `nonnegative`: whether no input is ever negative."""
+        signed, scale = quantise_rows(weight)
+        yield pack_matrix(signed, nonnegative)
+        yield _padded(scale)
+
+    def linear(name: str, first: int = 0, last: int | None = None, nonnegative: bool = False) -> Iterator[Array]:
+        """Rows `first` to `last` of the matrix; scales; bias."""
         rows = slice(first * config.d_model, None if last is None else last * config.d_model)
-        yield from _linear(weights[f"{name}.weight"][rows], panel, zero)
+        yield from matrix(weights[f"{name}.weight"][rows], nonnegative)
         if f"{name}.bias" in weights:
             yield _padded(weights[f"{name}.bias"][rows])
 
@@ -112,7 +126,7 @@ def _arrays(weights: Weights, config: ModelConfig, panel: int, zero: int) -> Ite
         yield weights[f"{name}.weight"]
         yield weights[f"{name}.bias"]
 
-    yield from _linear(target if shared != "none" else weights["output.weight"], panel, zero)
+    yield from matrix(target if shared != "none" else weights["output.weight"])
     # A bias that keeps the columns of the padding from being chosen.
     yield _padded(np.zeros(len(target), np.float32), -math.inf)
     for number in range(config.encoder_layers):
@@ -142,17 +156,17 @@ def _layer(
         yield from linear(f"{name}.cross_attention.output")
         yield from norm(f"{name}.cross_residual.norm")
     yield from linear(f"{name}.feed_forward.inner")
-    yield from linear(f"{name}.feed_forward.outer")
+    yield from linear(f"{name}.feed_forward.outer", nonnegative=True)  # its inputs come from a ReLU
     yield from norm(f"{name}.feed_residual.norm")
 
 
-def _linear(weight: NDArray[np.float32], panel: int, zero: int) -> Iterator[Array]:
-    inputs = weight.shape[1]
-    signed, scale = quantise_rows(weight)
-    padded = np.pad(signed, ((0, -len(signed) % _GROUP), (0, 0)))
-    stored = (padded.astype(np.int16) + zero).astype(np.uint8)
-    yield stored.reshape(-1, panel, inputs // 4, 4).transpose(0, 2, 1, 3)  # [panels, inputs / 4, panel, 4]
-    yield _padded(scale)
+def _pack_matrix(kernels: CDLL, layout: Layout, weight: NDArray[np.int8], nonnegative: bool) -> Array:
+    """weight [outputs, inputs] in the layout."""
+    outputs, inputs = weight.shape
+    numbers = (c_int32 * len(layout))(*layout)
+    packed = np.empty(kernels.packed_bytes(numbers, inputs, outputs, nonnegative), np.uint8)
+    kernels.pack_matrix(numbers, weight.ctypes.data, inputs, outputs, nonnegative, packed.ctypes.data)
+    return packed
 
 
 def _padded(x: NDArray[np.float32], value: float = 0.0) -> NDArray[np.float32]:

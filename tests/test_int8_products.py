@@ -1,0 +1,42 @@
+"""Products of the int8 kernels are exact, whatever the weights and inputs, for every instruction set."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from model.int8.isa import INSTRUCTION_SETS, InstructionSet, processor_features
+from model.int8.library import FLAGS
+
+PROGRAM = Path(__file__).with_name("int8_products.c")
+ARM_COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+HERE = [isa for isa in INSTRUCTION_SETS if isa.runs_on(platform.machine(), processor_features())]
+EMULATED = [isa for isa in INSTRUCTION_SETS if isa.machine == "aarch64"]
+
+
+def run(isa: InstructionSet, compiler: str, folder: Path, emulator: tuple[str, ...] = ()) -> str:
+    """What the program prints, which is nothing if all products are right."""
+    flags = [flag for flag in (*FLAGS, *isa.flags) if flag != "-shared"]
+    program = folder / "products"
+    compiled = [compiler, *flags, f"-DISA_{isa.name.upper()}", "-static", "-o", str(program), str(PROGRAM), "-lm"]
+    subprocess.run(compiled, check=True)
+    return subprocess.run([*emulator, str(program)], stdout=subprocess.PIPE, text=True).stdout
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+@pytest.mark.parametrize("isa", HERE, ids=lambda isa: isa.name)
+def test_products_are_exact(isa: InstructionSet, tmp_path: Path) -> None:
+    assert run(isa, "cc", tmp_path) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (shutil.which(ARM_COMPILER) and shutil.which(EMULATOR)), reason=f"there is no {ARM_COMPILER} or no {EMULATOR}"
+)
+@pytest.mark.parametrize("isa", EMULATED, ids=lambda isa: isa.name)
+def test_products_are_exact_on_arm(isa: InstructionSet, tmp_path: Path) -> None:
+    assert run(isa, ARM_COMPILER, tmp_path, (EMULATOR, "-cpu", "max")) == ""
