@@ -57,7 +57,7 @@ def test_a_given_vocabulary_is_used_unchanged(bundle_folder: Path) -> None:
     assert VOCABULARY in summary.sha256
 
 
-def test_no_pair_mixed_in_is_measured_by_and_it_is_drawn_as_often_as_asked() -> None:
+def test_mixed_in_pairs_are_never_in_the_development_set_and_are_drawn_at_the_requested_rate() -> None:
     prepare_corpora(options(mix=("general.tsv:0.5",)), silent)
     pairs, record = load_pairs(Path("data"))
     own, general = (corpus["kept"] for corpus in record["corpora"])
@@ -66,20 +66,20 @@ def test_no_pair_mixed_in_is_measured_by_and_it_is_drawn_as_often_as_asked() -> 
     assert np.isclose(pairs.weights[own:].sum(), 0.5 * own, atol=0.01)
 
 
-def test_the_pairs_mixed_in_decide_what_the_data_are() -> None:
+def test_mixing_in_other_pairs_changes_the_identity_of_the_data() -> None:
     first = prepare_corpora(options(mix=("general.tsv",)), silent)
     write_pairs(Path("general.tsv"), GENERAL[:30])
     second = prepare_corpora(options(mix=("general.tsv",), replace=True), silent)
     assert first.sha256 != second.sha256
 
 
-def test_only_own_pairs_that_are_left_are_worth_training_on() -> None:
+def test_fine_tuning_is_refused_if_filtering_leaves_no_own_pairs() -> None:
     write_pairs(Path("dev.tsv"), OWN)
     with pytest.raises(ValueError, match="no pair is left to train on"):
         prepare_corpora(options(mix=("general.tsv",), dev="dev.tsv"), silent)
 
 
-def test_tuning_adapts_the_bundle_and_shows_what_it_gains_and_costs(shipped: Path) -> None:
+def test_fine_tuning_adapts_the_bundle_and_reports_gains_and_losses(shipped: Path) -> None:
     write_pairs(Path("elsewhere.tsv"), GENERAL[:20])
     output = tune("--general", "elsewhere.tsv", "--attribution", "me")
     ours, theirs = loaded("mine"), loaded("shipped")
@@ -95,7 +95,7 @@ def test_tuning_adapts_the_bundle_and_shows_what_it_gains_and_costs(shipped: Pat
     assert f"| development set | 20 | chrF | {before:.1f} | {after:.1f} |" in Path("bundles/mine/README.md").read_text()
 
 
-def test_general_sets_are_called_the_same_before_and_after_where_a_recipe_says_what_lies_where(shipped: Path) -> None:
+def test_general_test_sets_keep_their_names_if_a_recipe_gives_the_corpora_folder(shipped: Path) -> None:
     Path("field").mkdir()
     write_pairs(Path("field/elsewhere.tsv"), GENERAL[:20])
     Path("r.toml").write_text('pairs = ["own.tsv"]')
@@ -103,12 +103,12 @@ def test_general_sets_are_called_the_same_before_and_after_where_a_recipe_says_w
     assert "elsewhere: field/elsewhere.tsv (20 sentences)" in output
 
 
-def test_a_general_set_that_is_mixed_in_is_warned_of(shipped: Path) -> None:
+def test_mixing_in_a_general_test_set_causes_a_warning(shipped: Path) -> None:
     warning = "60 of the 60 sentences of general.tsv are in the training data"
     assert warning in tune("--general", "general.tsv", "--mix", "general.tsv:0.5")
 
 
-def test_a_tuned_bundle_keeps_the_other_s_shape_vocabulary_licence_and_attribution(shipped: Path) -> None:
+def test_fine_tuned_bundle_keeps_shape_vocabulary_licence_and_attribution(shipped: Path) -> None:
     tune("--attribution", "me")
     ours, theirs = loaded("mine"), loaded("shipped")
     assert ours.tokenizer.proto == theirs.tokenizer.proto
@@ -126,7 +126,7 @@ def test_a_tuned_bundle_keeps_the_other_s_shape_vocabulary_licence_and_attributi
     assert "\nolder@1 was made from oldest@1, which was trained on corpora that" in card
 
 
-def test_a_recipe_says_how_long_a_bundle_is_tuned_and_with_what_dropout_and_the_rest_is_as_without(
+def test_recipe_sets_duration_and_dropout_of_fine_tuning_and_nothing_else(
     shipped: Path,
 ) -> None:
     tune()
@@ -155,13 +155,13 @@ def test_a_finished_fine_tuning_resumes_with_more_steps(shipped: Path) -> None:
     assert loaded("mine").config["training"]["recipe"]["steps"] == 2 * steps
 
 
-def test_a_licence_that_is_given_replaces_the_other_s_but_no_attribution_is_lost(shipped: Path) -> None:
+def test_given_licence_replaces_the_base_bundles_but_keeps_its_attribution(shipped: Path) -> None:
     tune("--licence", "ours")
     config = loaded("mine").config
     assert (config["licence"], config["attribution"][-1]) == ("ours", "the general pairs' makers")
 
 
-def test_another_export_of_the_run_still_names_what_it_began_from(shipped: Path) -> None:
+def test_second_export_of_a_run_still_names_its_base_bundle(shipped: Path) -> None:
     tune("--learning-rate", "0.01")
     folders = ["--run", "runs/bundles-mine/run", "--data", "runs/bundles-mine/data"]
     again = [
@@ -184,7 +184,7 @@ def test_another_export_of_the_run_still_names_what_it_began_from(shipped: Path)
     assert theirs["attribution"] == ["me", *ours["attribution"]]
 
 
-def test_tuning_learns_from_the_own_pairs_what_was_not_known(shipped: Path) -> None:
+def test_fine_tuning_learns_new_words_from_the_users_pairs(shipped: Path) -> None:
     tune("--learning-rate", "0.01")
     losses = [
         float(row["dev_loss"]) for row in csv.DictReader(Path("runs/bundles-mine/run/log.csv").read_text().split("\n"))
@@ -192,7 +192,7 @@ def test_tuning_learns_from_the_own_pairs_what_was_not_known(shipped: Path) -> N
     assert min(losses[1:]) < losses[0] - 0.3
 
 
-def test_weights_begin_as_the_bundle_s_and_are_measured_before_the_first_step(shipped: Path) -> None:
+def test_weights_start_as_the_base_bundles_and_are_scored_before_the_first_step(shipped: Path) -> None:
     tune("--learning-rate", "1e-12")
     log = Path("runs/bundles-mine/run/log.csv").read_text().split("\n")
     assert log[1].startswith("0,")
@@ -200,7 +200,7 @@ def test_weights_begin_as_the_bundle_s_and_are_measured_before_the_first_step(sh
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-3) for name in ours)
 
 
-def test_weights_that_cost_too_much_ship_if_that_is_accepted_without_a_step_more(shipped: Path) -> None:
+def test_weights_that_lose_too_much_are_exported_without_more_training_once_that_is_accepted(shipped: Path) -> None:
     Path("r.toml").write_text("[training]\nepochs = 20")
     tune("--recipe", "r.toml", "--learning-rate", "0.01")
     ruinous: tuple[str, ...] = (
@@ -226,7 +226,7 @@ def test_weights_that_cost_too_much_ship_if_that_is_accepted_without_a_step_more
     assert "nothing to do" in run(*accepting)
 
 
-def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_step_more(shipped: Path) -> None:
+def test_interpolated_weights_lie_between_base_and_trained_without_more_training(shipped: Path) -> None:
     tune("--learning-rate", "0.01", "--blend", "1")
     log = Path("runs/bundles-mine/run/log.csv").read_text()
     learnt, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
@@ -243,7 +243,7 @@ def test_blended_weights_lie_between_the_bundle_s_and_those_learnt_without_a_ste
     assert "nothing to do" in tune(*interpolated)
 
 
-def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_another_run(shipped: Path) -> None:
+def test_finished_fine_tuning_prints_its_table_again_and_another_bundle_starts_a_new_run(shipped: Path) -> None:
     tune()
     output = tune("--replace")
     assert "nothing to do" in output
@@ -253,13 +253,13 @@ def test_tuning_that_is_done_says_so_with_its_table_and_another_bundle_is_anothe
     assert "give another --work" in tune("--replace", code=1)
 
 
-def test_another_learning_rate_is_another_run(shipped: Path) -> None:
+def test_changed_learning_rate_starts_a_new_run(shipped: Path) -> None:
     tune("--learning-rate", "0.001")
     assert "nothing to do" in tune("--learning-rate", "0.001", "--replace")
     assert "give another --work" in tune("--learning-rate", "0.0003", "--replace", code=1)
 
 
-def test_a_general_set_may_be_an_address(shipped: Path) -> None:
+def test_general_test_set_may_be_a_url(shipped: Path) -> None:
     there = ("https://example.org/general.tsv",)
     assert finetune.FineTuning(finetune.InitialBundle.load(shipped), there).general == there
 
@@ -300,7 +300,7 @@ def test_fine_tuning_options_without_a_bundle_are_refused(options: list[str], sa
     assert said in run("--pairs", "own.tsv", "--out", "bundles/mine", *options, code=1)
 
 
-def test_the_highest_learning_rate_is_what_was_asked_whatever_the_number_of_steps(shipped: Path) -> None:
+def test_peak_learning_rate_is_as_requested_for_any_number_of_steps(shipped: Path) -> None:
     tuning = finetune.FineTuning(finetune.InitialBundle.load(shipped), learning_rate=0.004)
     pairs = Pairs.of([[5, 6]] * 400, [[7]] * 400)
     for recipe in (tuning.recipe(pairs, 1), tuning.with_learning_rate(Recipe(steps=1234))):

@@ -22,13 +22,13 @@ def bundle(tmp_path: Path) -> LoadedBundle:
     return load_bundle(make_bundle(tmp_path / "bundle"), torch.device("cpu"))
 
 
-def test_our_sentences_are_rehearsed_or_the_different_lines_of_a_text(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_rehearsal_uses_our_sentences_or_the_distinct_lines_of_a_file(bundle: LoadedBundle, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("One.\n\nTwo.\nOne.\n", encoding="utf-8")
     assert list(Rehearsal.of(bundle, (), tmp_path).sentences) == general_sentences("en")
     assert list(Rehearsal.of(bundle, (str(tmp_path / "a.txt"),), tmp_path).sentences) == ["One.", "Two."]
 
 
-def test_it_is_made_once_and_anew_for_other_sentences_another_bundle_or_a_changed_file(
+def test_rehearsal_data_is_made_again_only_for_other_sentences_another_bundle_or_a_changed_file(
     bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -49,14 +49,14 @@ def test_it_is_made_once_and_anew_for_other_sentences_another_bundle_or_a_change
     assert not ours.is_up_to_date
 
 
-def test_the_translations_are_the_bundle_s_and_what_is_no_translation_is_left_out(bundle: LoadedBundle) -> None:
+def test_rehearsal_pairs_are_the_bundles_translations_without_failed_ones(bundle: LoadedBundle) -> None:
     texts = ["Hello.", "How are you?", "", "The cat sleeps. " * 40]
     found = translate_greedily(bundle, prepare(bundle.model, "float32"), texts)
     assert {pair.source for pair in found} <= set(texts[:2])
     assert all(pair.target == pair.target.strip() != "" for pair in found)
 
 
-def test_where_there_are_too_few_sentences_variants_of_them_are_rehearsed(
+def test_too_few_sentences_are_supplemented_by_variants(
     bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -75,7 +75,7 @@ SHIPPED = {code: Path(__file__).parent.parent / "bundles" / f"{code}-en" for cod
 
 @pytest.mark.bundle
 @pytest.mark.parametrize("code", SHIPPED)
-def test_a_variant_has_other_words_of_the_vocabulary_in_some_places_and_the_rest_as_it_was(code: str) -> None:
+def test_variant_replaces_some_words_by_others_of_the_vocabulary(code: str) -> None:
     tokenizer = Tokenizer.load(SHIPPED[code] / "sentencepiece.model")
     sentences = general_sentences(code)[:400]
     variants = make_variants(sentences, tokenizer, code, 800)
@@ -93,6 +93,6 @@ def test_a_variant_has_other_words_of_the_vocabulary_in_some_places_and_the_rest
     assert len(new) > 200
 
 
-def test_there_are_no_variants_of_nothing_and_none_where_there_is_enough(bundle: LoadedBundle) -> None:
+def test_no_variants_are_made_of_nothing_or_if_there_are_enough_sentences(bundle: LoadedBundle) -> None:
     assert make_variants([], bundle.tokenizer, "en", 5) == []
     assert make_variants(["The cat sleeps."], bundle.tokenizer, "en", -3) == []

@@ -61,7 +61,7 @@ def child(tokenizer: Tokenizer, **fields: Any) -> ModelConfig:
     return ModelConfig(tokenizer.vocab_size, tokenizer.vocab_size, **SHAPE | fields)
 
 
-def test_tokens_begin_as_the_parents_or_as_the_mean_of_its_parts_of_them_and_symbols_as_fresh_ones(
+def test_embeddings_start_as_the_parents_or_the_mean_of_its_pieces_and_symbols_start_fresh(
     parent: ParentBundle, german: Tokenizer
 ) -> None:
     config = child(german)
@@ -81,7 +81,7 @@ def test_tokens_begin_as_the_parents_or_as_the_mean_of_its_parts_of_them_and_sym
             torch.testing.assert_close(weights[name][id], row)
 
 
-def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: ParentBundle, german: Tokenizer) -> None:
+def test_all_other_weights_are_copied_if_the_shapes_are_equal(parent: ParentBundle, german: Tokenizer) -> None:
     weights, theirs = parent.weights(child(german), parent.pieces(german), seed=7), parent.bundle.model.state_dict()
     others = [name for name in theirs if "tokens" not in name and name != "output.weight"]
     assert len(others) > 20
@@ -89,7 +89,7 @@ def test_all_other_weights_of_a_model_of_the_same_shape_go_over(parent: ParentBu
     Transformer(child(german)).load_state_dict(weights)
 
 
-def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: ParentBundle) -> None:
+def test_same_vocabulary_and_shape_copy_the_parent_exactly(parent: ParentBundle) -> None:
     tokenizer, config = parent.bundle.tokenizer, parent.bundle.model.config
     model = Transformer(dataclasses.replace(config, dropout=0.3))
     model.load_state_dict(parent.weights(config, parent.pieces(tokenizer), seed=1))
@@ -97,7 +97,7 @@ def test_the_same_vocabulary_and_shape_give_the_parent_itself(parent: ParentBund
     assert torch.equal(model.eval()(src, tgt), parent.bundle.model.eval()(src, tgt))
 
 
-def test_a_narrower_feed_forward_layer_keeps_the_units_with_the_longest_weights(
+def test_narrower_feed_forward_layer_keeps_the_units_with_the_largest_norms(
     parent: ParentBundle, german: Tokenizer
 ) -> None:
     layer = cast(EncoderLayer, parent.bundle.model.encoder[0]).feed_forward
@@ -111,7 +111,7 @@ def test_a_narrower_feed_forward_layer_keeps_the_units_with_the_longest_weights(
     assert torch.equal(weights[name + "outer.weight"], layer.outer.weight[:, [3, 17]])
 
 
-def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
+def test_wider_or_deeper_model_has_fresh_weights_where_the_parent_has_none(
     parent: ParentBundle, german: Tokenizer
 ) -> None:
     config = child(german, d_ff=40, encoder_layers=3)
@@ -127,7 +127,7 @@ def test_a_wider_and_deeper_model_has_fresh_weights_where_the_parent_has_none(
 
 
 @pytest.mark.parametrize("positions", [30, 50])
-def test_learned_positions_go_over_as_far_as_both_models_reach(
+def test_learned_positions_are_copied_up_to_the_shorter_limit(
     parent: ParentBundle, german: Tokenizer, positions: int
 ) -> None:
     config = dataclasses.replace(parent.bundle.model.config, positions="learned", max_positions=40)
@@ -139,7 +139,7 @@ def test_learned_positions_go_over_as_far_as_both_models_reach(
         assert torch.equal(weights[name][:40], theirs[name][:positions])
 
 
-def test_a_parent_whose_embeddings_differ_has_no_child_that_shares_them(
+def test_parent_with_separate_embeddings_cannot_start_a_model_that_shares_them(
     parent: ParentBundle, german: Tokenizer
 ) -> None:
     untied = dataclasses.replace(parent.bundle.model.config, share_embeddings="none")
@@ -181,7 +181,7 @@ def run(*options: str, code: int = 0) -> str:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_run_says_and_records_its_parent_and_whom_it_owes(parent: ParentBundle) -> None:
+def test_run_records_its_parent_and_the_parents_attribution(parent: ParentBundle) -> None:
     said = run()
     assert f"starting from {parent.name}, which has " in said
     bundle = load_bundle(Path("bundles/child"), torch.device("cpu"))
@@ -211,12 +211,12 @@ def test_a_child_inherits_the_shape_of_its_parent(parent: ParentBundle) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-def test_a_run_begun_from_another_parent_is_not_continued() -> None:
+def test_run_started_from_another_parent_is_not_resumed() -> None:
     run()
     Path("child.toml").write_text(Path("child.toml").read_text().replace('parent = "parent"\n', ""))
     assert "and another parent: give another --work" in run("--replace", code=1)
 
 
 @pytest.mark.usefixtures("_quick")
-def test_to_begin_from_two_bundles_is_refused() -> None:
+def test_starting_from_two_bundles_is_refused() -> None:
     assert "give --init or --parent, not both" in run("--init", "parent", "--source", "en", "--target", "fr", code=1)

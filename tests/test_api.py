@@ -31,7 +31,7 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
 
 
-def test_translate_answers_as_the_design_says(service: Service, bundle: LoadedBundle) -> None:
+def test_translate_response_matches_the_design(service: Service, bundle: LoadedBundle) -> None:
     response = service.post("/translate", {**HELLO, "text": ["Hello.", "How are you?  The cat sleeps.\n"]})
     assert response.status_code == 200
     decoded = [
@@ -85,13 +85,13 @@ def test_a_translate_response_round_trips_through_its_schema(service: Service) -
     assert [item["error"] is None for item in answer.json()["translations"]] == [True, False, True]
 
 
-def test_many_requests_at_once_get_the_answers_they_get_alone(service: Service) -> None:
+def test_concurrent_requests_get_the_same_responses_as_sequential_ones(service: Service) -> None:
     bodies = [{**HELLO, "text": f"{text} {number}"} for text in ("Hello.", "The cat") for number in range(12)]
     together = [response.json()["translations"][0]["text"] for response in service.post_together("/translate", bodies)]
     assert together == [service.post("/translate", body).json()["translations"][0]["text"] for body in bodies]
 
 
-def test_no_text_no_translation(service: Service) -> None:
+def test_empty_text_has_an_empty_translation(service: Service) -> None:
     assert service.post("/translate", {**HELLO, "text": []}).json()["translations"] == []
 
 
@@ -167,7 +167,7 @@ def test_a_body_that_is_not_json_is_400(service: Service, content: bytes) -> Non
         ("GET", "/nothing", {}, 404),
     ],
 )
-def test_every_refusal_is_a_problem(
+def test_every_refusal_is_a_problem_document(
     service: Service, method: str, path: str, options: dict[str, Any], status: int
 ) -> None:
     response = service.request(method, path, **options)
@@ -182,7 +182,7 @@ def test_every_refusal_is_a_problem(
 
 
 @pytest.mark.parametrize(("source", "target"), [("EN", "fr-FR"), ("en_GB", "FR"), ("en-US-x-own", "fr_CA")])
-def test_codes_are_taken_in_any_spelling_and_the_answer_has_the_served_one(
+def test_language_codes_are_accepted_in_any_spelling_and_returned_as_served(
     service: Service, source: str, target: str
 ) -> None:
     codes = {"source": source, "target": target}
@@ -197,7 +197,7 @@ def test_codes_are_taken_in_any_spelling_and_the_answer_has_the_served_one(
     assert 'filename="a.fr.txt"' in answer.headers["content-disposition"]
 
 
-def test_auto_is_taken_in_any_case(service: Service) -> None:
+def test_auto_is_accepted_in_any_case(service: Service) -> None:
     [item] = service.post("/translate", {**HELLO, "source": "AUTO"}).json()["translations"]
     assert (item["source"], item["error"]) == ("en", None)
     assert service.post("/attention", {**HELLO, "source": "Auto"}).status_code == 422
@@ -211,7 +211,7 @@ def test_unserved_traditional_characters_are_reported(tmp_path: Path) -> None:
     assert warned["translations"][0]["warnings"] == [expected, *usual["translations"][0]["warnings"]]
 
 
-def test_a_libretranslate_request_is_pointed_to_that_api(service: Service) -> None:
+def test_request_in_libretranslates_format_is_pointed_to_that_api(service: Service) -> None:
     asked = {"q": "Hello.", "source": "en", "target": "fr"}
     for answer, status in (
         (service.post("/translate", asked), 422),
@@ -231,15 +231,13 @@ def test_a_libretranslate_request_is_pointed_to_that_api(service: Service) -> No
         ("/deepl/v2/document", "GET is not allowed at /deepl/v2/document, which accepts POST."),
     ],
 )
-def test_a_method_that_is_not_offered_is_named_and_so_are_those_that_are(
-    service: Service, path: str, detail: str
-) -> None:
+def test_unsupported_method_is_refused_with_the_allowed_ones(service: Service, path: str, detail: str) -> None:
     answer = service.get(path)
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     assert detail in answer.json().values()
 
 
-def test_a_body_is_counted_while_it_arrives(service: Service) -> None:
+def test_size_limit_applies_while_the_body_arrives(service: Service) -> None:
     arrived = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -253,7 +251,7 @@ def test_a_body_is_counted_while_it_arrives(service: Service) -> None:
     assert arrived <= 2 << 20
 
 
-def test_a_body_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> None:
+def test_body_that_stops_arriving_times_out(bundle_folder: Path) -> None:
     async def stalled() -> AsyncIterator[bytes]:
         yield b"{"
         await asyncio.Event().wait()
@@ -271,7 +269,7 @@ def test_a_body_without_a_content_type_is_refused(service: Service) -> None:
 
 
 @pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
-def test_json_is_known_by_its_type(service: Service, content_type: str) -> None:
+def test_json_is_recognised_by_its_content_type(service: Service, content_type: str) -> None:
     options = {"content": json.dumps(HELLO), "headers": {"content-type": content_type}}
     assert service.request("POST", "/translate", **options).status_code == 200
 
@@ -285,7 +283,7 @@ def test_json_is_known_by_its_type(service: Service, content_type: str) -> None:
     ],
     ids=["items", "terms", "unknown fields"],
 )
-def test_many_faults_have_a_short_answer(service: Service, fields: dict[str, Any]) -> None:
+def test_response_to_many_invalid_fields_is_short(service: Service, fields: dict[str, Any]) -> None:
     body = json.dumps({**HELLO, **fields}, separators=(",", ":"))
     response = service.request("POST", "/translate", content=body, headers=JSON)
     assert response.status_code == 422
@@ -313,7 +311,7 @@ BODIES = st.builds(
 @pytest.mark.slow
 @draw_examples(150)
 @given(body=BODIES | JSON_VALUES, path=st.sampled_from(["/translate", "/translate/stream", "/attention"]))
-def test_no_body_breaks_the_service(service: Service, body: object, path: str) -> None:
+def test_no_json_body_causes_an_internal_error(service: Service, body: object, path: str) -> None:
     response = service.request("POST", path, content=json.dumps(body), headers=JSON)
     assert response.status_code < 500
     assert response.status_code == 200 or response.json()["status"] == response.status_code
@@ -321,11 +319,11 @@ def test_no_body_breaks_the_service(service: Service, body: object, path: str) -
 
 @draw_examples(50)
 @given(content=st.binary(max_size=40))
-def test_no_bytes_break_the_service(service: Service, content: bytes) -> None:
+def test_no_bytes_cause_an_internal_error(service: Service, content: bytes) -> None:
     assert service.request("POST", "/translate", content=content, headers=JSON).status_code in {400, 422}
 
 
-def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(
+def test_full_queue_refuses_at_once_with_retry_after(
     bundle_folder: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(ROWS, "cpu", 1)
@@ -347,7 +345,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_back(
     assert refused.json()["type"] == "urn:interlinear:error:overloaded"
 
 
-def test_a_request_that_the_queue_can_never_hold_is_413(bundle_folder: Path) -> None:
+def test_request_larger_than_the_queue_is_413(bundle_folder: Path) -> None:
     with serving(bundle_folder, queue_tokens=16) as service:
         response = service.post("/translate", {**HELLO, "text": ["Hello.", "Hello."]})
     assert response.status_code == 413
@@ -362,7 +360,7 @@ def test_a_missed_deadline_is_504(bundle_folder: Path, gate: Gate) -> None:
     assert response.json()["detail"] == "Not finished within 30 ms."
 
 
-def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+def test_disconnected_clients_request_is_cancelled(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder) as service:
         assert service.leave(gate, "/translate", json=HELLO) == 499
         gate.opened.set()
@@ -370,7 +368,7 @@ def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> Non
     assert len(gate.sizes) == 1  # the step that was under way, and none after it
 
 
-def test_without_a_worker_ready_and_translate_say_why_while_health_answers(
+def test_without_workers_ready_and_translate_give_the_reason_while_health_responds(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(spec: ModelSpec, batch: Batch) -> None:
@@ -387,7 +385,7 @@ def test_without_a_worker_ready_and_translate_say_why_while_health_answers(
     assert "'Hello.' is not translated" in ready.json()["detail"]
 
 
-def test_a_sentence_that_breaks_every_step_is_its_request_s_500(
+def test_sentence_that_breaks_every_step_causes_500_for_its_request_only(
     bundle_folder: Path, bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Faulty(DecodeBatch):
@@ -406,13 +404,13 @@ def test_a_sentence_that_breaks_every_step_is_its_request_s_500(
     assert "secret" not in failed.text
 
 
-def test_ready_names_the_models(service: Service, bundle: LoadedBundle) -> None:
+def test_ready_lists_the_models(service: Service, bundle: LoadedBundle) -> None:
     response = service.get("/ready")
     assert (response.status_code, response.json()) == (200, {"status": "ready", "models": [bundle.name]})
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready"])
-def test_probes_may_ask_for_the_head_alone(service: Service, path: str) -> None:
+def test_health_checks_may_use_head_requests(service: Service, path: str) -> None:
     assert service.request("HEAD", path).status_code == 200
 
 
@@ -420,11 +418,11 @@ def test_health_is_ok(service: Service) -> None:
     assert service.get("/health").json() == {"status": "ok"}
 
 
-def test_languages_are_what_bundles_translate(service: Service) -> None:
+def test_languages_are_those_of_the_bundles(service: Service) -> None:
     assert service.get("/languages").json() == [{"code": "en", "name": "English", "targets": ["fr"]}]
 
 
-def test_models_are_described_by_their_record(service: Service, bundle: LoadedBundle) -> None:
+def test_models_are_described_by_their_training_record(service: Service, bundle: LoadedBundle) -> None:
     found = service.get("/models").json()
     speed = found[0]["tokens_per_second"]
     assert found == [
@@ -446,7 +444,7 @@ def test_models_are_described_by_their_record(service: Service, bundle: LoadedBu
     assert speed >= 0
 
 
-def test_the_manual_loads_nothing_from_other_hosts(service: Service) -> None:
+def test_docs_page_loads_nothing_from_other_hosts(service: Service) -> None:
     page = service.get("/docs")
     assert page.status_code == 200
     assets = re.findall(r'(?:href|src)="([^"]+)"', page.text)
@@ -458,7 +456,7 @@ def test_the_manual_loads_nothing_from_other_hosts(service: Service) -> None:
     assert "https://" not in page.text
 
 
-def test_the_manual_shows_every_error_with_an_example(service: Service) -> None:
+def test_openapi_documents_every_error_with_an_example(service: Service) -> None:
     paths = service.get("/openapi.json").json()["paths"]
     for path in ("/translate", "/translate/stream", "/attention"):
         responses = paths[path]["post"]["responses"]
@@ -477,7 +475,7 @@ def test_cross_origin_requests_need_the_setting(bundle_folder: Path) -> None:
     assert "access-control-allow-origin" not in other.headers
 
 
-def test_metrics_count_routes_and_refusals_and_name_no_text(bundle_folder: Path) -> None:
+def test_metrics_count_routes_and_refusals_without_any_text(bundle_folder: Path) -> None:
     with serving(bundle_folder) as service:
         service.post("/translate", {**HELLO, "text": "A secret."})
         service.post("/translate", {**HELLO, "target": "secret"})
@@ -496,7 +494,9 @@ def test_metrics_count_routes_and_refusals_and_name_no_text(bundle_folder: Path)
     assert "secret" not in found.text.lower()
 
 
-def test_the_log_has_a_line_a_request_and_no_text(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+def test_access_log_has_one_line_per_request_without_any_text(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level("INFO"):
         service.post("/translate", {**HELLO, "text": "A secret."})
         service.get("/secret?secret")

@@ -49,7 +49,7 @@ def answers(url: str) -> bool:
         return False
 
 
-def test_its_responses_equal_those_of_the_main_port(bundle_folder: Path) -> None:
+def test_admin_responses_equal_those_of_the_main_port(bundle_folder: Path) -> None:
     with administered(bundle_folder) as (service, url):
         until_ready(url)
         for path in "/health", "/ready":
@@ -63,7 +63,7 @@ def test_its_responses_equal_those_of_the_main_port(bundle_folder: Path) -> None
         assert httpx.post(f"{url}/health").status_code == 501
 
 
-def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
+def test_admin_server_responds_while_the_event_loop_is_busy_and_reports_long_delays(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, ends = threading.Event(), threading.Event()
@@ -92,7 +92,7 @@ def test_it_answers_while_the_event_loop_is_busy_and_says_when_that_lasts(
         assert float(lag.split()[0]) > 1
 
 
-def test_it_is_not_ready_before_the_workers_are(bundle_folder: Path, tmp_path: Path) -> None:
+def test_admin_server_is_not_ready_before_the_workers(bundle_folder: Path, tmp_path: Path) -> None:
     async def never() -> None:
         await asyncio.sleep(0)
 
@@ -106,7 +106,7 @@ def test_it_is_not_ready_before_the_workers_are(bundle_folder: Path, tmp_path: P
             slot.state = "working"
 
 
-def test_its_metrics_want_a_key_where_the_service_does_and_neither_port_takes_of_its_rate(
+def test_admin_metrics_require_a_key_if_the_service_does_and_use_up_no_rate_limit(
     bundle_folder: Path, tmp_path: Path
 ) -> None:
     key, line = new_key("alice")
@@ -122,7 +122,9 @@ def test_its_metrics_want_a_key_where_the_service_does_and_neither_port_takes_of
         assert statuses == [200, 429]
 
 
-def test_silent_clients_do_not_take_all_of_it_for_long(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_clients_cannot_block_the_admin_server_for_long(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(admin_server._Handler, "timeout", 0.5)
     with administered(bundle_folder) as (_, url), ExitStack() as stack:
         port = int(url.rpartition(":")[2])
@@ -141,7 +143,7 @@ def test_a_port_in_use_is_reported_in_one_line(bundle_folder: Path) -> None:
             serving(bundle_folder, admin_port=port)
 
 
-def test_it_is_off_unless_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_admin_server_is_off_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().admin_port is None
     for ignored in "", "tcp://10.0.0.1:9000":
         monkeypatch.setenv("INTERLINEAR_ADMIN_PORT", ignored)

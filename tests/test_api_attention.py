@@ -44,7 +44,7 @@ def decoded(bundle: LoadedBundle, text: str) -> Hypothesis:
     return hypothesis
 
 
-def test_the_weights_and_tokens_are_those_of_decoding(service: Service, bundle: LoadedBundle) -> None:
+def test_weights_and_tokens_are_those_of_decoding(service: Service, bundle: LoadedBundle) -> None:
     shown, hypothesis = show(service), decoded(bundle, SENTENCE["text"])
     assert hypothesis.encoder_attention is not None
     expected = {
@@ -72,7 +72,7 @@ def test_every_row_sums_to_one_and_the_decoder_sees_no_later_token(service: Serv
     assert torch.equal(decoder, decoder.tril())
 
 
-def test_the_translation_is_the_one_that_serves(service: Service, bundle: LoadedBundle) -> None:
+def test_attention_response_has_the_translation_that_translate_returns(service: Service, bundle: LoadedBundle) -> None:
     """Repetitions, which POST /translate cuts, included."""
     source = bundle.tokenizer.encode(SENTENCE["text"])
     [served] = greedy_decode(bundle.model, [source], bundle.limits)
@@ -80,7 +80,7 @@ def test_the_translation_is_the_one_that_serves(service: Service, bundle: Loaded
     assert show(service)["model"] == service.post("/translate", SENTENCE).json()["model"]
 
 
-def test_source_spans_are_of_the_text_sent(service: Service) -> None:
+def test_source_spans_refer_to_the_request_text(service: Service) -> None:
     text = " \u00a0Hello, caf\u00e9 \U0001f600.\n"
     tokens = show(service, text=text)["source_tokens"]
     assert "".join(text[token["start"] : token["end"]] for token in tokens) == text.strip()
@@ -98,7 +98,7 @@ def test_source_spans_refer_to_the_text_before_normalisation(
     assert shown["attention"] == plain["attention"]
 
 
-def test_target_spans_are_of_the_translation(service: Service) -> None:
+def test_target_spans_refer_to_the_translation(service: Service) -> None:
     forced = "Le café 😀 dort."
     shown = show(service, target_text=forced)
     assert shown["translation"] == forced
@@ -108,35 +108,35 @@ def test_target_spans_are_of_the_translation(service: Service) -> None:
     assert shown["target_tokens"][-1]["piece"] == "</s>"
 
 
-def test_a_forced_translation_may_be_empty(service: Service) -> None:
+def test_forced_translation_may_be_empty(service: Service) -> None:
     shown = show(service, target_text="")
     assert shown["translation"] == ""
     assert [token["piece"] for token in shown["target_tokens"]] == ["</s>"]
 
 
-def test_layers_heads_and_kinds_are_chosen_in_the_order_given(service: Service) -> None:
+def test_selected_layers_heads_and_kinds_keep_their_order(service: Service) -> None:
     everything = show(service)["attention"]
     chosen = show(service, kinds=["cross", "encoder"], layers=[1], heads=[1, 0])["attention"]
     assert chosen == {kind: [everything[kind][1][::-1]] for kind in ("cross", "encoder")}
 
 
-def test_each_target_token_is_aligned_with_what_all_heads_look_at_most_but_the_end(service: Service) -> None:
+def test_each_target_token_aligns_with_the_most_attended_source_token_except_the_end(service: Service) -> None:
     shown = show(service)
     cross = torch.tensor(shown["attention"]["cross"])  # [layer, head, target, source]
     best = cross.mean((0, 1))[:, :-1].argmax(-1).tolist()
     assert shown["alignment"] == [[source, target] for target, source in enumerate(best)]
 
 
-def test_the_alignment_does_not_depend_on_the_selection(service: Service) -> None:
+def test_alignment_does_not_depend_on_the_selection(service: Service) -> None:
     assert show(service, kinds=["encoder"], layers=[0], heads=[1])["alignment"] == show(service)["alignment"]
 
 
-def test_a_sentence_is_not_split(service: Service) -> None:
+def test_attention_does_not_split_the_text_into_sentences(service: Service) -> None:
     tokens = show(service, text="Hello. Hello.")["source_tokens"]
     assert [token["piece"] for token in tokens].count("</s>") == 1
 
 
-def test_bertviz_is_given_the_same_weights_with_the_tokens_that_look_and_that_are_looked_at(service: Service) -> None:
+def test_bertviz_output_has_the_same_weights_with_query_and_key_tokens(service: Service) -> None:
     shown, views = show(service), show_views(service)
     source, target = ([token["piece"] for token in shown[f"{side}_tokens"]] for side in ("source", "target"))
     weights = shown["attention"]
@@ -147,12 +147,12 @@ def test_bertviz_is_given_the_same_weights_with_the_tokens_that_look_and_that_ar
     ]
 
 
-def test_bertviz_gets_the_selected_weights(service: Service) -> None:
+def test_bertviz_output_has_only_the_selected_weights(service: Service) -> None:
     [view] = show_views(service, kinds=["cross"], layers=[1], heads=[1, 0])
     assert view["attn"] == show(service, kinds=["cross"], layers=[1], heads=[1, 0])["attention"]["cross"]
 
 
-def test_a_picture_may_be_shown_by_a_browser_and_fetches_nothing(service: Service) -> None:
+def test_svg_can_be_shown_by_a_browser_and_loads_nothing(service: Service) -> None:
     response = service.post("/attention", {**SENTENCE, "as": "svg"})
     assert response.headers["content-type"] == "image/svg+xml"
     assert response.headers["x-content-type-options"] == "nosniff"
@@ -163,7 +163,7 @@ def test_a_picture_may_be_shown_by_a_browser_and_fetches_nothing(service: Servic
     assert "How are you?" in "".join(picture.itertext())
 
 
-def test_too_big_a_picture_is_refused_with_the_limit_named(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_svg_is_refused_with_the_limit(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.api.attention.draw", partial(attention_svg.draw, max_weights=50))
     response = service.post("/attention", {**SENTENCE, "as": "svg"})
     assert response.status_code == 413

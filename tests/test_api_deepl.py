@@ -23,7 +23,7 @@ from app.http.api_keys import new_key
 from app.runtime.rate_limits import Rate
 
 
-def test_a_text_is_translated_and_texts_are(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
+def test_deepl_client_translates_one_text_or_several(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     one = deepl_client.translate_text("Hello.", **EN_FR)
     assert isinstance(one, deepl.TextResult)
     assert [one.text] == plainly(shipped_url, "Hello.")
@@ -42,13 +42,13 @@ def test_the_detected_language_is_returned(deepl_client: deepl.DeepLClient) -> N
 
 
 @pytest.mark.parametrize("asked", ["quality_optimized", "latency_optimized", "prefer_quality_optimized"])
-def test_the_model_is_the_one_that_was_asked_for(deepl_client: deepl.DeepLClient, asked: str) -> None:
+def test_response_names_the_requested_model(deepl_client: deepl.DeepLClient, asked: str) -> None:
     found = deepl_client.translate_text(["Hello."], model_type=asked, **EN_FR)
     assert isinstance(found, list)
     assert found[0].model_type_used == asked.removeprefix("prefer_")
 
 
-def test_markup_stays_and_ignored_elements_do(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
+def test_markup_and_ignored_elements_are_kept(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     text = "<p>Hello, <keep>Cat & dog</keep>!</p>"
     html = deepl_client.translate_text([text, "<p>How are you?</p>"], tag_handling="html", **EN_FR)
     assert isinstance(html, list)
@@ -76,7 +76,7 @@ def test_split_sentences_is_honoured(deepl_client: deepl.DeepLClient, shipped_ur
     assert together == translated(markup, tag_handling="xml", outline_detection=False, split_sentences="0")
 
 
-def test_options_without_effect_are_taken(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
+def test_options_without_effect_are_accepted(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     found = deepl_client.translate_text(
         "Hello.",
         context="A letter.",
@@ -103,19 +103,19 @@ def test_long_texts_and_unserved_languages_are_refused(deepl_client: deepl.DeepL
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", ["\n ", " \n", "a\n", " ", "a ", ". ", "\u2028", "<x>", "\n<x> "])
 @pytest.mark.parametrize("options", [{"split_sentences": "0"}, {"split_sentences": "0", "tag_handling": "xml"}])
-def test_hostile_text_is_made_one_sentence_too(unit: str, options: dict[str, str]) -> None:
+def test_hostile_text_is_translated_with_split_sentences_off(unit: str, options: dict[str, str]) -> None:
     body = TextRequest.model_validate({"target_lang": "FR", "text": [unit * 25_000], **options})
     asyncio.run(to_item(body.text[0], body))
 
 
-def test_languages_are_those_served(deepl_client: deepl.DeepLClient) -> None:
+def test_languages_are_the_served_ones(deepl_client: deepl.DeepLClient) -> None:
     assert [(each.code, each.name) for each in deepl_client.get_source_languages()] == [("EN", "English")]
     found = [(each.code, each.name, each.supports_formality) for each in deepl_client.get_target_languages()]
     assert found == [("FR", "French", False)]
     assert [(each.source_lang, each.target_lang) for each in deepl_client.get_glossary_languages()] == [("en", "fr")]
 
 
-def test_targets_with_variants_go_by_them(tmp_path: Path, fast_deepl_client: None) -> None:
+def test_targets_with_regional_variants_are_listed_by_variant(tmp_path: Path, fast_deepl_client: None) -> None:
     make_bundle(tmp_path / "fr-en", "fr", "en")
     with listening(tmp_path) as url, client_of(url) as client:
         assert [each.code for each in client.get_target_languages()] == ["EN-GB", "EN-US"]
@@ -142,7 +142,7 @@ def two_keys(tmp_path: Path) -> tuple[Path, str, str]:
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_where_there_are_keys_a_wrong_one_opens_nothing(
+def test_wrong_key_is_refused_if_keys_are_configured(
     bundle_folder: Path, two_keys: tuple[Path, str, str], tmp_path: Path
 ) -> None:
     path, ann, bob = two_keys
@@ -189,7 +189,7 @@ def test_a_client_over_its_character_limit_has_exceeded_its_quota(bundle_folder:
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_a_document_over_the_quota_says_so(bundle_folder: Path) -> None:
+def test_document_over_the_quota_is_reported_as_such(bundle_folder: Path) -> None:
     limit = Rate.parse("10/day")
     over = pytest.raises(deepl.DocumentTranslationException, match="exceeds the limit of 10/day")
     with listening(bundle_folder, rate_characters=limit) as url, client_of(url) as client, over:
@@ -205,7 +205,7 @@ def test_requests_over_the_rate_are_refused(bundle_folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_without_a_service_there_is_no_connection(bundle_folder: Path) -> None:
+def test_client_without_a_service_raises_a_connection_error(bundle_folder: Path) -> None:
     with listening(bundle_folder) as url:
         pass
     with client_of(url) as client, pytest.raises(deepl.ConnectionException):
@@ -225,7 +225,7 @@ def test_the_installed_command_runs(shipped_url: str) -> None:
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_every_command_that_is_served_works(
+def test_every_cli_command_with_an_endpoint_works(
     shipped_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DEEPL_SERVER_URL", f"{shipped_url}/deepl/")

@@ -35,7 +35,7 @@ def test_a_short_document_is_done_at_the_first_status_request(
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_a_document_is_translated_from_path_to_path(
+def test_client_translates_a_document_from_path_to_path(
     deepl_client: deepl.DeepLClient, shipped_url: str, tmp_path: Path
 ) -> None:
     source, target = tmp_path / "a.txt", tmp_path / "b.txt"
@@ -57,7 +57,7 @@ def test_a_document_is_translated_from_path_to_path(
         (b"WEBVTT\n\n00:01.000 --> 00:02.000\nHello.\n", {"target_lang": "fr", "source_lang": None}),
     ],
 )
-def test_a_document_without_a_name_is_known_by_how_it_begins(
+def test_document_without_a_name_is_recognised_by_its_content(
     deepl_client: deepl.DeepLClient, shipped_url: str, content: bytes, options: dict[str, Any]
 ) -> None:
     given = io.BytesIO(content) if "filename" not in options else content
@@ -74,7 +74,7 @@ def test_a_document_without_a_name_is_known_by_how_it_begins(
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_a_document_is_asked_after_and_fetched_once(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
+def test_document_can_be_polled_and_downloaded_once(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     handle = deepl_client.translate_document_upload(b"Hello.", filename="report.txt", **EN_FR)
     assert deepl_client.translate_document_wait_until_done(handle).status == deepl.DocumentStatus.Status.DONE
     for stranger in (
@@ -101,9 +101,7 @@ def _is_there(client: deepl.DeepLClient, handle: deepl.DocumentHandle) -> bool:
         return "No such document" not in str(gone)
 
 
-def test_a_document_that_is_not_translated_yet_is_not_ready(
-    bundle_folder: Path, gate: Gate, fast_deepl_client: None
-) -> None:
+def test_document_in_progress_cannot_be_downloaded(bundle_folder: Path, gate: Gate, fast_deepl_client: None) -> None:
     with listening(bundle_folder) as url, client_of(url) as client:
         handle = client.translate_document_upload(b"Hello.", filename="a.txt", **EN_FR)
         gate.entered.wait()
@@ -120,7 +118,7 @@ def test_a_document_that_is_not_translated_yet_is_not_ready(
     ("name", "content", "said"),
     [("a.docx", b"Hello", "not .docx"), ("a.txt", b"\xe9", "byte 0 is 0xe9"), ("a.json", b"{", "not JSON")],
 )
-def test_a_document_that_cannot_be_translated_says_why(
+def test_untranslatable_document_reports_the_reason(
     deepl_client: deepl.DeepLClient, name: str, content: bytes, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(deepl.DocumentTranslationException, match=said) as failed:
@@ -142,18 +140,18 @@ def test_a_document_that_cannot_be_translated_says_why(
         ("a.txt", {"glossary": "none"}, "No such glossary"),
     ],
 )
-def test_a_document_that_cannot_be_taken_is_refused_at_once(
+def test_unacceptable_document_is_refused_on_upload(
     deepl_client: deepl.DeepLClient, name: str, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(deepl.DeepLException, match=said):
         deepl_client.translate_document_upload(b"Hello.", filename=name, **{**EN_FR, **options})
 
 
-def test_a_document_of_the_same_format_may_have_its_other_suffix(deepl_client: deepl.DeepLClient) -> None:
+def test_document_may_have_another_suffix_of_the_same_format(deepl_client: deepl.DeepLClient) -> None:
     assert deepl_client.translate_document_upload(b"Hello", filename="a.htm", output_format="HTML", **EN_FR)
 
 
-def test_documents_left_behind_end_with_the_service(bundle_folder: Path, gate: Gate) -> None:
+def test_unfinished_documents_are_deleted_when_the_service_stops(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder) as service:
         for _ in range(6):
             files = {"file": ("a.txt", b"Hello.")}
@@ -169,7 +167,7 @@ async def _tasks() -> set[asyncio.Task[Any]]:
     return asyncio.all_tasks()
 
 
-def test_a_long_document_is_translated_a_part_at_a_time(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_document_is_translated_in_batches(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"Hello {number}." for number in range(20)]
     parts: list[int] = []
     translate = Translator.translate
@@ -200,7 +198,7 @@ def _left(service: Service, name: str, content: str, **fields: str) -> tuple[str
     return f"/deepl/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
 
 
-def test_a_document_in_no_language_served_ends_in_an_error(service: Service) -> None:
+def test_document_in_an_unserved_language_ends_in_an_error(service: Service) -> None:
     text = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
     place, key = _left(service, "a.txt", text, target_lang="FR")
     while (told := service.post(place, key).json())["status"] not in {"done", "error"}:

@@ -13,7 +13,7 @@ from deepl_clients import EN_FR, client_of
 from shared_fixtures import listening, make_bundle
 
 
-def test_a_glossary_is_made_listed_used_and_deleted(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
+def test_glossary_can_be_created_listed_used_and_deleted(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     made = deepl_client.create_glossary("Animals", "en-US", "FR", {"cat": "Büffel", "the dog": "wau wau"})
     assert (made.name, made.ready, made.source_lang, made.target_lang) == ("Animals", True, "EN", "FR")
     assert made.entry_count == 2
@@ -33,7 +33,7 @@ def test_a_glossary_is_made_listed_used_and_deleted(deepl_client: deepl.DeepLCli
 
 
 @pytest.mark.usefixtures("fast_deepl_client")
-def test_a_glossary_is_made_of_csv_and_used_on_documents(deepl_client: deepl.DeepLClient) -> None:
+def test_glossary_can_be_created_from_csv_and_used_for_documents(deepl_client: deepl.DeepLClient) -> None:
     csv = 'cat,Büffel,en,fr\n"house, old",Hütte\n'
     made = deepl_client.create_glossary_from_csv("Words", "EN", "FR", csv_data=io.StringIO(csv))
     assert deepl_client.get_glossary_entries(made) == {"cat": "Büffel", "house, old": "Hütte"}
@@ -44,7 +44,7 @@ def test_a_glossary_is_made_of_csv_and_used_on_documents(deepl_client: deepl.Dee
 
 
 @pytest.mark.slow
-def test_a_glossary_of_several_pairs_is_changed_a_dictionary_at_a_time(tmp_path: Path) -> None:
+def test_multilingual_glossary_can_be_edited_by_dictionary(tmp_path: Path) -> None:
     make_bundle(tmp_path / "en-fr")
     make_bundle(tmp_path / "fr-en", "fr", "en", seed=1)
     with listening(tmp_path) as url, client_of(url) as client:
@@ -111,7 +111,7 @@ def test_invalid_glossaries_are_refused(shipped_url: str, fields: dict[str, str]
     assert said in response.json()["detail"]
 
 
-def test_the_services_own_glossaries_are_there_by_name(bundle_folder: Path, tmp_path: Path) -> None:
+def test_served_glossaries_can_be_used_by_name(bundle_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "own.en-fr.tsv").write_text("cat\tBüffel\n")
     with listening(bundle_folder, glossaries=tmp_path) as url, client_of(url) as client:
         assert [each.glossary_id for each in client.list_glossaries()] == ["own"]
@@ -121,7 +121,7 @@ def test_the_services_own_glossaries_are_there_by_name(bundle_folder: Path, tmp_
             client.delete_glossary("own")
 
 
-def test_glossaries_outlive_the_service_where_they_have_a_folder(bundle_folder: Path, tmp_path: Path) -> None:
+def test_glossaries_survive_a_restart_if_a_folder_is_configured(bundle_folder: Path, tmp_path: Path) -> None:
     with listening(bundle_folder, glossary_store=tmp_path) as url, client_of(url) as client:
         made = client.create_glossary("Animals", "EN", "FR", {"cat": "Büffel"})
     with listening(bundle_folder, glossary_store=tmp_path) as url, client_of(url) as client:

@@ -45,7 +45,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
         (["en-fr"], ("EN", "E"), None),
     ],
 )
-def test_codes_are_found_in_any_case_and_with_variants(
+def test_language_codes_are_accepted_in_any_case_and_with_variants(
     pairs: list[str], asked: tuple[str | None, str], found: tuple[str | None, str] | None
 ) -> None:
     bundles: Any = [_bundle(pair) for pair in pairs]
@@ -64,7 +64,7 @@ def _bundle(pair: str) -> SimpleNamespace:
     return SimpleNamespace(source="-".join(parts[:at]), target="-".join(parts[at:]))
 
 
-def test_every_target_offered_can_be_asked_for() -> None:
+def test_every_listed_target_can_be_requested() -> None:
     bundles: Any = [_bundle(f"fr-{target}") for target in ("en", "pt", "zh", "de", "es-419")]
     served = Catalogue(bundles)
     offered = [code for code, _ in target_languages(served)]
@@ -73,7 +73,7 @@ def test_every_target_offered_can_be_asked_for() -> None:
         assert pair_of(served, "FR", code)
 
 
-def test_a_form_is_as_good_as_json(service: Service) -> None:
+def test_form_and_json_requests_are_equivalent(service: Service) -> None:
     fields = {"text": ["Hello.", "Bye."], "target_lang": "fr", "source_lang": "en", "formality": ""}
     expected = service.post("/deepl/v2/translate", {**EN_FR, "text": fields["text"]})
     assert expected.status_code == 200
@@ -92,7 +92,7 @@ def _all(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
-def test_several_glossaries_may_have_more_terms_than_one(service: Service) -> None:
+def test_several_glossaries_may_have_more_terms_together_than_one_may(service: Service) -> None:
     ids = []
     entries: dict[str, str]
     for name, entries in (("one", {"Cat": "chat"}), ("two", {"cat": "chien"})):
@@ -105,7 +105,7 @@ def test_several_glossaries_may_have_more_terms_than_one(service: Service) -> No
     assert "chat" in answer.json()["translations"][0]["text"]
 
 
-def test_the_type_of_languages_may_be_in_the_query_or_in_a_form(service: Service) -> None:
+def test_type_parameter_of_languages_may_be_in_the_query_or_in_a_form(service: Service) -> None:
     path = "/deepl/v2/languages"
     targets = service.get(f"{path}?type=target").json()
     assert targets == [{"language": "FR", "name": "French", "supports_formality": False}]
@@ -149,7 +149,7 @@ def test_the_type_of_languages_may_be_in_the_query_or_in_a_form(service: Service
         ("GET", "nothing", {}, 404),
     ],
 )
-def test_every_refusal_is_in_deepls_words(
+def test_every_error_has_deepls_format(
     service: Service, method: str, path: str, options: dict[str, Any], status: int
 ) -> None:
     response = service.request(method, f"/deepl/v2/{path}", **options)
@@ -162,7 +162,7 @@ def test_every_refusal_is_in_deepls_words(
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_a_field_that_is_missing_in_the_query_is_named(service: Service, method: str) -> None:
+def test_missing_query_parameter_is_named(service: Service, method: str) -> None:
     path = "entries" if method == "GET" else "dictionaries"
     response = service.request(method, f"/deepl/v3/glossaries/a/{path}?source_lang=en")
     assert response.status_code == 400
@@ -179,14 +179,14 @@ def test_a_field_that_is_missing_in_the_query_is_named(service: Service, method:
         ("v3/glossaries", {"name": "a", "dictionaries": [{}] * 100}),
     ],
 )
-def test_only_the_first_of_many_faults_are_listed(path: str, fields: dict[str, Any]) -> None:
+def test_only_the_first_of_many_errors_are_listed(path: str, fields: dict[str, Any]) -> None:
     model = TextRequest if path == "v2/translate" else MultilingualRequest
     with pytest.raises(InvalidFields) as refused:
         validated(model, Fields(fields))
     assert len(refused.value.errors) <= 4
 
 
-def test_a_body_that_does_not_arrive_is_400(bundle_folder: Path) -> None:
+def test_body_that_stops_arriving_is_400(bundle_folder: Path) -> None:
     async def stalled() -> Any:
         yield b"{"
         await asyncio.Event().wait()
@@ -209,7 +209,7 @@ def test_timeouts_and_limits_keep_their_status(
     assert sorted(late.json()) == sorted(full.json()) == ["detail", "message"]
 
 
-def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+def test_disconnected_clients_request_is_cancelled(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder) as service:
         assert service.leave(gate, "/deepl/v2/translate", json={**EN_FR, "text": ["Hello."]}) == 499
         assert service.state["engine"].scheduler.waiting == 0
@@ -241,7 +241,7 @@ LIKELY = st.sampled_from(["FR", "EN", "xml", "0", "1", "tsv", "csv", "a\tb", "<p
         ]
     ),
 )
-def test_no_fields_break_it(service: Service, fields: dict[str, Any], path: tuple[str, str]) -> None:
+def test_no_fields_cause_an_internal_error(service: Service, fields: dict[str, Any], path: tuple[str, str]) -> None:
     content = json.dumps(fields).encode()
     headers = {"content-type": "application/json"}
     response = service.request(path[0], f"/deepl/{path[1]}", content=content, headers=headers)

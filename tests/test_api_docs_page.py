@@ -27,7 +27,7 @@ def status(operation: Locator) -> str:
     return operation.locator(".live-responses-table .response .response-col_status").inner_text()
 
 
-def test_it_loads_nothing_from_other_hosts_and_its_example_works(browser: Browser, bundle_folder: Path) -> None:
+def test_docs_page_loads_nothing_from_other_hosts_and_its_example_works(browser: Browser, bundle_folder: Path) -> None:
     with listening(bundle_folder) as url:
         visit = Visit(browser, url)
         page = visit.page("/docs")
@@ -39,9 +39,7 @@ def test_it_loads_nothing_from_other_hosts_and_its_example_works(browser: Browse
         visit.close()
 
 
-def test_where_keys_are_wanted_it_sends_the_one_it_is_given(
-    browser: Browser, bundle_folder: Path, tmp_path: Path
-) -> None:
+def test_docs_page_sends_the_api_key_that_is_entered(browser: Browser, bundle_folder: Path, tmp_path: Path) -> None:
     key, line = new_key("reader")
     (tmp_path / "keys").write_text(line)
     with listening(bundle_folder, api_keys_file=tmp_path / "keys") as url:
@@ -61,7 +59,7 @@ def test_where_keys_are_wanted_it_sends_the_one_it_is_given(
         visit.close()
 
 
-def test_it_is_whole_where_a_proxy_shows_it_below_a_path(browser: Browser, bundle_folder: Path) -> None:
+def test_docs_page_works_behind_a_proxy_that_adds_a_path(browser: Browser, bundle_folder: Path) -> None:
     with listening(bundle_folder, root_path=ROOT) as url:
 
         def take_off(route: Route) -> None:

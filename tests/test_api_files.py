@@ -44,7 +44,7 @@ def translated(service: Service, text: str) -> str:
     return found
 
 
-def test_a_file_comes_back_as_its_texts_are_translated(service: Service, bundle: Bundle) -> None:
+def test_translated_file_has_the_translations_of_its_texts(service: Service, bundle: Bundle) -> None:
     response = send(service, "report.json", '{"a": "Hello.", "n": 1, "b": ["How are you?"]}')
     assert response.status_code == 200
     assert response.json() == {"a": translated(service, "Hello."), "n": 1, "b": [translated(service, "How are you?")]}
@@ -54,7 +54,7 @@ def test_a_file_comes_back_as_its_texts_are_translated(service: Service, bundle:
     assert int(response.headers["x-interlinear-warnings"]) >= 0
 
 
-def test_a_word_document_comes_back_as_one(service: Service) -> None:
+def test_word_document_comes_back_as_a_word_document(service: Service) -> None:
     response = send(service, "a.docx", word(f"<w:p>{run('Hello. ')}{run('How are you?', '<w:b/>')}</w:p>"))
     assert response.status_code == 200
     assert response.headers["content-type"] == FORMATS[".docx"][1]
@@ -80,7 +80,7 @@ def test_every_format_is_served(service: Service, name: str, content: str) -> No
     assert response.headers["content-type"].partition(";")[0] == FORMATS[Path(name).suffix][1]
 
 
-def test_plain_text_may_be_longer_than_one_text(bundle_folder: Path) -> None:
+def test_plain_text_file_may_be_longer_than_one_text(bundle_folder: Path) -> None:
     with serving(bundle_folder, max_text_chars=200) as service:
         for content in ("Hello.\n" * 60, "Hello. " * 60, "a" * 420):
             response = send(service, "a.txt", content)
@@ -95,7 +95,7 @@ def test_plain_text_may_be_longer_than_one_text(bundle_folder: Path) -> None:
         ("terms.csv", b'"Hello",Ahoy,EN,FR\r\n'),
     ],
 )
-def test_a_glossary_comes_with_the_file(service: Service, glossary: tuple[str | None, bytes]) -> None:
+def test_file_request_accepts_a_glossary(service: Service, glossary: tuple[str | None, bytes]) -> None:
     files = {"file": ("a.txt", b"Hello."), "glossary": glossary}
     response = service.request("POST", PATH, files=files, data=FIELDS)
     assert response.status_code == 200
@@ -112,7 +112,7 @@ def test_a_glossary_comes_with_the_file(service: Service, glossary: tuple[str | 
         ("terms.tsv", b"".join(b"t%d\tt\n" % number for number in range(10_001)), "at most 10,000 terms"),
     ],
 )
-def test_a_glossary_that_is_none_is_refused(service: Service, name: str, content: bytes, said: str) -> None:
+def test_invalid_glossary_is_refused(service: Service, name: str, content: bytes, said: str) -> None:
     files = {"file": ("a.txt", b"Hello."), "glossary": (name, content)}
     response = service.request("POST", PATH, files=files, data=FIELDS)
     assert response.status_code == 422
@@ -120,7 +120,7 @@ def test_a_glossary_that_is_none_is_refused(service: Service, name: str, content
     assert response.json()["errors"][0]["pointer"] == "#/glossary"
 
 
-def test_the_report_tells_which_texts_have_warnings(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_lists_the_texts_with_warnings(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TextPlan, "located_warnings", lambda plan: [(s.start, "Mind.") for s in plan.sentences])
     response = send(service, "a.txt", "Hello.\n\nHow are you? I am well.\n")
     assert response.headers["x-interlinear-warnings"] == "3"
@@ -137,7 +137,7 @@ def test_the_report_tells_which_texts_have_warnings(service: Service, monkeypatc
     assert [(one["line"], one["name"]) for one in found["warnings"]] == [(2, "$.a[0]")]
 
 
-def test_a_report_that_is_gone_and_another_s_file_are_not_there(service: Service) -> None:
+def test_expired_report_and_another_files_report_are_not_found(service: Service) -> None:
     other = service.state["downloads"].add(Download("a.txt", b"Hello", "text/plain"))
     for name in ("none", other):
         response = service.get(f"{PATH}/report/{name}")
@@ -145,14 +145,14 @@ def test_a_report_that_is_gone_and_another_s_file_are_not_there(service: Service
         assert response.json()["detail"].startswith("There is no such report")
 
 
-def test_fuzzy_translations_are_made_again_if_that_is_wanted(service: Service) -> None:
+def test_fuzzy_translations_are_redone_on_request(service: Service) -> None:
     catalogue = '#, fuzzy\n#| msgid "Hi."\nmsgid "Hello."\nmsgstr "Salut."\n'
     assert send(service, "a.po", catalogue).text == catalogue
     again = send(service, "a.po", catalogue, redo_fuzzy="true").text
     assert again == f'#, fuzzy\nmsgid "Hello."\nmsgstr "{translated(service, "Hello.")}"\n'
 
 
-def test_a_name_in_any_characters_comes_back(service: Service) -> None:
+def test_file_name_may_have_any_characters(service: Service) -> None:
     disposition = send(service, "résumé 猫's.txt", "Hello.").headers["content-disposition"]
     plain, _, encoded = disposition.partition("; filename*=UTF-8''")
     assert plain == 'attachment; filename="r_sum_ _\'s.fr.txt"'
@@ -211,7 +211,7 @@ def test_every_refusal_is_a_problem(
         ({"files": {"file": ("a.txt", b"Hello")}, "data": {**FIELDS, "source": ["en"] * 20}}, 422),
     ],
 )
-def test_a_form_that_is_none_or_lacks_something_is_refused(
+def test_form_that_is_malformed_or_lacks_fields_is_refused(
     service: Service, options: dict[str, Any], status: int
 ) -> None:
     response = service.request("POST", PATH, **options)
@@ -226,7 +226,7 @@ def test_missing_fields_are_named(service: Service) -> None:
     assert [fault["pointer"] for fault in response.json()["errors"]] == ["#/file"]
 
 
-def test_a_file_is_counted_while_it_arrives(bundle_folder: Path) -> None:
+def test_size_limit_applies_while_the_file_arrives(bundle_folder: Path) -> None:
     arrived = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -245,7 +245,7 @@ def test_a_file_is_counted_while_it_arrives(bundle_folder: Path) -> None:
     assert arrived <= 1 << 17
 
 
-def test_a_file_may_have_more_texts_than_a_request(bundle_folder: Path) -> None:
+def test_file_may_have_more_texts_than_a_request(bundle_folder: Path) -> None:
     with serving(bundle_folder, max_items=2, max_text_chars=20) as service:
         assert send(service, "a.json", json.dumps(["Hello."] * 5)).status_code == 200
         refused = send(service, "a.json", json.dumps(["Hello."] * 7))
@@ -253,12 +253,12 @@ def test_a_file_may_have_more_texts_than_a_request(bundle_folder: Path) -> None:
     assert "42 characters of text, over the limit of 40" in refused.json()["detail"]
 
 
-def test_a_file_with_holes_is_not_given(service: Service) -> None:
+def test_file_with_a_failed_text_is_not_returned(service: Service) -> None:
     response = send(service, "a.json", json.dumps(["Hello.", "a" * 50_001]))
     assert response.status_code == 413
 
 
-def test_a_form_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> None:
+def test_form_that_stops_arriving_times_out(bundle_folder: Path) -> None:
     async def stalled() -> AsyncIterator[bytes]:
         yield b"--b\r\n"
         await asyncio.Event().wait()
@@ -268,13 +268,13 @@ def test_a_form_that_does_not_arrive_is_not_waited_for(bundle_folder: Path) -> N
     assert response.status_code == 408
 
 
-def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+def test_disconnected_clients_request_is_cancelled(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder) as service:
         assert service.leave(gate, PATH, files={"file": ("a.txt", b"Hello.")}, data=FIELDS) == 499
         gate.opened.set()
 
 
-def test_when_there_is_too_much_to_do_the_file_is_not_read(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overloaded_service_does_not_read_the_file(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise TooMuchText("busy")
 
@@ -313,12 +313,12 @@ def test_the_language_is_detected_from_the_whole_document(service: Service, monk
         ]
     ),
 )
-def test_no_body_breaks_the_service(service: Service, body: bytes, content_type: str) -> None:
+def test_no_form_body_causes_an_internal_error(service: Service, body: bytes, content_type: str) -> None:
     response = service.request("POST", PATH, content=body, headers={"content-type": content_type})
     assert response.status_code == 422
 
 
-def test_the_manual_shows_it(service: Service) -> None:
+def test_openapi_describes_the_file_endpoint(service: Service) -> None:
     operation = service.get("/openapi.json").json()["paths"][PATH]["post"]
     form = operation["requestBody"]["content"]["multipart/form-data"]
     assert set(form["schema"]["required"]) == {"file", "source", "target"}

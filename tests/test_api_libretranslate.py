@@ -76,18 +76,18 @@ def refused(work: Any, *arguments: object) -> tuple[int, str]:
 
 
 @pytest.mark.slow
-def test_libretranslatepy_translates_as_we_do(url: str, service: Service) -> None:
+def test_libretranslatepy_gets_our_translation(url: str, service: Service) -> None:
     client = LibreTranslateAPI(url)
     for text in ("Hello.", "How are you?\n\n The cat & dog = 100%+1, naïve 猫", "  "):
         assert client.translate(text, "en", "fr") == ours(service, text)
 
 
-def test_libretranslatepy_s_list_is_a_text_that_looks_like_one(url: str, service: Service) -> None:
+def test_libretranslatepy_sends_a_list_as_text_and_gets_text_back(url: str, service: Service) -> None:
     texts: Any = ["Hello.", "The cat sleeps."]
     assert LibreTranslateAPI(url).translate(texts, "en", "fr") == ours(service, repr(texts))
 
 
-def test_libretranslatepy_tells_languages_and_lists_them(url: str) -> None:
+def test_libretranslatepy_detects_and_lists_languages(url: str) -> None:
     client = LibreTranslateAPI(url, "a key that nobody wants")
     (found,) = client.detect("Where is the nearest station, please?")
     assert found["language"] == "en" and 90 < found["confidence"] <= 100
@@ -97,7 +97,7 @@ def test_libretranslatepy_tells_languages_and_lists_them(url: str) -> None:
     ]
 
 
-def test_libretranslatepy_gets_the_reason_of_an_error(url: str) -> None:
+def test_libretranslatepy_reports_the_reason_of_an_error(url: str) -> None:
     client = LibreTranslateAPI(url)
     assert refused(client.translate, "Hello.", "en", "xx") == (400, "xx is not supported")
     assert refused(client.translate, "Hello.", "xx", "fr") == (400, "xx is not supported")
@@ -108,7 +108,7 @@ def test_libretranslatepy_gets_the_reason_of_an_error(url: str) -> None:
     assert status == 400 and "50000" in error
 
 
-def test_libretranslatepy_comes_in_with_a_key_alone(locked: tuple[str, str]) -> None:
+def test_libretranslatepy_needs_a_valid_key_where_keys_are_configured(locked: tuple[str, str]) -> None:
     url, key = locked
     assert LibreTranslateAPI(url, key).translate("Hello.", "en", "fr")
     assert LibreTranslateAPI(url, key).detect("Hello.")
@@ -121,13 +121,13 @@ def test_libretranslatepy_comes_in_with_a_key_alone(locked: tuple[str, str]) -> 
 # ---- deep-translator, which sends the fields as a query, on a POST without a body
 
 
-def test_deep_translator_translates_as_we_do(url: str, service: Service) -> None:
+def test_deep_translator_gets_our_translation(url: str, service: Service) -> None:
     client = LibreTranslator("English", "French", api_key="any", custom_url=f"{url}/")
     assert client.translate("How are you & yours?") == ours(service, "How are you & yours?")
     assert client.translate_batch(["Hello.", "Hi."]) == [ours(service, "Hello."), ours(service, "Hi.")]
 
 
-def test_deep_translator_raises_what_it_has_for_it(locked: tuple[str, str]) -> None:
+def test_deep_translator_raises_its_own_exceptions(locked: tuple[str, str]) -> None:
     url, key = locked
     assert LibreTranslator("en", "fr", api_key=key, custom_url=f"{url}/").translate("Hello.")
     with pytest.raises(AuthorizationException):
@@ -139,7 +139,7 @@ def test_deep_translator_raises_what_it_has_for_it(locked: tuple[str, str]) -> N
 # ---- Mastodon and Weblate
 
 
-def test_mastodon_gets_a_post_translated(service: Service) -> None:
+def test_mastodons_request_is_translated(service: Service) -> None:
     """As app/lib/translation_service/libre_translate.rb sends it and reads the answer, of Mastodon 4.1 and later."""
     told = service.request("GET", f"{PREFIX}/languages", headers={"content-type": "application/json"}).json()
     targets = {
@@ -155,7 +155,7 @@ def test_mastodon_gets_a_post_translated(service: Service) -> None:
     assert {found["language"] for found in answer["detectedLanguage"]} <= targets.keys()
 
 
-def test_weblate_gets_its_strings_translated(service: Service) -> None:
+def test_weblates_request_is_translated(service: Service) -> None:
     """As weblate/machinery/libretranslate.py, of Weblate 5, sends them and reads the answer."""
     codes = [language["code"] for language in service.get(f"{PREFIX}/languages").json()]
     assert {"en", "fr"} <= set(codes)  # else it would not ask
@@ -178,12 +178,12 @@ def test_weblate_gets_its_strings_translated(service: Service) -> None:
         {"json": {**HELLO, "secret": "x", "colour": 5, "format": "", "alternatives": None}},
     ],
 )
-def test_it_is_the_same_however_it_is_asked(service: Service, sent: dict[str, Any]) -> None:
+def test_json_form_and_query_requests_are_equivalent(service: Service, sent: dict[str, Any]) -> None:
     answer = service.request("POST", PATH, **sent)
     assert (answer.status_code, answer.json()) == (200, {"translatedText": ours(service, "Hello.")})
 
 
-def test_lists_are_answered_by_lists(service: Service) -> None:
+def test_list_gets_a_list_in_response(service: Service) -> None:
     texts = ["Hello.", "How are you?", ""]
     for q in (texts, texts[:1]):
         answer = service.post(PATH, {**HELLO, "q": q, "source": "auto", "alternatives": 2}).json()
@@ -199,7 +199,7 @@ def test_lists_are_answered_by_lists(service: Service) -> None:
 @pytest.mark.parametrize(
     ("asked", "most"), [(2, 2), ("2", 2), (2.0, 2), (10**30, 8), (0, None), (-3, None), ("", None)]
 )
-def test_alternatives_are_given_where_they_are_asked_for(service: Service, asked: object, most: int | None) -> None:
+def test_alternatives_are_returned_on_request(service: Service, asked: object, most: int | None) -> None:
     answer = service.post(PATH, {**HELLO, "alternatives": asked}).json()
     assert ("alternatives" in answer) == (most is not None)
     if most is not None:
@@ -208,7 +208,7 @@ def test_alternatives_are_given_where_they_are_asked_for(service: Service, asked
         assert len({*found, answer["translatedText"]}) == len(found) + 1
 
 
-def test_markup_stays(service: Service) -> None:
+def test_markup_is_kept(service: Service) -> None:
     answer = service.post(PATH, {**HELLO, "q": "<p>Hello &lt; <b>you</b>.</p>", "format": "html"}).json()
     assert answer["translatedText"] == ours(service, "<p>Hello &lt; <b>you</b>.</p>", format="html")
     assert answer["translatedText"].startswith("<p>")
@@ -225,7 +225,7 @@ def test_the_language_of_each_text_is_detected_separately(service: Service) -> N
     assert alone["detectedLanguage"] == answer["detectedLanguage"][0]
 
 
-def test_a_text_in_no_language_served_is_refused_but_does_not_spoil_a_list(service: Service) -> None:
+def test_text_in_an_unserved_language_is_refused_but_does_not_fail_a_list(service: Service) -> None:
     for q in (POLISH, [POLISH], [POLISH, POLISH]):
         answer = service.post(PATH, {**HELLO, "q": q, "source": "auto"})
         assert answer.status_code == 400
@@ -235,19 +235,19 @@ def test_a_text_in_no_language_served_is_refused_but_does_not_spoil_a_list(servi
     assert answer["detectedLanguage"][0]["confidence"] < 5
 
 
-def test_one_text_that_fails_fails_the_list(service: Service) -> None:
+def test_one_failed_text_fails_the_list(service: Service) -> None:
     answer = service.post(PATH, {**HELLO, "q": ["Hello.", "a" * 50_001]})
     assert answer.status_code == 400
     assert "50001" in error_of(answer)
 
 
-def test_a_language_is_its_own_target_and_its_texts_stay(service: Service) -> None:
+def test_text_in_the_target_language_is_unchanged(service: Service) -> None:
     for code in ("en", "fr"):
         answer = service.post(PATH, {"q": ["Hello.", " "], "source": code, "target": code, "alternatives": 1}).json()
         assert answer == {"translatedText": ["Hello.", " "], "alternatives": [[], []]}
 
 
-def test_both_of_libretranslates_names_of_a_language_will_do(tmp_path: Path) -> None:
+def test_libretranslate_accepts_both_codes_of_a_language(tmp_path: Path) -> None:
     make_bundle(tmp_path / "en-zh", target="zh")
     make_bundle(tmp_path / "pt-BR-en", source="pt-BR", target="en", seed=1)
     with serving(tmp_path) as service:
@@ -265,7 +265,7 @@ def test_both_of_libretranslates_names_of_a_language_will_do(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("source", "target", "code"), [("auto", "auto", "auto"), ("xx", "xx", "xx"), ("en", "FRA", "FRA")]
 )
-def test_a_language_that_is_not_served_is_named(service: Service, source: str, target: str, code: str) -> None:
+def test_unserved_language_is_named(service: Service, source: str, target: str, code: str) -> None:
     answer = service.post(PATH, {**HELLO, "source": source, "target": target})
     assert (answer.status_code, error_of(answer)) == (400, f"{code} is not supported")
 
@@ -326,7 +326,7 @@ SENT = st.dictionaries(
 
 @draw_examples(60)
 @given(sent=SENT, path=st.sampled_from(["translate", "detect"]))
-def test_whatever_is_asked_is_answered_or_refused(service: Service, sent: dict[str, Any], path: str) -> None:
+def test_every_request_gets_a_translation_or_a_refusal(service: Service, sent: dict[str, Any], path: str) -> None:
     body = json.dumps({**HELLO, **sent}).encode()
     answer = service.request("POST", f"{PREFIX}/{path}", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (200, 400)
@@ -334,7 +334,7 @@ def test_whatever_is_asked_is_answered_or_refused(service: Service, sent: dict[s
         assert error_of(answer)
 
 
-def test_a_client_that_leaves_is_dropped(bundle_folder: Path, gate: Gate) -> None:
+def test_disconnected_clients_request_is_cancelled(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder) as service:
         assert service.leave(gate, PATH, data=HELLO) == 499
         gate.opened.set()
@@ -361,7 +361,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("kind", "status"), KINDS)
-def test_every_error_has_libretranslate_s_status_and_shape(
+def test_every_error_has_libretranslates_status_and_format(
     service: Service, monkeypatch: pytest.MonkeyPatch, kind: type[ServiceError], status: int
 ) -> None:
     async def fail(*arguments: object) -> None:
@@ -374,7 +374,7 @@ def test_every_error_has_libretranslate_s_status_and_shape(
     assert "www-authenticate" not in answer.headers
 
 
-def test_a_bug_is_an_error_in_the_same_shape(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_has_the_same_format(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise RuntimeError
 
@@ -390,7 +390,7 @@ def test_a_bug_is_an_error_in_the_same_shape(service: Service, monkeypatch: pyte
     assert "log" in error_of(answer)
 
 
-def test_other_paths_and_methods_are_refused_in_the_same_shape(service: Service) -> None:
+def test_unknown_paths_and_methods_are_refused_in_the_same_format(service: Service) -> None:
     for method, path, status in [("GET", "/translate", 405), ("GET", "/nowhere", 404), ("POST", "/languages", 405)]:
         answer = service.request(method, PREFIX + path)
         assert answer.status_code == status
@@ -404,7 +404,7 @@ def test_errors_of_several_fields_have_no_pointers(service: Service) -> None:
     assert "#" not in error
 
 
-def test_too_much_to_do_is_refused_before_the_body_is_read(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overloaded_service_refuses_before_reading_the_body(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise Overloaded("full", retry_after_s=1.0)
 
@@ -418,7 +418,7 @@ def test_too_much_to_do_is_refused_before_the_body_is_read(service: Service, mon
 
 
 @pytest.mark.parametrize("way", ["json", "data", "params"])
-def test_a_key_comes_as_a_field_or_in_the_header(locked: tuple[str, str], way: str) -> None:
+def test_key_may_be_a_field_or_a_header(locked: tuple[str, str], way: str) -> None:
     url, key = locked
     right, wrong = {**HELLO, "api_key": key}, {**HELLO, "api_key": "wrong"}
     post: Any = httpx.post
@@ -430,14 +430,14 @@ def test_a_key_comes_as_a_field_or_in_the_header(locked: tuple[str, str], way: s
 
 
 @pytest.mark.parametrize("key", [None, "", 5, [], "\u0130"])
-def test_invalid_keys_count_as_none(locked: tuple[str, str], key: object) -> None:
+def test_invalid_key_counts_as_none(locked: tuple[str, str], key: object) -> None:
     url, _ = locked
     answer = httpx.post(f"{url}/translate", json={**HELLO, "api_key": key})
     assert answer.status_code == 403
     assert "key" in error_of(answer)
 
 
-def test_information_about_the_service_needs_no_key(locked: tuple[str, str]) -> None:
+def test_service_information_requires_no_key(locked: tuple[str, str]) -> None:
     url, _ = locked
     assert httpx.get(f"{url}/languages").status_code == httpx.get(f"{url}/health").status_code == 200
     told = httpx.get(f"{url}/frontend/settings").json()
@@ -447,7 +447,7 @@ def test_information_about_the_service_needs_no_key(locked: tuple[str, str]) -> 
     assert httpx.post(f"{url}/translate_file", files=file, data=data).status_code == 403
 
 
-def test_over_the_rate_is_too_many(bundle_folder: Path) -> None:
+def test_exceeding_the_rate_limit_is_429(bundle_folder: Path) -> None:
     with serving(bundle_folder, rate_requests="1/hour") as service:
         answers = [service.post(PATH, HELLO) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 429]
@@ -462,7 +462,7 @@ def test_malformed_requests_count_towards_the_rate(bundle_folder: Path, path: st
     assert [answer.status_code for answer in answers] == [400, 429]
 
 
-def test_all_the_characters_of_a_list_are_charged_and_none_that_stay(bundle_folder: Path) -> None:
+def test_all_characters_of_a_list_are_charged_except_those_left_unchanged(bundle_folder: Path) -> None:
     with serving(bundle_folder, rate_characters="10/hour") as service:
         assert service.post(PATH, {**HELLO, "q": ["a" * 50], "target": "en"}).status_code == 200
         assert service.post(PATH, {**HELLO, "q": ["aaaaa", "aaaaaa"]}).status_code == 429
@@ -492,7 +492,7 @@ def test_detecting_an_invalid_text_is_refused(service: Service) -> None:
         assert error_of(answer)
 
 
-def test_settings_are_those_that_libretranslate_s_page_reads(service: Service) -> None:
+def test_settings_are_those_that_libretranslates_page_reads(service: Service) -> None:
     told = service.get(f"{PREFIX}/frontend/settings").json()
     assert ".docx" in told.pop("supportedFilesFormat")
     assert told == {
@@ -520,7 +520,7 @@ def send(service: Service, name: str, content: str, **fields: str) -> httpx.Resp
     return service.request("POST", f"{PREFIX}/translate_file", files={"file": (name, content)}, data=data)
 
 
-def test_a_file_is_translated_and_fetched(url: str, service: Service) -> None:
+def test_file_is_translated_and_downloaded(url: str, service: Service) -> None:
     files, data = {"file": ("résumé.md", "# Hello.\n")}, {"source": "auto", "target": "fr", "api_key": "any"}
     place = httpx.post(f"{url}/translate_file", files=files, data=data).json()["translatedFileUrl"]
     assert place.startswith(f"{url}/download_file/")
@@ -532,7 +532,7 @@ def test_a_file_is_translated_and_fetched(url: str, service: Service) -> None:
         assert fetched.headers["x-content-type-options"] == "nosniff"
 
 
-def test_a_file_is_behind_the_proxy_s_path(bundle_folder: Path) -> None:
+def test_file_url_includes_the_proxys_path(bundle_folder: Path) -> None:
     with listening(bundle_folder, root_path="/mt") as root:
         answer = httpx.post(
             f"{root}{PREFIX}/translate_file", files={"file": ("a.txt", "Hello.")}, data={"source": "en", "target": "fr"}
@@ -541,7 +541,7 @@ def test_a_file_is_behind_the_proxy_s_path(bundle_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("host", ["[::1", "a b", "", "\xe9", "x" * 5_000])
-def test_a_wrong_host_breaks_nothing(service: Service, host: str) -> None:
+def test_wrong_host_header_is_handled(service: Service, host: str) -> None:
     files, data = {"file": ("a.txt", "Hello.")}, {"source": "en", "target": "fr"}
     headers = {"host": host.encode("latin-1")}
     answer = service.request("POST", f"{PREFIX}/translate_file", files=files, data=data, headers=headers)
@@ -569,26 +569,26 @@ def test_a_file_that_cannot_be_translated_is_refused(
     assert said in error_of(answer)
 
 
-def test_there_must_be_a_file(service: Service) -> None:
+def test_missing_file_is_refused(service: Service) -> None:
     for sent in ({"data": HELLO}, {"json": HELLO}, {}, {"files": {"other": ("a.txt", "Hello.")}, "data": HELLO}):
         answer = service.request("POST", f"{PREFIX}/translate_file", **sent)
         assert answer.status_code == 400
         assert error_of(answer)
 
 
-def test_a_file_in_the_language_wanted_stays(service: Service) -> None:
+def test_file_in_the_target_language_is_unchanged(service: Service) -> None:
     place = send(service, "a.txt", "Hello.", target="en").json()["translatedFileUrl"]
     assert service.get(place).text == "Hello."
 
 
-def test_a_file_larger_than_all_that_is_kept_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_larger_than_the_download_store_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Downloads, "add", lambda *arguments: None)
     answer = send(service, "a.txt", "Hello.")
     assert answer.status_code == 400
     assert "too large" in error_of(answer)
 
 
-def test_a_name_that_was_not_given_out_is_not_found(service: Service) -> None:
+def test_unknown_download_name_is_404(service: Service) -> None:
     for name in ("x", "..", "%2e%2e%2fsecret", "a" * 1_000):
         answer = service.get(f"{PREFIX}/download_file/{name}")
         assert answer.status_code == 404
@@ -598,7 +598,7 @@ def test_a_name_that_was_not_given_out_is_not_found(service: Service) -> None:
 # ---- At the root, for clients that take no path
 
 
-def test_at_the_root_clients_need_nothing_but_the_address(bundle_folder: Path, service: Service) -> None:
+def test_clients_need_only_the_address_if_the_api_is_at_the_root(bundle_folder: Path, service: Service) -> None:
     with listening(bundle_folder, root_api="libretranslate") as root:
         client = LibreTranslateAPI(root)
         assert client.translate("Hello.", "en", "fr") == ours(service, "Hello.")
@@ -618,7 +618,7 @@ def test_at_the_root_clients_need_nothing_but_the_address(bundle_folder: Path, s
 # ---- The manual
 
 
-def test_the_manual_s_examples_run_as_they_stand(service: Service) -> None:
+def test_documented_examples_run_unchanged(service: Service) -> None:
     manual = service.get("/openapi.json").json()["paths"]
     for path in ("translate", "detect"):
         content = manual[f"{PREFIX}/{path}"]["post"]["requestBody"]["content"]
@@ -632,7 +632,7 @@ def test_the_manual_s_examples_run_as_they_stand(service: Service) -> None:
     assert send(service, "a.txt", file.pop("file"), **file).status_code == 200
 
 
-def test_the_manual_shows_each_error_as_returned(service: Service) -> None:
+def test_openapi_documents_each_error_as_returned(service: Service) -> None:
     responses = service.get("/openapi.json").json()["paths"][PATH]["post"]["responses"]
     assert responses.keys() == {"200", "400", "403", "429", "500", "503", "504"}
     for status in responses.keys() - {"200"}:

@@ -128,11 +128,11 @@ def manual(served: Service) -> Manual:
 
 
 @pytest.mark.slow
-def test_it_names_the_version_of_the_project(manual: Manual) -> None:
+def test_openapi_has_the_projects_version(manual: Manual) -> None:
     assert manual.document["info"]["version"] == __version__
 
 
-def test_every_operation_is_summed_up_described_and_filed(manual: Manual) -> None:
+def test_every_operation_has_a_summary_a_description_and_a_tag(manual: Manual) -> None:
     assert len(manual.operations) > 15
     for operation in manual.operations:
         assert operation.told["summary"] and operation.told["description"] and operation.told["tags"], operation
@@ -145,7 +145,7 @@ def test_every_tag_is_described(manual: Manual) -> None:
     assert {tag for operation in manual.operations for tag in operation.told["tags"]} == set(described)
 
 
-def test_every_reference_leads_somewhere(manual: Manual) -> None:
+def test_every_reference_resolves(manual: Manual) -> None:
     for where, schema in manual.schemas():
         assert manual.resolved(schema) is not None, where
 
@@ -185,7 +185,7 @@ def test_every_error_is_described_and_has_an_example(manual: Manual) -> None:
                 assert all(map(manual.examples, answer["content"].values())), (str(operation), status)
 
 
-def test_only_what_is_known_to_be_free_wants_no_key_and_has_no_limit(manual: Manual) -> None:
+def test_only_known_public_routes_need_no_key_and_have_no_rate_limit(manual: Manual) -> None:
     for operation in manual.operations:
         told = {name for answer in operation.told["responses"].values() for name in _example_names(answer)}
         wanted = set() if _is_free(operation) else {"not-authorised", "too-many-requests"}
@@ -210,9 +210,7 @@ def test_routes_that_need_a_key_declare_it_if_keys_exist(manual: Manual, keys: l
     assert bool(keys) == ("securitySchemes" in manual.document["components"])
 
 
-def test_without_a_key_the_answer_is_the_refusal_that_is_documented(
-    manual: Manual, served: Service, keys: list[str]
-) -> None:
+def test_request_without_a_key_gets_the_documented_refusal(manual: Manual, served: Service, keys: list[str]) -> None:
     for operation in manual.operations:
         if "security" in operation.told:
             assert keys
@@ -223,7 +221,7 @@ def test_without_a_key_the_answer_is_the_refusal_that_is_documented(
 
 
 @pytest.mark.slow
-def test_every_example_is_of_its_schema(manual: Manual) -> None:
+def test_every_example_matches_its_schema(manual: Manual) -> None:
     wrong: list[object] = []
     for where, media_type, content in manual.contents():
         if media_type.endswith("json"):
@@ -236,7 +234,7 @@ def test_every_example_is_of_its_schema(manual: Manual) -> None:
 
 
 @pytest.mark.slow
-def test_every_example_of_the_manual_works(manual: Manual, served: Service, keys: list[str]) -> None:
+def test_every_documented_example_works(manual: Manual, served: Service, keys: list[str]) -> None:
     for operation in manual.operations:
         for request in _requests(manual, operation):
             made = _made(manual, operation, served)
@@ -250,7 +248,9 @@ def test_every_example_of_the_manual_works(manual: Manual, served: Service, keys
 
 
 @pytest.mark.slow
-def test_a_path_refuses_other_methods_in_its_own_words_and_names_those_it_has(manual: Manual, served: Service) -> None:
+def test_path_refuses_other_methods_in_its_apis_format_and_lists_the_allowed_ones(
+    manual: Manual, served: Service
+) -> None:
     refusals = {operation.path: _refusal(manual, operation) for operation in manual.operations}
     for path, schema in refusals.items():
         documented = {operation.method.upper() for operation in manual.operations if operation.path == path}
@@ -262,7 +262,7 @@ def test_a_path_refuses_other_methods_in_its_own_words_and_names_those_it_has(ma
 
 
 @pytest.mark.parametrize("path", ["/nowhere", "/deepl/nowhere", "/libretranslate/nowhere", "/interlinear/nowhere"])
-def test_not_found_responses_match_the_manual(path: str, manual: Manual, served: Service) -> None:
+def test_not_found_responses_match_the_document(path: str, manual: Manual, served: Service) -> None:
     beside = path.replace("nowhere", "translate")
     told = {operation.path.replace("/v2", ""): _refusal(manual, operation) for operation in manual.operations}
     response = served.get(path)

@@ -9,7 +9,7 @@ from app.formats import FORMATS
 from app.http.problems import Problem
 
 
-def test_errors_are_documented_by_status_with_an_example_each() -> None:
+def test_errors_are_documented_by_status_each_with_an_example() -> None:
     responses = error_responses(StepFailed, Overloaded)
     assert list(responses) == [500, 503]
     examples = responses[503]["content"]["application/problem+json"]["examples"]
@@ -17,7 +17,7 @@ def test_errors_are_documented_by_status_with_an_example_each() -> None:
     assert "Retry-After" in responses[503]["headers"]
 
 
-def test_an_api_documents_its_own_statuses_words_and_what_is_no_service_error() -> None:
+def test_api_documents_its_own_statuses_and_errors_that_are_not_the_services() -> None:
     gone = Problem(type="", title="Not Found", status=404, detail="There is no such thing.")
     responses = error_responses(
         NotAuthorised, renderer=deepl.render_problem, others={"no-thing": gone, "no-other": gone}
@@ -31,7 +31,7 @@ def test_an_api_documents_its_own_statuses_words_and_what_is_no_service_error() 
     assert "WWW-Authenticate" in error_responses(NotAuthorised)[401]["headers"]
 
 
-def test_a_form_demands_its_file_and_an_answer_may_be_of_any_format() -> None:
+def test_form_requires_its_file_and_response_may_have_any_format() -> None:
     schema = {"type": "object", "properties": {"target": {"type": "string"}}, "required": ["target"]}
     assert form_with_file(schema)["required"] == ["file", "target"]
     assert schema["required"] == ["target"]

@@ -37,7 +37,7 @@ def names(service: Service) -> list[str]:
     return [by_pair["fr", "en"], by_pair["en", "de"]]
 
 
-def test_a_translation_names_the_language_between(pivoting: Service) -> None:
+def test_pivot_translation_names_the_language_between(pivoting: Service) -> None:
     between = translate(pivoting, "fr", "en").json()
     last = translate(pivoting, "en", "de", between["translations"][0]["text"]).json()
     both = translate(pivoting, "fr", "de").json()
@@ -68,7 +68,7 @@ def test_both_translations_are_cached(pivoting: Service) -> None:
     assert (after[hit] - between[hit], after[miss] - between[miss]) == (2, 0)
 
 
-def test_languages_list_it(pivoting: Service) -> None:
+def test_languages_lists_pivot_pairs(pivoting: Service) -> None:
     targets = {each["code"]: each["targets"] for each in pivoting.get("/languages").json()}
     assert targets == {"fr": ["en", "de"], "en": ["de"]}
     assert {each["code"]: each["targets"] for each in pivoting.get("/libretranslate/languages").json()} == {
@@ -80,7 +80,7 @@ def test_languages_list_it(pivoting: Service) -> None:
     assert {"source_lang": "fr", "target_lang": "de"} in pairs
 
 
-def test_off_serves_only_pairs_with_a_bundle(folder: Path) -> None:
+def test_without_pivot_only_pairs_with_a_bundle_are_served(folder: Path) -> None:
     with serving(folder, pivot=False) as service:
         assert translate(service, "fr", "de").status_code == 404
         assert {each["code"]: each["targets"] for each in service.get("/languages").json()} == {
@@ -90,7 +90,7 @@ def test_off_serves_only_pairs_with_a_bundle(folder: Path) -> None:
         assert translate(service, "fr", "en").status_code == 200
 
 
-def test_a_stream_has_what_the_whole_has(pivoting: Service) -> None:
+def test_streamed_pivot_translation_equals_the_whole(pivoting: Service) -> None:
     text = f"{TEXT}\n\nIl va bien.\n"
     whole = translate(pivoting, "fr", "de", text).json()
     events = pivoting.post("/translate/stream", {"text": text, "source": "fr", "target": "de"}).text
@@ -99,7 +99,7 @@ def test_a_stream_has_what_the_whole_has(pivoting: Service) -> None:
     assert done == whole
 
 
-def test_documents_go_through_it(pivoting: Service) -> None:
+def test_documents_are_translated_through_the_pivot(pivoting: Service) -> None:
     answer = pivoting.request(
         "POST",
         "/translate/file",
@@ -111,13 +111,13 @@ def test_documents_go_through_it(pivoting: Service) -> None:
     assert answer.text.startswith("<p>") and answer.text.endswith("</p>\n<pre>x</pre>\n")
 
 
-def test_attention_is_of_one_bundle_and_says_which(pivoting: Service) -> None:
+def test_attention_shows_one_bundle_and_names_it(pivoting: Service) -> None:
     refused = pivoting.post("/attention", {"text": "Le chat.", "source": "fr", "target": "de"})
     assert refused.status_code == 404
     assert "only fr-en and then en-de" in refused.json()["detail"]
 
 
-def test_libretranslate_and_deepl_translate_it(pivoting: Service) -> None:
+def test_libretranslate_and_deepl_translate_through_the_pivot(pivoting: Service) -> None:
     [ours] = translate(pivoting, "fr", "de").json()["translations"]
     libre = pivoting.post("/libretranslate/translate", {"q": TEXT, "source": "fr", "target": "de"})
     assert libre.json()["translatedText"] == ours["text"]
@@ -125,7 +125,7 @@ def test_libretranslate_and_deepl_translate_it(pivoting: Service) -> None:
     assert deepl.json()["translations"][0]["text"] == ours["text"]
 
 
-def test_deepl_has_glossaries_for_it(pivoting: Service) -> None:
+def test_deepl_glossaries_apply_through_the_pivot(pivoting: Service) -> None:
     made = pivoting.post(
         "/deepl/v2/glossaries",
         {"name": "a", "source_lang": "fr", "target_lang": "de", "entries": "chat\tKater", "entries_format": "tsv"},

@@ -55,7 +55,7 @@ def test_text_perhaps_in_the_target_language_gets_an_uncertain_warning(service: 
     assert item["warnings"] == [looks, "It was left as it was."]
 
 
-def test_an_item_in_no_language_served_fails_alone(service: Service) -> None:
+def test_item_in_an_unserved_language_fails_alone(service: Service) -> None:
     german = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
     good, bad = items(service, source="auto", text=[ENGLISH, german])
     assert good["error"] is None
@@ -77,7 +77,7 @@ def both_ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.mark.slow
-def test_items_of_one_request_go_to_the_bundles_of_their_languages(both_ways: Service) -> None:
+def test_items_of_one_request_use_the_bundles_of_their_languages(both_ways: Service) -> None:
     german = "Die Katze schläft heute auf dem Stuhl in der Küche."
     answer = both_ways.post("/translate", {**HELLO, "source": "auto", "text": [ENGLISH, german, FRENCH]}).json()
     assert [item["source"] for item in answer["translations"]] == ["en", "de", "fr"]
@@ -87,7 +87,7 @@ def test_items_of_one_request_go_to_the_bundles_of_their_languages(both_ways: Se
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["Hello", "Save", "Delete", "Cancel", "OK", "Menu", "Hola", "Bonjour", "Buongiorno"])
-def test_a_short_text_is_translated_whatever_it_looks_like_by_every_api(both_ways: Service, text: str) -> None:
+def test_every_api_translates_a_short_text_whatever_language_it_resembles(both_ways: Service, text: str) -> None:
     """Hello has the letters of a Spanish word, and Spanish reaches French through English here."""
     (item,) = items(both_ways, source="auto", text=text)
     source = item["source"]
@@ -110,7 +110,7 @@ def test_a_short_text_is_translated_whatever_it_looks_like_by_every_api(both_way
 # ---- Markup, alignment, alternatives, glossaries
 
 
-def test_markup_comes_back_around_the_translation(service: Service) -> None:
+def test_markup_is_placed_around_the_translation(service: Service) -> None:
     text = "<p class='x'>Hello, {name}.</p><!-- Hello. --><script>Hello.</script>"
     (item,) = items(service, text=text, format="html")
     assert item["text"].startswith("<p class='x'>")
@@ -118,7 +118,7 @@ def test_markup_comes_back_around_the_translation(service: Service) -> None:
     assert item["text"].count("{name}") == 1
 
 
-def test_an_attribute_is_translated_by_itself_wherever_its_tag_goes(service: Service) -> None:
+def test_attribute_is_translated_separately_wherever_its_tag_goes(service: Service) -> None:
     markup = "<p>Hello <img src=a alt='The cat sleeps.'> Bo.</p> <input placeholder='How are you?'>"
     (item,) = items(service, text=markup, format="html", alternatives=2)
     alone = [items(service, text=text)[0]["text"].replace("'", "&#39;") for text in ("The cat sleeps.", "How are you?")]
@@ -147,7 +147,7 @@ WRAPPED = (
 )
 
 
-def test_lines_of_a_paragraph_are_kept_or_translated_together_as_in_a_file(shipped_url: str) -> None:
+def test_lines_of_a_paragraph_are_kept_or_joined_as_in_a_file(shipped_url: str) -> None:
     def ask(text: str, **fields: object) -> dict[str, Any]:
         body = {"text": text, "source": "en", "target": "fr", **fields}
         (item,) = httpx.post(f"{shipped_url}/translate", json=body, timeout=60).json()["translations"]
@@ -179,7 +179,7 @@ def test_options_incompatible_with_joined_lines_are_refused_by_name(
     assert (response.status_code, response.json()["errors"][0]["pointer"]) == (422, pointer)
 
 
-def test_alternatives_are_others_the_best_first(service: Service) -> None:
+def test_alternatives_differ_from_the_translation_and_are_ordered_best_first(service: Service) -> None:
     (item,) = items(service, text="How are you?", alternatives=3)
     found = item["alternatives"]
     assert 1 <= len(found) <= 3
@@ -188,13 +188,13 @@ def test_alternatives_are_others_the_best_first(service: Service) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_glossary_s_term_is_in_the_translation(service: Service) -> None:
+def test_glossary_term_is_in_the_translation(service: Service) -> None:
     (item,) = items(service, text="The CAT sleeps.", glossary={"cat": "félin"})
     assert "félin" in item["text"].lower()
     assert "félin" not in items(service, text="The CAT sleeps.")[0]["text"].lower()
 
 
-def test_named_glossaries_are_those_of_the_setting(bundle_folder: Path, tmp_path: Path) -> None:
+def test_named_glossaries_come_from_the_setting(bundle_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "pets.en-fr.tsv").write_text("cat\tfélin\n", encoding="utf-8")
     with serving(bundle_folder, glossaries=tmp_path) as service:
         assert "félin" in items(service, text="The cat sleeps.", glossary="pets")[0]["text"].lower()
@@ -273,7 +273,7 @@ class Reader:
         {"text": "The cat sleeps. Hello.", "glossary": {"cat": "félin"}},
     ],
 )
-def test_a_stream_s_parts_are_the_translations(service: Service, fields: dict[str, Any]) -> None:
+def test_joined_parts_of_a_stream_equal_the_translation(service: Service, fields: dict[str, Any]) -> None:
     *parts, (last, done) = Reader(service, {**HELLO, **fields}).all()
     assert last == "done"
     expected = service.post("/translate", {**HELLO, **fields}).json()
@@ -306,7 +306,7 @@ class Hold:
         decode_with(Holding, monkeypatch)
 
 
-def test_the_first_sentence_arrives_before_the_last_is_decoded(
+def test_first_sentence_arrives_before_the_last_is_decoded(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
@@ -319,7 +319,7 @@ def test_the_first_sentence_arrives_before_the_last_is_decoded(
         assert [name for name, _ in reader.all()] == ["part", "done"]
 
 
-def test_a_client_that_leaves_a_stream_frees_its_place(
+def test_disconnected_streams_capacity_is_freed(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
@@ -331,7 +331,9 @@ def test_a_client_that_leaves_a_stream_frees_its_place(
         assert hold.abandoned.wait(WAIT_S)
 
 
-def test_a_stream_that_fails_late_says_so(bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_that_fails_late_reports_it(
+    bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
     with serving(bundle_folder) as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
@@ -345,7 +347,7 @@ def test_a_stream_that_fails_late_says_so(bundle_folder: Path, bundle: Bundle, m
 @pytest.mark.parametrize(
     ("fields", "status"), [({"target": "xx"}, 404), ({"text": 5}, 422), ({"text": "a" * 50_001}, 413)]
 )
-def test_an_error_before_the_first_event_is_an_ordinary_error_response(
+def test_error_before_the_first_event_is_an_ordinary_error_response(
     service: Service, fields: dict[str, Any], status: int
 ) -> None:
     response = service.post("/translate/stream", {**HELLO, **fields})

@@ -82,7 +82,7 @@ def imports_among(files: list[Path], forbidden: set[str]) -> list[str]:
         ("__import__('training')", "training"),
     ],
 )
-def test_every_form_of_import_is_seen(source: str, found: str) -> None:
+def test_every_form_of_import_is_detected(source: str, found: str) -> None:
     assert found in set(imported_names(source, package="app.api"))
 
 
@@ -94,11 +94,11 @@ def test_every_form_of_import_is_seen(source: str, found: str) -> None:
         ("model", {"app", "training", "benchmarks", "tests"}),
     ],
 )
-def test_no_top_package_imports_a_forbidden_one(package: str, forbidden: set[str]) -> None:
+def test_no_top_level_package_imports_a_forbidden_one(package: str, forbidden: set[str]) -> None:
     assert imports_among(python_files(package), forbidden) == []
 
 
-def test_nothing_below_the_routes_imports_a_route() -> None:
+def test_only_routes_import_routes() -> None:
     made = [path for path in python_files("app/api") if "APIRouter(" in path.read_text(encoding="utf-8")]
     routes = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in made}
     files = [
@@ -123,7 +123,7 @@ def test_nothing_below_the_routes_imports_a_route() -> None:
         "runtime/byte_budgets",
     ],
 )
-def test_what_serves_requests_imports_no_web_framework(name: str) -> None:
+def test_serving_code_below_http_imports_no_web_framework(name: str) -> None:
     assert (
         imports_among(
             [ROOT / "app" / f"{name}.py"],
@@ -141,7 +141,7 @@ def test_model_imports_no_web_framework_or_command_line_and_reads_no_environment
         assert names_used_by(path).isdisjoint({"os.environ", "os.getenv", "sys.argv"}), path
 
 
-def test_what_serves_never_loads_a_pickle() -> None:
+def test_serving_code_never_loads_a_pickle() -> None:
     assert imports_among(python_files("app", "model"), {"pickle", "cloudpickle", "dill", "shelve", "torch.load"}) == []
     for path in python_files("app", "model"):
         assert "torch.load" not in names_used_by(path), path
@@ -221,7 +221,7 @@ def forbidden_imports(path: Path) -> list[str]:
     ]
 
 
-def test_a_package_imports_only_what_is_below_it() -> None:
+def test_package_imports_only_packages_below_it() -> None:
     files = [path for path in python_files("app", "training") if module_name(path) not in TOP_PACKAGES]
     assert {unit(module_name(path)) for path in files} == set(ORDER)
     assert [line for path in files for line in forbidden_imports(path)] == []
@@ -250,7 +250,7 @@ def test_no_packages_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize(
     "path", [path for path in python_files("app", "training") if path.name == "__init__.py"], ids=module_name
 )
-def test_a_package_says_what_it_may_import(path: Path) -> None:
+def test_package_docstring_says_what_it_may_import(path: Path) -> None:
     said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     assert "Imports" in said or len(path.relative_to(ROOT).parts) > 3
 
@@ -292,12 +292,12 @@ WEB = {"fastapi", "starlette", "pydantic", "uvicorn"}
         ("app.translation", {"fastapi", "starlette", "uvicorn", "torch"}),
     ],
 )
-def test_a_package_loads_nothing_that_is_not_its_own(package: str, forbidden: set[str]) -> None:
+def test_package_loads_only_its_own_dependencies(package: str, forbidden: set[str]) -> None:
     assert loaded_by(modules_of(package)) & forbidden == set()
 
 
 @pytest.mark.slow
-def test_the_engine_loads_no_web_framework_and_its_half_in_the_front_no_torch() -> None:
+def test_engine_loads_no_web_framework_and_its_front_half_no_torch() -> None:
     front = modules_of("app.engine") - worker_modules()
     assert {"app.engine.engine", "app.engine.cache", "app.engine.scheduler"} <= front
     assert loaded_by(front) & {*WEB, "torch"} == set()
@@ -305,12 +305,12 @@ def test_the_engine_loads_no_web_framework_and_its_half_in_the_front_no_torch() 
 
 
 @pytest.mark.slow
-def test_the_front_loads_no_torch() -> None:
+def test_front_process_loads_no_torch() -> None:
     assert "torch" not in loaded_by({"app.main", "app.__main__", "app.cli.translate"})
 
 
 @pytest.mark.slow
-def test_what_serves_imports_only_what_the_container_installs() -> None:
+def test_serving_code_imports_only_what_the_container_installs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {distribution_name(requirement) for requirement in project["dependencies"]}
     owners = packages_distributions()
@@ -321,7 +321,7 @@ def test_what_serves_imports_only_what_the_container_installs() -> None:
     assert names - allowed == set()
 
 
-def test_a_file_says_in_its_name_what_it_is_for() -> None:
+def test_file_name_says_what_the_file_is_for() -> None:
     files = python_files(*TOP_PACKAGES, "benchmarks", "tests")
     assert [
         path for path in files if VAGUE_NAMES & {path.stem.removeprefix("test_"), *path.relative_to(ROOT).parts[:-1]}
@@ -334,7 +334,7 @@ def test_every_package_is_installed() -> None:
     assert found == set(project["tool"]["setuptools"]["packages"])
 
 
-def test_a_verb_is_imported_by_the_command_line_alone() -> None:
+def test_only_the_command_line_imports_a_verb() -> None:
     modules = {path.stem for path in (ROOT / "training" / "cli").glob("*.py")} - {"__init__", "builder"}
     assert len(modules) == 8
     files = [path for path in python_files(*TOP_PACKAGES) if path != ROOT / "training" / "__main__.py"]

@@ -34,7 +34,7 @@ def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_kernels")
-def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: LoadedBundle) -> None:
+def test_without_the_kernels_auto_is_float32_and_int8_uses_pytorch(shipped: LoadedBundle) -> None:
     assert prepare(shipped.model, "auto").precision == "float32"
     backend = prepare(shipped.model, "int8")
     assert isinstance(backend, TorchBackend)
@@ -42,7 +42,7 @@ def test_without_the_kernels_auto_is_float32_and_int8_is_pytorchs(shipped: Loade
     check_samples(shipped, backend)
 
 
-def test_auto_is_the_kernels_where_they_can_run(shipped: LoadedBundle) -> None:
+def test_auto_uses_the_kernels_where_they_run(shipped: LoadedBundle) -> None:
     try:
         kernels.library()
     except KernelsUnavailable as reason:
@@ -53,7 +53,7 @@ def test_auto_is_the_kernels_where_they_can_run(shipped: LoadedBundle) -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_a_precision_is_what_decodes_and_the_model_stays_as_it_was(shipped: LoadedBundle, precision: str) -> None:
+def test_backend_uses_its_precision_and_leaves_the_model_unchanged(shipped: LoadedBundle, precision: str) -> None:
     backend = prepare(shipped.model, precision)
     assert backend.precision == precision
     check_samples(shipped, backend)

@@ -48,7 +48,7 @@ def sentences(update: list[Batch]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("title", list(COMPARISONS)[:2])
-def test_rivals_make_each_update_of_the_same_sentences(title: str) -> None:
+def test_all_trainers_update_on_the_same_sentences(title: str) -> None:
     _, names = COMPARISONS[title]
     ours, *rivals = ([sentences(update) for update in islice(updates(task(), CONTESTANTS[n]), 20)] for n in names)
     assert all(rival == ours for rival in rivals)
@@ -69,7 +69,7 @@ def test_an_epoch_has_every_sentence_once(shuffled: bool) -> None:
     assert not shuffled or max(sizes) <= TUTORIAL_BATCH
 
 
-def test_the_plain_loops_model_does_not_see_padding() -> None:
+def test_plain_loops_model_ignores_padding() -> None:
     torch.manual_seed(0)
     model = PlainTransformer(CONFIG).eval()
     src, tgt = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 8, 9]])
@@ -78,7 +78,7 @@ def test_the_plain_loops_model_does_not_see_padding() -> None:
     assert torch.allclose(padded[:, :3], logits, atol=1e-5)
 
 
-def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
+def test_table_shows_the_median_of_per_round_ratios() -> None:
     speeds = {name: [50.0, 100.0, 100.0] for name in CONTESTANTS}
     speeds["ours"] = [100.0, 400.0, 300.0]
     table = list(report(speeds))
@@ -89,7 +89,7 @@ def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
     assert table[-1].startswith("JoeyNMT was not measured")
 
 
-def test_our_best_is_compared_with_the_best_of_unmodified_joeynmt() -> None:
+def test_our_best_rate_is_compared_with_unmodified_joeynmts_best() -> None:
     joeys = joey.settings() | joey.own_settings()
     speeds = {name: [100.0, 100.0, 100.0] for name in [*CONTESTANTS, *our_sweep(), *joeys]}
     speeds |= {"ours together": [400.0] * 3, "joey dropout": [390.0] * 3, "joey bfloat16": [200.0] * 3}
@@ -103,7 +103,7 @@ def test_our_best_is_compared_with_the_best_of_unmodified_joeynmt() -> None:
     assert own.endswith(joeys["joey own"].label)
 
 
-def test_without_the_plain_loop_joeynmt_is_measured_and_shown_all_the_same(tmp_path: Path) -> None:
+def test_joeynmt_is_measured_even_without_the_plain_loop(tmp_path: Path) -> None:
     alone = contestants(Task(random_pairs(9, 40), CONFIG, 256, 1, joeynmt=tmp_path, plain=False))
     assert set(alone) == {"ours", *taking_part(our_sweep())}
     measured = {name: [1.0] for name in [*alone, *joey.settings(), *joey.own_settings()]}
@@ -112,7 +112,7 @@ def test_without_the_plain_loop_joeynmt_is_measured_and_shown_all_the_same(tmp_p
 
 
 @pytest.mark.parametrize("fit", [True, False])
-def test_bfloat16_is_measured_where_the_processor_computes_it_and_the_report_says_where_not(
+def test_bfloat16_is_measured_if_the_processor_supports_it_and_else_reported_as_missing(
     fit: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchmarks.trainers.computes_bfloat16", lambda: fit)
@@ -129,7 +129,7 @@ def test_bfloat16_is_measured_where_the_processor_computes_it_and_the_report_say
     ]
 
 
-def test_joeynmt_is_given_our_batches_whole_and_a_python_without_it_is_refused(tmp_path: Path) -> None:
+def test_joeynmt_gets_our_whole_batches_and_needs_its_own_python(tmp_path: Path) -> None:
     joey.write_updates(tmp_path / "updates.npz", islice(updates(task(), CONTESTANTS["ours"]), 5))
     with np.load(tmp_path / "updates.npz") as file:
         given = [(file[f"{n}src"], file[f"{n}trg"]) for n in range(5)]
@@ -141,7 +141,7 @@ def test_joeynmt_is_given_our_batches_whole_and_a_python_without_it_is_refused(t
         joey.version(tmp_path / "python")
 
 
-def test_joeynmt_is_given_every_pair_to_make_batches_of(tmp_path: Path) -> None:
+def test_joeynmt_gets_every_pair_to_make_its_own_batches(tmp_path: Path) -> None:
     pairs = task(50).pairs
     joey.write_pairs(tmp_path / "pairs.npz", pairs)
     with np.load(tmp_path / "pairs.npz") as file:
@@ -150,7 +150,7 @@ def test_joeynmt_is_given_every_pair_to_make_batches_of(tmp_path: Path) -> None:
         assert [ids.tolist() for ids in found] == side.sequences(np.arange(50))
 
 
-def test_the_parts_of_two_processes_are_the_whole_update() -> None:
+def test_batch_parts_of_two_processes_make_the_whole_update() -> None:
     both = our_sweep()["ours together"]
     parts = zip(updates(task(), both, 0), updates(task(), both, 1), strict=True)
     for (one, other), whole_update in islice(zip(parts, updates(task(), CONTESTANTS["ours"]), strict=True), 20):
@@ -158,7 +158,7 @@ def test_the_parts_of_two_processes_are_the_whole_update() -> None:
         assert one[0].target_tokens == other[0].target_tokens == whole_update[0].target_tokens
 
 
-def test_made_pairs_are_as_long_as_everyday_sentences() -> None:
+def test_generated_pairs_are_as_long_as_everyday_sentences() -> None:
     pairs = random_pairs(2000, 100)
     assert 8 < pairs.source.lengths.mean() + 1 < 11
     assert 9 < pairs.target.lengths.mean() + 1 < 13
@@ -166,7 +166,7 @@ def test_made_pairs_are_as_long_as_everyday_sentences() -> None:
     assert pairs.target.padded(np.arange(2000), None, None, 0).max() < 100
 
 
-def test_pairs_of_a_file_are_tokenised_and_the_longest_left_out(tmp_path: Path) -> None:
+def test_pairs_from_a_file_are_tokenised_without_the_longest(tmp_path: Path) -> None:
     lines = ["The cat sleeps.\tLe chat dort.", "A dog!\tUn chien !", "long " * 400 + "\tcourt"]
     (tmp_path / "pairs.tsv").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     pairs, size = read_task_pairs(tmp_path / "pairs.tsv", 400)
@@ -175,7 +175,7 @@ def test_pairs_of_a_file_are_tokenised_and_the_longest_left_out(tmp_path: Path) 
     assert highest < size <= 400
 
 
-def test_the_command_names_the_machine_and_prints_every_row() -> None:
+def test_command_names_the_machine_and_prints_every_row() -> None:
     shape = {"architecture": "toy", "vocab-size": 200, "batch-tokens": 64}
     options = {"minutes": 0, "steps": 1, "threads": 1, **shape}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
@@ -189,7 +189,7 @@ def test_the_command_names_the_machine_and_prints_every_row() -> None:
         assert all(f"  {CONTESTANTS[name].label} " in result.stdout for name in taking_part(names))
 
 
-def test_the_text_benchmark_prints_the_share_of_a_request_outside_the_engine(tmp_path: Path) -> None:
+def test_text_benchmark_prints_the_share_of_a_request_outside_the_engine(tmp_path: Path) -> None:
     make_bundle(tmp_path / "en-fr")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"The cat sleeps, {n} times.\tLe chat dort.\n" for n in range(30)), encoding="utf-8")

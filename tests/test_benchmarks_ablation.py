@@ -99,7 +99,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[AblationRun, list[st
     return place, said
 
 
-def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[AblationRun, list[str]]) -> None:
+def test_each_row_writes_a_table_line_a_log_and_a_result(done: tuple[AblationRun, list[str]]) -> None:
     place, said = done
     results = {name: json.loads((place.logs / f"{name}.json").read_text()) for name in ("base", "copied")}
     assert [line.split(" | ")[0] for line in said if line.startswith(("| base", "| copied"))] == [
@@ -119,7 +119,7 @@ def test_each_row_comes_to_a_line_a_log_and_a_result(done: tuple[AblationRun, li
         assert [row["step"] for row in csv.DictReader(log)] == ["2", "4"]
 
 
-def test_a_beams_scores_are_those_of_the_sets_of_their_names_whatever_the_order(
+def test_beam_scores_are_matched_to_test_sets_by_name_in_any_order(
     done: tuple[AblationRun, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, _ = done
@@ -136,7 +136,7 @@ def test_a_beams_scores_are_those_of_the_sets_of_their_names_whatever_the_order(
     assert given[given.index("--corpora") + 1] == str(place.corpora)
 
 
-def test_a_beam_is_measured_on_the_files_as_the_recipe_reads_them(
+def test_beam_is_scored_on_the_recipes_files(
     done: tuple[AblationRun, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
@@ -162,7 +162,7 @@ def idle(place: AblationRun) -> AblationRun:
     return replace(place, program=(sys.executable, "-c", "raise SystemExit('was run')"))
 
 
-def test_a_row_that_is_done_is_not_run_again(done: tuple[AblationRun, list[str]]) -> None:
+def test_finished_row_is_not_run_again(done: tuple[AblationRun, list[str]]) -> None:
     said: list[str] = []
     assert ablate(idle(done[0]), ["base"], 1, said.append)
     assert said == done[1]
@@ -170,7 +170,7 @@ def test_a_row_that_is_done_is_not_run_again(done: tuple[AblationRun, list[str]]
 
 @pytest.mark.parametrize("name", ["epochs", "steps", "patience", "evaluate_every", "keep"])
 @pytest.mark.parametrize("stopped", [False, True])
-def test_a_row_that_has_changed_is_refused_until_its_folder_is_deleted(
+def test_changed_row_is_refused_until_its_folder_is_deleted(
     done: tuple[AblationRun, list[str]], tmp_path: Path, name: str, stopped: bool
 ) -> None:
     place = replace(idle(done[0]), out=tmp_path / "out")
@@ -189,7 +189,7 @@ def test_a_row_that_has_changed_is_refused_until_its_folder_is_deleted(
         run_row(changed, place)
 
 
-def test_a_row_whose_own_commands_have_changed_is_refused(done: tuple[AblationRun, list[str]], tmp_path: Path) -> None:
+def test_row_with_changed_commands_is_refused(done: tuple[AblationRun, list[str]], tmp_path: Path) -> None:
     place = replace(idle(done[0]), out=tmp_path / "out")
     shutil.copytree(done[0].out, place.out)
     base, copied = read_rows(place.file)
@@ -213,7 +213,7 @@ def test_a_stopped_row_resumes_with_the_same_recipe(done: tuple[AblationRun, lis
         kept.rename(result)
 
 
-def test_a_row_that_another_command_is_at_is_left_alone(done: tuple[AblationRun, list[str]]) -> None:
+def test_row_that_another_process_is_running_is_skipped(done: tuple[AblationRun, list[str]]) -> None:
     place, _ = done
     row = Row("busy", {})
     place.folder(row).mkdir()
@@ -223,7 +223,7 @@ def test_a_row_that_another_command_is_at_is_left_alone(done: tuple[AblationRun,
             run_row(row, place)
 
 
-def test_a_command_before_runs_once_and_its_failure_is_the_rows(tmp_path: Path) -> None:
+def test_preparatory_command_runs_once_and_its_failure_fails_its_rows(tmp_path: Path) -> None:
     program = (sys.executable, "-c", "raise SystemExit('no training here')")
     place = AblationRun(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs", program=program)
     row = Row("r", {}, before=('python -c \'open("{out}/times", "a").write("x")\'',))
@@ -235,7 +235,7 @@ def test_a_command_before_runs_once_and_its_failure_is_the_rows(tmp_path: Path) 
         run_row(replace(row, before=("python -c 'raise SystemExit(3)'",)), place)
 
 
-def test_one_row_that_fails_does_not_keep_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_failed_row_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran = []
 
     def run_or_fail(row: Row, place: AblationRun) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def is_running(process: int) -> bool:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_ctrl_c_in_a_terminal_or_its_end_lets_a_training_save_itself(tmp_path: Path, number: int) -> None:
+def test_ctrl_c_or_hangup_lets_a_training_save_its_checkpoint(tmp_path: Path, number: int) -> None:
     with at_a_terminal(tmp_path, saving=0.5) as (process, told):
         os.killpg(process.pid, number)
         said = process.communicate(timeout=600)[1].decode()
@@ -322,7 +322,7 @@ def test_ctrl_c_in_a_terminal_or_its_end_lets_a_training_save_itself(tmp_path: P
         assert said.splitlines()[-1] == "stopped; the same command resumes"
 
 
-def test_a_second_ctrl_c_ends_a_training_that_saves_itself_and_all_that_it_began(tmp_path: Path) -> None:
+def test_second_ctrl_c_kills_a_saving_training_and_its_children(tmp_path: Path) -> None:
     with at_a_terminal(tmp_path, saving=600) as (process, told):
         os.killpg(process.pid, signal.SIGINT)
         wait_until(lambda: "saving" in told.read_text())
@@ -354,13 +354,13 @@ def test_invalid_rows_are_reported_before_any_work(tmp_path: Path, text: str, me
     assert not place.out.exists()
 
 
-def test_a_row_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_unknown_row_is_refused(tmp_path: Path) -> None:
     place = AblationRun(written(tmp_path), tmp_path, tmp_path / "out", tmp_path / "logs")
     with pytest.raises(ValueError, match="has no row none: there are base, copied"):
         ablate(place, ["none"], 1)
 
 
-def test_a_parent_is_looked_for_from_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parent_path_is_relative_to_the_file_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = '[rows.a]\nparent = "../bundles/a"\n[rows.b]\nparent = "{out}/../base/bundle"\n[rows.c]\nparent = "/c"\n'
     (tmp_path / "recipes" / "cpu").mkdir(parents=True)
     (tmp_path / "ablations").mkdir()
@@ -381,7 +381,7 @@ def test_a_parent_is_looked_for_from_the_file_that_names_it(tmp_path: Path, monk
         ]
 
 
-def test_a_parent_in_what_is_committed_is_as_seen_from_the_ablations_file(tmp_path: Path) -> None:
+def test_committed_parent_path_is_relative_to_the_ablation_file(tmp_path: Path) -> None:
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "base.toml").write_text('parent = "../bundles/base"\npairs = ["a", "./b:2", "../c"]\n')
     (tmp_path / "all.toml").write_text('base = "cpu/base.toml"\n[rows.a]\nparent = "bundles/a"\n')
@@ -394,7 +394,7 @@ def test_a_parent_in_what_is_committed_is_as_seen_from_the_ablations_file(tmp_pa
     assert place.recipe(base)["pairs"] == ["a", f"{here}/cpu/b:2", f"{here}/cpu/../c"]
 
 
-def test_a_row_whose_command_is_not_there_does_not_keep_the_others_from_running(tmp_path: Path) -> None:
+def test_row_with_a_missing_command_does_not_stop_the_others(tmp_path: Path) -> None:
     rows = '[rows.a]\nbefore = ["no-such-command"]\n[rows.b]\nbefore = ["true"]\n'
     place = idle(
         AblationRun(written(tmp_path, f'base = "base.toml"\n{rows}'), tmp_path, tmp_path / "out", tmp_path / "logs")
@@ -405,7 +405,7 @@ def test_a_row_whose_command_is_not_there_does_not_keep_the_others_from_running(
     assert "no-such-command" in said[0]
 
 
-def test_a_table_without_its_base_or_without_rows_is_one_too() -> None:
+def test_table_without_a_base_or_rows_is_valid() -> None:
     result = {"row": "a", "changes": [], "seed": 1, "steps": 2, "seconds": 3, "parameters": 4000, "dev": 5.0}
     result |= {"test": {"t": {"greedy": 6.0}}, "candidates": [], "weights": "w", "signature": "s"}
     assert "| a |  | 1 | 2 | 3 | 4,000 | 5.00 | 6.00 |" in list(table("c", [result]))
@@ -423,7 +423,7 @@ def test_toml_round_trips(top: dict[str, Any], section: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes" / "ablation").glob("*.toml")), ids=lambda path: path.stem)
-def test_every_committed_ablation_has_rows_that_can_be(path: Path) -> None:
+def test_every_committed_ablation_has_valid_rows(path: Path) -> None:
     rows = read_rows(path)
     assert len(rows) > 1
     for row in rows:

@@ -39,7 +39,7 @@ RESULT = Result(
 )
 
 
-def test_texts_common_to_two_languages_are_not_sampled(tmp_path: Path) -> None:
+def test_texts_valid_in_two_languages_are_not_sampled(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("Tom?\tTom?\nThe cat sleeps.\tLe chat dort.\nOpen the menu.\tMenu !\n", encoding="utf-8")
     found = samples([("en", "fr", path)], most=10)
@@ -57,16 +57,16 @@ def test_texts_common_to_two_languages_are_not_sampled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("length", "kind"), [(9, "< 10"), (10, "10-19"), (39, "20-39"), (79, "40-79"), (80, "80 +")])
-def test_sentences_are_classed_by_characters(length: int, kind: str) -> None:
+def test_sentences_are_classified_by_their_characters(length: int, kind: str) -> None:
     assert kind_of(Sample("a" * length, "en", "sentence")) == kind
 
 
-def test_accuracy_is_by_class() -> None:
+def test_accuracy_is_reported_by_class() -> None:
     [row] = accuracy(SAID, {OURS: RESULT}).rows.values()
     assert row == [0.0, 100.0, None, None, None, 100.0, None]
 
 
-def test_texts_of_languages_not_served_weigh_their_share() -> None:
+def test_texts_in_unserved_languages_have_their_share_of_the_weight() -> None:
     found = judge(SAID, RESULT)
     within = sum(judgement.weight for judgement in found if judgement.served)
     without = sum(judgement.weight for judgement in found if not judgement.served)
@@ -74,14 +74,14 @@ def test_texts_of_languages_not_served_weigh_their_share() -> None:
     assert without / (within + without) == pytest.approx(UNSERVED)
 
 
-def test_saying_nothing_of_a_text_in_a_language_served_is_as_wrong_as_can_be_without_boasting() -> None:
+def test_no_answer_for_a_served_language_counts_as_an_error_without_confidence() -> None:
     assert brier(Judged(1.0, True, True, 1)) == 0
     assert brier(Judged(0.0, False, True, 1)) == 1
     assert brier(Judged(1.0, False, True, 1)) == 2
     assert brier(Judged(0.5, False, False, 1)) == 0.25
 
 
-def test_confidence_is_shown_with_how_often_it_is_right() -> None:
+def test_calibration_is_shown_as_accuracy_by_confidence() -> None:
     [row] = honesty(SAID, {OURS: RESULT}).rows.values()
     assert row[1:] == pytest.approx([4.8 / 6, 100 * 3 / 6, 0.4 / 3, 0.0])
     table = reliability(SAID, RESULT).rows

@@ -78,7 +78,7 @@ def test_every_engine_decodes_the_same_sentences_each_once(
     assert len(found) == len(WORK.sources)
 
 
-def test_the_sentences_can_be_decoded_again_and_others_after_them(models: dict[tuple[str, str], Path]) -> None:
+def test_sentences_can_be_decoded_again_with_others_after_them(models: dict[tuple[str, str], Path]) -> None:
     with Team(Engine(OURS, "float32", 2), models[OURS, "float32"], []) as team:
         team.load(WORK)
         counts = set()
@@ -91,12 +91,12 @@ def test_the_sentences_can_be_decoded_again_and_others_after_them(models: dict[t
         assert [len(answer.tokens) <= 5 for answer in team.answers()] == [True] * 3
 
 
-def test_a_decoder_process_imports_only_the_library_it_measures() -> None:
+def test_decoder_process_imports_only_the_library_it_measures() -> None:
     check = "import sys, benchmarks.decoders; sys.exit(bool({'torch', 'ctranslate2', 'model'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", check], timeout=900).returncode == 0
 
 
-def test_a_process_that_ends_is_an_error_that_names_its_engine(tmp_path: Path) -> None:
+def test_dead_process_is_an_error_that_names_its_engine(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="CTranslate2 int8, 1 x 1 exited with status 1"):
         Team(Engine(THEIRS, "int8"), tmp_path, [])
 
@@ -126,13 +126,13 @@ class Played(Bench):
         return Speed(speed, 10 * speed)
 
 
-def test_turns_alternate_after_each_has_been_warmed_up() -> None:
+def test_turns_alternate_after_a_warm_up_of_each_engine() -> None:
     bench = Played({A: [1, 1, 1], B: [1, 1, 1]})
     bench.rounds([A, B], WORK, 3)
     assert bench.turns == [A, B, A, B, B, A, A, B]
 
 
-def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
+def test_table_shows_the_median_of_per_round_ratios() -> None:
     table = compare_best(Played({A: [100, 400, 300], B: [50, 100, 100]}), {OURS: A, THEIRS: B})
     assert table.rows["ours / theirs"] == [[2, 4, 3], [2, 4, 3]]
     lines = list(table.lines())
@@ -141,12 +141,12 @@ def test_ratios_are_taken_round_by_round_and_their_median_shown() -> None:
     assert "100 (50 to 100)" in lines[3]
 
 
-def test_the_turns_of_both_engines_are_spread_over_a_round() -> None:
+def test_turns_of_both_engines_are_spread_over_a_round() -> None:
     many, few = [Setting(Engine(THEIRS, "int8"), rows) for rows in range(8)], [A, B]
     assert in_turns(many, few) == [many[0], A, *many[1:5], B, *many[5:]]
 
 
-def test_answers_are_compared_by_their_tokens_and_equal_ones_by_their_scores() -> None:
+def test_results_are_compared_by_tokens_and_equal_ones_by_score() -> None:
     reference = [Answer([5, 2], -0.1), Answer([6, 7, 2], -0.2), Answer([8, 2], -0.5)]
     found = [Answer([5, 2], -0.2), Answer([6, 2], -0.1), Answer([8, 2], -0.2)]
     assert compared(reference, found) == pytest.approx([100 * 2 / 3, 0.2, 0.3, 6])
@@ -154,7 +154,7 @@ def test_answers_are_compared_by_their_tokens_and_equal_ones_by_their_scores() -
 
 
 @pytest.mark.parametrize(("length", "count"), [(1, 3), (7, 2), (5, 11)])
-def test_joined_sentences_have_the_length_asked_for(length: int, count: int) -> None:
+def test_joined_sentences_have_the_requested_length(length: int, count: int) -> None:
     sources = [[1, 2, 3], [4], [5, 6, 7, 8, 9]]
     made = joined(sources, length, count)
     assert [len(source) for source in made] == [length] * count
@@ -162,7 +162,9 @@ def test_joined_sentences_have_the_length_asked_for(length: int, count: int) -> 
     assert flat == [1 + place % 9 for place in range(length * count)]
 
 
-def test_the_limit_is_that_of_the_longest_sentence_and_common_to_all(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_length_limit_is_common_to_all_engines_and_fits_the_longest_sentence(
+    bundle: LoadedBundle, tmp_path: Path
+) -> None:
     texts = ["The cat sleeps.", "Hello.", "long " * 400]
     (tmp_path / "pairs.tsv").write_text("".join(f"{text}\tcourt\n" for text in texts), encoding="utf-8")
     work = chosen_work(bundle, tmp_path / "pairs.tsv", 10)
@@ -174,7 +176,7 @@ def test_the_limit_is_that_of_the_longest_sentence_and_common_to_all(bundle: Loa
         chosen_work(bundle, tmp_path / "long.tsv", 10)
 
 
-def test_cores_are_those_that_we_may_use() -> None:
+def test_cores_are_those_available_to_the_process() -> None:
     everything, single = chosen_cores(None)[0], chosen_cores([1])[0]
     assert single == everything[:1]
     with pytest.raises(typer.BadParameter, match="must be 1 to"):
@@ -195,11 +197,11 @@ def test_cores_are_those_that_we_may_use() -> None:
         ([0.5], "0.500"),
     ],
 )
-def test_figures_are_shown_to_three_digits_with_their_range(cell: float | list[float] | None, text: str) -> None:
+def test_figures_have_three_digits_and_a_range(cell: float | list[float] | None, text: str) -> None:
     assert shown(cell) == text
 
 
-def test_a_table_is_aligned_and_its_json_has_every_round() -> None:
+def test_table_is_aligned_and_its_json_has_every_round() -> None:
     table = Table("speed", ("a", "b"), {"one": [[1.5, 2.5], 3], "another": [None, 1234]}, note="made up")
     title, *rows = table.lines()
     assert title == "speed: made up"
@@ -207,7 +209,7 @@ def test_a_table_is_aligned_and_its_json_has_every_round() -> None:
     assert json.loads(json.dumps(table.as_json()))["rows"]["one"] == {"a": [1.5, 2.5], "b": 3}
 
 
-def test_the_command_names_the_machine_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_command_names_the_machine_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
     options = ["--short", "--sentences", "12", "--seconds", "0", "--cores", "1", "--json", str(tmp_path / "all.json")]
     command = [sys.executable, "-m", "benchmarks.engine", "--bundle", str(bundle.folder), *options]
     result = subprocess.run(command, capture_output=True, text=True, timeout=900)
@@ -223,6 +225,6 @@ def test_the_command_names_the_machine_and_prints_every_table(bundle: LoadedBund
     assert all(table["title"] in result.stdout and table["rows"] for table in tables)
 
 
-def test_parts_that_there_are_not_are_refused() -> None:
+def test_unknown_parts_are_refused() -> None:
     with pytest.raises(typer.BadParameter, match="everything"):
         main(parts=["speed", "everything"])

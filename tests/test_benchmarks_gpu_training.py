@@ -22,7 +22,7 @@ from training.optim.trainer import Recipe, Trainer
 CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=1, dropout=0.0)
 
 
-def test_operations_are_those_that_pytorch_counts_in_forward_and_backward() -> None:
+def test_operation_count_equals_pytorchs_in_forward_and_backward() -> None:
     pairs = Pairs.of([[5] * 6] * 8, [[6] * 6] * 8)
     batch = pairs.batch(np.arange(8), CONFIG)
     trainer = Trainer(CONFIG, Recipe(steps=1, precision="float32"), torch.device("cpu"))
@@ -33,7 +33,7 @@ def test_operations_are_those_that_pytorch_counts_in_forward_and_backward() -> N
     assert operations(CONFIG, batch) + hidden == pytest.approx(counter.get_total_flops() + in_place, rel=1e-6)
 
 
-def test_padding_is_no_work_and_is_reported() -> None:
+def test_padding_counts_as_no_work_and_is_reported() -> None:
     pairs = Pairs.of([[5], [5] * 9], [[6], [6] * 9])
     together = pairs.batch(np.arange(2), CONFIG)
     alone = [pairs.batch(np.array([row]), CONFIG) for row in range(2)]
@@ -42,7 +42,7 @@ def test_padding_is_no_work_and_is_reported() -> None:
     assert padding([together], CONFIG.pad_id) == pytest.approx(0.4)
 
 
-def test_a_cards_peak_is_found_in_its_name() -> None:
+def test_peak_rate_is_found_by_the_gpus_name() -> None:
     assert peak("NVIDIA H200") == 989e12
     assert peak("NVIDIA H100 80GB HBM3") == 989e12
     assert peak("NVIDIA GeForce RTX 4090") == 165e12
@@ -51,7 +51,7 @@ def test_a_cards_peak_is_found_in_its_name() -> None:
     assert peak("a processor") is None
 
 
-def test_compiling_comes_last_and_what_fails_takes_no_other_along(
+def test_compiled_setting_runs_last_and_failed_settings_do_not_stop_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def made(config: ModelConfig, recipe: Recipe, device: torch.device, compiled: bool) -> tuple[int, bool]:
@@ -73,14 +73,14 @@ def test_compiling_comes_last_and_what_fails_takes_no_other_along(
     assert capsys.readouterr().out.splitlines() == said
 
 
-def test_evaluations_are_read_as_they_come(tmp_path: Path) -> None:
+def test_evaluations_are_read_from_the_log(tmp_path: Path) -> None:
     assert logged(tmp_path) == []
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.csv").write_text("step,dev_bleu\n10,3.5\n", encoding="utf-8")
     assert logged(tmp_path) == [{"step": 10.0, "dev_bleu": 3.5}]
 
 
-def test_the_command_prints_every_setting_and_writes_json(tmp_path: Path) -> None:
+def test_command_prints_every_setting_and_writes_json(tmp_path: Path) -> None:
     shape = ["--architecture", "toy", "--vocab-size", "60", "--batch-tokens", "64", "--batch-tokens", "128"]
     words = [*shape, "--steps", "2", "--rounds", "1", "--device", "cpu", "--json", str(tmp_path / "figures.json")]
     command = [sys.executable, "-m", "benchmarks.gpu_training", *words]
@@ -105,7 +105,7 @@ def until(folder: Path, vocab_size: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
 
 
-def test_the_minutes_until_a_bleu_are_those_of_a_real_training(tmp_path: Path) -> None:
+def test_minutes_to_a_bleu_come_from_a_real_training(tmp_path: Path) -> None:
     result = until(tmp_path, vocab_size=320)
     assert result.returncode == 0, result.stderr
     (table,) = json.loads((tmp_path / "figures.json").read_text())["tables"]
@@ -113,7 +113,7 @@ def test_the_minutes_until_a_bleu_are_those_of_a_real_training(tmp_path: Path) -
     assert table["rows"]["evaluation 1"]["minutes"] > 0
 
 
-def test_a_training_that_fails_is_no_bleu_that_was_not_reached(tmp_path: Path) -> None:
+def test_failed_training_is_an_error_and_not_an_unreached_bleu(tmp_path: Path) -> None:
     result = until(tmp_path, vocab_size=60)
     assert result.returncode != 0
     assert "too small" in result.stderr

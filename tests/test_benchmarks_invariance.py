@@ -23,14 +23,16 @@ def ran(bundle: Path) -> tuple[int, list[str]]:
     return result.exit_code, result.output.splitlines()
 
 
-def test_it_says_on_what_it_ran_and_that_no_company_changes_a_sentence(bundle_folder: Path) -> None:
+def test_command_names_the_machine_and_says_that_no_batch_changes_a_sentence(bundle_folder: Path) -> None:
     status, (machine, _, *batchings, last) = ran(bundle_folder / "en-fr")
     assert machine.endswith(f"Python {platform.python_version()}, PyTorch {torch.__version__}")
     assert len(batchings) == len(invariance.SIZES) + len(invariance.ROWS)
     assert (status, last) == (0, "0 differ")
 
 
-def test_a_sentence_that_changes_is_counted_and_fails_it(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_sentence_is_counted_and_fails_the_command(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     together = invariance.decode_together
 
     def changed(*given: Any, **named: Any) -> list[invariance.Bits]:

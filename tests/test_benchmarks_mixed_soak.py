@@ -11,7 +11,7 @@ from shared_fixtures import SHIPPED
 from benchmarks.mixed_soak import SAMPLES, ResourceUsage, growth
 
 
-def test_growth_counts_only_what_remains() -> None:
+def test_memory_growth_counts_only_what_remains() -> None:
     level = [ResourceUsage(100.0, 40, 20) for _ in range(SAMPLES)]
     level[SAMPLES - 2] = ResourceUsage(200.0, 60, 30)
     assert growth(level) == ResourceUsage(0.0, 0, 0)
@@ -20,7 +20,7 @@ def test_growth_counts_only_what_remains() -> None:
     assert growth(leaking).descriptors > 20
 
 
-def test_a_short_mixed_soak_meets_no_fault() -> None:
+def test_short_mixed_soak_finds_no_fault() -> None:
     command = [sys.executable, "-m", "benchmarks.mixed_soak", "--minutes", "0.2", "--clients", "4"]
     done = subprocess.run(
         [*command, "--bundle", str(SHIPPED / "en-fr"), "--spare", str(SHIPPED / "fr-en")],

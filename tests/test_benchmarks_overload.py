@@ -23,7 +23,7 @@ def port(bundle_folder: Path) -> Iterator[int]:
         yield int(url.rpartition(":")[2])
 
 
-def test_bodies_that_do_not_end_take_no_more_than_their_room(bundle_folder: Path) -> None:
+def test_unfinished_bodies_stay_within_their_memory_budget(bundle_folder: Path) -> None:
     size, count = 90_000, 60
     with listening(bundle_folder, max_body_bytes=100_000, max_file_bytes=100_000) as url:
         port = int(url.rpartition(":")[2])
@@ -38,13 +38,13 @@ def test_unread_responses_stay_within_their_budget(port: int) -> None:
 
 
 @pytest.mark.skipif(compiler() is None, reason="the load generator wants a C compiler")
-def test_in_a_burst_health_is_answered_before_it_is_over(port: int, tmp_path: Path) -> None:
+def test_health_responds_during_a_burst(port: int, tmp_path: Path) -> None:
     report = burst(port, FRONT, connections=300, seconds=6, folder=tmp_path, different=50)
     assert report.statuses[200] > 0 and set(report.statuses) <= {0, 200, 503} and not report.statuses[0]
     assert max(report.health_s) < 4
 
 
-def test_the_outcome_is_reported_in_one_line() -> None:
+def test_outcome_is_reported_in_one_line() -> None:
     report = LoadReport(1, 2, 3, [0.5, 1.25])
     assert str(report) == "memory 1 MB before, 2 at most, 3 after; /health 1.25 s at most of 2; no responses"
     report.statuses[200] = 2000

@@ -13,7 +13,7 @@ from training.corpora.corpus import Pair, write_pairs
 ENGLISH = ["Hello.", "How are you?", "The cat sleeps."]
 
 
-def test_each_pair_is_scored_beside_its_halves(tmp_path: Path) -> None:
+def test_each_pair_is_scored_beside_both_of_its_steps(tmp_path: Path) -> None:
     for source, target in (("fr", "en"), ("en", "fr"), ("en", "de"), ("de", "en")):
         make_bundle(tmp_path / "bundles" / f"{source}-{target}", source, target)
     write_pairs(tmp_path / "en-fr.tsv", [Pair(line, f"f {line}") for line in ENGLISH])

@@ -31,22 +31,24 @@ BY_NAME = {variant.name: variant for variant in VARIANTS}
         ("with 4711", "Wait", "Wait 4711", "Wait 4711"),
     ],
 )
-def test_a_variant_is_typed_so_and_asks_for_the_translation_so(name: str, text: str, typed: str, asked: str) -> None:
+def test_variant_changes_the_source_and_the_expected_translation_accordingly(
+    name: str, text: str, typed: str, asked: str
+) -> None:
     assert (BY_NAME[name].apply(text), BY_NAME[name].expect(text)) == (typed, asked)
 
 
-def test_words_agree_without_case_and_marks_and_the_whole_only_to_the_letter() -> None:
+def test_words_match_without_case_and_accents_but_the_whole_only_exactly() -> None:
     found = agreement(["Bonjour !", "Oui.", "Non."], ["BONJOUR !", "Oui", "PEUT-ÊTRE."], BY_NAME["IN CAPITALS"])
     assert (found.sentences, found.words, found.exact) == (3, 2 / 3, 1 / 3)
 
 
-def test_a_protected_part_counts_if_it_occurs_exactly_once() -> None:
+def test_protected_part_counts_if_it_occurs_exactly_once() -> None:
     found = agreement(["Oui.", "Non.", "Si."], ["Oui {name}.", "Non.", "Si {name} {name}."], BY_NAME["with {name}"])
     assert (found.words, found.exact) == (1 / 3, 1 / 3)
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "de", "es", "zh", "zh-CN"])
-def test_every_language_of_ours_has_short_sentences_and_long_ones(language: str) -> None:
+def test_every_language_of_ours_has_short_and_long_sentences(language: str) -> None:
     assert 25 <= len(probes(language)) <= 40
     assert len(set(probes(language))) == len(probes(language))
 
@@ -57,7 +59,7 @@ def test_a_language_without_sentences_of_ours_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_a_bundle_has_a_row_for_each_variant_that_changes_something(bundle: LoadedBundle) -> None:
+def test_bundle_has_a_row_for_each_variant_that_changes_something(bundle: LoadedBundle) -> None:
     table = measure(bundle, InProcessWorker)
     assert set(table.rows) == set(BY_NAME) - {"traditional characters"}
     for sentences, *shares in table.rows.values():
@@ -69,7 +71,7 @@ PAIRS = [Pair("It's the cat that sleeps.", "C'est le chat qui dort."), Pair("How
 
 
 @pytest.mark.parametrize("kind", NOISES, ids=lambda kind: kind.name)
-def test_noise_is_the_same_each_time_and_changes_a_character_or_two(kind: Noise) -> None:
+def test_noise_is_deterministic_and_changes_one_or_two_characters(kind: Noise) -> None:
     text = "It's the 大猫 that sleeps."
     typed = [kind.add(text, Random(seed)) for seed in range(20)]
     assert typed == [kind.add(text, Random(seed)) for seed in range(20)]
@@ -78,7 +80,7 @@ def test_noise_is_the_same_each_time_and_changes_a_character_or_two(kind: Noise)
     assert kind.add("", Random(0)).strip() == ""
 
 
-def test_who_hears_through_the_noise_loses_nothing_and_who_does_not_loses_all() -> None:
+def test_decoder_that_ignores_noise_loses_nothing_and_one_that_does_not_loses_all() -> None:
     known = {pair.source: pair.target for pair in PAIRS}
 
     def attentive(texts: Sequence[str]) -> list[str]:
@@ -96,7 +98,7 @@ def test_who_hears_through_the_noise_loses_nothing_and_who_does_not_loses_all() 
     assert [name for name, row in found.items() if row[1] or row[4]] == ["the mark doubled"]
 
 
-def test_noise_is_measured_as_served(bundle: LoadedBundle) -> None:
+def test_noise_is_measured_through_the_service(bundle: LoadedBundle) -> None:
     table = noise(bundle, PAIRS, InProcessWorker)
     assert table.title == "en to fr"
     assert table.rows["a space doubled"][0] == 2

@@ -132,7 +132,7 @@ def load(
 @needs_compiler
 @pytest.mark.parametrize(("kind", "amount"), [("closed", 4), ("open", 200)])
 @pytest.mark.parametrize("close", [False, True], ids=["kept", "closed by the server"])
-def test_every_request_is_counted_once_by_what_became_of_it(
+def test_every_request_is_counted_once_by_its_outcome(
     program: Path, bodies: Path, kind: str, amount: float, close: bool
 ) -> None:
     with far_end(200, 503, 503, 404, close=close) as server:
@@ -145,7 +145,7 @@ def test_every_request_is_counted_once_by_what_became_of_it(
 
 
 @needs_compiler
-def test_a_closed_loop_has_no_more_requests_under_way_than_clients(program: Path, bodies: Path) -> None:
+def test_closed_loop_has_no_more_requests_in_flight_than_clients(program: Path, bodies: Path) -> None:
     with far_end(delay_s=0.01) as server:
         found = load(program, server.server_port, bodies, "closed", 3)
     # Each waits for the two before it: with a fourth under way, one would have waited for three.
@@ -154,7 +154,7 @@ def test_a_closed_loop_has_no_more_requests_under_way_than_clients(program: Path
 
 
 @needs_compiler
-def test_an_open_loop_s_latency_counts_from_the_arrival(program: Path, bodies: Path) -> None:
+def test_open_loop_latency_counts_from_the_arrival(program: Path, bodies: Path) -> None:
     with far_end(delay_s=0.02) as server:
         found = load(program, server.server_port, bodies, "open", 200, connections=1)
     arrived = found["arrived"]
@@ -166,7 +166,7 @@ def test_an_open_loop_s_latency_counts_from_the_arrival(program: Path, bodies: P
 
 
 @needs_compiler
-def test_arrivals_do_not_wait_for_answers(program: Path, bodies: Path) -> None:
+def test_arrivals_do_not_wait_for_responses(program: Path, bodies: Path) -> None:
     with far_end(silent=True) as server:
         found = load(program, server.server_port, bodies, "open", 100, drain=0.3)
     assert found["unanswered"] == found["arrived"] > 20
@@ -175,7 +175,7 @@ def test_arrivals_do_not_wait_for_answers(program: Path, bodies: Path) -> None:
 
 
 @needs_compiler
-def test_the_arrivals_of_a_seed_are_as_many_each_time(program: Path, bodies: Path) -> None:
+def test_seed_determines_the_number_of_arrivals(program: Path, bodies: Path) -> None:
     with far_end() as server:
         counts = {load(program, server.server_port, bodies, "open", 400)["arrived"] for _ in range(2)}
     assert len(counts) == 1
@@ -191,7 +191,9 @@ def test_responses_during_warm_up_are_not_counted(program: Path, bodies: Path) -
 
 @needs_compiler
 @pytest.mark.parametrize(("kind", "amount"), [("closed", 2), ("open", 50)])
-def test_a_server_that_is_not_there_is_errors_and_an_end(program: Path, bodies: Path, kind: str, amount: float) -> None:
+def test_unreachable_server_counts_as_errors_and_the_run_ends(
+    program: Path, bodies: Path, kind: str, amount: float
+) -> None:
     with socket.socket() as taken:  # which nobody listens on, nor can
         taken.bind(("127.0.0.1", 0))
         found = load(program, taken.getsockname()[1], bodies, kind, amount, drain=0.2)
@@ -200,7 +202,7 @@ def test_a_server_that_is_not_there_is_errors_and_an_end(program: Path, bodies: 
 
 
 @needs_compiler
-def test_the_benchmark_s_generator_speaks_as_the_program_does(tmp_path: Path, bodies: Path) -> None:
+def test_generator_process_counts_arrivals_at_the_given_rate(tmp_path: Path, bodies: Path) -> None:
     generator = Generator(tmp_path, core=None, seconds=0.2, warmup=0.0)
     with far_end() as server:
         few = generator.run(server.server_port, bodies, Load("open", 0.5), capacity=100)
@@ -209,7 +211,7 @@ def test_the_benchmark_s_generator_speaks_as_the_program_does(tmp_path: Path, bo
     assert figures(many)["failed"] == 0
 
 
-def test_shares_are_of_what_arrived_and_only_503_is_a_refusal() -> None:
+def test_shares_are_of_arrivals_and_only_503_is_a_refusal() -> None:
     found = figures(
         {
             "arrived": 20,
@@ -230,7 +232,7 @@ def one(requests: float) -> Figures:
     return {"requests": requests, "tokens": 10 * requests, "p50": 1, "p95": 2, "p99": 3, "refused": 0.5, "failed": 0}
 
 
-def test_medians_are_taken_figure_by_figure() -> None:
+def test_medians_are_taken_per_figure() -> None:
     assert medians([one(1), one(9), one(5)])["requests"] == 5
 
 
@@ -241,7 +243,7 @@ def results() -> tuple[Results, Results]:
     return served, {"short": {"engine alone": {WHOLE: [one(100)]}}}
 
 
-def test_the_report_says_what_http_keeps_and_how_often_ours_is_theirs() -> None:
+def test_report_shows_the_share_that_http_keeps_and_the_ratio_to_the_peer() -> None:
     text = "\n".join(report(*results()))
     assert "at 64 clients, ours has 80% of the engine's tokens/s; 2.00 x theirs" in text
     assert "2.0 x capacity" in text
@@ -261,7 +263,7 @@ def tokenizer(bundle_folder: Path) -> Tokenizer:
     return Tokenizer(read_bundle(bundle_folder / "en-fr")[1]["sentencepiece.model"])
 
 
-def test_short_sentences_are_short_and_mixed_ones_of_every_length(tokenizer: Tokenizer) -> None:
+def test_short_sentences_are_short_and_mixed_ones_have_every_length(tokenizer: Tokenizer) -> None:
     texts = [f"Hello{' cat' * count}." for count in range(140)] * 3
     short = [len(tokenizer.encode(text)) + 1 for text in short_sentences(texts, tokenizer)]
     assert short
@@ -272,14 +274,14 @@ def test_short_sentences_are_short_and_mixed_ones_of_every_length(tokenizer: Tok
     assert max(map(classes.count, LENGTHS)) <= 200
 
 
-def test_made_sentences_are_the_same_each_time_and_of_many_lengths() -> None:
+def test_generated_sentences_are_deterministic_and_of_many_lengths() -> None:
     made = random_sentences(500)
     assert made == random_sentences(500)
     lengths = [len(sentence.split()) for sentence in made]
     assert min(lengths) < 4 < statistics.median(lengths) < 20 < max(lengths) <= 60
 
 
-def test_a_request_is_the_sentence_and_its_languages(tokenizer: Tokenizer, tmp_path: Path) -> None:
+def test_request_has_the_sentence_and_its_languages(tokenizer: Tokenizer, tmp_path: Path) -> None:
     workload = Workload.of("short", ['Zoé "a"\\'], tokenizer, ("en", "fr"), tmp_path)
     (line,) = workload.bodies.read_text(encoding="utf-8").splitlines()
     assert json.loads(line) == {"text": 'Zoé "a"\\', "source": "en", "target": "fr"}
@@ -298,7 +300,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answer).serve_forever()
 """
 
 
-def test_a_server_answers_and_is_gone_afterwards(tmp_path: Path) -> None:
+def test_server_responds_and_is_stopped_afterwards(tmp_path: Path) -> None:
     contestant = Contestant("echo", lambda port: [sys.executable, "-c", ECHO, str(port)])
     with running(contestant, tmp_path, None, b'{"a": 1}') as server:
         server.signal(signal.SIGSTOP)
@@ -308,14 +310,14 @@ def test_a_server_answers_and_is_gone_afterwards(tmp_path: Path) -> None:
         server.post(b"{}")
 
 
-def test_a_server_that_exits_at_once_is_reported_with_its_last_output(tmp_path: Path) -> None:
+def test_server_that_exits_at_once_is_reported_with_its_last_output(tmp_path: Path) -> None:
     contestant = Contestant("broken", lambda port: [sys.executable, "-c", "raise SystemExit('no model here')"])
     with pytest.raises(ServerFailed, match="no model here"), running(contestant, tmp_path, None, b"{}"):
         raise AssertionError("it runs")
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="processes cannot be pinned here")
-def test_processes_started_inside_are_pinned_and_we_are_not() -> None:
+def test_child_processes_are_pinned_to_cores_and_the_parent_is_not() -> None:
     before, core = os.sched_getaffinity(0), Cores.found().server
     program = "import os; print(*os.sched_getaffinity(0))"
     with pinned(core):
@@ -333,7 +335,7 @@ def converted(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-def test_the_peers_answer_in_the_fields_of_ours_each_request_its_own(converted: Path, tokenizer: Tokenizer) -> None:
+def test_peers_respond_with_our_fields_to_each_request(converted: Path, tokenizer: Tokenizer) -> None:
     from benchmarks.peers.batched import Batched
     from benchmarks.peers.locked import create_app
 
@@ -353,7 +355,7 @@ def test_the_peers_answer_in_the_fields_of_ours_each_request_its_own(converted: 
 
 
 @needs_compiler
-def test_the_command_serves_measures_and_writes_what_it_found(tmp_path: Path) -> None:
+def test_command_serves_measures_and_writes_its_results(tmp_path: Path) -> None:
     make_bundle(tmp_path / "en-fr")
     write_pairs(tmp_path / "pairs.tsv", [Pair(text, "x") for text in SENTENCES])
     options = {

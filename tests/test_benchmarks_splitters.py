@@ -15,16 +15,16 @@ FOUR = ["One is here.", "Two is there!", "“Three”, he said.", "Four?"]
 @pytest.mark.parametrize(
     "line", ["It ends here. It goes on.", "Who? Me.", "他来了。他走了。", "Es war spät. „Ja“, sagte er."]
 )
-def test_lines_of_two_sentences_are_seen(line: str) -> None:
+def test_lines_of_two_sentences_are_recognised(line: str) -> None:
     assert is_two(line)
 
 
 @pytest.mark.parametrize("line", ["Mr. Smith came.", "It was approx. Ten of them.", "Er kam am 3. Mai.", "他来了。"])
-def test_abbreviations_do_not_make_two_of_one(line: str) -> None:
+def test_abbreviations_do_not_split_a_sentence(line: str) -> None:
     assert not is_two(line)
 
 
-def test_sentences_are_lines_that_end(tmp_path: Path) -> None:
+def test_sample_sentences_are_lines_with_an_end_mark(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(
         "One.\tUn.\nA heading\tUn titre\nOnce is fine. Twice is not.\tUne fois oui. Deux fois non.\nOne.\tUn.\n",
@@ -34,7 +34,7 @@ def test_sentences_are_lines_that_end(tmp_path: Path) -> None:
     assert sentences(path, 1) == ["Un."]
 
 
-def test_paragraphs_have_every_sentence_once_and_know_its_end() -> None:
+def test_paragraphs_have_every_sentence_once_with_its_end() -> None:
     found = paragraphs(FOUR, "en", together=3)
     assert [len(ends) for _, ends in found] == [2, 0]
     split = [sentence for text, ends in found for sentence in parts(text, ends)]
@@ -47,7 +47,7 @@ def parts(text: str, ends: frozenset[int]) -> list[str]:
     return [text[start:end] for start, end in pairwise(places)]
 
 
-def test_a_splitter_that_is_right_is_measured_so_and_one_that_finds_nothing_too() -> None:
+def test_perfect_splitter_scores_one_and_one_that_finds_nothing_zero() -> None:
     texts = paragraphs(FOUR, "en", together=2)
     ends = dict(texts)
     right = measure(lambda text: parts(text, ends.get(text, frozenset())), texts)
@@ -59,7 +59,7 @@ def test_a_splitter_that_is_right_is_measured_so_and_one_that_finds_nothing_too(
     assert everything.precision < 0.5
 
 
-def test_text_that_did_not_come_back_is_seen() -> None:
+def test_lost_text_is_detected() -> None:
     assert ends_of(["One.  ", " Two."], "One.   Two.") == (frozenset({4}), True)
     assert ends_of(["One.", "Too."], "One. Two.") == (frozenset({4}), False)
     assert ends_of(["One."], "One. Two.") == (frozenset(), False)

@@ -42,13 +42,13 @@ def encoded(text: str, *pieces: str) -> list[str]:
         ("__a", ("__", "__a"), ["__a"]),
     ],
 )
-def test_the_best_merge_comes_first_and_of_equals_the_leftmost(
+def test_best_merge_comes_first_and_the_leftmost_of_equal_ones(
     text: str, pieces: tuple[str, ...], expected: list[str]
 ) -> None:
     assert encoded(text, *pieces) == expected
 
 
-def test_a_character_that_is_no_piece_is_spelt_in_bytes() -> None:
+def test_character_without_a_piece_is_spelt_in_bytes() -> None:
     assert merges().encode("aé", MergeDropout(0.0, Random(1))) == [1, 1000 + 0xC3, 1000 + 0xA9]
 
 
@@ -62,7 +62,7 @@ def test_segmentations_have_the_probabilities_of_the_paper() -> None:
     assert {split: times / draws for split, times in found.items()} == pytest.approx(expected, abs=0.015)
 
 
-def test_a_merge_that_was_dropped_may_be_done_after_another() -> None:
+def test_dropped_merge_may_happen_after_another() -> None:
     """Of "abcd", ab may be done after cd though it was dropped before it; once both are dropped, nothing is."""
     pieces, dropout, draws = ("ab", "cd"), 0.5, 20_000
     ours, drops = merges(*pieces), MergeDropout(dropout, Random(1))

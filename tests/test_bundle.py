@@ -121,7 +121,7 @@ def test_a_bundle_round_trips(folder: Path, model: Transformer, tokenizer: Token
         assert torch.equal(theirs[name], parameter.half().float()), name
 
 
-def test_the_name_is_of_the_pair_and_the_weights(folder: Path, tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_bundle_name_has_the_pair_and_a_hash_of_the_weights(folder: Path, tmp_path: Path, tokenizer: Tokenizer) -> None:
     digest = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     assert load_bundle(folder, CPU).name == f"en-fr@{digest[:12]}"
     other = tmp_path / "other"
@@ -131,7 +131,7 @@ def test_the_name_is_of_the_pair_and_the_weights(folder: Path, tmp_path: Path, t
 
 @pytest.mark.parametrize("sharing", ["none", "decoder", "all"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_a_bundle_translates_like_the_model_it_was_made_of(
+def test_bundle_translates_like_the_model_it_was_made_from(
     tmp_path: Path, tokenizer: Tokenizer, sharing: str, norm: str
 ) -> None:
     model = make_model(tokenizer.vocab_size, share_embeddings=sharing, norm=norm, attention_bias=False)
@@ -143,7 +143,7 @@ def test_a_bundle_translates_like_the_model_it_was_made_of(
     assert loaded.model.parameter_count() == model.parameter_count()
 
 
-def test_a_shared_matrix_is_written_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
+def test_shared_matrix_is_written_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
     for sharing, matrices in (("all", 1), ("decoder", 2), ("none", 3)):
         save_bundle(
             tmp_path / sharing,
@@ -158,7 +158,7 @@ def test_a_shared_matrix_is_written_once(tmp_path: Path, tokenizer: Tokenizer) -
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_weights_are_loaded_in_the_type_asked_for(folder: Path, dtype: torch.dtype) -> None:
+def test_weights_are_loaded_in_the_requested_type(folder: Path, dtype: torch.dtype) -> None:
     assert {parameter.dtype for parameter in load_bundle(folder, CPU, dtype).model.parameters()} == {dtype}
 
 
@@ -179,14 +179,14 @@ def test_the_same_model_gives_the_same_files(folder: Path, model: Transformer, t
         assert path.read_bytes() == (again / path.name).read_bytes()
 
 
-def test_the_card_is_free_to_edit(folder: Path) -> None:
+def test_model_card_may_be_edited(folder: Path) -> None:
     (folder / "README.md").write_text("Other words.")
     load_bundle(folder, CPU)
     (folder / "README.md").unlink()
     load_bundle(folder, CPU)
 
 
-def test_samples_are_translated_as_recorded_or_the_bundle_is_refused(folder: Path, tokenizer: Tokenizer) -> None:
+def test_bundle_is_refused_unless_its_samples_translate_as_recorded(folder: Path, tokenizer: Tokenizer) -> None:
     bundle = load_bundle(folder, CPU)
     sources = [tokenizer.encode("the stove"), tokenizer.encode("on")]
     samples = [
@@ -212,7 +212,7 @@ def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     assert_refused(folder, rf"{name} cannot be read \(No such file or directory\)")
 
 
-def test_a_file_at_which_the_disk_fails_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_file_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Failing(io.BytesIO):
         def read(self, size: int | None = -1) -> bytes:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -236,7 +236,7 @@ def test_a_changed_file_is_named(folder: Path, name: str, spoil: Callable[[bytes
 
 @draw_examples(40)
 @given(name=st.sampled_from(SIGNED), place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_one_flipped_bit_anywhere_is_found(whole: Path, name: str, place: float, bit: int) -> None:
+def test_any_flipped_bit_is_detected(whole: Path, name: str, place: float, bit: int) -> None:
     path = whole / name
     content = path.read_bytes()
     flipped = bytearray(content)
@@ -257,14 +257,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Pat
 
 
 @pytest.mark.parametrize("kept", [[], [0], [1, 2], [0, 2], [0, 0, 1]])
-def test_a_file_without_a_checksum_is_not_trusted(folder: Path, kept: list[int]) -> None:
+def test_file_without_a_checksum_is_refused(folder: Path, kept: list[int]) -> None:
     lines = (folder / "SHA256SUMS").read_text().splitlines(keepends=True)
     (folder / "SHA256SUMS").write_text("".join(lines[number] for number in kept))
     assert_refused(folder, "checksum|SHA256SUMS")
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "\n\n", "\x00\xff", "0" * 64 + "  /etc/hostname\n", "  \n  "])
-def test_garbage_for_checksums_is_refused(folder: Path, text: str) -> None:
+def test_malformed_checksums_are_refused(folder: Path, text: str) -> None:
     (folder / "SHA256SUMS").write_bytes(text.encode("latin-1"))
     assert_refused(folder, "config.json does not match its checksum")
 
@@ -279,7 +279,7 @@ def test_another_format_version_is_refused(folder: Path, version: object) -> Non
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '"text"', "{}{}", r'{"licence": "\ud800"}', pytest.param("[" * 100_000, id="deep")]
 )
-def test_a_config_that_is_no_json_object_is_refused(folder: Path, text: str) -> None:
+def test_config_that_is_no_json_object_is_refused(folder: Path, text: str) -> None:
     (folder / "config.json").write_text(text, encoding="utf-8")
     sign(folder)
     assert_refused(folder, "config.json is not a JSON object")
@@ -318,14 +318,14 @@ def test_a_wrong_value_is_named(folder: Path, field: str, name: str, value: obje
 
 @pytest.mark.parametrize("value", [None, [], "x", 3])
 @pytest.mark.parametrize("field", ["architecture", "limits"])
-def test_a_field_of_another_kind_is_refused(folder: Path, field: str, value: object) -> None:
+def test_field_of_another_type_is_refused(folder: Path, field: str, value: object) -> None:
     change_config(folder, lambda config: config.update({field: value}))
     sign(folder)
     assert_refused(folder, field)
 
 
 @pytest.mark.parametrize("name", ["d_model", "d_ff", "encoder_layers", "decoder_layers"])
-def test_a_model_without_bounds_is_refused(folder: Path, name: str) -> None:
+def test_model_without_limits_is_refused(folder: Path, name: str) -> None:
     change_config(folder, lambda config: config["architecture"].update({name: 1 << 50}))
     sign(folder)
     assert_refused(folder, ".")
@@ -356,7 +356,7 @@ def test_a_model_without_bounds_is_refused(folder: Path, name: str) -> None:
         ("target", "en", "source and target in config.json are both en"),
     ],
 )
-def test_a_record_that_cannot_serve_is_refused(folder: Path, field: str, value: object, message: str) -> None:
+def test_record_that_cannot_be_served_is_refused(folder: Path, field: str, value: object, message: str) -> None:
     change_config(folder, lambda config: config.update({field: value}))
     sign(folder)
     assert_refused(folder, message)
@@ -364,13 +364,13 @@ def test_a_record_that_cannot_serve_is_refused(folder: Path, field: str, value: 
 
 @pytest.mark.parametrize("name", ["pad_id", "bos_id", "eos_id"])
 @pytest.mark.parametrize("value", [-1, 10**6])
-def test_a_symbol_that_the_vocabulary_has_not_is_refused(folder: Path, name: str, value: int) -> None:
+def test_symbol_missing_from_the_vocabulary_is_refused(folder: Path, name: str, value: int) -> None:
     change_config(folder, lambda config: config["architecture"].update({name: value}))
     sign(folder)
     assert_refused(folder, rf"{name} must lie in \[0, ")
 
 
-def test_of_a_bundle_without_a_record_of_its_training_nothing_is_assumed(folder: Path) -> None:
+def test_bundle_without_a_training_record_expects_no_end_marks(folder: Path) -> None:
     change_config(folder, lambda config: config.pop("training"))
     sign(folder)
     assert not load_bundle(folder, CPU).expects_end_marks
@@ -391,7 +391,7 @@ def test_weights_that_are_not_finite_are_refused(folder: Path, value: float) -> 
     assert_refused(folder, rf"{name} in model.safetensors is not finite")
 
 
-def test_missing_and_surplus_weights_are_named(folder: Path) -> None:
+def test_missing_and_unexpected_weights_are_named(folder: Path) -> None:
     change_weights(folder, lambda weights: weights.update({"decoder.5.extra": torch.zeros(1)}))
     sign(folder)
     assert_refused(folder, r"model.safetensors holds decoder\.5\.extra, which the architecture does not have")
@@ -402,7 +402,7 @@ def test_missing_and_surplus_weights_are_named(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["model.safetensors", "sentencepiece.model"])
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x80\x02}q\x00.", bytes(1000)])
-def test_a_file_of_another_kind_is_refused(folder: Path, name: str, content: bytes) -> None:
+def test_file_of_another_format_is_refused(folder: Path, name: str, content: bytes) -> None:
     (folder / name).write_bytes(content)
     sign(folder)
     assert_refused(folder, ".")
@@ -414,7 +414,7 @@ def test_a_vocabulary_of_another_size_is_refused(folder: Path) -> None:
     assert_refused(folder, r"the vocabulary has 390 pieces, the model \d+")
 
 
-def test_a_folder_that_is_not_there_is_no_bundle(tmp_path: Path) -> None:
+def test_missing_folder_is_not_a_bundle(tmp_path: Path) -> None:
     assert_refused(tmp_path / "nothing", "bundle folder not found")
     (tmp_path / "file").write_text("x")
     assert_refused(tmp_path / "file", "bundle folder not found")
@@ -430,7 +430,7 @@ def test_an_existing_bundle_is_refused_without_replace(folder: Path, tokenizer: 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_replacing_leaves_the_new_bundle_alone_in_its_place(folder: Path, tokenizer: Tokenizer) -> None:
+def test_replacing_leaves_only_the_new_bundle(folder: Path, tokenizer: Tokenizer) -> None:
     new = make_model(tokenizer.vocab_size, seed=1)
     save_bundle(folder, new, tokenizer, LIMITS, RECORD, "", replace=True)
     assert torch.equal(load_bundle(folder, CPU).model.output.weight, new.output.weight.half().float())
@@ -441,10 +441,10 @@ def test_replacing_works_where_folders_cannot_be_exchanged(
     folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(atomic_files, "_exchange", lambda first, second: False)
-    test_replacing_leaves_the_new_bundle_alone_in_its_place(folder, tokenizer)
+    test_replacing_leaves_only_the_new_bundle(folder, tokenizer)
 
 
-def test_where_folders_cannot_be_exchanged_the_old_bundle_outlives_failures_and_kills(
+def test_without_folder_exchange_the_old_bundle_survives_failures_and_kills(
     folder: Path, model: Transformer, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rename, name = Path.rename, load_bundle(folder, CPU).name
@@ -493,7 +493,7 @@ def test_a_bundle_with_foreign_files_is_not_replaced(folder: Path, model: Transf
     assert (folder / ".git").is_dir()
 
 
-def test_a_failure_on_the_way_leaves_nothing_behind(
+def test_failed_write_leaves_nothing_behind(
     folder: Path, model: Transformer, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path) -> None:
@@ -508,7 +508,7 @@ def test_a_failure_on_the_way_leaves_nothing_behind(
 
 
 @pytest.mark.slow
-def test_a_reader_sees_the_old_bundle_or_the_new_one_whole(folder: Path, tokenizer: Tokenizer) -> None:
+def test_reader_sees_either_the_old_or_the_new_bundle_whole(folder: Path, tokenizer: Tokenizer) -> None:
     models = [make_model(tokenizer.vocab_size, seed=seed) for seed in (0, 1)]
     stop, seen, failures = threading.Event(), set[str](), list[str]()
 
@@ -537,7 +537,7 @@ def test_a_reader_sees_the_old_bundle_or_the_new_one_whole(folder: Path, tokeniz
 
 
 @pytest.mark.parametrize("name", ["SHA256SUMS", "config.json", "sentencepiece.model", "model.safetensors"])
-def test_a_bundle_swapped_twice_while_it_is_read_is_read_again(
+def test_bundle_swapped_twice_while_it_is_read_is_read_again(
     folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Many file systems give the second swap the inode number of the folder that the first one deleted."""
@@ -556,7 +556,7 @@ def test_a_bundle_swapped_twice_while_it_is_read_is_read_again(
     assert files["model.safetensors"] == (folder / "model.safetensors").read_bytes()
 
 
-def test_one_file_of_a_bundle_that_is_swapped_is_of_the_new_one(
+def test_single_file_of_a_swapped_bundle_is_the_new_one(
     folder: Path, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swaps = iter((1, 2))
@@ -622,7 +622,7 @@ def kill_before(moment: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("replace", [False, True], ids=["new", "replacing"])
-def test_a_save_killed_at_any_moment_leaves_no_half_bundle(tmp_path: Path, whole: Path, replace: bool) -> None:
+def test_save_killed_at_any_moment_leaves_no_partial_bundle(tmp_path: Path, whole: Path, replace: bool) -> None:
     shutil.copytree(whole, tmp_path / "old")
     shutil.copy(whole / "sentencepiece.model", tmp_path)
     command = [sys.executable, __file__, str(tmp_path), "replace" if replace else "new"]

@@ -27,12 +27,12 @@ PAIRS = st.lists(st.builds(Pair, SENTENCES, SENTENCES), min_size=2, max_size=60)
         ("ﬁn", "FIN"),
     ],
 )
-def test_case_punctuation_and_composition_do_not_make_another_sentence(one: str, other: str) -> None:
+def test_case_punctuation_and_unicode_form_do_not_make_another_sentence(one: str, other: str) -> None:
     assert comparison_key(one) == comparison_key(other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("cote", "côte"), ("कि", "का"), ("?", "!"), ("Room 1", "Room 2")])
-def test_letters_marks_and_numbers_do(one: str, other: str) -> None:
+def test_letters_accents_and_numbers_make_another_sentence(one: str, other: str) -> None:
     assert comparison_key(one) != comparison_key(other)
 
 
@@ -48,7 +48,7 @@ def test_development_and_training_share_no_sentence(pairs: list[Pair], size: int
     assert chosen.sum() == min(size, len(pairs))
 
 
-def test_pairs_whose_sentences_stand_alone_are_chosen_first() -> None:
+def test_pairs_whose_sentences_occur_once_are_chosen_first() -> None:
     siblings = [Pair("Run!", f"Cours {n} !") for n in range(50)] + [Pair(f"Go {n}!", "Va !") for n in range(50)]
     alone = [Pair(f"Sentence {n}.", f"Phrase {n}.") for n in range(20)]
     keys = SideKeys.of(siblings + alone)
@@ -57,18 +57,18 @@ def test_pairs_whose_sentences_stand_alone_are_chosen_first() -> None:
     assert not keys[~chosen].sharing_a_side(keys[chosen]).any()
 
 
-def test_the_seed_decides_which_pairs_are_chosen() -> None:
+def test_seed_decides_which_pairs_are_chosen() -> None:
     keys = SideKeys.of([Pair(f"Sentence {n}.", f"Phrase {n}.") for n in range(500)])
     assert (choose_dev_pairs(keys, 50, 1) == choose_dev_pairs(keys, 50, 1)).all()
     assert (choose_dev_pairs(keys, 50, 1) != choose_dev_pairs(keys, 50, 2)).any()
 
 
 @pytest.mark.parametrize(("pairs", "size"), [(2, 1), (19, 1), (600, 30), (147_470, 1000)])
-def test_the_development_set_is_a_twentieth_within_bounds(pairs: int, size: int) -> None:
+def test_development_set_is_a_twentieth_within_limits(pairs: int, size: int) -> None:
     assert default_dev_size(pairs) == size
 
 
-def test_however_many_pairs_there_are_they_are_looked_at_a_few_times_only() -> None:
+def test_pairs_are_read_a_fixed_number_of_times() -> None:
     for count in (5, 100, 5000):
         parts = list(partitions(np.arange(count), codes_per_part=10))
         assert len(parts) == min(count // 10 + 1, 32)

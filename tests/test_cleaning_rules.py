@@ -47,7 +47,7 @@ def cleaned(
 
 
 @pytest.mark.slow
-def test_good_pairs_stay_as_they_are() -> None:
+def test_good_pairs_are_unchanged() -> None:
     kept, found = cleaned(GOOD + PAIRS)
     assert kept == GOOD + PAIRS
     assert not found.repaired.counts
@@ -77,7 +77,7 @@ def test_useless_pairs_are_dropped_and_reported(pair: Pair, reason: str) -> None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turned", [False, True], ids=["straight", "turned"])
-def test_several_processes_find_the_same_as_one(turned: bool) -> None:
+def test_several_processes_give_the_result_of_one(turned: bool) -> None:
     rng = random.Random(1)
     faults = [
         Pair("The weather is fine today.", "Das Wetter ist heute sehr schön."),
@@ -96,7 +96,7 @@ def test_several_processes_find_the_same_as_one(turned: bool) -> None:
     assert found[0].repaired.counts[SWAPPED] > 3000 if turned else not found[0].repaired.counts[SWAPPED]
 
 
-def test_a_corpus_that_breaks_off_is_an_error_with_several_processes_too() -> None:
+def test_truncated_corpus_is_an_error_with_several_processes_too() -> None:
     def broken() -> Iterator[tuple[int, Pair]]:
         yield from ((number, GOOD[0]) for number in range(1, 2500))
         raise CorpusError("corpus.tsv.xz", "the file is cut off")
@@ -106,7 +106,7 @@ def test_a_corpus_that_breaks_off_is_an_error_with_several_processes_too() -> No
 
 
 @pytest.mark.parametrize("year", ["١٩٩٠", "１９９０", "१९९०"])
-def test_numbers_in_the_digits_of_another_script_are_the_same(year: str) -> None:
+def test_numbers_in_another_scripts_digits_are_equal(year: str) -> None:
     options = CleaningOptions("en", "tlh")  # a language that nothing is known of
     pairs = [(1, Pair("He left in 1990.", f"X {year} Y")), (2, Pair("He left in 1984.", f"X {year} Y"))]
     found = CleaningTally()
@@ -114,7 +114,7 @@ def test_numbers_in_the_digits_of_another_script_are_the_same(year: str) -> None
 
 
 @pytest.mark.parametrize("code", ["yue", "wuu", "arz", "ary", "nn"])
-def test_languages_that_are_taken_for_another_are_judged_as_that(code: str) -> None:
+def test_language_that_is_detected_as_another_is_checked_as_that_one(code: str) -> None:
     check = LanguageCheck("en", code)
     assert check.identify(Pair("The weather is fine today.", "Das Wetter ist heute sehr schön.")).detected == "de"
     assert check.identify(Pair("This was never translated.", "今日天氣好好，我哋去海邊行下啦。")).order in (
@@ -123,14 +123,14 @@ def test_languages_that_are_taken_for_another_are_judged_as_that(code: str) -> N
     )
 
 
-def test_a_copy_of_a_sentence_is_left_out_where_languages_say_nothing() -> None:
+def test_copied_sentence_is_dropped_even_without_language_detection() -> None:
     names = Pair("Anna, Bernard, Clara, David, Emma", "anna bernard clara david emma")
     kept, found = cleaned([*GOOD, names], keep=("languages",))
     assert kept == GOOD
     assert dict(found.dropped.counts) == {"not translated": 1}
 
 
-def test_lengths_far_out_of_proportion_are_left_out_once_there_is_a_usual_one() -> None:
+def test_lengths_far_out_of_proportion_are_dropped_once_a_usual_ratio_is_known() -> None:
     odd = Pair("The children are playing in the garden.", " ".join(["Les enfants jouent dans le jardin."] * 9))
     pairs = [Pair(f"{n}: {pair.source}", f"{n} : {pair.target}") for n in range(40) for pair in GOOD[:6]]
     kept, found = cleaned([*pairs, odd])
@@ -146,7 +146,7 @@ def test_a_swapped_pair_is_swapped_back() -> None:
     assert dict(found.repaired.counts) == {SWAPPED: 1}
 
 
-def test_where_most_are_the_other_way_round_those_too_short_to_tell_are_turned_with_them() -> None:
+def test_in_a_mostly_swapped_corpus_short_pairs_are_swapped_too() -> None:
     pairs = [*GOOD[:5], Pair("Run!", "Cours !")]
     turned = [Pair(pair.target, pair.source) for pair in pairs]
     kept, found = cleaned([*turned[:-1], GOOD[2], turned[-1]])
@@ -155,13 +155,13 @@ def test_where_most_are_the_other_way_round_those_too_short_to_tell_are_turned_w
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_each_rule_can_be_left_off(rule: str) -> None:
+def test_each_rule_can_be_disabled(rule: str) -> None:
     assert not CleaningOptions("en", "fr", keep=frozenset({rule})).applies(rule)
     assert not CleaningOptions("en", "fr", keep=frozenset({"all"})).applies(rule)
     assert all(CleaningOptions("en", "fr", keep=frozenset({rule})).applies(other) for other in RULES if other != rule)
 
 
-def test_all_is_kept_that_is_asked_for() -> None:
+def test_disabling_all_rules_keeps_everything() -> None:
     pairs = [
         Pair("Das ist kein Englisch, ganz sicher.", "1984 <b>"),
         Pair("Cours !", "Run!"),
@@ -170,7 +170,7 @@ def test_all_is_kept_that_is_asked_for() -> None:
     assert cleaned(pairs, keep=("all",))[0] == pairs
 
 
-def test_a_rule_that_there_is_not_is_refused_by_name() -> None:
+def test_unknown_rule_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="--keep copy: no such rule; choose from markup"):
         CleaningOptions("en", "fr", keep=frozenset({"copy"}))
 
@@ -217,7 +217,7 @@ HOSTILE = st.text(st.sampled_from("<>&;#aÃ©‰\x00\x85\u200b 1,.é中/b"), max
 
 
 @given(st.builds(Pair, TEXT | HOSTILE, TEXT | HOSTILE))
-def test_whatever_the_text_mending_ends_and_leaves_nothing_invisible_or_broken(pair: Pair) -> None:
+def test_repair_ends_and_leaves_nothing_invisible_or_broken(pair: Pair) -> None:
     repaired, done = repair(pair)
     assert not set("\x00\x07\x85\ufeff\t\n\r") & set("".join(repaired))
     assert (repaired == pair) == (not done)
@@ -225,14 +225,14 @@ def test_whatever_the_text_mending_ends_and_leaves_nothing_invisible_or_broken(p
 
 
 @given(st.lists(st.builds(Pair, TEXT | HOSTILE, TEXT | HOSTILE), max_size=8))
-def test_whatever_the_lines_each_is_kept_or_left_out_with_its_reason(pairs: list[Pair]) -> None:
+def test_every_line_is_kept_or_dropped_with_a_reason(pairs: list[Pair]) -> None:
     kept, found = cleaned(pairs)
     assert len(kept) + found.dropped.counts.total() == len(pairs)
     assert all(all(pair) for pair in kept)
 
 
 @pytest.mark.parametrize("text", ["<", "<a ", "</a\t", "&amp;", "&amp;amp", "1 ", "1,000", "Ã©", "a_", "é"])
-def test_long_hostile_lines_come_to_an_end(text: str) -> None:
+def test_long_hostile_lines_are_cleaned_in_time(text: str) -> None:
     text *= 1200
     kept, found = cleaned([Pair(text, "Oui."), Pair(text * 40, text)])
     assert len(kept) + found.dropped.counts.total() == 2
@@ -255,7 +255,7 @@ def _name(number: int) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("begin", "end", "shift"), [(600, 640, 1), (600, 615, -2), (200, 1499, 1), (1100, 1400, 5)])
-def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end: int, shift: int) -> None:
+def test_run_of_shifted_lines_is_dropped_and_the_others_are_kept(begin: int, end: int, shift: int) -> None:
     pairs = sentences(1500)
     moved = list(pairs)
     for line in range(begin, end):
@@ -269,12 +269,12 @@ def test_a_run_of_shifted_lines_is_left_out_and_the_others_stay(begin: int, end:
     assert all(where in reason for reason in skipped.counts)
 
 
-def test_lines_in_step_stay_and_so_do_several_translations_of_one_sentence() -> None:
+def test_aligned_lines_and_several_translations_of_a_sentence_are_kept() -> None:
     pairs = [pair for pair in sentences(400) for pair in (pair, Pair(pair.source, pair.target[::-1]), pair)]
     assert len(list(drop_misaligned(enumerate(pairs), LineTally()))) == len(pairs) > MIN_PAIRS
 
 
-def test_where_words_cannot_be_learnt_nothing_is_looked_for() -> None:
+def test_misalignment_is_not_searched_where_words_cannot_be_learnt() -> None:
     pairs = sentences(MIN_PAIRS - 1)
     moved = [Pair(pair.source, other.target) for pair, other in zip(pairs, pairs[1:] + pairs[:1], strict=True)]
     assert len(list(drop_misaligned(enumerate(moved), LineTally()))) == len(moved)
@@ -300,7 +300,7 @@ def messy(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_report_says_what_was_kept_and_why_not_with_examples(messy: Path, tmp_path: Path) -> None:
+def test_report_counts_kept_and_dropped_lines_with_examples(messy: Path, tmp_path: Path) -> None:
     said: list[str] = []
     options = PrepareOptions((str(messy),), "en", "fr", tmp_path / "data", vocab_size=360)
     summary = prepare_corpora(options, said.append)
@@ -320,7 +320,7 @@ def test_the_report_says_what_was_kept_and_why_not_with_examples(messy: Path, tm
     assert f"more examples of each are in {tmp_path / 'data/report.txt'}" in said
 
 
-def test_identical_pairs_are_left_out_across_corpora_and_other_translations_stay(tmp_path: Path) -> None:
+def test_identical_pairs_are_dropped_across_corpora_and_other_translations_kept(tmp_path: Path) -> None:
     first = [*PAIRS, Pair("Run!", "Cours !"), Pair("Run!", "Courez !"), Pair("Run!\x07", "Cours !")]
     write_pairs(tmp_path / "a.tsv", first)
     write_pairs(tmp_path / "b.tsv", [Pair("Run!", "Courez !"), Pair("Cours vite !", "Run fast!")])
@@ -348,7 +348,7 @@ def test_training_uses_the_repaired_pairs(messy: Path, tmp_path: Path) -> None:
     assert read_pairs(tmp_path / "data/dev.tsv")[0] == [("Where did you put the keys?", "Ailleurs.")]
 
 
-def test_the_command_line_leaves_rules_off_and_names_one_that_there_is_not(messy: Path, tmp_path: Path) -> None:
+def test_command_line_disables_rules_and_names_an_unknown_one(messy: Path, tmp_path: Path) -> None:
     command = ["prepare", "--pairs", str(messy), "--source", "en", "--target", "fr", "--vocab-size", "360"]
     result = CliRunner().invoke(
         cli, [*command, "--out", str(tmp_path / "kept"), "--keep", "languages", "--keep", "markup"]

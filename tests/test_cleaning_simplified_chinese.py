@@ -91,7 +91,7 @@ def test_texts_that_are_not_simplified_chinese(code: str) -> None:
     assert not is_simplified_chinese(code)
 
 
-def test_normalising_by_characters_is_what_opencc_does_to_most_text() -> None:
+def test_character_normalisation_agrees_with_opencc_on_most_text() -> None:
     for pair in MIXED:
         assert simplifying().normalise(pair.target) == simplified(pair.target).replace("看着", "看著")
 
@@ -103,18 +103,18 @@ def test_traditional_text_becomes_the_tokens_of_simplified_text() -> None:
 
 
 @given(TEXT)
-def test_decoding_gives_back_the_normalised_text(text: str) -> None:
+def test_decoding_returns_the_normalised_text(text: str) -> None:
     assert simplifying().decode(simplifying().encode(text)) == simplifying().normalise(text)
 
 
 @given(TEXT)
-def test_normalising_twice_is_normalising_once(text: str) -> None:
+def test_normalising_is_idempotent(text: str) -> None:
     once = simplifying().normalise(text)
     assert simplifying().normalise(once) == once
 
 
 @given(TEXT)
-def test_pieces_cover_the_text_sent(text: str) -> None:
+def test_pieces_cover_the_original_text(text: str) -> None:
     pieces = simplifying().pieces(text)
     assert [piece.id for piece in pieces] == simplifying().encode(text)
     assert [piece.start for piece in pieces[1:]] == [piece.end for piece in pieces[:-1]]
@@ -123,7 +123,7 @@ def test_pieces_cover_the_text_sent(text: str) -> None:
 
 
 @given(TEXT, st.sampled_from([0.0, 0.5, 1.0]))
-def test_tokens_that_are_drawn_anew_say_the_same(text: str, dropout: float) -> None:
+def test_resegmented_tokens_have_the_same_text(text: str, dropout: float) -> None:
     ids = simplifying().encode(text)
     [drawn] = simplifying().resegment([ids], dropout, Random(1))
     assert simplifying().decode(drawn) == simplifying().normalise(text)
@@ -195,7 +195,7 @@ def test_only_chinese_is_converted(
         ("fr", keeping, {}, False),
     ],
 )
-def test_fine_tuning_keeps_to_the_script_of_the_bundle(
+def test_fine_tuning_keeps_the_script_of_the_bundle(
     target: str, tokenizer: Callable[[], Tokenizer], said: dict[str, Any], simplified: bool
 ) -> None:
     bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer(), folder=Path("b"), limits=Limits())
@@ -205,7 +205,7 @@ def test_fine_tuning_keeps_to_the_script_of_the_bundle(
 
 
 @pytest.mark.parametrize(("script", "target"), [("traditional", "zh"), ("simplified", "fr")])
-def test_a_script_without_a_meaning_is_refused(script: str, target: str) -> None:
+def test_script_without_a_meaning_is_refused(script: str, target: str) -> None:
     with pytest.raises(ValueError, match="--script"):
         PrepareOptions(("-",), "en", target, Path("data"), script=script)
 
@@ -220,7 +220,7 @@ def test_references_are_compared_in_the_script_that_the_model_writes() -> None:
     assert references_in_script(["這座橋。"], keeping()) == ["這座橋。"]
 
 
-def test_a_figure_says_how_many_references_were_made_simplified() -> None:
+def test_figure_says_how_many_references_were_converted_to_simplified() -> None:
     size = simplifying().vocab_size
     config = ModelConfig(size, size, d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
     test, said = TestSet("set", MIXED[:5], LineTally()), list[str]()
@@ -230,7 +230,7 @@ def test_a_figure_says_how_many_references_were_made_simplified() -> None:
     assert any("3 references in traditional characters were simplified" in line for line in said)
 
 
-def test_the_translation_nearest_to_a_traditional_reference_is_found() -> None:
+def test_closest_pair_to_a_traditional_reference_is_found() -> None:
     def ended(text: str) -> Hypothesis:
         ids = simplifying().encode(text)
         done = Hypothesis(ids, 99)

@@ -43,18 +43,18 @@ def pairs(tmp_path: Path) -> Path:
         ("one: two; three", ["one:", "two;", "three"]),
     ],
 )
-def test_words_are_lower_case_with_punctuation_apart(text: str, expected: list[str]) -> None:
+def test_words_are_lower_case_with_separate_punctuation(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
-def test_a_word_that_occurs_once_is_unknown() -> None:
+def test_word_that_occurs_once_is_unknown() -> None:
     vocabulary = Vocabulary([["go", "home", "."], ["go", "."]])
     assert vocabulary.words == ["<pad>", "<bos>", "<eos>", "<unk>", "go", "."]
     assert vocabulary.encode(["go", "home", "."]) == [4, UNKNOWN, 5]
     assert vocabulary.decode([4, UNKNOWN, 5, EOS, 4]) == "go <unk> ."
 
 
-def test_a_table_is_cut_and_padded_to_its_width_with_the_end_where_it_fits() -> None:
+def test_rows_are_truncated_or_padded_and_end_with_the_end_symbol_if_it_fits() -> None:
     vocabulary = Vocabulary([["a"] * 2])
     table = vocabulary.table([["a"], ["a"] * (STEPS - 1), ["a"] * STEPS, ["a"] * (STEPS + 5)])
     assert table.shape == (4, STEPS)
@@ -78,11 +78,11 @@ def test_a_table_is_cut_and_padded_to_its_width_with_the_end_where_it_fits() -> 
         ("", "a", 2, 0.0),
     ],
 )
-def test_bleu_is_the_textbooks_formula(prediction: str, reference: str, k: int, expected: float) -> None:
+def test_bleu_equals_the_textbooks_formula(prediction: str, reference: str, k: int, expected: float) -> None:
     assert bleu(prediction, reference, k) == pytest.approx(expected, abs=1e-12)
 
 
-def test_lines_are_learned_by_heart(pairs: Path) -> None:
+def test_model_memorises_a_few_lines(pairs: Path) -> None:
     lines: list[str] = []
     learned = learn(D2LOptions(pairs, epochs=120), lines.append)
     for source, target in [*QUESTIONS.items(), *MADE_UP]:
@@ -97,7 +97,7 @@ def test_equal_options_give_equal_weights(pairs: Path) -> None:
         assert torch.equal(one, other)
 
 
-def test_the_command_prints_each_question_with_its_answer_and_bleu(pairs: Path) -> None:
+def test_command_prints_each_source_with_its_translation_and_bleu(pairs: Path) -> None:
     command = [sys.executable, "-m", "training", "d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert result.returncode == 0, result.stderr
@@ -114,7 +114,7 @@ def test_a_file_without_pairs_is_named_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [[], ["--pairs", "elsewhere.tsv"]])
-def test_without_its_file_it_says_where_that_comes_from_and_how_to_make_it(
+def test_missing_file_error_says_where_to_get_it_or_how_to_make_it(
     given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -20,7 +20,7 @@ def lines_of(pieces: Sequence[bytes]) -> list[Line]:
 
 
 @given(text=st.text(st.sampled_from("aé你😀\n\r \x85.")), cuts=st.lists(st.integers(1, 9)))
-def test_lines_are_the_text_however_it_is_cut_into_pieces(text: str, cuts: list[int]) -> None:
+def test_lines_do_not_depend_on_how_the_input_is_chunked(text: str, cuts: list[int]) -> None:
     data, pieces = text.encode(), []
     for cut in cuts:
         pieces.append(data[:cut])
@@ -33,7 +33,7 @@ def test_lines_are_the_text_however_it_is_cut_into_pieces(text: str, cuts: list[
 
 
 @pytest.mark.parametrize("unit", ["a", "word ", "A sentence. ", "你好。", "a\r"])
-def test_a_very_long_line_comes_in_parts(unit: str) -> None:
+def test_very_long_line_is_read_in_parts(unit: str) -> None:
     text = unit * (3 * MAX_LINE_CHARS // len(unit))
     data = f"first\n{text}\nlast\n".encode()
     found = lines_of([data[start : start + 999] for start in range(0, len(data), 999)])
@@ -56,7 +56,7 @@ def test_invalid_utf_8_is_reported_after_the_preceding_lines() -> None:
         lines_of([b"cut off: \xe4\xbd"])
 
 
-def test_lines_that_have_come_are_given_though_no_more_come_yet() -> None:
+def test_complete_lines_are_yielded_before_more_input_arrives() -> None:
     more = threading.Event()
     pieces = iter([b"one\ntw", b"o\n", b""])
 
@@ -75,7 +75,7 @@ def test_lines_that_have_come_are_given_though_no_more_come_yet() -> None:
     assert asyncio.run(run()) == [["one"], ["two"]]
 
 
-def test_little_is_read_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_reads_little_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 0
 
     def read(size: int) -> bytes:
@@ -92,7 +92,7 @@ def test_little_is_read_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) 
     assert asyncio.run(run()) <= module.MAX_QUEUED_BATCHES + 3
 
 
-def test_errors_of_reading_are_raised() -> None:
+def test_read_errors_are_raised() -> None:
     def read(size: int) -> bytes:
         raise IsADirectoryError(21, "Is a directory")
 

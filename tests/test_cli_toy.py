@@ -18,7 +18,7 @@ from training.cli.toy import LENGTH, QUESTION, START, VOCABULARY, ToyOptions, dr
 PLACEMENTS: list[NormPlacement] = ["post", "pre", "residual_post"]
 
 
-def test_the_target_is_the_source_without_its_first_number_which_starts_the_decoder() -> None:
+def test_target_is_the_source_without_its_first_number_which_starts_the_decoder() -> None:
     batch = draw_batch(torch.Generator().manual_seed(1))
     assert batch.src.shape == (32, LENGTH)
     assert (batch.src[:, 0] == START).all()
@@ -30,7 +30,7 @@ def test_the_target_is_the_source_without_its_first_number_which_starts_the_deco
 
 
 @pytest.mark.parametrize("norm", PLACEMENTS)
-def test_in_three_epochs_the_loss_falls_below_that_of_guessing(norm: NormPlacement) -> None:
+def test_loss_falls_below_chance_in_three_epochs(norm: NormPlacement) -> None:
     lines: list[str] = []
     learn(ToyOptions(norm=norm, d_model=64, epochs=3), lines.append)
     losses = [float(line.split("validation loss ")[1].split(",")[0]) for line in lines if line.startswith("epoch")]
@@ -45,7 +45,7 @@ def test_equal_options_give_equal_weights() -> None:
         assert one.equal(other)
 
 
-def test_it_learns_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_toy_model_trains_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -56,13 +56,13 @@ def test_it_learns_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.set_num_threads(before)
 
 
-def test_an_answer_is_one_number_shorter_than_the_question() -> None:
+def test_output_is_one_number_shorter_than_the_input() -> None:
     model = learn(ToyOptions(d_model=16, epochs=1), lambda line: None)
     assert len(drop_first(model, QUESTION)) == 9
     assert drop_first(model, [1]) == []
 
 
-def test_the_command_ends_with_the_numbers_after_the_first() -> None:
+def test_command_ends_with_the_numbers_after_the_first() -> None:
     command = [sys.executable, "-m", "training", "toy", "--device", "cpu"]
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     result = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment)
@@ -73,7 +73,7 @@ def test_the_command_ends_with_the_numbers_after_the_first() -> None:
 
 
 @pytest.mark.parametrize("option", [("--norm", "sideways"), ("--d-model", "63"), ("--epochs", "0")])
-def test_a_wrong_option_is_refused_and_named(option: tuple[str, str]) -> None:
+def test_wrong_option_is_refused_by_name(option: tuple[str, str]) -> None:
     result = CliRunner().invoke(cli, ["toy", *option])
     assert result.exit_code in (1, 2)
     assert option[0].strip("-").replace("-", "_") in result.output

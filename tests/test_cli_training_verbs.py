@@ -29,20 +29,20 @@ def interlinear(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     )
 
 
-def test_it_lists_every_verb_of_the_service_and_of_the_trainer() -> None:
+def test_help_lists_every_verb_of_the_service_and_of_the_trainer() -> None:
     assert {verb.name for verb in TRAINER.values()} == set(VERBS)
     shown = CliRunner().invoke(with_training(), ["--help"]).output
     for name in [*TRAINER, *get_command(service).commands]:  # type: ignore[attr-defined]
         assert f" {name} " in shown
 
 
-def test_it_is_the_script_that_is_installed() -> None:
+def test_command_is_the_installed_script() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"interlinear": "app.__main__:interlinear"}
 
 
 @pytest.mark.slow
-def test_a_verb_of_the_trainer_gets_the_arguments_and_its_exit_code_comes_back(tmp_path: Path) -> None:
+def test_training_verb_gets_its_arguments_and_returns_its_exit_code(tmp_path: Path) -> None:
     (tmp_path / "training.py").write_text("print('not the trainer')")
     done = interlinear(tmp_path, "train-step", "--data", "nowhere", "--out", "run", "--epochs", "1")
     assert (done.returncode, done.stdout) == (1, "")
@@ -52,7 +52,7 @@ def test_a_verb_of_the_trainer_gets_the_arguments_and_its_exit_code_comes_back(t
     assert "python -m training run" in helped.stdout
 
 
-def test_a_verb_of_the_service_is_its_own() -> None:
+def test_service_verb_runs_in_the_same_process() -> None:
     result = CliRunner().invoke(with_training(), ["key", "alice"])
     assert result.exit_code == 0
     assert result.stdout.startswith("alice")
@@ -61,7 +61,7 @@ def test_a_verb_of_the_service_is_its_own() -> None:
 @pytest.mark.parametrize(
     ("extra", "names"), [("train", ["no-such-package", "nor.this"]), ("dev", ["no-such-package"]), ("other", [])]
 )
-def test_a_missing_extra_is_named(extra: str, names: list[str]) -> None:
+def test_missing_extra_is_named(extra: str, names: list[str]) -> None:
     requirements = [
         "typer>=0.15",
         'pytest>=8; extra == "train"',

@@ -76,12 +76,12 @@ def translated(content: bytes, session: Session | None = None, report: Report | 
 
 @given(texts=TEXTS, end=st.sampled_from(["", "\n"]))
 @draw_examples(25)
-def test_a_line_comes_out_for_each_that_goes_in_in_order(texts: list[str], end: str) -> None:
+def test_each_input_line_gives_one_output_line_in_order(texts: list[str], end: str) -> None:
     content = "\n".join(texts) + end
     assert translated(content.encode()) == content.upper().encode()
 
 
-def test_a_line_break_that_the_model_spells_does_not_make_two_lines() -> None:
+def test_line_break_in_a_translation_does_not_make_two_lines() -> None:
     async def breaking(items: Sequence[Item]) -> list[TranslatedText]:
         return [TranslatedText("a\nb\n", 0.0, "stop") for _ in items]
 
@@ -98,7 +98,7 @@ def test_untranslatable_lines_are_copied_and_reported(capsys: pytest.CaptureFixt
     ]
 
 
-def test_failures_by_the_thousand_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_thousands_of_failures_are_only_counted(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(quiet=True)
     translated(b"?\n" * 1_000, report=report)
     assert report.close() == 3
@@ -117,7 +117,7 @@ def test_warnings_are_listed_by_line_at_the_end(quiet: bool, capsys: pytest.Capt
     assert capsys.readouterr().err.splitlines() == ([] if quiet else [f"interlinear: {line}" for line in said])
 
 
-def test_warnings_by_the_thousand_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_thousands_of_warnings_are_only_counted(capsys: pytest.CaptureFixture[str]) -> None:
     report = Report(quiet=False)
     translated(b".\n" * 1_000, report=report)
     assert report.close() == 0
@@ -126,7 +126,7 @@ def test_warnings_by_the_thousand_are_counted(capsys: pytest.CaptureFixture[str]
     assert said[-2:] == ["interlinear: line 20: Mind.", "interlinear: and 980 more"]
 
 
-def test_a_line_is_answered_before_the_next_is_read() -> None:
+def test_line_is_translated_before_the_next_is_read() -> None:
     written: list[str] = []
     answered = threading.Event()
 
@@ -147,7 +147,7 @@ def test_a_line_is_answered_before_the_next_is_read() -> None:
     assert written == ["ONE\n", "TWO\n"]
 
 
-def test_few_windows_are_translated_at_once_however_long_the_input() -> None:
+def test_few_windows_are_translated_at_once_for_any_input() -> None:
     now = most = 0
     are_five = asyncio.Event()
 
@@ -197,7 +197,7 @@ def translated_file(path: Path, report: Report) -> bytes:
     return asyncio.run(translate_document(document, Session(shout, 3), report, lambda size: None))
 
 
-def test_a_document_comes_out_with_its_passages_in_their_places(tmp_path: Path) -> None:
+def test_translated_document_has_its_passages_in_place(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("".join(f"<p class=x>Line {number}</p>\n" for number in range(500)), encoding="utf-8")
     report = Report(quiet=False)
@@ -215,7 +215,7 @@ def test_an_untranslatable_passage_is_copied_and_reported(tmp_path: Path, capsys
     assert capsys.readouterr().err == "interlinear: line 1, $.b was not translated: Alas.\n"
 
 
-def test_output_goes_beside_the_document_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+def test_output_is_written_beside_the_document_and_overwrites_nothing_by_default(tmp_path: Path) -> None:
     path = tmp_path / "report.docx"
     assert output_path(path, None, "fr", replace=False) == tmp_path / "report.fr.docx"
     (tmp_path / "report.fr.docx").touch()
@@ -244,7 +244,7 @@ def test_an_unreadable_document_has_its_own_exit_code(
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_written_completely_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "out.txt"
     write_file(place, b"one")
     write_file(place, b"two")
@@ -296,17 +296,17 @@ def test_warnings_about_a_document_give_their_location(
         ["--file", "x.txt", "--line-breaks", "cut"],
     ],
 )
-def test_options_that_do_not_belong_together_are_refused(words: list[str]) -> None:
+def test_incompatible_options_are_refused(words: list[str]) -> None:
     assert CliRunner().invoke(cli, ["translate", "--source", "en", "--target", "fr", *words]).exit_code == 2
 
 
-def test_the_help_names_formats_that_can_be_read() -> None:
+def test_help_names_the_readable_formats() -> None:
     shown = CliRunner().invoke(cli, ["translate", "--help"], env={"COLUMNS": "200"}).stdout
     named = set(re.findall(r" (\.[a-z]+)\b", shown))
     assert {".docx", ".html", ".md", ".po", ".srt"} <= named <= formats.FORMATS.keys()
 
 
-def test_the_service_s_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_limits_of_the_service_do_not_apply(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("INTERLINEAR_MAX_TEXT_CHARS", "5")
     monkeypatch.setenv("INTERLINEAR_PRECISION", "float32")
     chosen = load_command_settings(Command("en", "fr", bundles=f"{tmp_path},mine"))
@@ -316,7 +316,7 @@ def test_the_service_s_limits_do_not_hold(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert load_command_settings(Command("en", "fr")).bundles == Settings().bundles
 
 
-def test_a_glossary_is_a_file_or_a_name(tmp_path: Path) -> None:
+def test_glossary_may_be_a_file_or_a_name(tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text("cat\tminou\n", encoding="utf-8")
     (tmp_path / "wrong.tsv").write_text("cat\n", encoding="utf-8")
     served = Glossaries({("legal", "en", "fr"): Glossary({"cat": "chat"}, "en")})
@@ -352,13 +352,13 @@ def test_invalid_requests_are_reported_in_one_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_a_wrong_setting_and_wrong_usage_have_their_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_and_wrong_usage_have_exit_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert CliRunner().invoke(cli, ["translate", "--source", "en"]).exit_code == 2
     monkeypatch.setenv("INTERLINEAR_PRECISION", "int7")
     assert CliRunner().invoke(cli, ["translate", "--source", "en", "--target", "fr"]).exit_code == 1
 
 
-def test_the_help_tells_every_exit_code() -> None:
+def test_help_lists_every_exit_code() -> None:
     shown = CliRunner().invoke(cli, ["translate", "--help"]).stdout
     assert all(line.split()[0] in shown for line in EXIT_CODES.splitlines())
 
@@ -384,7 +384,7 @@ def command(bundles: Path, words: Sequence[str] = (), **options: Any) -> subproc
     return subprocess.Popen(command, cwd=ROOT, env=environ, **{**pipes, **options})
 
 
-def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> None:
+def test_pipe_is_translated_line_by_line_without_messages(bundle_folder: Path) -> None:
     process = command(bundle_folder)
     assert process.stdin and process.stdout
     process.stdin.write(b"Hello.\n")
@@ -400,7 +400,7 @@ def test_a_pipe_is_translated_line_by_line_in_silence(bundle_folder: Path) -> No
     assert lines[3].strip()
 
 
-def test_codes_are_taken_in_any_spelling(bundle_folder: Path) -> None:
+def test_language_codes_are_accepted_in_any_spelling(bundle_folder: Path) -> None:
     process = command(bundle_folder, ["--source", "EN", "--target", "fr_FR"])
     written, said = process.communicate(b"Hello.\n", timeout=WAIT_S)
     assert said == b""
@@ -408,7 +408,7 @@ def test_codes_are_taken_in_any_spelling(bundle_folder: Path) -> None:
     assert written != b"Hello.\n"
 
 
-def test_a_document_goes_through_the_engine(bundle_folder: Path, tmp_path: Path) -> None:
+def test_document_is_translated_by_the_engine(bundle_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "page.html").write_text("<h1>Hello.</h1><p lang=x>The <b>cat</b> sleeps.", encoding="utf-8")
     words = ["--file", str(tmp_path / "page.html")]
     process = command(bundle_folder, words)
@@ -421,7 +421,7 @@ def test_a_document_goes_through_the_engine(bundle_folder: Path, tmp_path: Path)
     assert again.returncode == 4
 
 
-def test_a_reader_that_leaves_ends_it_without_a_word(bundle_folder: Path, tmp_path: Path) -> None:
+def test_closed_output_pipe_ends_the_command_silently(bundle_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_bytes(b"Hello.\n" * 20_000)
     with open(tmp_path / "in.txt", "rb") as file, command(bundle_folder, stdin=file) as process:
         assert process.stdout and process.stderr
@@ -440,7 +440,7 @@ def is_a_group(number: int) -> bool:
     return True
 
 
-def test_an_interrupt_ends_it_and_its_workers(bundle_folder: Path) -> None:
+def test_interrupt_ends_the_command_and_its_workers(bundle_folder: Path) -> None:
     process = command(bundle_folder, start_new_session=True)
     assert process.stdin and process.stdout
     process.stdin.write(b"Hello.\n")

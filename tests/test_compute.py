@@ -11,7 +11,7 @@ from training.compute import ComputeError, pick_device, use_threads
 CPU = torch.device("cpu")
 
 
-def test_a_device_that_is_not_there_is_refused() -> None:
+def test_missing_device_is_refused() -> None:
     assert pick_device("cpu") == CPU
     with pytest.raises(ComputeError, match="auto, cpu or cuda"):
         pick_device("tpu")
@@ -21,7 +21,7 @@ def test_a_device_that_is_not_there_is_refused() -> None:
             pick_device("cuda")
 
 
-def test_no_threads_at_all_are_refused() -> None:
+def test_zero_threads_are_refused() -> None:
     with pytest.raises(ComputeError, match="--threads"):
         use_threads(0)
 

@@ -55,12 +55,12 @@ def test_every_field_has_a_bad_value_tested() -> None:
     assert {field.name for field in dataclasses.fields(ModelConfig)} == {name for name, _ in OUT_OF_RANGE + WRONG_TYPE}
 
 
-def test_an_odd_width_has_no_sine_and_cosine_pairs() -> None:
+def test_odd_width_is_refused_with_sinusoidal_positions() -> None:
     with pytest.raises(ValueError, match="d_model must be even"):
         ModelConfig(**VOCABULARIES, d_model=15, num_heads=3)
 
 
-def test_one_matrix_for_all_needs_one_vocabulary() -> None:
+def test_sharing_one_matrix_requires_one_vocabulary() -> None:
     with pytest.raises(ValueError, match=r"share_embeddings .* 100 and 90"):
         ModelConfig(100, 90, share_embeddings="all")
     for sharing in ("decoder", "none"):
@@ -68,7 +68,7 @@ def test_one_matrix_for_all_needs_one_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_json_keeps_a_configuration(architecture: str) -> None:
+def test_json_round_trips_a_configuration(architecture: str) -> None:
     config = named_architecture(
         architecture,
         source_vocab_size=321,
@@ -95,7 +95,7 @@ def test_unknown_and_missing_fields_are_named() -> None:
         ModelConfig.from_dict({"source_vocab_size": 100})
 
 
-def test_named_architectures_are_the_ones_promised() -> None:
+def test_named_architectures_are_as_documented() -> None:
     shapes = {
         name: (c.encoder_layers, c.decoder_layers, c.d_model, c.num_heads, c.d_ff)
         for name in ARCHITECTURES
@@ -115,7 +115,7 @@ def test_a_field_overrides_the_named_architecture() -> None:
     assert (config.d_model, config.head_dim, config.d_ff) == (64, 8, 2048)
 
 
-def test_an_unknown_architecture_is_refused_with_the_list() -> None:
+def test_unknown_architecture_is_refused_with_the_list() -> None:
     with pytest.raises(ValueError, match="'huge'; there are toy, d2l, tiny, small, base"):
         named_architecture("huge", **VOCABULARIES)
 
@@ -130,7 +130,7 @@ def test_final_norm_defaults_to_what_the_placement_needs() -> None:
         assert not closed(norm, False)
 
 
-def test_a_configuration_cannot_be_changed() -> None:
+def test_configuration_is_immutable() -> None:
     config = ModelConfig(**VOCABULARIES)
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.d_model = 128  # type: ignore[misc]

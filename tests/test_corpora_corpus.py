@@ -44,7 +44,7 @@ def test_written_files_are_read_back(pairs: list[Pair], suffix: str) -> None:
 
 
 @pytest.mark.parametrize("mark", ["\t", "\n", "\r"])
-def test_a_sentence_that_would_break_the_file_is_not_written(tmp_path: Path, mark: str) -> None:
+def test_sentence_that_would_break_the_file_is_refused(tmp_path: Path, mark: str) -> None:
     with pytest.raises(ValueError, match="tab or line end"):
         write_pairs(tmp_path / "a.tsv", [Pair(f"a{mark}b", "c")])
 
@@ -75,7 +75,7 @@ def test_plain_files_of_different_length_are_refused_and_the_shorter_is_named(tm
 
 
 @pytest.mark.parametrize("name", ["a:b.tsv", "a,b.tsv", "a.tsv:2", "C:0.5", "a b.tsv"])
-def test_a_file_that_exists_is_that_file_whatever_its_name_looks_like(tmp_path: Path, name: str) -> None:
+def test_existing_file_is_used_whatever_its_name_looks_like(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, "a\tb\n")
     assert parse_spec(str(path)) == CorpusSpec((path,), 1.0)
     assert parse_spec(f"{path}:.25") == CorpusSpec((path,), 0.25)
@@ -93,20 +93,20 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     assert caught.value.path == tmp_path / name.removesuffix(":2")
 
 
-def test_the_missing_one_of_two_plain_files_is_named(tmp_path: Path) -> None:
+def test_missing_one_of_two_plain_files_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "a.en", "x")
     with pytest.raises(CorpusError, match="no such file") as caught:
         parse_spec(f"{path},{tmp_path}/a.fr")
     assert caught.value.path == tmp_path / "a.fr"
 
 
-def test_a_weight_of_nothing_is_refused(tmp_path: Path) -> None:
+def test_zero_weight_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "x\ty")
     with pytest.raises(CorpusError, match="weight must be above 0"):
         parse_spec(f"{path}:0")
 
 
-def test_broken_lines_are_left_out_by_number_and_reason(tmp_path: Path) -> None:
+def test_broken_lines_are_skipped_and_reported_by_number_and_reason(tmp_path: Path) -> None:
     lines = ["Hello.\tBonjour.", "one column", "", "a\t", "\tb", "a\tb\tc", "Yes.\tÇa oui."]
     path = tmp_path / "a.tsv"
     path.write_bytes("\n".join(lines).encode() + b"\nCaf\xe9.\tx\nA\rb\tc\nNo.\tNon. \n")
@@ -131,7 +131,7 @@ def test_the_report_gives_the_total_and_the_first_numbers() -> None:
 
 
 @pytest.mark.parametrize("header", ["source\ttarget", "en\tfr", "English\tFrench", "EN-GB\tTranslation"])
-def test_a_header_is_recognised_and_not_read(tmp_path: Path, header: str) -> None:
+def test_header_is_recognised_and_skipped(tmp_path: Path, header: str) -> None:
     path = write(tmp_path / "a.tsv", f"{header}\nHello.\tBonjour.\n")
     corpus = open_corpus(CorpusSpec((path,)), "en-GB", "fr")
     assert corpus.header
@@ -139,13 +139,13 @@ def test_a_header_is_recognised_and_not_read(tmp_path: Path, header: str) -> Non
     assert list(corpus.pairs(LineTally())) == [(2, ("Hello.", "Bonjour."))]
 
 
-def test_a_header_may_name_any_language_that_has_a_name(tmp_path: Path) -> None:
+def test_header_may_name_any_language(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "Hungarian\tEnglish\nSzia.\tHello.\n")
     assert read(path, source="en", target="hu")[0] == [("Hello.", "Szia.")]
 
 
 @pytest.mark.parametrize("line", ["Text\tText", "English\tAnglais", "Hello.\tBonjour.", "en\ten"])
-def test_an_ordinary_first_line_is_no_header(tmp_path: Path, line: str) -> None:
+def test_ordinary_first_line_is_not_a_header(tmp_path: Path, line: str) -> None:
     path = write(tmp_path / "a.tsv", f"{line}\nHello.\tBonjour.\n")
     assert len(read(path, source="en", target="fr")[0]) == 2
 
@@ -176,13 +176,13 @@ def test_an_attribution_in_a_third_column_is_accepted_and_reported(tmp_path: Pat
         ("Hi.\tSalut !\t0.5\n1984\tCours !\t0.7\n", "source in 1 and target in 2; column 3 is ignored"),
     ],
 )
-def test_identifiers_and_scores_are_no_sentences(tmp_path: Path, lines: str, note: str) -> None:
+def test_identifiers_and_scores_are_not_taken_for_sentences(tmp_path: Path, lines: str, note: str) -> None:
     corpus = open_corpus(CorpusSpec((write(tmp_path / "a.tsv", lines),)), "en", "id")
     assert note in corpus.describe()
     assert [pair for _, pair in corpus.pairs(LineTally())] == [("Hi.", "Salut !"), ("1984", "Cours !")]
 
 
-def test_columns_of_nothing_but_numbers_are_the_sentences_where_there_are_no_others(tmp_path: Path) -> None:
+def test_columns_of_numbers_are_the_sentences_if_there_are_no_others(tmp_path: Path) -> None:
     assert read(write(tmp_path / "a.tsv", "1\t2\n3\t4\n"))[0] == [("1", "2"), ("3", "4")]
 
 
@@ -202,7 +202,7 @@ def test_numbered_sentences_in_four_columns_are_accepted_and_reported(tmp_path: 
         ("{english}\t{french}\ts{n}", "column 3 is ignored"),
     ],
 )
-def test_of_more_columns_those_of_sentences_are_taken(tmp_path: Path, line: str, note: str) -> None:
+def test_first_text_columns_are_chosen_among_several(tmp_path: Path, line: str, note: str) -> None:
     pairs = [Pair(f"Sentence {n % 15}.", f"Phrase {n % 20}.") for n in range(100, 140)]
     lines = (line.format(n=n, english=pair.source, french=pair.target) for n, pair in enumerate(pairs))
     path = write(tmp_path / "a.tsv", "".join(f"{each}\n" for each in lines))
@@ -231,13 +231,13 @@ def test_a_file_without_pairs_is_refused_with_its_first_line(tmp_path: Path, tex
         open_corpus(CorpusSpec((write(tmp_path / "a.tsv", text),)))
 
 
-def test_a_very_long_first_line_is_shown_shortened(tmp_path: Path) -> None:
+def test_very_long_first_line_is_shortened_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as caught:
         open_corpus(CorpusSpec((write(tmp_path / "a.tsv", "word " * 10000),)))
     assert len(str(caught.value)) < 250 + len(str(tmp_path))
 
 
-def test_quotes_of_a_spreadsheet_are_taken_off_and_those_of_sentences_stay(tmp_path: Path) -> None:
+def test_spreadsheet_quotes_are_removed_and_those_of_sentences_kept(tmp_path: Path) -> None:
     sheet = [
         '"Well, the cat sleeps."\t"Alors, le chat dort."',
         '"He said ""no""."\tIl a dit non.',

@@ -11,7 +11,7 @@ LANGUAGES = sorted(SENTENCES)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_pairs_are_there_in_all_our_languages_each_once_and_no_sample(language: str) -> None:
+def test_pairs_exist_in_all_our_languages_once_each_and_are_no_samples(language: str) -> None:
     for other in set(LANGUAGES) - {language}:
         pairs = general_pairs(language, other)
         assert len(pairs) == 160
@@ -20,26 +20,26 @@ def test_pairs_are_there_in_all_our_languages_each_once_and_no_sample(language: 
         assert [pair[::-1] for pair in pairs] == [tuple(pair) for pair in general_pairs(other, language)]
 
 
-def test_a_region_is_no_other_language_and_an_unknown_language_has_nothing() -> None:
+def test_region_is_ignored_and_unknown_language_has_no_pairs() -> None:
     assert general_pairs("en-GB", "pt") == general_pairs("sv", "en") == []
     assert general_pairs("en-GB", "zh-CN") == general_pairs("en", "zh")
     assert general_sentences("sv") == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_sentences_are_many_and_all_different(language: str) -> None:
+def test_sentences_are_many_and_distinct(language: str) -> None:
     sentences = general_sentences(language)
     assert len(set(sentences)) == len(sentences) > 2000
     assert all(text and text == " ".join(text.split()) for text in sentences)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_no_sentence_to_rehearse_is_one_that_measures_what_was_lost(language: str) -> None:
+def test_no_sentence_to_rehearse_is_also_a_test_sentence(language: str) -> None:
     measured = {pair.source for other in LANGUAGES if other != language for pair in general_pairs(language, other)}
     assert not measured & set(general_sentences(language))
 
 
-def test_a_bundle_carries_its_own_pairs_or_ours() -> None:
+def test_bundle_carries_its_own_general_pairs_or_ours() -> None:
     languages = {"source": "en", "target": "fr"}
     assert general_pairs_of(languages | {"general": [["A", "B"]]}) == [("A", "B")]
     assert general_pairs_of(languages) == general_pairs("en", "fr")

@@ -91,7 +91,7 @@ def tarred(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
         ("a.tmx", tmx(PAIRS).decode().replace('version="1.0"', 'version="1.0" encoding="utf-16"').encode("utf-16")),
     ],
 )
-def test_whatever_they_come_in_the_pairs_are_the_same(tmp_path: Path, name: str, content: bytes) -> None:
+def test_every_source_format_gives_the_same_pairs(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     assert read(str(tmp_path / name)) == PAIRS
     spec = resolve(f"{tmp_path / name}:0.5", "en", "fr")
@@ -100,7 +100,9 @@ def test_whatever_they_come_in_the_pairs_are_the_same(tmp_path: Path, name: str,
 
 
 @pytest.mark.parametrize(("name", "content"), [("a.zip", zipped(SIDES)), ("a.tmx", tmx(PAIRS))])
-def test_columns_and_encoding_are_of_files_that_do_not_say_them(tmp_path: Path, name: str, content: bytes) -> None:
+def test_columns_and_encoding_apply_only_to_files_that_do_not_declare_them(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
     """Beside a `my.tsv` that stands the other way round there may be a memory whose sides name their languages."""
     (tmp_path / name).write_bytes(content)
     spec = resolve(str(tmp_path / name), "en", "fr")
@@ -110,7 +112,7 @@ def test_columns_and_encoding_are_of_files_that_do_not_say_them(tmp_path: Path, 
         assert [pair for _, pair in corpus.pairs(LineTally())] == PAIRS
 
 
-def test_a_killed_unpacking_leaves_nothing(tmp_path: Path, cache: Path) -> None:
+def test_killed_extraction_leaves_nothing(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zipped(SIDES))
     paths = resolve(str(tmp_path / "a.zip"), "en", "fr").paths
     for path in paths:
@@ -119,21 +121,21 @@ def test_a_killed_unpacking_leaves_nothing(tmp_path: Path, cache: Path) -> None:
     assert sorted(path for path in cache.rglob("*") if path.is_file()) == sorted(paths)
 
 
-def test_a_name_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None:
+def test_name_that_cannot_be_recorded_is_refused(tmp_path: Path) -> None:
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tsv"))
     path.write_bytes(TSV)
     with pytest.raises(CorpusError, match="its name is not UTF-8"):
         read(str(path))
 
 
-def test_a_file_that_has_changed_is_unpacked_anew(tmp_path: Path) -> None:
+def test_changed_archive_is_extracted_again(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zipped(SIDES))
     assert read(str(tmp_path / "a.zip")) == PAIRS
     (tmp_path / "a.zip").write_bytes(zipped({"x.en": b"Yes.\n", "x.fr": b"Oui.\n"}))
     assert read(str(tmp_path / "a.zip")) == [("Yes.", "Oui.")]
 
 
-def test_nothing_is_written_where_an_archive_says(tmp_path: Path, cache: Path) -> None:
+def test_paths_in_an_archive_are_never_written_to(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "a.zip").write_bytes(zipped({"../../up.en": SIDES["x.en"], "../../up.fr": SIDES["x.fr"]}))
     (tmp_path / "b.tgz").write_bytes(tarred({"/abs/..en": SIDES["x.en"], "/abs/..fr": SIDES["x.fr"]}))
     before = set(tmp_path.iterdir())
@@ -165,7 +167,7 @@ def test_a_source_without_pairs_is_refused_and_leaves_nothing(
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
-def test_of_several_variants_of_a_language_in_an_archive_the_very_one_is_taken(tmp_path: Path) -> None:
+def test_exact_language_variant_in_an_archive_is_preferred(tmp_path: Path) -> None:
     files = {"x.en": b"Train\n", "x.pt-BR": b"Trem\n", "x.pt": b"Comboio\n"}
     for names in (sorted(files), sorted(files, reverse=True)):
         (tmp_path / "a.zip").write_bytes(zipped({name: files[name] for name in names}))
@@ -173,7 +175,7 @@ def test_of_several_variants_of_a_language_in_an_archive_the_very_one_is_taken(t
         assert read(str(tmp_path / "a.zip"), "en", "pt") == [("Train", "Comboio")]
 
 
-def test_an_archive_with_a_damaged_file_leaves_nothing_half(tmp_path: Path, cache: Path) -> None:
+def test_archive_with_a_damaged_file_leaves_nothing_behind(tmp_path: Path, cache: Path) -> None:
     content = bytearray(zipped({"x.en": os.urandom(5000), "x.fr": b"y"}))
     content[2000] ^= 255
     (tmp_path / "a.zip").write_bytes(content)
@@ -182,7 +184,7 @@ def test_an_archive_with_a_damaged_file_leaves_nothing_half(tmp_path: Path, cach
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
-def test_entities_are_neither_opened_nor_expanded(tmp_path: Path) -> None:
+def test_xml_entities_are_neither_loaded_nor_expanded(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     lol = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 12))
     head = f'<!DOCTYPE tmx [<!ENTITY l0 "lol">{lol}<!ENTITY file SYSTEM "file://{tmp_path}/secret">]>'
@@ -194,7 +196,7 @@ def test_entities_are_neither_opened_nor_expanded(tmp_path: Path) -> None:
         read(str(tmp_path / "b.tmx"))
 
 
-def test_of_a_unit_the_very_variant_is_taken_and_code_is_not_text(tmp_path: Path) -> None:
+def test_exact_language_variant_of_a_unit_is_preferred_and_codes_are_not_text(tmp_path: Path) -> None:
     body = (
         '<tu><tuv xml:lang="pt-PT"><seg>a</seg></tuv><tuv xml:lang="pt-BR"><seg>b</seg></tuv>'
         '<tuv xml:lang="en"><seg>Press <bpt i="1">&lt;b></bpt><hi>Enter</hi><ept i="1">&lt;/b></ept>\t<!-- no -->now'
@@ -217,9 +219,7 @@ def test_a_translation_memory_is_read(tmp_path_factory: pytest.TempPathFactory, 
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=60).map(lambda content: b"<tmx>" + content))
-def test_no_bytes_break_the_reader_of_translation_memories(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_no_bytes_crash_the_translation_memory_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("t") / "a.tmx"
     path.write_bytes(content)
     is_tmx(path)
@@ -281,7 +281,7 @@ def checked(server: Server, name: str = "pairs.tsv") -> str:
     return f"{address(server, name)}#sha256={hashlib.sha256(server.content).hexdigest()}"
 
 
-def test_a_file_is_downloaded_once_and_checked_each_time(server: Server, cache: Path) -> None:
+def test_file_is_downloaded_once_and_verified_each_time(server: Server, cache: Path) -> None:
     assert read(checked(server)) == read(f"{checked(server)}:2") == read(address(server)) == PAIRS
     assert resolve(f"{checked(server)}:2", "en", "fr").weight == 2.0
     assert server.asked == [None]
@@ -313,7 +313,7 @@ def test_an_interrupted_download_resumes(server: Server, cache: Path) -> None:
     assert server.asked == [None, "bytes=10-"]
 
 
-def test_two_commands_do_not_download_the_same_into_one_file(server: Server, tmp_path: Path) -> None:
+def test_two_commands_do_not_download_into_one_file(server: Server, tmp_path: Path) -> None:
     with lock_output(tmp_path / "pairs.tsv"), pytest.raises(BusyError, match="another command is running"):
         download(address(server), tmp_path / "pairs.tsv")
     assert server.asked == []
@@ -346,7 +346,7 @@ def test_a_download_that_cannot_resume_restarts(server: Server, change: str) -> 
         ("mtdata:--help-a-b-c", "expected mtdata:GROUP-NAME-VERSION"),
     ],
 )
-def test_an_address_that_is_none_says_why(server: Server, text: str, message: str) -> None:
+def test_invalid_address_is_refused_with_the_reason(server: Server, text: str, message: str) -> None:
     with pytest.raises(CorpusError, match=message) as caught:
         read(text.format(address(server, "").rstrip("/")))
     assert "secret" not in str(caught.value)
@@ -371,7 +371,7 @@ def mtdata(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("mtdata")
-def test_a_data_set_of_mtdata_is_read_with_its_languages_in_order(cache: Path) -> None:
+def test_mtdata_dataset_is_read_with_its_languages_in_order(cache: Path) -> None:
     assert read("mtdata:Group-some_name-1.0-fra-eng") == [("Hello.", "Bonjour."), ("Yes.", "Oui.")]
     assert resolve("mtdata:Group-some_name-1.0-fra-eng:0.5", "en", "fr").weight == 0.5
     with pytest.raises(CorpusError, match="mtdata failed: no such data set"):

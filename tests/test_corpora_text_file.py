@@ -22,7 +22,7 @@ def write(path: Path, content: bytes) -> Path:
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
-def test_lines_are_the_same_in_any_packing_encoding_and_line_end(
+def test_lines_are_equal_for_any_compression_encoding_and_line_end(
     tmp_path: Path, packer: str, line_end: str, encoding: str
 ) -> None:
     file = write(tmp_path / "a.txt", PACKERS[packer](line_end.join([*LINES, ""]).encode(encoding)))
@@ -32,11 +32,11 @@ def test_lines_are_the_same_in_any_packing_encoding_and_line_end(
     assert list(look.lines()) == LINES
 
 
-def test_a_file_that_does_not_end_in_a_line_end_has_its_last_line(tmp_path: Path) -> None:
+def test_file_without_a_final_line_end_keeps_its_last_line(tmp_path: Path) -> None:
     assert list(open_text(write(tmp_path / "a", b"one\ntwo")).lines()) == ["one", "two"]
 
 
-def test_western_text_that_is_not_utf8_is_read_as_windows_1252_and_says_so(tmp_path: Path) -> None:
+def test_western_text_that_is_not_utf8_is_read_as_windows_1252_and_reported(tmp_path: Path) -> None:
     lines = ["Plain.", "Où est l'été ? Il n'est pas là.", "C’est déjà l'après-midi, dit-elle."]
     look = open_text(write(tmp_path / "a", "\n".join(lines).encode("cp1252")))
     assert list(look.lines()) == lines
@@ -44,21 +44,21 @@ def test_western_text_that_is_not_utf8_is_read_as_windows_1252_and_says_so(tmp_p
     assert "--encoding" in look.describe()
 
 
-def test_a_broken_line_among_good_utf8_stays_one_broken_line(tmp_path: Path) -> None:
+def test_broken_line_in_utf8_stays_one_broken_line(tmp_path: Path) -> None:
     good = "Où est l'été ?"
     look = open_text(write(tmp_path / "a", f"{good}\n".encode() + b"Caf\xe9.\n" + f"{good}\n".encode()))
     assert look.encoding == "utf-8"
     assert list(look.lines()) == [good, "Caf\ufffd.", good]
 
 
-def test_other_legacy_encodings_are_refused_until_named(tmp_path: Path) -> None:
+def test_other_legacy_encodings_are_refused_unless_named(tmp_path: Path) -> None:
     file = write(tmp_path / "a", "你好，世界。\n今天天气很好。\n".encode("gb18030"))
     with pytest.raises(CorpusError, match="give --encoding"):
         open_text(file)
     assert list(open_text(file, "gb18030").lines()) == ["你好，世界。", "今天天气很好。"]
 
 
-def test_an_encoding_that_is_asked_for_is_not_that_of_a_file_that_shows_its_own(tmp_path: Path) -> None:
+def test_requested_encoding_does_not_override_a_byte_order_mark(tmp_path: Path) -> None:
     lines = ["Кошка спит.", "Plain."]
     for own in ("utf-8", "utf-8-sig", "utf-16", "cp1251"):
         assert list(open_text(write(tmp_path / own, "\n".join(lines).encode(own)), "cp1251").lines()) == lines
@@ -86,7 +86,7 @@ def test_a_file_that_is_not_text_is_refused_in_one_line(tmp_path: Path, content:
     assert "\n" not in str(caught.value)
 
 
-def test_a_stray_zero_byte_does_not_cost_the_file(tmp_path: Path) -> None:
+def test_stray_zero_byte_does_not_make_the_file_unreadable(tmp_path: Path) -> None:
     lines = [f"line {number}" for number in range(30)] + ["with a \0 in it"]
     assert list(open_text(write(tmp_path / "a", "\n".join(lines).encode())).lines()) == lines
 
@@ -105,7 +105,7 @@ def test_an_encoding_that_does_not_exist_is_refused(tmp_path: Path, encoding: st
 
 
 @pytest.mark.parametrize("packer", ["gzip", "xz"])
-def test_a_file_that_is_cut_off_names_the_line_it_got_to(tmp_path: Path, packer: str) -> None:
+def test_truncated_file_is_refused_with_the_last_line_read(tmp_path: Path, packer: str) -> None:
     lines = [f"This is sentence number {n * 7919 % 10007}." for n in range(20000)]
     packed = PACKERS[packer]("\n".join(lines).encode())
     look = open_text(write(tmp_path / "a", packed[: len(packed) // 2]))

@@ -32,7 +32,7 @@ def sentences(count: int) -> list[list[int]]:
     return [[chooser.randrange(4, VOCABULARY) for _ in range(chooser.randint(1, 20))] for _ in range(count)]
 
 
-def test_greedy_decoding_in_float32_gives_the_tokens_of_the_cpu() -> None:
+def test_greedy_decoding_in_float32_gives_the_cpus_tokens() -> None:
     torch.manual_seed(0)
     model = Transformer(named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)).eval()
     limits = Limits(max_source=32, max_target=32)
@@ -44,7 +44,7 @@ def test_greedy_decoding_in_float32_gives_the_tokens_of_the_cpu() -> None:
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
-def test_no_bit_of_decoding_depends_on_the_company(precision: str) -> None:
+def test_decoding_does_not_depend_on_the_batch_in_any_bit(precision: str) -> None:
     """Each is encoded alone here: on a GPU the encoder's products are as high as its sentences together."""
     torch.manual_seed(0)
     model = Transformer(named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)).eval()
@@ -63,7 +63,7 @@ def test_no_bit_of_decoding_depends_on_the_company(precision: str) -> None:
     assert [(h.tokens, h.log_probs) for h in together] == [(h.tokens, h.log_probs) for h in alone]
 
 
-def test_a_non_finite_gradient_changes_no_weight_and_shows_in_the_loss() -> None:
+def test_non_finite_gradient_changes_no_weight_and_shows_in_the_loss() -> None:
     config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)
     trainer = Trainer(config, Recipe(steps=10, warmup=10), torch.device("cuda"))
     batches = batches_from(Pairs.of(sentences(60), sentences(60)), config, 400, 1, Position())
@@ -81,7 +81,7 @@ def test_a_non_finite_gradient_changes_no_weight_and_shows_in_the_loss() -> None
     assert trainer.step([next(batches)], 1e-3).isfinite()
 
 
-def test_compiled_training_without_dropout_loses_as_it_does_uncompiled() -> None:
+def test_compiled_training_without_dropout_has_the_uncompiled_loss() -> None:
     config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)
     pairs = Pairs.of(sentences(60), sentences(60))
     losses = []
@@ -93,7 +93,7 @@ def test_compiled_training_without_dropout_loses_as_it_does_uncompiled() -> None
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.05)])
-def test_training_without_dropout_loses_as_on_the_cpu(precision: str, tolerance: float) -> None:
+def test_training_without_dropout_has_the_cpus_loss(precision: str, tolerance: float) -> None:
     config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)
     pairs = Pairs.of(sentences(60), sentences(60))
     losses = {}

@@ -36,14 +36,14 @@ def test_both_sides_get_the_same_name_and_keep_the_rest() -> None:
         assert target == f"Où est le chien de {name} ?"
 
 
-def test_a_name_that_begins_with_a_vowel_is_put_where_one_stood() -> None:
+def test_name_that_begins_with_a_vowel_replaces_one_that_does() -> None:
     names = {source[9:-1] for source, _ in copies(Pair("It is of Alice.", "C'est d'Alice."))}
     assert names
     assert {name[0] for name in names} <= {"A", "E"}
     assert {source[8] for source, _ in copies(Pair("He is a Tom.", "C'est un Tom."))} <= {"R", "M"}
 
 
-def test_two_names_are_both_replaced_in_the_order_of_each_side() -> None:
+def test_both_of_two_names_are_replaced_in_each_sides_order() -> None:
     for source, target in copies(Pair("Tom met John.", "John, Tom l'a vu.")):
         first, second = source.removesuffix(".").split(" met ")
         assert target == f"{second}, {first} l'a vu."
@@ -72,11 +72,11 @@ def test_a_number_becomes_another_of_the_same_shape(number: str, shape: str) -> 
         ("Take the McDuff.", "Prends le McDuff."),
     ],
 )
-def test_words_that_are_not_certainly_names_stay(pair: tuple[str, str]) -> None:
+def test_words_that_may_not_be_names_are_unchanged(pair: tuple[str, str]) -> None:
     assert not copies(Pair(*pair))
 
 
-def test_without_any_name_to_make_another_of_there_is_no_copy() -> None:
+def test_name_is_not_replaced_if_no_other_is_known() -> None:
     assert not copies(Pair("I know Tom.", "Je connais Tom."), [])
     assert copies(Pair("In 1945.", "En 1945."), [])
 
@@ -98,7 +98,7 @@ def test_shared_words_stay_shared(pair: Pair, seed: int) -> None:
         assert all(b in copy.source.split() and b in copy.target.split() for _, b in changed)
 
 
-def test_some_of_the_copies_of_a_corpus_have_other_names() -> None:
+def test_some_copies_of_a_corpus_have_other_names() -> None:
     pairs = [Pair(f"He saw {name} {n} times.", f"Il a vu {name} {n} fois.") for n, name in enumerate(["Tom", "Robert"])]
     found = [source for _, source, _ in text_copies(pairs, ("en", "fr"), Random(1), lambda _: True)]
     assert any("Tom" not in source and "Robert" not in source for source in found)

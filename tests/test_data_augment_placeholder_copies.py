@@ -47,13 +47,13 @@ def words(source: str, target: str) -> list[str]:
         ("लोक A1\u0941 x", "A1\u0941 y", []),
     ],
 )
-def test_names_numbers_and_identifiers_that_stand_once_on_each_side_are_found(
+def test_names_numbers_and_identifiers_that_occur_once_per_side_are_found(
     source: str, target: str, expected: list[str]
 ) -> None:
     assert words(source, target) == expected
 
 
-def test_shared_words_know_where_they_stand() -> None:
+def test_shared_words_have_their_positions() -> None:
     for pair in PAIRS:
         for word, source, target in shared_words(pair):
             assert pair.source[source:].startswith(word)
@@ -63,7 +63,7 @@ def test_shared_words_know_where_they_stand() -> None:
 @given(
     st.lists(st.builds(Pair, *2 * [st.text("Tom A1b_.,é 你", min_size=1)]), min_size=1, max_size=5), st.integers(0, 9)
 )
-def test_both_sides_of_a_copy_hold_the_same_symbols_each_once(pairs: list[Pair], seed: int) -> None:
+def test_both_sides_of_a_copy_have_the_same_symbols_once_each(pairs: list[Pair], seed: int) -> None:
     for index, source, target in islice(symbol_copies(pairs, Random(seed)), 20):
         assert sorted(symbols(source)) == sorted(symbols(target))
         assert 1 <= len(symbols(source)) == len(set(symbols(source))) <= MAX_SYMBOLS
@@ -74,13 +74,13 @@ def test_both_sides_of_a_copy_hold_the_same_symbols_each_once(pairs: list[Pair],
 
 
 @pytest.mark.parametrize("pairs", [PAIRS, PAIRS[:1], PAIRS[1:2]])
-def test_all_symbols_come_equally_often(pairs: list[Pair]) -> None:
+def test_all_symbols_are_used_equally_often(pairs: list[Pair]) -> None:
     drawn = [symbol for _, source, _ in islice(symbol_copies(pairs, Random(1)), 400) for symbol in symbols(source)]
     times = [drawn.count(number) for number in range(32)]
     assert max(times) - min(times) <= 2
 
 
-def test_symbols_stand_in_for_words_around_words_side_by_side_and_at_both_ends() -> None:
+def test_symbols_replace_words_surround_them_or_are_at_the_ends() -> None:
     copies = [source for _, source, _ in islice(symbol_copies(PAIRS, Random(1)), 2000)]
     shapes = {tuple(part if isinstance(part, str) else 0 for part in source) for source in copies}
     assert (0, " met Mary Smith in 1999.") in shapes
@@ -91,7 +91,7 @@ def test_symbols_stand_in_for_words_around_words_side_by_side_and_at_both_ends()
     assert ("It rains.", 0) in shapes
 
 
-def test_languages_without_spaces_keep_the_rest_of_the_sentence() -> None:
+def test_rest_of_a_sentence_without_spaces_is_kept() -> None:
     copies = islice(symbol_copies(PAIRS[2:], Random(2)), 200)
     targets = {tuple(part if isinstance(part, str) else 0 for part in target) for _, _, target in copies}
     assert ("用端口", 0, "调用get_value(x)。") in targets

@@ -66,7 +66,7 @@ def test_copied_parts_are_not_lowercased(text: str) -> None:
         (("es", "en"), ("¿Dónde está Tom?", "Where is Tom?"), ("¿dónde está Tom?", "where is Tom?")),
     ],
 )
-def test_a_first_word_is_made_small_if_it_is_small_elsewhere(
+def test_first_word_is_lowercased_if_it_is_lowercase_elsewhere(
     languages: tuple[str, str], pair: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
     assert augmenter(*languages).lower_first(Pair(*pair)) == expected
@@ -87,13 +87,13 @@ def test_a_first_word_is_made_small_if_it_is_small_elsewhere(
         (("en", "fr"), ("?", "?"), None),
     ],
 )
-def test_last_marks_go_from_both_sides_or_from_none(
+def test_end_marks_are_removed_from_both_sides_or_from_none(
     languages: tuple[str, str], pair: tuple[str, str], expected: tuple[str, str] | None
 ) -> None:
     assert augmenter(*languages).drop_final_mark(Pair(*pair)) == expected
 
 
-def test_small_letters_are_on_the_source_and_the_translation_is_what_it_was() -> None:
+def test_only_the_source_is_lowercased() -> None:
     ours = augmenter("en", "fr")
     assert ours.lower_case(Pair("Where is Tom?", "Où est Tom ?")) == ("where is tom?", "où est Tom ?")
     assert ours.lower_case(Pair("Tom and I.", "Tom et moi.")) == ("Tom and i.", "Tom et moi.")
@@ -110,13 +110,13 @@ def test_small_letters_are_on_the_source_and_the_translation_is_what_it_was() ->
         ("zh", "“我看着你”，好！", {"「我看着你」，好！", "“我看着你”,好!", "“我看著你”，好！", "“我看着你”，好！"}),
     ],
 )
-def test_other_signs_are_on_the_source_alone(source: str, text: str, expected: set[str]) -> None:
+def test_only_the_source_gets_typographic_variants(source: str, text: str, expected: set[str]) -> None:
     ours = augmenter(source, "de")
     found = {ours.rewrite_punctuation(Pair(text, "Das „Haus“."), Random(seed)) for seed in range(30)}
     assert found == {Pair(changed, "Das „Haus“.") for changed in expected}
 
 
-def test_a_source_without_case_has_no_copies_begun_small() -> None:
+def test_caseless_source_has_no_lowercased_copies() -> None:
     assert len(augmenter("en", "zh").changes) == len(augmenter("zh", "en").changes) + 3
     english, french = ["He says he is there.", "Yes, he is."], ["Il dit qu'il est là.", "Oui, il est là."]
 
@@ -134,7 +134,7 @@ SENTENCES = st.text(st.sampled_from("AbtTİßǆé我。.?¿!'’\" \u0301{1"), m
 @given(
     st.lists(st.builds(Pair, SENTENCES, SENTENCES), min_size=1, max_size=6), st.sampled_from(["en", "tr", "zh", "fr"])
 )
-def test_a_copy_of_any_pair_is_another_source_and_no_empty_side(pairs: list[Pair], language: str) -> None:
+def test_every_copy_has_a_different_source_and_no_empty_side(pairs: list[Pair], language: str) -> None:
     for index, source, target in text_copies(pairs, (language, "es"), Random(1), known):
         assert source != pairs[index].source
         assert source.strip() or not pairs[index].source.strip()
@@ -153,18 +153,18 @@ def copies(
     return list(text_copies(pairs, ("en", "fr"), Random(seed), knows))
 
 
-def test_a_seed_decides_the_copies() -> None:
+def test_seed_determines_the_copies() -> None:
     assert copies() == copies()
     assert copies() != copies(seed=2)
 
 
-def test_no_sign_is_brought_in_that_the_vocabulary_lacks() -> None:
+def test_no_copy_contains_a_character_that_the_vocabulary_lacks() -> None:
     pairs = [Pair("It's late.", "Il est tard.")]
     assert any("’" in source for _, source, _ in copies(pairs))
     assert not any("’" in source for _, source, _ in copies(pairs, knows=lambda character: character != "’"))
 
 
-def test_copies_are_as_many_as_wanted_and_no_longer_than_allowed() -> None:
+def test_number_of_copies_is_as_requested_and_none_is_too_long() -> None:
     tokenizer = Tokenizer(train_vocabulary([side for pair in PAIRS for side in pair], 360, ["en", "fr"]))
     found = list(augmented_copies(PAIRS, 30, tokenizer, ("en", "fr"), 40, Random(1)))
     assert len(found) == 30
@@ -194,7 +194,7 @@ def test_no_copy_has_a_sentence_of_the_development_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
-def test_a_data_folder_says_how_many_copies_it_has(tmp_path: Path, share: float) -> None:
+def test_data_folder_records_its_number_of_copies(tmp_path: Path, share: float) -> None:
     write_pairs(tmp_path / "pairs.tsv", [Pair(f"{en} {n}!", f"{fr} {n} !") for n, (en, fr) in enumerate(PAIRS)])
     out, said = tmp_path / "data", list[str]()
     asked = PrepareOptions((str(tmp_path / "pairs.tsv"),), "en", "fr", out, vocab_size=360, augment_share=share)

@@ -34,7 +34,7 @@ def test_an_epoch_has_every_pair_once() -> None:
     assert Counter(row for rows in rows_of(pairs) for row in rows) == Counter(range(300))
 
 
-def test_no_batch_is_over_the_budget_unless_one_pair_alone_is() -> None:
+def test_no_batch_exceeds_the_budget_unless_it_is_a_single_pair() -> None:
     pairs = make_pairs(longest=60)
     longest = np.maximum(pairs.source.lengths, pairs.target.lengths) + 1
     for rows in rows_of(pairs, budget=40):
@@ -42,7 +42,7 @@ def test_no_batch_is_over_the_budget_unless_one_pair_alone_is() -> None:
     assert max(longest) > 40
 
 
-def test_little_is_padding() -> None:
+def test_little_of_a_batch_is_padding() -> None:
     pairs = make_pairs(3000)
     batches = [pairs.batch(rows, CONFIG) for rows in epoch_rows(pairs, 1000, 1, 0)]
     target = sum(batch.target_tokens for batch in batches) / sum(batch.tgt_out.numel() for batch in batches)
@@ -52,21 +52,21 @@ def test_little_is_padding() -> None:
     assert source / sum(batch.src.numel() for batch in batches) > 0.7
 
 
-def test_which_pairs_share_a_batch_is_drawn_anew_in_every_epoch() -> None:
+def test_pairs_are_grouped_anew_in_every_epoch() -> None:
     pairs = Pairs.of([[5] * 6] * 300, [[5] * 8] * 300)  # of equal lengths, so that any may share one
     one, other = ({frozenset(rows) for rows in rows_of(pairs, epoch)} for epoch in (0, 1))
     assert len(one) == len(other) > 10
     assert not one & other
 
 
-def test_the_batches_do_not_come_by_length() -> None:
+def test_batches_are_not_ordered_by_length() -> None:
     """They are cut from pairs in that order, in which a model would be taught short sentences first, then long ones."""
     pairs = make_pairs()
     longest = [pairs.target.lengths[rows].max() for rows in epoch_rows(pairs, 200, 1, 0)]
     assert abs(np.corrcoef(longest, range(len(longest)))[0, 1]) < 0.5
 
 
-def test_epochs_and_seeds_differ_and_the_same_ones_do_not() -> None:
+def test_order_depends_on_epoch_and_seed_only() -> None:
     pairs = make_pairs()
     assert rows_of(pairs) == rows_of(pairs)
     assert rows_of(pairs) != rows_of(pairs, epoch=1)
@@ -74,7 +74,7 @@ def test_epochs_and_seeds_differ_and_the_same_ones_do_not() -> None:
 
 
 @pytest.mark.parametrize("weight", [0.25, 1.5, 3.0])
-def test_a_weight_is_how_often_a_pair_is_drawn(weight: float) -> None:
+def test_weight_is_how_often_a_pair_is_drawn(weight: float) -> None:
     pairs = make_pairs(100)
     pairs = replace(pairs, weights=np.where(np.arange(100) < 50, weight, 1.0))
     epochs = 200
@@ -85,7 +85,7 @@ def test_a_weight_is_how_often_a_pair_is_drawn(weight: float) -> None:
     assert all(int(weight) <= times[row] <= np.ceil(weight) for row in range(50))
 
 
-def test_a_batch_is_the_pairs_shifted_and_padded() -> None:
+def test_batch_has_shifted_and_padded_targets() -> None:
     batch = Pairs.of([[5, 6], [7]], [[8], [9, 10, 11]]).batch(np.array([0, 1]), CONFIG)
     assert batch.src.tolist() == [[5, 6, 2], [7, 2, 0]]
     assert batch.tgt_in.tolist() == [[1, 8, 0, 0], [1, 9, 10, 11]]
@@ -94,7 +94,7 @@ def test_a_batch_is_the_pairs_shifted_and_padded() -> None:
 
 
 @pytest.mark.parametrize("taken", [0, 1, 17, 40])
-def test_from_a_position_on_the_rest_is_the_same(taken: int) -> None:
+def test_resuming_at_a_position_gives_the_same_batches(taken: int) -> None:
     pairs, position = make_pairs(), Position()
     batches = batches_from(pairs, CONFIG, 200, 1, position)
     for _ in islice(batches, taken):
@@ -108,7 +108,7 @@ def equal(ours: Batch, theirs: Batch) -> bool:
     return all(torch.equal(getattr(ours, name), getattr(theirs, name)) for name in ("src", "tgt_in", "tgt_out"))
 
 
-def test_a_position_counts_what_was_taken() -> None:
+def test_position_counts_the_batches_taken() -> None:
     pairs, position = make_pairs(), Position()
     count = len(rows_of(pairs))
     batches = batches_from(pairs, CONFIG, 200, 1, position)
@@ -125,7 +125,7 @@ def test_prepared_pairs_are_loaded_with_the_weights_of_their_corpora(data: Path)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
-def test_the_parts_of_a_batch_are_the_batch_and_know_its_tokens(parts: int) -> None:
+def test_parts_of_a_batch_make_the_batch_and_have_its_token_count(parts: int) -> None:
     pairs, rows = make_pairs(), np.arange(5)
     whole = pairs.batch(rows, CONFIG)
     some = [pairs.batch(rows, CONFIG, part, parts) for part in range(parts)]
@@ -136,7 +136,7 @@ def test_the_parts_of_a_batch_are_the_batch_and_know_its_tokens(parts: int) -> N
     assert sources.total() == 5
 
 
-def test_a_batch_knows_which_of_its_predictions_are_of_pairs_that_are_rehearsed() -> None:
+def test_batch_marks_the_predictions_of_rehearsed_pairs() -> None:
     pairs = Pairs.of([[5], [6, 7], [8, 9, 10]], [[11], [12, 13], [14]])
     flags = np.array([False, True, True])
     batch = replace(pairs, rehearsed=flags).batch(np.array([1, 0, 2]), CONFIG)
@@ -151,7 +151,7 @@ def test_a_batch_knows_which_of_its_predictions_are_of_pairs_that_are_rehearsed(
     assert replace(pairs, rehearsed=flags).batch(np.array([0]), CONFIG).rehearsed is None
 
 
-def test_of_the_corpora_that_are_loaded_the_one_that_is_rehearsed_is_known(data: Path, tmp_path: Path) -> None:
+def test_rehearsed_corpus_is_identified_among_those_loaded(data: Path, tmp_path: Path) -> None:
     assert load_pairs(data)[0].rehearsed is None
     data = Path(shutil.copytree(data, tmp_path / "rehearsing"))
     record = json.loads((data / "prepared.json").read_text(encoding="utf-8"))

@@ -55,7 +55,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, PreparedSu
     return folder / "data", prepare_corpora(options(folder, corpus(folder), reserved_share=0.2), lambda line: None)
 
 
-def test_prepared_ids_decode_to_the_pairs_that_are_not_set_apart(prepared: tuple[Path, PreparedSummary]) -> None:
+def test_prepared_ids_decode_to_the_pairs_outside_the_development_set(prepared: tuple[Path, PreparedSummary]) -> None:
     data, summary = prepared
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     plain = rows(data)[: summary.pairs - summary.copies]
@@ -73,7 +73,7 @@ def test_training_and_development_share_no_sentence(prepared: tuple[Path, Prepar
     assert not training & development
 
 
-def test_end_marks_are_counted_over_all_that_an_epoch_draws(tmp_path: Path) -> None:
+def test_end_marks_are_counted_over_all_pairs_that_an_epoch_draws(tmp_path: Path) -> None:
     ended = corpus(tmp_path, [Pair(f"{en} {n}.", f"{fr} {n}.") for n, (en, fr) in enumerate(PAIRS)], "ended.tsv")
     unended = corpus(tmp_path, [Pair(f"so {en} {n}", f"si {fr} {n}") for n, (en, fr) in enumerate(PAIRS)], "open.tsv")
     asked = options(tmp_path, ended, reserved_share=0.2, augment_share=0.5, replace=True)
@@ -86,7 +86,7 @@ def test_end_marks_are_counted_over_all_that_an_epoch_draws(tmp_path: Path) -> N
     assert without_copies.sources_with_end_marks > summary.sources_with_end_marks > np.mean(marked) + 0.1
 
 
-def test_every_reserved_symbol_is_as_often_on_both_sides_and_all_are_seen(
+def test_every_reserved_symbol_is_equally_often_on_both_sides(
     prepared: tuple[Path, PreparedSummary],
 ) -> None:
     data, summary = prepared
@@ -107,7 +107,7 @@ def test_the_record_accounts_for_every_line_and_file(prepared: tuple[Path, Prepa
     assert summary.vocab_size == Tokenizer.load(data / "sentencepiece.model").vocab_size
 
 
-def test_a_vocabulary_is_learnt_from_the_pairs_in_the_proportions_in_which_they_are_drawn(tmp_path: Path) -> None:
+def test_vocabulary_is_learnt_from_pairs_in_the_proportions_of_their_weights(tmp_path: Path) -> None:
     writer = PairStoreWriter(tmp_path / "text.tsv")
     for number, name in enumerate("abc"):
         writer.add_all(number, ((line, Pair(name, name.upper())) for line in range(2000)))
@@ -126,7 +126,7 @@ def test_training_reads_the_folder(tmp_path: Path) -> None:
     assert weights == {1.0: summary.corpora[0]["kept"], 0.25: summary.corpora[1]["kept"]}
 
 
-def test_a_development_set_the_other_way_round_is_turned_unless_its_columns_are_given(
+def test_swapped_development_set_is_swapped_back_unless_its_columns_are_given(
     tmp_path: Path,
 ) -> None:
     pairs = [Pair("Where is the red house?", "Où est la maison rouge ?"), Pair("She sleeps.", "Elle dort déjà.")]
@@ -140,7 +140,7 @@ def test_a_development_set_the_other_way_round_is_turned_unless_its_columns_are_
     assert read_pairs(tmp_path / "data" / "dev.tsv")[0] == [Pair(pair.target, pair.source) for pair in pairs]
 
 
-def test_a_limit_draws_pairs_anew_by_seed_and_a_lower_one_from_a_higher_ones(tmp_path: Path) -> None:
+def test_limit_draws_pairs_by_seed_and_a_lower_one_is_a_subset(tmp_path: Path) -> None:
     def drawn(limit: int | None, seed: int = 1) -> set[tuple[str, ...]]:
         dev = str(corpus(tmp_path, PAIRS[:9], "dev.tsv"))
         shares = {"reserved_share": 0, "augment_share": 0}
@@ -160,14 +160,14 @@ def test_a_limit_draws_pairs_anew_by_seed_and_a_lower_one_from_a_higher_ones(tmp
     assert drawn(20) != drawn(20, seed=2)
 
 
-def test_the_pairs_mixed_in_are_apart_from_the_limit(tmp_path: Path) -> None:
+def test_limit_does_not_apply_to_mixed_in_pairs(tmp_path: Path) -> None:
     own, other = corpus(tmp_path, PAIRS[:150], "own.tsv"), corpus(tmp_path, PAIRS[150:], "other.tsv")
     summary = prepare_corpora(options(tmp_path, own, limit=30, mix=(str(other),)), lambda line: None)
     assert summary.corpora[0]["kept"] == 30
     assert summary.corpora[1]["kept"] > 100
 
 
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_other_ones(tmp_path: Path) -> None:
+def test_seed_determines_every_byte(tmp_path: Path) -> None:
     file = corpus(tmp_path)
     for name, seed in (("one", 1), ("again", 1), ("other", 2)):
         prepare_corpora(options(tmp_path, file, out=tmp_path / name, seed=seed), lambda line: None)
@@ -191,7 +191,7 @@ def test_a_given_development_set_is_used_and_kept_out_of_training(tmp_path: Path
     assert set(summary.sha256) == {"pairs.tsv", "d.tsv"}
 
 
-def test_a_pair_of_the_development_set_is_not_trained_on_though_it_is_mended_there(tmp_path: Path) -> None:
+def test_repaired_pair_of_the_development_set_is_not_in_training(tmp_path: Path) -> None:
     broken = Pair("Tom likes cafÃ©s.", "Tom aime les cafÃ©s.")  # read in a wrong encoding, both sides
     dev = corpus(tmp_path, [broken], "d.tsv")
     summary = prepare_corpora(options(tmp_path, corpus(tmp_path, [*PAIRS, broken]), dev=str(dev)), lambda line: None)
@@ -199,7 +199,7 @@ def test_a_pair_of_the_development_set_is_not_trained_on_though_it_is_mended_the
     assert (tmp_path / "data" / "dev.tsv").read_bytes() == dev.read_bytes()
 
 
-def test_too_long_and_ill_proportioned_pairs_are_left_out_by_number(tmp_path: Path) -> None:
+def test_too_long_and_ill_proportioned_pairs_are_reported_by_number(tmp_path: Path) -> None:
     long = Pair("Tom has " + "many books " * 60, "Tom a " + "beaucoup de livres " * 60)
     uneven = Pair("Mary has " + "9 apples and " * 8, "Mary a.")
     file = corpus(tmp_path, [*PAIRS, long, uneven])
@@ -221,14 +221,14 @@ def test_too_long_and_ill_proportioned_pairs_are_left_out_by_number(tmp_path: Pa
     assert max(len(side) for pair in rows(tmp_path / "data") for side in pair) <= 100
 
 
-def test_proportion_is_judged_by_what_is_usual_for_the_two_languages() -> None:
+def test_length_ratio_is_judged_by_the_usual_one_of_the_two_languages() -> None:
     lengths = np.array([[30] * 9 + [30, 30, 5], [90] * 9 + [30, 400, 20]])  # [side, pairs]
     assert proportionate(lengths, 4.0).tolist() == [True] * 10 + [False, True]
     assert proportionate(np.array([[100, 100], [20, 100]]), 4.0).tolist() == [True, True]
     assert proportionate(np.array([[100] * 9 + [100], [100] * 9 + [20]]), 4.0).tolist() == [True] * 9 + [False]
 
 
-def test_a_language_without_spaces_is_prepared(tmp_path: Path) -> None:
+def test_language_without_spaces_can_be_prepared(tmp_path: Path) -> None:
     things = ["苹果", "狗", "房子", "书", "椅子"]
     pairs = [Pair(f"{n} has {k} {t}s.", f"{n}有{k}个{t}。") for n in NAMES for k in range(2, 9) for t in things]
     chosen = options(tmp_path, corpus(tmp_path, pairs), target="zh-Hans")
@@ -238,7 +238,7 @@ def test_a_language_without_spaces_is_prepared(tmp_path: Path) -> None:
     assert {Pair(*map(tokenizer.decode, row)) for row in rows(chosen.out)[: -summary.copies]} <= set(pairs)
 
 
-def test_two_pairs_are_enough_and_teach_all_symbols(tmp_path: Path) -> None:
+def test_two_pairs_suffice_and_teach_all_symbols(tmp_path: Path) -> None:
     file = corpus(tmp_path, [Pair("Hello there.", "Bonjour à vous."), Pair("It is raining.", "Il pleut encore.")])
     summary = prepare_corpora(options(tmp_path, file, vocab_size=None), lambda line: None)
     assert (summary.pairs - summary.copies, summary.dev_pairs) == (1, 1)
@@ -247,7 +247,7 @@ def test_two_pairs_are_enough_and_teach_all_symbols(tmp_path: Path) -> None:
     assert set(tokenizer.reserved_ids) <= {id for source, _ in rows(tmp_path / "data") for id in source}
 
 
-def test_no_copies_are_made_where_none_are_wanted(tmp_path: Path) -> None:
+def test_no_copies_are_made_if_none_are_requested(tmp_path: Path) -> None:
     summary = prepare_corpora(
         options(tmp_path, corpus(tmp_path), reserved_share=0.0, augment_share=0.0), lambda line: None
     )
@@ -262,13 +262,13 @@ def test_no_copies_are_made_where_none_are_wanted(tmp_path: Path) -> None:
         ([Pair("Run!", "Cours !"), Pair("Run!", "Courez !")], "every one shares a sentence with the development set"),
     ],
 )
-def test_too_few_sentences_are_said_to_be_too_few(tmp_path: Path, pairs: list[Pair], message: str) -> None:
+def test_too_few_sentences_are_refused(tmp_path: Path, pairs: list[Pair], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         prepare_corpora(options(tmp_path, corpus(tmp_path, pairs)), lambda line: None)
     assert not (tmp_path / "data").exists()
 
 
-def test_a_file_without_a_usable_pair_is_refused_with_the_commonest_reason(tmp_path: Path) -> None:
+def test_file_without_a_usable_pair_is_refused_with_the_most_frequent_reason(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("a\t\nb\t\n", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"no usable pair: 2 lines left out: an empty side \(lines 1, 2\)"):
@@ -278,7 +278,7 @@ def test_a_file_without_a_usable_pair_is_refused_with_the_commonest_reason(tmp_p
         prepare_corpora(options(tmp_path, path), lambda line: None)
 
 
-def test_all_files_are_looked_at_before_any_is_read(tmp_path: Path) -> None:
+def test_all_files_are_checked_before_any_is_read(tmp_path: Path) -> None:
     bad = tmp_path / "bad.tsv"
     bad.write_text("no tab here\n", encoding="utf-8")
     said: list[str] = []
@@ -287,7 +287,7 @@ def test_all_files_are_looked_at_before_any_is_read(tmp_path: Path) -> None:
     assert not said
 
 
-def test_a_limit_that_no_pair_keeps_is_named(tmp_path: Path) -> None:
+def test_limit_that_excludes_every_pair_is_named(tmp_path: Path) -> None:
     dev = corpus(tmp_path, [Pair("Hi.", "Oh.")], "dev.tsv")
     long = corpus(tmp_path, [Pair(" ".join(map(str, range(n, n + 40))), "x") for n in range(9)])
     with pytest.raises(ValueError, match="no pair is left of at most 8 tokens"):
@@ -297,7 +297,7 @@ def test_a_limit_that_no_pair_keeps_is_named(tmp_path: Path) -> None:
         prepare_corpora(options(tmp_path, long, dev=str(dev), max_tokens=8), lambda line: None)
 
 
-def test_an_existing_folder_is_replaced_only_when_asked_and_only_if_it_is_data(tmp_path: Path) -> None:
+def test_existing_folder_is_replaced_only_on_request_and_only_if_it_has_data(tmp_path: Path) -> None:
     chosen = options(tmp_path, corpus(tmp_path))
     prepare_corpora(chosen, lambda line: None)
     with pytest.raises(NotReplaceable, match="--replace swaps it for the new data folder"):
@@ -311,7 +311,7 @@ def test_an_existing_folder_is_replaced_only_when_asked_and_only_if_it_is_data(t
         prepare_corpora(replace(chosen, out=tmp_path / "thesis", replace=True), lambda line: None)
 
 
-def test_a_folder_is_not_replaced_that_holds_what_it_would_be_made_of(tmp_path: Path) -> None:
+def test_folder_with_the_input_files_is_not_replaced(tmp_path: Path) -> None:
     chosen = options(tmp_path, corpus(tmp_path))
     prepare_corpora(chosen, lambda line: None)
     inside = corpus(chosen.out, name="mine.tsv")
@@ -322,7 +322,7 @@ def test_a_folder_is_not_replaced_that_holds_what_it_would_be_made_of(tmp_path: 
     assert inside.exists()
 
 
-def test_a_failed_replacement_leaves_the_old_folder_and_what_a_killed_one_left_is_cleared(tmp_path: Path) -> None:
+def test_failed_replacement_keeps_the_old_folder_and_leftovers_of_a_killed_one_are_removed(tmp_path: Path) -> None:
     file = corpus(tmp_path)
     chosen = options(tmp_path, file, replace=True)
     prepare_corpora(chosen, lambda line: None)
@@ -342,7 +342,7 @@ def test_a_vocabulary_without_room_for_bytes_is_refused_before_anything_is_read(
         options(tmp_path, tmp_path / "none.tsv", vocab_size=0)
 
 
-def test_a_file_that_changes_while_it_is_read_makes_no_data(tmp_path: Path) -> None:
+def test_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None:
     file = corpus(tmp_path)
 
     def say(line: str) -> None:
@@ -354,7 +354,7 @@ def test_a_file_that_changes_while_it_is_read_makes_no_data(tmp_path: Path) -> N
     assert not (tmp_path / "data").exists()
 
 
-def test_data_is_known_to_be_prepared_until_a_file_or_an_option_changes(tmp_path: Path) -> None:
+def test_prepared_data_is_up_to_date_until_a_file_or_an_option_changes(tmp_path: Path) -> None:
     chosen = options(tmp_path, corpus(tmp_path))
     assert already_prepared(chosen) is None
     summary = prepare_corpora(chosen, lambda line: None)
@@ -368,7 +368,7 @@ def test_data_is_known_to_be_prepared_until_a_file_or_an_option_changes(tmp_path
     assert already_prepared(chosen) is None
 
 
-def test_files_of_the_same_name_each_have_their_checksum(tmp_path: Path) -> None:
+def test_files_of_the_same_name_have_a_checksum_each(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     files = corpus(tmp_path, PAIRS[:100]), corpus(tmp_path / "more", PAIRS[100:])
     summary = prepare_corpora(options(tmp_path, *files), lambda line: None)
@@ -413,7 +413,7 @@ def test_a_folder_without_data_is_refused(tmp_path: Path, content: str | None, m
         ({"pairs": ()}, "no --pairs"),
     ],
 )
-def test_options_that_make_no_sense_are_named(tmp_path: Path, fields: dict[str, object], message: str) -> None:
+def test_invalid_options_are_named(tmp_path: Path, fields: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         replace(options(tmp_path, Path("a.tsv")), **fields)  # type: ignore[arg-type]
 
@@ -423,7 +423,7 @@ def test_any_language_code_is_accepted(tmp_path: Path, code: str) -> None:
     assert options(tmp_path, Path("a.tsv"), target=code + ("-x" if code == "en" else "")).target.startswith(code)
 
 
-def test_a_bundle_that_is_tuned_may_be_called_otherwise_than_is_usual(tmp_path: Path) -> None:
+def test_fine_tuned_bundle_may_have_any_name(tmp_path: Path) -> None:
     assert options(tmp_path, Path("a.tsv"), source="ENG", vocabulary="sentencepiece.model").source == "ENG"
 
 
@@ -431,11 +431,11 @@ def test_a_bundle_that_is_tuned_may_be_called_otherwise_than_is_usual(tmp_path: 
     ("pairs", "characters", "size"),
     [(600, 90, 1000), (5_000, 90, 2000), (23_000, 3_500, 11_000), (147_470, 180, 8_000)],
 )
-def test_the_vocabulary_grows_with_the_corpus_and_the_script(pairs: int, characters: int, size: int) -> None:
+def test_vocabulary_grows_with_the_corpus_and_the_script(pairs: int, characters: int, size: int) -> None:
     assert vocabulary_size(pairs, characters) == size
 
 
-def test_the_command_reports_its_assumptions_and_its_output(tmp_path: Path) -> None:
+def test_command_reports_its_assumptions_and_its_output(tmp_path: Path) -> None:
     verb = typer.Typer()
     verb.command()(VERBS["prepare"])
     path = tmp_path / "fr-en.tsv"
@@ -451,7 +451,7 @@ def test_the_command_reports_its_assumptions_and_its_output(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("columns", ["2", "0,1", "1,1", "a,b"])
-def test_the_verb_refuses_columns_that_are_not_two(tmp_path: Path, columns: str) -> None:
+def test_verb_refuses_columns_that_are_not_two(tmp_path: Path, columns: str) -> None:
     verb = typer.Typer()
     verb.command()(VERBS["prepare"])
     arguments = ["--pairs", "a", "--source", "en", "--target", "fr", "--out", str(tmp_path / "d"), "--columns", columns]

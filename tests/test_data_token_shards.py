@@ -37,7 +37,7 @@ def write(
 
 @draw_examples(30)
 @given(st.lists(st.tuples(SIDE, SIDE, st.booleans()), min_size=1, max_size=20), st.integers(1, 60), st.booleans())
-def test_pairs_are_found_again_in_any_number_of_files(
+def test_pairs_are_read_back_from_any_number_of_files(
     tmp_path_factory: pytest.TempPathFactory,
     pairs: list[tuple[list[int], list[int], bool]],
     shard_bytes: int,
@@ -57,13 +57,13 @@ def test_pairs_are_found_again_in_any_number_of_files(
     assert all(path.stat().st_size % token_type(vocab_size).itemsize == 0 for path in folder.glob("*.bin"))
 
 
-def test_one_look_up_may_reach_into_several_files(tmp_path: Path) -> None:
+def test_one_lookup_may_span_several_files(tmp_path: Path) -> None:
     shards = write(tmp_path, [([n], [n + 1]) for n in range(0, 20, 2)], 100, 8, [True] * 10)
     assert len(list(tmp_path.glob("*.bin"))) == 5
     assert shards.tokens[np.array([[0, 19], [7, 8]])].tolist() == [[0, 19], [7, 8]]
 
 
-def test_a_pair_left_out_is_skipped_by_the_index_alone(tmp_path: Path) -> None:
+def test_excluded_pair_is_skipped_by_the_index_alone(tmp_path: Path) -> None:
     shards = write(tmp_path, [([1], [2, 3]), ([4], [5]), ([6], [7])], 100, 1 << 20, [True, False, True])
     assert shards.starts.tolist() == [[0, 1], [5, 6]]
     assert shards.lengths.tolist() == [[1, 2], [1, 1]]
@@ -82,7 +82,7 @@ def quiet(line: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["tokens-00000.bin", "lengths.npy", "starts.npy", "corpora.npy"])
-def test_a_file_that_is_missing_cut_off_or_damaged_is_named_or_made_anew(options: PrepareOptions, name: str) -> None:
+def test_missing_truncated_or_damaged_shard_is_named_or_made_again(options: PrepareOptions, name: str) -> None:
     summary = prepare_corpora(options, quiet)
     path = options.out / name
     content = path.read_bytes()
@@ -99,7 +99,7 @@ def test_a_file_that_is_missing_cut_off_or_damaged_is_named_or_made_anew(options
     assert not is_intact(options.out, summary.files)
 
 
-def test_data_of_the_version_before_is_to_be_prepared_again(options: PrepareOptions) -> None:
+def test_data_of_the_previous_version_must_be_prepared_again(options: PrepareOptions) -> None:
     summary = prepare_corpora(options, quiet)
     record = json.loads((options.out / "prepared.json").read_text())
     (options.out / "prepared.json").write_text(json.dumps({**record, "format_version": 1}))
@@ -109,7 +109,7 @@ def test_data_of_the_version_before_is_to_be_prepared_again(options: PrepareOpti
     assert prepare_corpora(dataclasses.replace(options, replace=True), quiet) == summary
 
 
-def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: PrepareOptions) -> None:
+def test_loading_reads_no_tokens_and_batches_read_only_their_own(options: PrepareOptions) -> None:
     summary = prepare_corpora(options, quiet)
     with open(options.out / "tokens-00000.bin", "r+b") as file:
         size = file.seek(0, os.SEEK_END)
@@ -121,7 +121,9 @@ def test_loading_reads_no_token_and_batches_look_up_only_their_own(options: Prep
 
 
 @pytest.mark.slow
-def test_several_processes_prepare_the_same_as_one(options: PrepareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_prepare_the_same_data_as_one(
+    options: PrepareOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("training.data.pair_store.CHUNK_PAIRS", 50)
     one = prepare_corpora(dataclasses.replace(options, processes=1), quiet)
     two = prepare_corpora(dataclasses.replace(options, processes=2, replace=True), quiet)
@@ -137,7 +139,7 @@ def store_of(path: Path, pairs: list[Pair]) -> PairStore:
     return writer.finish()
 
 
-def test_a_pool_gives_its_pairs_back_and_says_what_it_dropped(tmp_path: Path) -> None:
+def test_pair_store_returns_its_pairs_and_reports_dropped_ones(tmp_path: Path) -> None:
     store, skipped = store_of(tmp_path / "text", PAIRS), [LineTally()]
     assert list(store.pairs) == PAIRS
     assert [store.pairs[5], *store.pairs[7:9]] == [PAIRS[5], *PAIRS[7:9]]
@@ -151,7 +153,7 @@ def test_a_pool_gives_its_pairs_back_and_says_what_it_dropped(tmp_path: Path) ->
 
 
 @given(st.lists(st.integers(-3, 9)))
-def test_the_first_of_each_is_the_first_however_the_work_is_divided(codes: list[int]) -> None:
+def test_first_of_duplicates_is_kept_however_the_work_is_divided(codes: list[int]) -> None:
     wanted = [code not in codes[:row] for row, code in enumerate(codes)]
     for codes_per_part in (2, 1 << 20):
         assert is_first(np.array(codes, np.int64), codes_per_part).tolist() == wanted

@@ -34,11 +34,11 @@ def pieces_of(proto: bytes) -> list[str]:
     return [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
 
 
-def test_the_first_ids_are_padding_start_end_and_unknown() -> None:
+def test_first_ids_are_padding_start_end_and_unknown() -> None:
     assert pieces_of(train())[:4] == ["<pad>", "<s>", "</s>", "<unk>"]
 
 
-def test_a_vocabulary_has_the_size_asked_for() -> None:
+def test_vocabulary_has_the_requested_size() -> None:
     for size in (400, 450):
         assert len(pieces_of(train(vocab_size=size))) == size
 
@@ -56,7 +56,7 @@ def test_the_same_text_gives_the_same_bytes() -> None:
     assert train(SENTENCES[:-1]) != train()
 
 
-def test_a_vocabulary_names_no_path_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_vocabulary_contains_no_path_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> None:
     proto = train()
     assert b"rules.tsv" not in proto
     assert str(tmp_path_factory.getbasetemp().parent.parent).encode() not in proto
@@ -89,7 +89,7 @@ def test_a_size_without_room_for_the_characters_is_refused_with_the_size_needed(
 
 
 @pytest.mark.parametrize("sentences", [[], [""], ["", "  ", "\t", "\u3000"]])
-def test_no_text_is_refused(sentences: list[str]) -> None:
+def test_empty_text_is_refused(sentences: list[str]) -> None:
     with pytest.raises(ValueError, match="no text"):
         train(sentences)
 
@@ -101,7 +101,7 @@ def test_any_language_code_is_accepted() -> None:
     assert len(set(tokenizer.language_ids.values())) == len(codes)
 
 
-def test_digits_are_apart() -> None:
+def test_digits_are_separate_pieces() -> None:
     assert not [
         piece
         for piece in pieces_of(train())
@@ -109,14 +109,14 @@ def test_digits_are_apart() -> None:
     ]
 
 
-def test_a_word_first_in_a_sentence_is_the_piece_it_is_elsewhere() -> None:
+def test_first_word_of_a_sentence_has_the_piece_it_has_elsewhere() -> None:
     tokenizer = Tokenizer(train(["the sea and the sea and the sea"] * 20, 400))
     first, *_, last = tokenizer.encode("sea and sea")
     assert first == last
     assert tokenizer.piece(first) == "▁sea"
 
 
-def test_composition_is_nfc_of_every_letter_and_its_marks_and_nothing_else() -> None:
+def test_unicode_composition_is_nfc_for_letters_with_marks_only() -> None:
     rules = composition_rules()
     assert rules["e\u0301"] == "é"
     assert rules["ê\u0301"] == "ế"
@@ -127,7 +127,7 @@ def test_composition_is_nfc_of_every_letter_and_its_marks_and_nothing_else() -> 
 
 
 @pytest.mark.parametrize(("characters", "has_a_place"), [(110, False), (1100, True)])
-def test_a_rare_character_has_a_place_where_there_are_many(characters: int, has_a_place: bool) -> None:
+def test_rare_character_has_a_piece_in_a_large_corpus(characters: int, has_a_place: bool) -> None:
     common = "".join(chr(code) for code in range(0x4E00, 0x4E00 + characters))
     proto = train([*([common] * (6600 // characters)), "龘"], 1500)
     assert Tokenizer(proto).has_piece("龘") == has_a_place
