@@ -104,7 +104,7 @@ def decoded_plainly() -> list[list[int]]:
 
 
 @pytest.mark.slow
-def test_the_sentences_compared_are_varied(decoded_plainly: list[list[int]]) -> None:
+def test_compared_sentences_are_varied(decoded_plainly: list[list[int]]) -> None:
     sources = random_sources(200)
     assert {len(source) for source in sources} == set(range(31))
     ended = Counter(tokens[-1] == EOS for tokens in decoded_plainly)
@@ -147,14 +147,14 @@ def test_the_parallel_pass_equals_the_stepwise_pass(norm: str, positions: str) -
 # ---- Scores, limits and reasons
 
 
-def test_scores_are_the_parallel_passes_log_probabilities() -> None:
+def test_scores_are_the_log_probabilities_of_the_parallel_pass() -> None:
     model = lively_model()
     for hypothesis in greedy_decode(model, random_sources(20), LIMITS):
         expected, _ = parallel_pass(model, hypothesis.source, hypothesis.tokens)
         torch.testing.assert_close(torch.tensor(hypothesis.log_probs), expected, rtol=0, atol=1e-4)
 
 
-def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit() -> None:
+def test_sentence_stops_at_its_end_symbol_or_at_its_limit() -> None:
     reasons = Counter[str]()
     for hypothesis in greedy_decode(lively_model(), random_sources(100), LIMITS):
         assert len(hypothesis.log_probs) == len(hypothesis.tokens) <= LIMITS.target(len(hypothesis.source))
@@ -169,7 +169,7 @@ def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit() -> None:
     assert set(reasons) == {"stop", "length"}
 
 
-def test_an_end_symbol_at_the_limit_is_an_end() -> None:
+def test_end_symbol_at_the_limit_counts_as_an_end() -> None:
     model = lively_model()
     ended = next(h for h in greedy_decode(model, random_sources(100), LIMITS) if h.finish_reason == "stop")
     source, tokens = ended.source, ended.tokens
@@ -189,17 +189,17 @@ def test_an_end_symbol_at_the_limit_is_an_end() -> None:
         (Limits(ratio=1.5, margin=0), 3, 4),
     ],
 )
-def test_a_target_may_be_so_much_longer_than_its_source(limits: Limits, source_length: int, expected: int) -> None:
+def test_target_limit_depends_on_the_source_length(limits: Limits, source_length: int, expected: int) -> None:
     assert limits.target(source_length) == expected
 
 
-def test_a_source_over_the_limit_is_refused_by_number() -> None:
+def test_source_over_the_limit_is_refused_by_number() -> None:
     sources = [[5] * 30, [5] * 31]
     with pytest.raises(ValueError, match="source 1 has 31 tokens, over the limit of 30"):
         greedy_decode(lively_model(), sources, LIMITS)
 
 
-def test_the_longest_source_and_target_that_the_limits_allow_fit() -> None:
+def test_longest_source_and_target_within_the_limits_fit() -> None:
     model = lively_model(max_positions=20)
     with torch.no_grad():
         model.output.weight[EOS] = 0
@@ -208,7 +208,7 @@ def test_the_longest_source_and_target_that_the_limits_allow_fit() -> None:
     assert (len(hypothesis.tokens), hypothesis.finish_reason) == (20, "length")
 
 
-def test_nothing_to_decode_gives_nothing() -> None:
+def test_empty_batch_decodes_to_nothing() -> None:
     assert greedy_decode(lively_model(), [], LIMITS) == []
 
 
@@ -238,7 +238,7 @@ def decoded_alone() -> list[list[int]]:
 @pytest.mark.slow
 @draw_examples(60)
 @given(schedule=schedules())
-def test_joining_and_leaving_sentences_change_no_tokens(
+def test_sentences_that_join_or_leave_change_no_tokens(
     schedule: list[tuple[str, int]], decoded_alone: list[list[int]]
 ) -> None:
     batch = TorchBackend(MODEL).new_batch(6, LIMITS)
@@ -267,7 +267,7 @@ def test_joining_and_leaving_sentences_change_no_tokens(
 
 
 @pytest.mark.slow
-def test_scores_do_not_depend_on_the_company() -> None:
+def test_scores_do_not_depend_on_the_batch() -> None:
     together = greedy_decode(MODEL, SOURCES, LIMITS, rows=16)
     for hypothesis, source in zip(together, SOURCES, strict=True):
         [own] = greedy_decode(MODEL, [source], LIMITS)
@@ -309,14 +309,14 @@ class FixedShapeBackend(TorchBackend):
         return CudaGraphDecoderState(self.model, rows, limits)
 
 
-def test_fixed_shapes_give_the_tokens_and_scores_of_the_others(decoded_alone: list[list[int]]) -> None:
+def test_fixed_shapes_give_the_tokens_and_scores_of_dynamic_ones(decoded_alone: list[list[int]]) -> None:
     fixed = greedy_decode(FixedShapeBackend(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
     assert [h.tokens for h in fixed] == decoded_alone
     for hypothesis, usual in zip(fixed, greedy_decode(MODEL, SOURCES, LIMITS, rows=6), strict=True):
         assert hypothesis.log_probs == pytest.approx(usual.log_probs, abs=1e-4)
 
 
-def test_fixed_shapes_force_and_record_beside_free_sentences(decoded_alone: list[list[int]]) -> None:
+def test_fixed_shapes_support_forcing_and_recording_beside_other_sentences(decoded_alone: list[list[int]]) -> None:
     sentences = [Hypothesis(SOURCES[0], 20, forced=[7, 8]), Hypothesis(SOURCES[1], 20, record=True)]
     sentences.append(Hypothesis(SOURCES[2], LIMITS.target(len(SOURCES[2]))))
     batch = FixedShapeBackend(MODEL, tiled=False).new_batch(5, LIMITS)
@@ -346,7 +346,7 @@ def test_a_fixed_shape_step_reuses_the_same_memory(monkeypatch: pytest.MonkeyPat
 # ---- Forced targets
 
 
-def test_forced_decoding_gives_the_target_and_the_models_scores_for_it(decoded_alone: list[list[int]]) -> None:
+def test_forced_decoding_returns_the_target_and_the_models_scores_for_it(decoded_alone: list[list[int]]) -> None:
     batch = TorchBackend(MODEL).new_batch(6, LIMITS)
     draw = random.Random(5)
     targets = [[draw.randrange(3, TARGET_VOCABULARY) for _ in range(length)] for length in (0, 1, 5, 17)]
@@ -389,7 +389,7 @@ def recorded(model: Transformer) -> list[Hypothesis]:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_recorded_attention_sums_to_one_and_is_the_parallel_passes(norm: str) -> None:
+def test_recorded_attention_sums_to_one_and_equals_that_of_the_parallel_pass(norm: str) -> None:
     model = lively_model(norm=norm)
     hypotheses = recorded(model)
     assert len({len(h.tokens) for h in hypotheses}) > 2
@@ -449,7 +449,7 @@ def test_recording_changes_no_tokens() -> None:
     assert [h.tokens for n, h in enumerate(recorded(MODEL)) if n != 4] == [t for n, t in enumerate(plain) if n != 4]
 
 
-def test_decoding_makes_no_gradients() -> None:
+def test_decoding_computes_no_gradients() -> None:
     [hypothesis] = greedy_decode(MODEL, [[5, 6]], LIMITS)
     assert all(parameter.grad is None for parameter in MODEL.parameters())
     batch = TorchBackend(MODEL).new_batch(1, LIMITS)
@@ -485,7 +485,7 @@ def plain_beam(model: Transformer, source: Sequence[int], limit: int, beam_size:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [2, 4])
-def test_a_beam_finds_what_a_plain_one_does(beam_size: int) -> None:
+def test_beam_search_equals_a_plain_implementation(beam_size: int) -> None:
     model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
     for source, found in zip(sources, beam_decode(model, sources, LIMITS, beam_size), strict=True):
         expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size)
@@ -495,7 +495,7 @@ def test_a_beam_finds_what_a_plain_one_does(beam_size: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [3, 7, 64])
-def test_many_beams_find_what_each_finds_alone_in_any_number_of_rows(rows: int) -> None:
+def test_batched_beams_equal_single_ones_for_any_number_of_rows(rows: int) -> None:
     model, sources = lively_model(seed=5), random_sources(12, seed=9)
     together = beam_decode(model, sources, LIMITS, 3, rows)
     for source, found in zip(sources, together, strict=True):

@@ -142,7 +142,7 @@ def admit(cache: KVCache, lengths: Sequence[int]) -> list[tuple[Tensor, Tensor]]
 
 
 @pytest.mark.parametrize("dropped", [[0], [4], [1, 3], [0, 1, 2], [2, 3, 4], [0, 2, 4], [], [0, 1, 2, 3]])
-def test_dropping_equals_rebuilding_with_those_left(dropped: list[int]) -> None:
+def test_dropping_rows_equals_rebuilding_with_the_remaining_ones(dropped: list[int]) -> None:
     torch.manual_seed(0)
     lengths = [3, 7, 1, 5, 2]
     memory = random_memory(ROWS, MAX_SOURCE)
@@ -198,7 +198,7 @@ def test_the_cache_is_allocated_once() -> None:
         assert {keys.data_ptr(), values.data_ptr()} <= set(before)
 
 
-def test_reading_reaches_no_further_than_the_longest_live_row() -> None:
+def test_reads_end_at_the_longest_live_row() -> None:
     torch.manual_seed(0)
     cache = new_cache()
     admit(cache, [7, 2])
@@ -221,7 +221,7 @@ def test_sentences_that_do_not_fit_are_not_admitted(lengths: list[int]) -> None:
     assert len(cache) == 0
 
 
-def test_rows_freed_are_rows_to_give() -> None:
+def test_freed_rows_can_be_allocated_again() -> None:
     torch.manual_seed(0)
     cache = new_cache()
     admit(cache, [1] * ROWS)
@@ -232,7 +232,7 @@ def test_rows_freed_are_rows_to_give() -> None:
     assert cache.source_lengths == [1, 1, 1, 1, MAX_SOURCE]
 
 
-def test_a_full_row_takes_no_further_step() -> None:
+def test_full_row_accepts_no_further_step() -> None:
     torch.manual_seed(0)
     cache = new_cache()
     admit(cache, [2])
@@ -243,7 +243,7 @@ def test_a_full_row_takes_no_further_step() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_keys_and_values_are_kept_in_the_type_asked_for(dtype: torch.dtype) -> None:
+def test_keys_and_values_have_the_requested_type(dtype: torch.dtype) -> None:
     cache = KVCache(CONFIG, 1, 2, 2, dtype=dtype)
     memory: Any = [(key.to(dtype), value.to(dtype)) for key, value in random_memory(1, 2)]
     cache.admit(memory, [2])

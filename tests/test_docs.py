@@ -55,7 +55,7 @@ def test_every_part_of_the_model_is_quoted() -> None:
     assert {f"model/transformer.py:{part}" for part in parts - {"AttentionRecord", "replace_linears"}} <= quoted
 
 
-def test_every_test_named_exists() -> None:
+def test_every_mentioned_test_exists() -> None:
     names = re.findall(r"`(test_\w+)`", PAGE)
     tests = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py")))
     assert names

@@ -31,7 +31,7 @@ def bundles(run_folder: Path, data: Path, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
-def test_the_service_returns_the_ids_that_evaluate_scores(
+def test_service_returns_the_ids_that_evaluate_scores(
     bundles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_pairs(tmp_path / "set.tsv", PAIRS)
@@ -64,7 +64,7 @@ def cut(tokens: list[int], source: list[int]) -> list[int]:
     return [tokens[index] for index in without_loops(tokens, source)]
 
 
-def test_requests_that_come_together_get_what_evaluate_writes(bundles: Path, tmp_path: Path) -> None:
+def test_concurrent_requests_get_the_translations_that_evaluate_writes(bundles: Path, tmp_path: Path) -> None:
     write_pairs(tmp_path / "set.tsv", PAIRS)
     files = ["--raw", "--bundle", bundles / "en-fr", "--pairs", tmp_path / "set.tsv", "--out", tmp_path / "out.txt"]
     assert CliRunner().invoke(cli, ["evaluate", *map(str, files), "--device", "cpu"]).exit_code == 0
@@ -78,7 +78,7 @@ def test_requests_that_come_together_get_what_evaluate_writes(bundles: Path, tmp
     assert len(unlike) < len(items) / 4
 
 
-def test_the_bundle_passes_the_services_check_and_shows_its_figures(bundles: Path) -> None:
+def test_bundle_passes_the_services_check_and_shows_its_scores(bundles: Path) -> None:
     config = load_bundle(bundles / "en-fr", CPU).config
     with serving(bundles) as service:
         [model] = service.get("/models").json()

@@ -128,7 +128,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-def test_concurrent_requests_share_steps_and_come_out_as_each_would_alone(bundle: LoadedBundle, gate: Gate) -> None:
+def test_concurrent_requests_share_steps_and_get_the_results_of_single_ones(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
             first = asyncio.create_task(requests[0].decode(engine))
@@ -232,7 +232,7 @@ def test_a_sentence_that_cannot_be_encoded_fails_without_those_being_decoded(bun
     assert good.tokens[0] == alone(bundle, TEXTS[2])
 
 
-def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: LoadedBundle, gate: Gate) -> None:
+def test_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: LoadedBundle, gate: Gate) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=1)) as engine:
             tasks = [asyncio.create_task(request.decode(engine)) for request in (decoding, waiting)]
@@ -256,7 +256,7 @@ def test_a_cancelled_job_leaves_queue_and_batch_within_a_step(bundle: LoadedBund
 
 
 @pytest.mark.slow
-def test_a_single_sentence_does_not_wait_for_a_document(bundle: LoadedBundle) -> None:
+def test_single_sentence_does_not_wait_for_a_document(bundle: LoadedBundle) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=4)) as engine:
             work = asyncio.create_task(document.decode(engine))
@@ -296,7 +296,7 @@ def test_a_job_without_sentences_needs_no_engine(bundle: LoadedBundle) -> None:
 # ---- Workers that die
 
 
-def test_a_sentence_at_which_every_worker_dies_has_its_error_and_the_others_their_answers(
+def test_sentence_that_kills_every_worker_fails_and_the_others_succeed(
     bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Deadly(DecodeBatch):
@@ -348,7 +348,7 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(bundle: LoadedB
     assert request.tokens[0] == alone(bundle, "Hello.")
 
 
-def test_workers_that_die_again_and_again_are_started_at_growing_intervals(bundle: LoadedBundle) -> None:
+def test_repeatedly_dying_workers_are_restarted_at_growing_intervals(bundle: LoadedBundle) -> None:
     def launch(end: socket.socket) -> Worker:
         end.close()
         raise OSError("no memory for it")
@@ -372,7 +372,7 @@ def test_workers_that_die_again_and_again_are_started_at_growing_intervals(bundl
     assert slept[-1] == slept[-2] >= 30
 
 
-def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(bundle: LoadedBundle) -> None:
+def test_hanging_worker_is_killed_and_its_work_is_redone(bundle: LoadedBundle) -> None:
     class Hanging:
         """Says that it is ready, and nothing more."""
 
@@ -403,7 +403,7 @@ def test_a_worker_that_hangs_is_killed_and_its_work_done_by_the_next(bundle: Loa
     assert request.tokens == [alone(bundle, text) for text in TEXTS]
 
 
-def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: LoadedBundle) -> None:
+def test_worker_that_cannot_be_killed_gets_no_more_work(bundle: LoadedBundle) -> None:
     """Such as one that waits for a disk or a GPU for ever: the kernel takes it away when that answers."""
 
     class Undying:
@@ -453,7 +453,7 @@ def test_a_worker_that_cannot_even_be_killed_is_given_no_more(bundle: LoadedBund
     assert [request.tokens[0] for request in requests] == [alone(bundle, text) for text in TEXTS]
 
 
-def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(bundle: LoadedBundle) -> None:
+def test_worker_that_hangs_while_loading_does_not_delay_the_others(bundle: LoadedBundle) -> None:
     class Loading:
         def __init__(self, end: socket.socket) -> None:
             self.end = end
@@ -485,7 +485,7 @@ def test_one_that_hangs_while_it_loads_does_not_keep_the_others_waiting(bundle: 
     asyncio.run(scenario())
 
 
-def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle: LoadedBundle) -> None:
+def test_silence_while_loading_does_not_count_once_the_worker_decodes(bundle: LoadedBundle) -> None:
     """It may be given work at once, and would be killed at the next look if it took long to load."""
     engine = engine_of(bundle)
     [slot] = engine._slots
@@ -494,7 +494,7 @@ def test_the_silence_of_a_worker_that_loads_does_not_count_once_it_works(bundle:
     assert (slot.state, slot.silent_checks) == ("working", 0)
 
 
-def test_the_reason_of_a_failed_worker_is_reported_even_if_others_started(bundle: LoadedBundle) -> None:
+def test_failed_workers_reason_is_reported_even_if_others_started(bundle: LoadedBundle) -> None:
     """As where bundles are replaced: all of the new workers end, since one could not serve them."""
 
     class Refusing:
@@ -556,7 +556,7 @@ def sources_of(requests: list[Request]) -> list[list[int]]:
     return [list(sequence.source) for request in requests for sequence in request.sequences]
 
 
-def test_a_wrong_sample_is_the_reason_for_every_refusal(tmp_path: Path) -> None:
+def test_wrong_sample_is_the_reason_given_in_every_refusal(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(engine_of(bundle)) as engine:
             await early.decode(engine)
@@ -573,7 +573,7 @@ def test_a_wrong_sample_is_the_reason_for_every_refusal(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_process_ends_with_its_front_though_others_live_on() -> None:
+def test_worker_process_ends_with_its_front_even_if_other_workers_live() -> None:
     """Whatever ends the front, SIGKILL too, its end of the socket is closed, and no other worker has inherited it."""
     fronts, workers = [], []
     for _ in range(2):
@@ -588,7 +588,7 @@ def test_a_worker_process_ends_with_its_front_though_others_live_on() -> None:
 
 
 @pytest.mark.slow
-def test_real_workers_killed_under_load_lose_nothing_and_answer_nothing_twice(bundle: LoadedBundle) -> None:
+def test_workers_killed_under_load_lose_no_request_and_repeat_no_response(bundle: LoadedBundle) -> None:
     """Two processes, SIGKILL to one and the other while 40 requests of 15 sentences are decoded."""
     workers: list[WorkerProcess] = []
 

@@ -121,7 +121,7 @@ async def test_results_are_equal_with_and_without_the_cache(bundle: Bundle) -> N
 
 
 @on_a_loop
-async def test_a_kept_sentence_needs_no_engine() -> None:
+async def test_cached_sentence_needs_no_engine() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     first = CacheRequest(cache, 1, 2)
@@ -150,7 +150,7 @@ async def test_recorded_attention_is_neither_cached_nor_shared() -> None:
 
 
 @on_a_loop
-async def test_the_most_recently_used_results_are_kept() -> None:
+async def test_least_recently_used_results_are_evicted() -> None:
     decoder, metrics = ManualDecoder(), Metrics()
     one = await _kept(CachingDecoder(decoder, ResultCache(PLENTY, Metrics())), decoder, 0)
     cache = CachingDecoder(decoder, ResultCache(3 * one, metrics))
@@ -178,7 +178,7 @@ async def _kept(cache: CachingDecoder, decoder: ManualDecoder, *sources: int) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("filled", [0.6, 3.0])
-def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
+def test_counted_bytes_match_the_memory_used(filled: float) -> None:
     class Anything(FakeDecoder):
         def answer(self, sequence: Sequence) -> Decoded:
             length = random.randrange(4, 30)
@@ -203,14 +203,14 @@ def test_the_bytes_counted_are_those_that_are_taken(filled: float) -> None:
     asyncio.run(scenario())
 
 
-def test_without_bytes_there_is_no_cache() -> None:
+def test_zero_bytes_turn_the_cache_off() -> None:
     decoder = ManualDecoder()
     assert with_cache(decoder, ResultCache(0, Metrics())) is decoder
     assert isinstance(with_cache(decoder, ResultCache(1, Metrics())), CachingDecoder)
 
 
 @on_a_loop
-async def test_many_hits_do_not_keep_others_waiting() -> None:
+async def test_many_hits_do_not_delay_other_requests() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     await _kept(cache, decoder, 1)
@@ -222,7 +222,7 @@ async def test_many_hits_do_not_keep_others_waiting() -> None:
     assert others >= 4
 
 
-def test_a_sentence_asked_for_again_is_not_decoded_again(bundle_folder: Path, gate: Gate) -> None:
+def test_repeated_sentence_is_not_decoded_again(bundle_folder: Path, gate: Gate) -> None:
     gate.opened.set()
     with serving(bundle_folder) as service:
         first = service.post("/translate", {**HELLO, "text": "Hello. The cat sleeps."})

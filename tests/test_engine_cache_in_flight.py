@@ -68,7 +68,7 @@ async def test_a_shared_sequence_is_cancelled_only_when_its_last_waiter_leaves()
 
 
 @on_a_loop
-async def test_a_long_request_waits_for_what_others_began_though_they_leave() -> None:
+async def test_long_request_keeps_sentences_that_others_started_and_abandoned() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = CacheRequest(cache, 1, 2)
@@ -84,7 +84,7 @@ async def test_a_long_request_waits_for_what_others_began_though_they_leave() ->
 
 
 @on_a_loop
-async def test_it_is_begun_as_long_as_somebody_has_time_for_it() -> None:
+async def test_shared_sequence_has_the_latest_deadline_of_its_waiters() -> None:
     """The deadline is that of whoever waits the longest: what befalls one request alone befalls no other."""
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
@@ -107,7 +107,7 @@ async def test_it_is_begun_as_long_as_somebody_has_time_for_it() -> None:
 
 @pytest.mark.parametrize("error", [StepFailed("broken"), Unavailable("the workers have died")])
 @on_a_loop
-async def test_a_sentence_that_fails_fails_for_all_who_wait_and_is_not_kept(error: ServiceError) -> None:
+async def test_failed_sentence_fails_for_all_waiters_and_is_not_cached(error: ServiceError) -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     requests = [CacheRequest(cache, 1), CacheRequest(cache, 1, 2)]
@@ -145,7 +145,7 @@ async def test_a_remaining_waiter_needs_no_space_in_a_full_queue() -> None:
 
 
 @on_a_loop
-async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
+async def test_request_is_refused_as_without_the_cache() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leader = CacheRequest(cache, 1)
@@ -163,7 +163,7 @@ async def test_a_request_that_is_refused_is_so_as_without_the_cache() -> None:
 
 
 @on_a_loop
-async def test_a_waiter_that_left_gets_no_result() -> None:
+async def test_waiter_that_left_gets_no_result() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leader, leaving = CacheRequest(cache, 1), CacheRequest(cache, 1)
@@ -203,7 +203,7 @@ async def test_a_request_that_arrives_while_the_last_waiter_leaves_is_answered()
 
 
 @on_a_loop
-async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself() -> None:
+async def test_request_waits_no_longer_for_another_requests_sentence_than_for_its_own() -> None:
     decoder, metrics = ManualDecoder(), Metrics()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, metrics))
     decoder.busy = True
@@ -243,7 +243,7 @@ async def test_a_request_waits_for_no_more_turns_of_another_than_it_needs_itself
     )
 )
 @on_a_loop
-async def test_whatever_happens_every_request_comes_to_its_end(events: list[tuple[str, Any]]) -> None:
+async def test_every_request_ends_whatever_happens(events: list[tuple[str, Any]]) -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(1_000, Metrics()))
     requests: list[CacheRequest] = []

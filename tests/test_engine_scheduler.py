@@ -237,7 +237,7 @@ def test_requests_take_turns() -> None:
     assert owners(queue.assign(), long, short) == [0, 1, 0]
 
 
-def test_turns_go_on_where_they_stopped() -> None:
+def test_turns_continue_where_they_stopped() -> None:
     queue = scheduler(one=WorkerCapacity(2, 0, 1_000))
     requests = [request(5, 5, 5) for _ in range(3)]
     for jobs in requests:
@@ -250,7 +250,7 @@ def test_turns_go_on_where_they_stopped() -> None:
     assert served == [0, 1, 2, 0, 1, 2]
 
 
-def test_a_single_sentence_behind_a_document_has_the_next_place_that_becomes_free() -> None:
+def test_single_sentence_behind_a_document_gets_the_next_free_slot() -> None:
     queue = scheduler(one=WorkerCapacity(8, 0, 10_000))
     document, single = request(*[5] * 10_000), request(5)
     queue.queue_tokens = 10**6
@@ -262,7 +262,7 @@ def test_a_single_sentence_behind_a_document_has_the_next_place_that_becomes_fre
     assert single[0] in queue.assign()
 
 
-def test_spare_places_are_for_requests_that_have_none() -> None:
+def test_spare_slots_go_to_requests_that_have_none() -> None:
     queue = scheduler(one=WorkerCapacity(sequences=2, priority_sequences=1, tokens=1_000))
     document, single = request(5, 5, 5, 5), request(5)
     queue.add(document)
@@ -274,7 +274,7 @@ def test_spare_places_are_for_requests_that_have_none() -> None:
     assert single[0].priority
 
 
-def test_a_worker_takes_as_much_again_as_it_gives_back() -> None:
+def test_worker_receives_as_much_work_as_it_returns() -> None:
     queue = scheduler(one=WorkerCapacity(sequences=10, priority_sequences=0, tokens=3 * TILE))
     queue.add(request(*[5] * 9))
     for _ in range(3):
@@ -283,13 +283,13 @@ def test_a_worker_takes_as_much_again_as_it_gives_back() -> None:
         finish(queue, given)
 
 
-def test_the_worker_with_the_least_to_do_gets_the_next_sentence() -> None:
+def test_least_loaded_worker_gets_the_next_sentence() -> None:
     queue = scheduler(one=AMPLE, two=AMPLE)
     queue.add(request(60, 5, 5, 5, 5))
     assert [job.worker for job in queue.assign()] == [0, 1, 1, 1, 1]
 
 
-def test_models_have_places_of_their_own() -> None:
+def test_models_have_separate_slots() -> None:
     queue = scheduler(one=WorkerCapacity(1, 0, TILE))
     requests = [request(5, model="a"), request(5, model="b")]
     for jobs in requests:
@@ -297,7 +297,7 @@ def test_models_have_places_of_their_own() -> None:
     assert owners(queue.assign(), *requests) == [0, 1]
 
 
-def test_a_request_for_several_models_has_a_turn_with_each() -> None:
+def test_request_for_several_models_takes_turns_for_each() -> None:
     queue = scheduler(one=WorkerCapacity(1, 0, TILE))
     jobs = [*request(5, 5, model="a"), *request(5, model="b")]
     queue.add(jobs)
@@ -327,7 +327,7 @@ def test_jobs_of_a_dead_worker_run_before_waiting_ones() -> None:
     assert set(again) == {*lost, *second}
 
 
-def test_a_cancelled_job_of_a_dead_worker_gives_its_request_no_second_turn() -> None:
+def test_cancelled_job_of_a_dead_worker_gives_its_request_no_second_turn() -> None:
     queue = scheduler(one=WorkerCapacity(1, 0, 1_000))
     first, second = request(5, 5), request(5)
     queue.add(first)
@@ -371,7 +371,7 @@ def test_a_job_past_its_deadline_does_not_start() -> None:
     assert [type(error) for error in errors(late)] == [DeadlinePassed] * 2
 
 
-def test_one_that_somebody_waits_for_longer_is_begun_though_its_request_is_late() -> None:
+def test_job_starts_after_its_requests_deadline_if_another_waits_longer() -> None:
     queue = scheduler()
     late = request(5, 5, 5, deadline=monotonic() + 0.001)
     queue.add(late)
@@ -396,7 +396,7 @@ def test_fail_waiting_fails_every_waiting_job() -> None:
     assert all(job.outcome for jobs in requests for job in jobs)
 
 
-def test_a_refused_request_leaves_no_trace() -> None:
+def test_refused_request_leaves_no_trace() -> None:
     queue = scheduler(queue_tokens=3 * TILE)
     queue.add(request(5, 5))
     with pytest.raises(Overloaded):
@@ -405,7 +405,7 @@ def test_a_refused_request_leaves_no_trace() -> None:
     queue.add(request(5))
 
 
-def test_a_request_larger_than_the_queue_is_too_much_text() -> None:
+def test_request_larger_than_the_queue_is_too_much_text() -> None:
     with pytest.raises(TooMuchText):
         scheduler(queue_tokens=TILE).add(request(5, 5))
 
@@ -417,7 +417,7 @@ def paced(queue: Scheduler, seconds_per_tile: float) -> Scheduler:
     return queue
 
 
-def test_retry_after_is_the_time_until_there_is_room() -> None:
+def test_retry_after_is_the_time_until_the_queue_has_room() -> None:
     queue = paced(scheduler(queue_tokens=10 * TILE), seconds_per_tile=2.0)
     queue.add(request(*[5] * 10))
     with pytest.raises(Overloaded) as refusal:
@@ -433,7 +433,7 @@ def test_two_workers_are_twice_as_fast() -> None:
     assert refusal.value.retry_after_s == 3
 
 
-def test_a_request_whose_turn_would_come_too_late_is_refused_though_the_queue_is_not_full() -> None:
+def test_request_whose_turn_would_come_too_late_is_refused_even_if_the_queue_has_room() -> None:
     queue = paced(scheduler(max_wait_s=5), seconds_per_tile=2.0)
     for _ in range(3):
         queue.add(request(5))
@@ -442,7 +442,7 @@ def test_a_request_whose_turn_would_come_too_late_is_refused_though_the_queue_is
     assert refusal.value.retry_after_s == 1
 
 
-def test_a_document_is_waited_for_one_turn_at_a_time() -> None:
+def test_wait_behind_a_document_is_estimated_turn_by_turn() -> None:
     queue = paced(scheduler(max_wait_s=5), seconds_per_tile=2.0)
     queue.add(request(*[5] * 500))
     queue.add(request(5))
@@ -463,7 +463,7 @@ def test_nothing_is_refused_while_nothing_waits() -> None:
     queue.add(request(5, deadline=monotonic() + 0.001))
 
 
-def test_pace_follows_what_is_measured_of_late() -> None:
+def test_throughput_follows_recent_measurements() -> None:
     decode_rate = DecodeRate(half_life_s=1.0, half_life_tokens=100.0)
     assert decode_rate.seconds_for(100) == 0
     decode_rate.add_sentence(target_tokens=20, cost=10)

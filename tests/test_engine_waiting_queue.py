@@ -26,7 +26,7 @@ def words(length: int = 5) -> Words:
     st.integers(1, 12),
     st.integers(0, 3),
 )
-def test_everyone_but_the_removed_is_taken_once_and_within_the_budget(
+def test_every_remaining_sentence_is_taken_once_and_within_the_budget(
     given: list[tuple[int, bool, bool]], rows: int, max_held_steps: int
 ) -> None:
     queue: WaitingQueue[Words] = WaitingQueue(encode_tokens=128, max_held_steps=max_held_steps)
@@ -47,7 +47,7 @@ def test_everyone_but_the_removed_is_taken_once_and_within_the_budget(
     assert Counter(taken) == Counter(sentence for sentence, _, removed in sentences if not removed)
 
 
-def test_those_ahead_take_turns_with_those_that_were_there_before() -> None:
+def test_new_sentences_alternate_with_those_already_waiting() -> None:
     queue: WaitingQueue[Words] = WaitingQueue()
     first, second, third, late = (words() for _ in range(4))
     for sentence in (first, second, third):
@@ -56,7 +56,7 @@ def test_those_ahead_take_turns_with_those_that_were_there_before() -> None:
     assert queue.take(4, 4) == [late, first, second, third]
 
 
-def test_an_overtaken_sentence_is_taken_eventually() -> None:
+def test_overtaken_sentence_is_taken_eventually() -> None:
     queue: WaitingQueue[Words] = WaitingQueue()
     patient = words()
     queue.add(patient)
@@ -71,7 +71,7 @@ def test_an_overtaken_sentence_is_taken_eventually() -> None:
     assert turns <= 1
 
 
-def test_a_batch_that_is_nearly_full_is_filled_up_in_groups() -> None:
+def test_nearly_full_batch_is_refilled_in_groups() -> None:
     queue: WaitingQueue[Words] = WaitingQueue(max_held_steps=2)
     for _ in range(8):
         queue.add(words())
@@ -79,7 +79,7 @@ def test_a_batch_that_is_nearly_full_is_filled_up_in_groups() -> None:
     assert len(queue.take(free=4, rows=16)) == 4
 
 
-def test_who_comes_alone_waits_a_few_turns_for_others_but_not_in_a_batch_of_few() -> None:
+def test_single_sentence_waits_a_few_turns_for_others_unless_the_batch_is_small() -> None:
     queue: WaitingQueue[Words] = WaitingQueue(max_held_steps=2)
     queue.add(words())
     assert [len(queue.take(free=11, rows=16)) for _ in range(3)] == [0, 0, 1]
@@ -87,12 +87,12 @@ def test_who_comes_alone_waits_a_few_turns_for_others_but_not_in_a_batch_of_few(
     assert len(queue.take(free=12, rows=16)) == 1
 
 
-def test_a_sentence_over_the_budget_is_encoded_alone() -> None:
+def test_sentence_over_the_budget_is_encoded_alone() -> None:
     queue: WaitingQueue[Words] = WaitingQueue(encode_tokens=32)
     queue.add(words(100))
     queue.add(words())
     assert [len(queue.take(8, 8)) for _ in range(2)] == [1, 1]
 
 
-def test_a_sentence_costs_its_tokens_and_its_end_symbol_in_whole_tiles() -> None:
+def test_sentence_costs_its_tokens_and_end_symbol_rounded_up_to_tiles() -> None:
     assert [cost(words(length)) for length in (0, TILE - 1, TILE)] == [TILE, TILE, 2 * TILE]

@@ -106,7 +106,7 @@ def are_as_alone(tasks: list[DecodingTask], alone: dict[int, Hypothesis]) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("in_step", [True, False])
 @pytest.mark.parametrize("place", [0, 5, 12])
-def test_the_culprit_fails_alone(
+def test_sentence_that_causes_a_failure_fails_alone(
     bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch, place: int, in_step: bool
 ) -> None:
     everybody = tasks(bundle, 13)
@@ -155,7 +155,7 @@ def test_a_failed_batch_is_freed_before_a_new_one_is_allocated(
     assert not any(left)
 
 
-def test_a_sentence_without_finite_numbers_fails_alone(
+def test_sentence_with_non_finite_numbers_fails_alone(
     bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Poisoned(DecodeBatch):
@@ -186,9 +186,7 @@ def test_a_sentence_without_finite_numbers_fails_alone(
     are_as_alone(finished, alone)
 
 
-def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
-    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_sentence_is_found_in_few_extra_turns(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     def count(batch: type[DecodeBatch]) -> int:
         decode_with(batch, monkeypatch)
         one = executor(bundle, rows=16)
@@ -209,7 +207,7 @@ def test_a_culprit_is_found_in_few_more_turns_than_everybody_takes(
     crowd=st.integers(2, 8),
     seed=st.integers(0, 1_000),
 )
-def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
+def test_every_other_sentence_is_answered_once_whatever_fails_or_is_cancelled(
     bundle: LoadedBundle, alone: dict[int, Hypothesis], guilty: set[int], at: int, in_step: bool, crowd: int, seed: int
 ) -> None:
     chance, everybody = random.Random(seed), tasks(bundle, 12)
@@ -243,7 +241,7 @@ def test_whatever_fails_and_whoever_leaves_the_others_are_answered_once(
     are_as_alone(finished, alone)
 
 
-def test_a_worker_for_which_nothing_works_any_more_ends(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_ends_if_every_batch_fails(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would fail sentence after sentence for ever, where another process could do them."""
     decode_with(faulty(lambda running: True), monkeypatch)
     one = executor(bundle)
@@ -291,13 +289,13 @@ def refusal(front: Front, config: WorkerConfig) -> str:
     return result.failure
 
 
-def test_a_worker_says_what_it_has_loaded_and_ends_with_the_front(bundle: LoadedBundle) -> None:
+def test_worker_reports_what_it_has_loaded_and_ends_with_the_front(bundle: LoadedBundle) -> None:
     front = Front()
     assert front.ask(config(bundle)) == [LoadResult("", 4, {bundle.name: "float32"})]
     front.close()
 
 
-def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle: LoadedBundle) -> None:
+def test_bundle_replaced_since_the_front_read_it_is_not_served(bundle: LoadedBundle) -> None:
     front = Front()
     failure = refusal(front, config(bundle, name="en-fr@000000000000"))
     assert "was en-fr@000000000000 when the service read it" in failure
@@ -305,7 +303,7 @@ def test_a_bundle_that_was_swapped_since_the_front_read_it_is_not_served(bundle:
 
 
 @pytest.mark.slow
-def test_a_worker_process_logs_json_like_the_front(bundle: LoadedBundle, capfd: pytest.CaptureFixture[str]) -> None:
+def test_worker_process_logs_json_like_the_front(bundle: LoadedBundle, capfd: pytest.CaptureFixture[str]) -> None:
     ours, theirs = socket.socketpair()
     with ours:
         worker = WorkerProcess(theirs)
@@ -351,7 +349,7 @@ def test_a_wrong_sample_is_reported(tmp_path: Path) -> None:
     front.close()
 
 
-def test_a_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) -> None:
+def test_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) -> None:
     front = Front()
     front.ask(config(bundle))
     sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
@@ -416,7 +414,7 @@ specs = st.builds(
     ),
     st.integers(1, 40),
 )
-def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[ToWorker], size: int) -> None:
+def test_messages_survive_any_fragmentation(messages: list[ToWorker], size: int) -> None:
     stream = b"".join(map(encode_frame, messages))
     decoder = FrameDecoder(FROM_FRONT)
     pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
@@ -426,7 +424,7 @@ def test_messages_come_out_as_they_went_in_however_they_are_cut(messages: list[T
 @given(
     st.builds(StepReport, st.lists(st.builds(Result, st.integers(0, 1 << 40), st.floats(0, 9), decoded), max_size=3))
 )
-def test_reports_of_a_worker_arrive_bit_for_bit(report: StepReport) -> None:
+def test_workers_reports_arrive_bit_for_bit(report: StepReport) -> None:
     assert list(FrameDecoder(FROM_WORKER).add(encode_frame(report))) == [report]
 
 

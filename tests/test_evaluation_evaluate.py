@@ -49,7 +49,7 @@ def metrics(bundle: LoadedBundle, *options: object) -> list[dict[str, Any]]:
     return list(found["metrics"])
 
 
-def test_the_scores_are_sacrebleus_of_the_bundles_greedy_translations(bundle: LoadedBundle, test_set: Path) -> None:
+def test_scores_are_sacrebleus_for_the_bundles_greedy_translations(bundle: LoadedBundle, test_set: Path) -> None:
     translations = ours(bundle, [pair.source for pair in PAIRS])
     references = [[pair.target for pair in PAIRS]]
     bleu, chrf = metrics(bundle, "--pairs", test_set)
@@ -83,7 +83,7 @@ def test_without_raw_the_scores_are_those_of_the_service(
     assert {metric["served"] for metric in metrics(bundle, *options)} == {False}
 
 
-def test_the_table_shows_model_precision_device_and_signature(bundle: LoadedBundle, test_set: Path) -> None:
+def test_table_shows_model_precision_device_and_signature(bundle: LoadedBundle, test_set: Path) -> None:
     output = evaluate("--bundle", bundle.folder, "--pairs", test_set, "--precision", "bfloat16")
     assert bundle.name in output
     assert "set.tsv: 3 sentences, greedy, on cpu in bfloat16" in output
@@ -106,7 +106,7 @@ def test_a_swapped_test_set_is_swapped_back_and_reported(bundle: LoadedBundle, t
     assert said not in evaluate("--bundle", bundle.folder, "--pairs", test_set)
 
 
-def test_a_beam_finds_what_beam_decoding_finds_and_the_figures_say_how_wide_it_was(
+def test_beam_scores_are_those_of_beam_search_and_name_the_beam_size(
     bundle: LoadedBundle, test_set: Path, tmp_path: Path
 ) -> None:
     sources = [bundle.tokenizer.encode(pair.source) for pair in PAIRS]
@@ -120,7 +120,7 @@ def test_a_beam_finds_what_beam_decoding_finds_and_the_figures_say_how_wide_it_w
     assert "beam 4, on cpu" in evaluate("--bundle", bundle.folder, *given, "--beam", 4)
 
 
-def test_lower_case_adds_a_score_and_changes_none(bundle: LoadedBundle, test_set: Path) -> None:
+def test_lowercased_score_is_added_and_changes_no_other(bundle: LoadedBundle, test_set: Path) -> None:
     plain = metrics(bundle, "--pairs", test_set)
     *same, lower = metrics(bundle, "--pairs", test_set, "--lowercase")
     assert same == plain
@@ -128,7 +128,7 @@ def test_lower_case_adds_a_score_and_changes_none(bundle: LoadedBundle, test_set
     assert "case:lc" in lower["signature"]
 
 
-def test_broken_lines_and_cut_sources_are_counted(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_broken_lines_and_truncated_sources_are_counted(bundle: LoadedBundle, tmp_path: Path) -> None:
     long = "How are you? " * 40
     (tmp_path / "set.tsv").write_text(f"Hello.\tBonjour.\nonly one column\n{long}\tTrop long.\n\tx\n", encoding="utf-8")
     output = evaluate("--bundle", bundle.folder, "--pairs", tmp_path / "set.tsv")
@@ -140,7 +140,7 @@ def test_broken_lines_and_cut_sources_are_counted(bundle: LoadedBundle, tmp_path
     assert (bleu["sources_cut"], bleu["lines_skipped"]) == (1, 2)
 
 
-def test_several_sets_are_measured_and_their_translations_written_in_order(
+def test_several_sets_are_scored_and_their_translations_written_in_order(
     bundle: LoadedBundle, test_set: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "a.en").write_text("Hello.\nHello.\n", encoding="utf-8")
@@ -152,9 +152,7 @@ def test_several_sets_are_measured_and_their_translations_written_in_order(
     assert out.read_text(encoding="utf-8").split("\n")[:-1] == [" ".join(text.splitlines()) for text in expected]
 
 
-def test_a_set_is_called_by_evaluate_as_by_export_by_its_path_below_the_corpora(
-    bundle: LoadedBundle, tmp_path: Path
-) -> None:
+def test_evaluate_and_export_name_a_set_by_its_path_below_the_corpora(bundle: LoadedBundle, tmp_path: Path) -> None:
     corpora = tmp_path / "corpora"
     for folder in (corpora / "flores", corpora / "news", tmp_path / "elsewhere"):
         folder.mkdir(parents=True)
@@ -179,7 +177,7 @@ def test_a_test_set_is_not_overwritten(bundle: LoadedBundle, test_set: Path) -> 
     assert test_set.read_bytes() == before
 
 
-def test_a_folder_for_the_translations_is_made(bundle: LoadedBundle, test_set: Path, tmp_path: Path) -> None:
+def test_output_folder_is_created(bundle: LoadedBundle, test_set: Path, tmp_path: Path) -> None:
     evaluate("--bundle", bundle.folder, "--pairs", test_set, "--out", tmp_path / "new" / "out.txt")
     assert (tmp_path / "new" / "out.txt").read_text(encoding="utf-8").count("\n") == 3
 
@@ -190,7 +188,7 @@ def test_a_development_set_round_trips(tmp_path: Path) -> None:
     assert TestSet.development(tmp_path).pairs == pairs
 
 
-def test_a_line_break_in_a_translation_does_not_break_the_file(
+def test_line_break_in_a_translation_does_not_break_the_file(
     bundle: LoadedBundle, test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(bundle.tokenizer), "decode", lambda tokenizer, ids: "one\ntwo\u2028three")

@@ -16,7 +16,7 @@ from training.data.batches import Pairs
 from training.evaluation.scoring import Development, bleu_metric, limits_for, moses_tokens, scores, translate
 
 
-def test_the_same_text_scores_100_and_says_how_it_was_computed() -> None:
+def test_identical_text_scores_100_and_reports_the_signature() -> None:
     bleu, chrf = scores(["the cat sat on the mat"], ["the cat sat on the mat"], "fr")
     assert (bleu.metric, chrf.metric) == ("BLEU", "chrF")
     assert bleu.score == pytest.approx(100)
@@ -28,7 +28,7 @@ def test_the_same_text_scores_100_and_says_how_it_was_computed() -> None:
 @pytest.mark.parametrize(
     ("language", "tokeniser"), [("zh", "zh"), ("zh-TW", "zh"), ("ZH_Hant", "zh"), ("ja", "char"), ("de", "13a")]
 )
-def test_languages_without_spaces_are_cut_into_characters(language: str, tokeniser: str) -> None:
+def test_languages_without_spaces_are_split_into_characters(language: str, tokeniser: str) -> None:
     metric = bleu_metric(language)
     metric.corpus_score(["a"], [["a"]])
     assert f"tok:{tokeniser}|" in str(metric.get_signature())
@@ -39,7 +39,7 @@ def test_chinese_is_scored_by_character() -> None:
     assert scores(hypothesis, reference, "zh")[0].score > 50 > scores(hypothesis, reference, "fr")[0].score
 
 
-def test_lowercased_bleu_is_reported_beside_bleu_and_labelled() -> None:
+def test_lowercased_bleu_is_reported_with_a_label() -> None:
     bleu, _, lower = scores(["THE CAT sat on the mat"], ["the cat sat on the mat"], "fr", lowercase=True)
     assert lower.metric == "BLEU in lower case"
     assert lower.score == pytest.approx(100)
@@ -48,7 +48,7 @@ def test_lowercased_bleu_is_reported_beside_bleu_and_labelled() -> None:
     assert "case:mixed" in bleu.signature
 
 
-def test_moses_cuts_after_an_apostrophe_in_french_and_normalises_quotation_marks() -> None:
+def test_moses_splits_after_french_apostrophes_and_normalises_quotation_marks() -> None:
     assert moses_tokens(["L’homme (« ami ») dort."], "fr", lowercase=True) == ['l\' homme ( " ami " ) dort .']
     *_, moses = scores(["L'homme est ici, là-bas."], ["l’homme est ici, là-bas."], "fr", lowercase=True, moses=True)
     assert moses.score == pytest.approx(100)
@@ -56,13 +56,13 @@ def test_moses_cuts_after_an_apostrophe_in_french_and_normalises_quotation_marks
     assert "tok:moses-fr-norm-sacremoses-" in moses.signature
 
 
-def test_without_sacremoses_its_tokens_are_refused_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moses_tokens_without_sacremoses_are_refused_with_install_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ValueError, match="pip install sacremoses"):
         moses_tokens(["Bonjour."], "fr", lowercase=False)
 
 
-def test_a_sentence_over_the_limit_is_cut_there_and_counted(bundle: LoadedBundle) -> None:
+def test_sentence_over_the_limit_is_truncated_and_counted(bundle: LoadedBundle) -> None:
     long = "How are you? " * 40
     found = translate(bundle.model, bundle.tokenizer, bundle.limits, ["Hello.", long])
     first = bundle.tokenizer.encode(long)[: bundle.limits.max_source]
@@ -71,16 +71,14 @@ def test_a_sentence_over_the_limit_is_cut_there_and_counted(bundle: LoadedBundle
     assert found.texts == [bundle.tokenizer.decode(ids) for ids in found.ids]
 
 
-def test_a_development_set_is_scored_by_as_many_references_as_there_are_translations(
-    data: Path, bundle: LoadedBundle
-) -> None:
+def test_development_set_is_scored_with_as_many_references_as_translations(data: Path, bundle: LoadedBundle) -> None:
     development = Development.load(data, bundle.tokenizer, bundle.limits, "fr")
     assert len(development.translate(bundle.model, 3)) == 3
     assert len(development.translate(bundle.model)) == len(development.references) == 16
     assert development.bleu(development.references[:5]) == pytest.approx(100)
 
 
-def test_limits_follow_the_corpus_where_targets_are_long_and_positions_few() -> None:
+def test_limits_follow_the_corpus_if_targets_are_long_and_positions_few() -> None:
     usual = Pairs.of([[5] * 10] * 20, [[5] * 12] * 20)
     assert limits_for(usual, small_config(10)) == Limits()
     long = Pairs.of([[5] * 10] * 20, [[5] * 66] * 20)
@@ -91,13 +89,13 @@ def test_limits_follow_the_corpus_where_targets_are_long_and_positions_few() -> 
     assert (short.max_source, short.max_target) == (39, 39)
 
 
-def test_translating_leaves_the_random_state_alone(bundle: LoadedBundle) -> None:
+def test_translating_does_not_change_the_random_state(bundle: LoadedBundle) -> None:
     before = torch.get_rng_state()
     translate(bundle.model, bundle.tokenizer, TRAINING_LIMITS, ["Hello."])
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_limits_are_the_same_for_lengths_that_come_from_files_and_have_no_sign() -> None:
+def test_limits_do_not_overflow_for_unsigned_lengths_from_files() -> None:
     pairs = Pairs.of([[5] * 4] * 50, [[6] * 5] * 50)
     source, target = (
         dataclasses.replace(side, lengths=side.lengths.astype(np.uint32)) for side in (pairs.source, pairs.target)

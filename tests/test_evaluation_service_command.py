@@ -27,7 +27,7 @@ def test_any_sentence_is_one_line_in_and_one_line_out(monkeypatch: pytest.Monkey
     assert translate_served(Path("x"), LANGUAGES, []) == []
 
 
-def test_precision_device_and_workers_reach_the_service_and_the_environments_settings_do_not(
+def test_precision_device_and_workers_reach_the_service_but_environment_settings_do_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("INTERLINEAR_PRECISION", "bfloat16")
@@ -48,7 +48,7 @@ def test_precision_device_and_workers_reach_the_service_and_the_environments_set
         ("print('a\\nb')", "the service returned 2 lines for 1 sentences"),
     ],
 )
-def test_a_command_that_does_not_translate_all_is_an_error_of_one_line(
+def test_command_that_does_not_translate_everything_is_an_error_of_one_line(
     program: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering(program, monkeypatch)
@@ -58,13 +58,13 @@ def test_a_command_that_does_not_translate_all_is_an_error_of_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_the_message_of_a_service_that_cannot_serve_is_shown(tmp_path: Path) -> None:
+def test_message_of_a_service_that_cannot_start_is_shown(tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     with pytest.raises(NotServed, match=r"^the service's own command failed: .*broken"):
         translate_served(tmp_path / "broken", LANGUAGES, ["a"])
 
 
-def test_the_command_is_the_services(bundle_folder: Path) -> None:
+def test_command_is_that_of_the_service(bundle_folder: Path) -> None:
     command = service_command._command(bundle_folder, "en", "fr")
     assert command[:4] == [sys.executable, "-m", "app", "translate"]
     done = subprocess.run(command, input=b"Hello.\n", capture_output=True, check=True)

@@ -73,7 +73,7 @@ def config_of(bundle: Path) -> dict[str, Any]:
     return dict(json.loads((bundle / "config.json").read_text(encoding="utf-8")))
 
 
-def test_a_bundle_tells_what_it_was_made_of(exported: Path, data: Path) -> None:
+def test_bundle_records_what_it_was_made_from(exported: Path, data: Path) -> None:
     config = config_of(exported)
     training = config["training"]
     assert (config["source"], config["target"], config["licence"]) == ("en", "fr", "CC0-1.0")
@@ -89,14 +89,14 @@ def test_a_bundle_tells_what_it_was_made_of(exported: Path, data: Path) -> None:
     assert str(data.parent) not in (exported / "config.json").read_text(encoding="utf-8")
 
 
-def test_tokens_are_those_of_the_epochs_trained(exported: Path, data: Path) -> None:
+def test_token_count_is_that_of_the_trained_epochs(exported: Path, data: Path) -> None:
     pairs, _ = load_pairs(data)
     training = config_of(exported)["training"]
     an_epoch = int(pairs.target.lengths.sum()) + len(pairs)
     assert training["target_tokens"] == pytest.approx(training["epochs"] * an_epoch, rel=0.01)
 
 
-def test_the_recorded_metrics_equal_those_of_evaluate(exported: Path, data: Path) -> None:
+def test_recorded_metrics_equal_those_of_evaluate(exported: Path, data: Path) -> None:
     recorded = config_of(exported)["metrics"]
     assert [(metric["set"], metric["metric"]) for metric in recorded] == [
         ("development set", "BLEU"),
@@ -118,7 +118,7 @@ def test_the_recorded_metrics_equal_those_of_evaluate(exported: Path, data: Path
 
 
 @pytest.mark.real_service
-def test_the_figures_of_record_and_card_are_those_of_the_service(run_folder: Path, data: Path, tmp_path: Path) -> None:
+def test_scores_in_record_and_card_are_the_services(run_folder: Path, data: Path, tmp_path: Path) -> None:
     """Two sentences in a text, and one without its mark, which the decoder takes as they are."""
     texts = [Pair("Tom has 2 dogs. Bo has 3 books.", "Tom a 2 chiens. Bo a 3 livres."), Pair("Tom has 4 dogs", "Tom")]
     write_pairs(tmp_path / "held-out.tsv", texts)
@@ -134,7 +134,7 @@ def test_the_figures_of_record_and_card_are_those_of_the_service(run_folder: Pat
     assert f"| held-out.tsv | 2 | BLEU | {served['score']:.1f} | {served['precision']} |" in card
 
 
-def test_where_the_service_does_not_serve_it_the_figures_are_the_decoders_and_that_is_said(
+def test_scores_are_the_decoders_and_labelled_so_if_the_service_cannot_serve_the_bundle(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: Any) -> list[Any]:
@@ -150,7 +150,7 @@ def test_where_the_service_does_not_serve_it_the_figures_are_the_decoders_and_th
     assert "bare decoder" in (tmp_path / "en-fr" / "README.md").read_text(encoding="utf-8")
 
 
-def test_every_bundle_that_is_exported_has_a_sample_however_little_the_model_learnt(
+def test_every_exported_bundle_has_a_sample_however_little_the_model_learnt(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export_module, "choose_samples", lambda *given: [])
@@ -161,14 +161,14 @@ def test_every_bundle_that_is_exported_has_a_sample_however_little_the_model_lea
     assert any("warning: no sample leads by 0.5 nats at every token, the surest by" in line for line in said)
 
 
-def test_the_samples_are_those_asked_for_and_come_out_right(exported: Path) -> None:
+def test_samples_are_the_requested_ones_and_translate_correctly(exported: Path) -> None:
     bundle = load_bundle(exported, CPU)
     texts = [sample["source"] for sample in bundle.config["samples"]]
     assert set(texts) <= {"Tom has 5 apples.", "Mary has 4 dogs.", "Bo has 9 chairs."}
     check_samples(bundle)
 
 
-def test_the_card_has_the_figures_the_corpora_and_whose_they_are(exported: Path) -> None:
+def test_card_has_scores_corpora_and_attribution(exported: Path) -> None:
     card = (exported / "README.md").read_text(encoding="utf-8")
     bleu = config_of(exported)["metrics"][2]
     assert f"| held-out.tsv | 2 | BLEU | {bleu['score']:.1f} | {bleu['precision']} |" in card
@@ -177,7 +177,7 @@ def test_the_card_has_the_figures_the_corpora_and_whose_they_are(exported: Path)
         assert text in card
 
 
-def test_the_weights_that_translate_better_ship(
+def test_weights_with_the_best_translations_are_exported(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best, mean = load_file(run_folder / BEST), average(saved_weights(run_folder))
@@ -214,7 +214,7 @@ def test_a_bundle_being_written_is_locked(run_folder: Path, data: Path, tmp_path
     assert (result.exit_code, "another command is running on" in result.stderr) == (1, True)
 
 
-def test_a_run_without_weights_and_one_on_other_data_are_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
+def test_run_without_weights_or_on_other_data_is_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="no weights"):
         export_run(options(tmp_path, data, tmp_path / "out"), quiet)
     shutil.copytree(data, tmp_path / "data")
@@ -225,7 +225,7 @@ def test_a_run_without_weights_and_one_on_other_data_are_refused(run_folder: Pat
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_whose_best_weights_are_gone_is_refused_and_not_waited_for(
+def test_run_without_its_best_weights_is_refused_at_once(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(run_folder, tmp_path / "run", ignore=shutil.ignore_patterns(BEST))
@@ -240,15 +240,13 @@ def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Pat
         options(run_folder, data, tmp_path, dtype="int8")
 
 
-def test_the_commit_is_that_of_this_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_commit_is_that_of_this_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert (trained.commit() is None) == (not (ROOT / ".git").exists())
     monkeypatch.setattr(trained, "__file__", str(tmp_path / "training/export/run_folder.py"))
     assert trained.commit() is None
 
 
-def test_an_export_killed_on_its_way_leaves_the_bundle_that_was_there(
-    run_folder: Path, data: Path, tmp_path: Path
-) -> None:
+def test_killed_export_leaves_the_old_bundle(run_folder: Path, data: Path, tmp_path: Path) -> None:
     old = load_bundle(make_bundle(tmp_path / "bundles/en-fr"), CPU).name
     command = [sys.executable, "-m", "training", "export", "--run", run_folder, "--data", data, "--replace"]
     command += ["--out", tmp_path / "bundles/en-fr", "--device", "cpu", "--threads", "1"]
@@ -267,9 +265,7 @@ def test_an_export_killed_on_its_way_leaves_the_bundle_that_was_there(
     assert [path.name for path in (tmp_path / "bundles").iterdir()] == ["en-fr"]
 
 
-def test_figures_of_test_sentences_in_the_training_data_are_marked(
-    run_folder: Path, data: Path, tmp_path: Path
-) -> None:
+def test_scores_on_test_sentences_in_the_training_data_are_marked(run_folder: Path, data: Path, tmp_path: Path) -> None:
     pairs, _ = load_pairs(data)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     known = [tokenizer.decode(ids) for ids in pairs.source.sequences(np.arange(3))]
@@ -283,7 +279,7 @@ def test_figures_of_test_sentences_in_the_training_data_are_marked(
     assert "- Sentences of test.tsv that were trained on: 3. Its figures flatter." in card
 
 
-def test_two_test_sets_of_one_name_are_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
+def test_two_test_sets_with_one_name_are_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
     for folder in ("news", "law"):
         (tmp_path / folder).mkdir()
         write_pairs(tmp_path / folder / "test.tsv", [Pair("Tom has 2 dogs.", "Tom a 2 chiens.")])
@@ -295,7 +291,7 @@ def test_two_test_sets_of_one_name_are_refused(run_folder: Path, data: Path, tmp
     assert [test.name for test in below.tests("en", "fr")] == ["news/test.tsv", "law/test.tsv"]
 
 
-def test_a_bundle_is_of_another_form_where_the_sentences_of_its_samples_have_changed(tmp_path: Path) -> None:
+def test_changed_sample_sentences_make_an_export_outdated(tmp_path: Path) -> None:
     file = tmp_path / "samples.txt"
     options = ExportOptions(tmp_path, tmp_path, tmp_path / "out", samples=str(file))
     file.write_text("Hello.\n")
@@ -346,7 +342,7 @@ def test_candidates_are_averages_of_the_last_weights_and_the_best(
         ({"step 7": 51.0}, None, 0.1, "step 7"),
     ],
 )
-def test_trained_weights_ship_unless_the_initial_ones_score_higher(
+def test_trained_weights_are_exported_unless_the_initial_ones_score_higher(
     monkeypatch: pytest.MonkeyPatch, learnt: dict[str, float], before: float | None, accepted: float, shipped: str
 ) -> None:
     scores = learnt if before is None else {**learnt, INITIAL_WEIGHTS: before}

@@ -131,12 +131,14 @@ def test_ctranslate2_returns_the_same_tokens(results: dict[str, Both], name: str
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_ctranslate2_gives_every_token_of_any_target_our_log_probability(results: dict[str, Both], name: str) -> None:
+def test_ctranslate2_gives_our_log_probability_for_every_token_of_any_target(
+    results: dict[str, Both], name: str
+) -> None:
     for ours, theirs in zip(results[name].our_scores, results[name].their_scores, strict=True):
         assert theirs == pytest.approx(ours, rel=1e-5, abs=1e-4)
 
 
-def test_some_of_those_translations_end_and_some_are_cut(results: dict[str, Both]) -> None:
+def test_compared_translations_include_ended_and_truncated_ones(results: dict[str, Both]) -> None:
     assert {reason for both in results.values() for reason in both.finish_reasons} == {"stop", "length"}
 
 
@@ -172,7 +174,7 @@ def export(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_the_command_converts_a_bundle_and_checks_it_by_its_samples(sampled: Path, tmp_path: Path) -> None:
+def test_command_converts_a_bundle_and_checks_its_samples(sampled: Path, tmp_path: Path) -> None:
     out = tmp_path / "ct2" / "en-fr"
     code, said, errors = export("--to", "ctranslate2", "--bundle", sampled, "--out", out)
     assert (code, errors) == (0, "")
@@ -181,7 +183,7 @@ def test_the_command_converts_a_bundle_and_checks_it_by_its_samples(sampled: Pat
     assert [path.name for path in out.parent.iterdir()] == ["en-fr"]
 
 
-def test_one_that_translates_a_sample_otherwise_is_not_written(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_model_that_translates_a_sample_differently_is_not_written(bundle: LoadedBundle, tmp_path: Path) -> None:
     ids = bundle.tokenizer.encode(SENTENCES[0])
     wrong = {"source": SENTENCES[0], "source_ids": ids, "target_ids": [*ids, bundle.model.config.eos_id]}
     made = make_bundle(tmp_path / "bundle", samples=[wrong])
@@ -191,7 +193,7 @@ def test_one_that_translates_a_sample_otherwise_is_not_written(bundle: LoadedBun
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 
 
-def test_smaller_types_make_smaller_models(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_smaller_types_make_smaller_files(bundle: LoadedBundle, tmp_path: Path) -> None:
     sizes = []
     for dtype in ("float32", "float16", "int8"):
         convert_bundle(ConvertOptions(bundle.folder, tmp_path / dtype, dtype=dtype))
@@ -199,7 +201,7 @@ def test_smaller_types_make_smaller_models(bundle: LoadedBundle, tmp_path: Path)
     assert sizes[0] > sizes[1] > sizes[2]
 
 
-def test_only_a_ctranslate2_model_is_replaced_and_only_when_asked(sampled: Path, tmp_path: Path) -> None:
+def test_only_a_ctranslate2_model_is_replaced_and_only_on_request(sampled: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     convert_bundle(ConvertOptions(sampled, out))
     (out / "mine.txt").write_text("x", encoding="utf-8")
@@ -215,7 +217,7 @@ def test_only_a_ctranslate2_model_is_replaced_and_only_when_asked(sampled: Path,
         check_replaceable(out, replace=True)
 
 
-def test_without_the_library_one_line_names_the_package(
+def test_missing_library_is_reported_in_one_line_with_the_package(
     sampled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2.specs", None)
@@ -223,9 +225,7 @@ def test_without_the_library_one_line_names_the_package(
     assert (code, errors) == (1, "error: CTranslate2 is not installed: pip install ctranslate2\n")
 
 
-def test_the_card_tells_how_to_translate_as_the_bundle_does(
-    sampled: Path, tmp_path: Path, bundle: LoadedBundle
-) -> None:
+def test_card_explains_how_to_translate_as_the_bundle_does(sampled: Path, tmp_path: Path, bundle: LoadedBundle) -> None:
     out = tmp_path / "out"
     convert_bundle(ConvertOptions(sampled, out))
     card = (out / "README.md").read_text(encoding="utf-8")
@@ -252,6 +252,6 @@ def test_the_card_tells_how_to_translate_as_the_bundle_does(
         ("--to ctranslate2 --bundle nowhere", "nowhere: bundle folder not found"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused_in_one_line(tmp_path: Path, given: str, why: str) -> None:
+def test_incompatible_options_are_refused_in_one_line(tmp_path: Path, given: str, why: str) -> None:
     assert export("--out", tmp_path / "out", *given.split()) == (1, "", f"error: {why}\n")
     assert not (tmp_path / "out").exists()

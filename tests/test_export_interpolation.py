@@ -56,7 +56,7 @@ def chosen() -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("knowing")
-def test_nothing_is_exported_where_all_loses_more_elsewhere_than_is_accepted_and_the_line_says_what_to_do() -> None:
+def test_nothing_is_exported_if_every_choice_loses_too_much_and_the_error_says_what_to_do() -> None:
     output = tune(*RUINOUS, code=1)
     last = output.rstrip("\n").split("\n")[-1]
     assert last.startswith("error: nothing is exported: elsewhere it would lose ")
@@ -86,7 +86,7 @@ def test_the_best_weights_within_the_accepted_loss_are_exported() -> None:
     assert best == max(share for share, loss in losses.items() if loss <= accepted + 0.01)
 
 
-def test_at_the_end_a_table_says_what_was_gained_and_lost_a_sentence_what_to_do_and_a_file_has_the_plot() -> None:
+def test_final_report_has_a_table_of_gains_and_losses_advice_and_a_plot() -> None:
     output = tune()
     assert "your pairs, held out (20 sentences)" in output
     assert "elsewhere: general set (4 sentences)" in output
@@ -96,7 +96,7 @@ def test_at_the_end_a_table_says_what_was_gained_and_lost_a_sentence_what_to_do_
     assert chosen()["advice"] in output
 
 
-def test_the_bundles_translations_of_general_sentences_are_rehearsed(
+def test_bundles_translations_of_general_sentences_are_rehearsed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("training.adapt.rehearsal.translate_greedily", lambda *_: general_pairs("en", "fr")[100:130])
@@ -108,7 +108,7 @@ def test_the_bundles_translations_of_general_sentences_are_rehearsed(
     assert pairs.rehearsed is not None and 0 < pairs.rehearsed.sum() < len(pairs)
 
 
-def test_a_text_of_the_user_s_is_rehearsed_instead_or_nothing() -> None:
+def test_users_text_is_rehearsed_instead_or_nothing() -> None:
     Path("text.txt").write_text("One sentence.\nAnother one.\n", encoding="utf-8")
     assert "translates 2 general sentences" in tune("--general-text", "text.txt")
     assert "general sentences" not in tune("--rehearse", "0", "--work", "other", "--replace")
@@ -117,7 +117,7 @@ def test_a_text_of_the_user_s_is_rehearsed_instead_or_nothing() -> None:
     assert training["recipe"]["distil"] == 0
 
 
-def test_a_bundle_is_measured_on_the_general_pairs_that_it_carries_and_hands_them_on(
+def test_bundle_is_measured_on_the_general_pairs_it_carries_and_passes_them_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     carried = [["The bridge is closed.", "Le pont est fermé."], ["It is raining.", "Il pleut."]]
@@ -128,7 +128,7 @@ def test_a_bundle_is_measured_on_the_general_pairs_that_it_carries_and_hands_the
     assert "general" not in loaded("mine").config["training"]["initial"]
 
 
-def test_a_bundle_without_general_pairs_gets_ours_and_one_in_other_languages_some_to_measure_by() -> None:
+def test_bundle_without_general_pairs_gets_ours_or_some_to_measure_by() -> None:
     tune()
     assert loaded("mine").config["general"] == [list(pair) for pair in general_pairs("en", "fr")]
     run("--pairs", "own.tsv", "--source", "sv", "--target", "da", "--out", "bundles/swedish", "--keep", "all")
@@ -136,7 +136,7 @@ def test_a_bundle_without_general_pairs_gets_ours_and_one_in_other_languages_som
     assert 0 < len(pairs) <= len(OWN) and set(map(tuple, pairs)) <= set(OWN)
 
 
-def test_where_no_pair_tells_what_is_lost_elsewhere_some_are_asked_for_before_any_work(
+def test_missing_general_pairs_are_requested_before_any_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("training.adapt.finetune.general_pairs_of", lambda config: [])
@@ -147,7 +147,7 @@ def test_where_no_pair_tells_what_is_lost_elsewhere_some_are_asked_for_before_an
     assert "elsewhere:" not in tune("--accept-general-loss", "100", "--work", "other", "--replace")
 
 
-def test_killed_before_its_export_a_run_makes_the_same_choice() -> None:
+def test_run_killed_before_its_export_makes_the_same_choice() -> None:
     tune("--learning-rate", "0.01")
     before, first = loaded("mine"), chosen()
     record = (RUN / interpolation.CHOICE).read_text()
@@ -158,7 +158,7 @@ def test_killed_before_its_export_a_run_makes_the_same_choice() -> None:
     assert (RUN / interpolation.CHOICE).read_text() == record
 
 
-def test_another_export_has_the_weights_that_were_chosen_and_none_before() -> None:
+def test_second_export_has_the_chosen_weights_and_one_before_the_choice_fails() -> None:
     tune("--learning-rate", "0.01")
     export = ["export", "--run", str(RUN), "--data", str(RUN.parent / "data"), "--device", "cpu"]
     assert CliRunner().invoke(cli, [*export, "--out", "bundles/again"]).exit_code == 0
@@ -170,7 +170,7 @@ def test_another_export_has_the_weights_that_were_chosen_and_none_before() -> No
     assert "has not chosen its weights yet" in refused.stderr
 
 
-def test_columns_that_are_asked_for_are_those_of_the_user_s_pairs_alone() -> None:
+def test_columns_option_applies_only_to_the_users_pairs() -> None:
     write_pairs(Path("own.tsv"), [pair._replace(source=pair.target, target=pair.source) for pair in OWN])
     tune("--columns", "2,1")
     rehearsed = Path("runs/bundles-mine/rehearsal.tsv").read_text(encoding="utf-8").splitlines()
@@ -192,7 +192,7 @@ def test_invalid_options_are_reported_in_one_line_before_any_work(options: list[
     assert not Path("runs/bundles-mine/data").exists()
 
 
-def test_a_form_with_another_loss_accepted_is_another_form() -> None:
+def test_changed_accepted_loss_makes_an_export_outdated() -> None:
     usual, accepting = (
         ExportOptions(Path("r"), Path("d"), Path("o"), accept_general_loss=loss).form for loss in (None, 5.0)
     )
@@ -201,5 +201,5 @@ def test_a_form_with_another_loss_accepted_is_another_form() -> None:
     assert json.dumps(accepting)
 
 
-def test_ours_are_carried_in_our_languages() -> None:
+def test_our_general_pairs_are_carried_in_our_languages() -> None:
     assert general_pairs_of({"source": "de", "target": "zh"}) == general_pairs("de", "zh")

@@ -18,17 +18,17 @@ from training.optim.checkpoint import average, saved_weights
 
 
 @pytest.mark.parametrize("language", sorted(SENTENCES))
-def test_there_are_fifty_different_sentences_or_more_a_language(language: str) -> None:
+def test_each_language_has_at_least_fifty_distinct_sentences(language: str) -> None:
     assert len(set(own_sentences(language))) == len(own_sentences(language)) >= 50
     assert own_sentences(f"{language}-XX") == own_sentences(f"{language.upper()}_xx") == own_sentences(language)
     assert all(sentence == sentence.strip() for sentence in own_sentences(language))
 
 
-def test_a_language_that_we_have_nothing_in_has_none() -> None:
+def test_language_without_sentences_has_none() -> None:
     assert own_sentences("tlh") == []
 
 
-def test_a_margin_is_the_least_lead_of_the_target_over_any_other_token(bundle: LoadedBundle) -> None:
+def test_margin_is_the_smallest_lead_of_the_target_over_any_other_token(bundle: LoadedBundle) -> None:
     model = bundle.model
     pairs = [([9, 8, 7], [20, 21]), ([30], [31, 32, 33, 34])]
     expected = []
@@ -70,7 +70,9 @@ def test_samples_keep_the_margin_and_translate_alike_in_half_precision(
     assert order == sorted(order)
 
 
-def test_no_more_is_translated_than_is_needed(data: Path, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_as_many_sentences_as_needed_are_translated(
+    data: Path, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[int] = []
 
     def sure(model: Transformer, pairs: Sequence[Any]) -> list[float]:
@@ -84,14 +86,14 @@ def test_no_more_is_translated_than_is_needed(data: Path, run_folder: Path, monk
     assert sum(asked) <= 64
 
 
-def test_an_unsure_model_has_no_samples(bundle: LoadedBundle) -> None:
+def test_unsure_model_has_no_samples(bundle: LoadedBundle) -> None:
     with torch.no_grad():
         vague = load_bundle(bundle.folder, torch.device("cpu")).model
         vague.output.weight *= 0.001
     assert choose_samples(vague, bundle.tokenizer, bundle.limits, ["Hello.", "How are you?", ""]) == []
 
 
-def test_the_surest_of_unsure_sentences_is_that_of_the_greatest_lead_ended_or_not(bundle: LoadedBundle) -> None:
+def test_fallback_sample_is_the_sentence_with_the_largest_margin_even_if_unfinished(bundle: LoadedBundle) -> None:
     sentences = ["Hello.", "How are you?", "", "The cat sleeps."]
     sample, lead = most_certain_sample(bundle.model, bundle.tokenizer, bundle.limits, sentences)
     leads = []

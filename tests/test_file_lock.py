@@ -45,7 +45,7 @@ Alone = Callable[[Path], AbstractContextManager[None]]
         ("translate", "--bundle BUNDLE --pairs few.tsv --beam 1 --out made", (ResumableTsv, "add"), "on made"),
     ],
 )
-def test_a_command_that_another_is_at_is_refused_in_one_line_and_disturbs_nothing(
+def test_command_on_a_locked_folder_is_refused_in_one_line_and_disturbs_nothing(
     data: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -92,13 +92,13 @@ def test_a_second_command_in_a_folder_is_refused_until_the_first_ends(tmp_path: 
     assert list(tmp_path.rglob(".*")) == []
 
 
-def test_who_makes_something_in_a_folder_may_be_at_work_in_that_folder(tmp_path: Path) -> None:
+def test_process_that_holds_a_lock_may_lock_a_folder_inside(tmp_path: Path) -> None:
     """As `run` is, which prepares and trains."""
     with lock_folder(tmp_path), lock_output(tmp_path / "data"), lock_folder(tmp_path / "run"):
         pass
 
 
-def test_a_folder_that_was_made_in_vain_is_not_left_behind(tmp_path: Path) -> None:
+def test_folder_created_for_a_refused_lock_is_removed(tmp_path: Path) -> None:
     with lock_folder(tmp_path / "empty"), lock_folder(tmp_path / "used"):
         (tmp_path / "used" / "file").touch()
     assert [path.name for path in tmp_path.iterdir()] == ["used"]
@@ -124,7 +124,7 @@ def test_a_killed_process_releases_its_lock_even_if_its_children_live(tmp_path: 
             os.kill(helper, 9)
 
 
-def test_a_lock_that_its_holder_deleted_before_we_had_it_is_not_taken_for_one(
+def test_lock_file_deleted_by_its_holder_is_not_taken_for_a_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock, leaves = fcntl.flock, iter([True])
@@ -139,7 +139,7 @@ def test_a_lock_that_its_holder_deleted_before_we_had_it_is_not_taken_for_one(
         pass
 
 
-def test_who_leaves_a_folder_that_was_deleted_leaves_the_lock_of_who_came_after(tmp_path: Path) -> None:
+def test_releasing_a_lock_in_a_deleted_folder_keeps_the_next_holders_lock(tmp_path: Path) -> None:
     work = tmp_path / "work"
     ours = lock_folder(work)
     ours.__enter__()
@@ -150,7 +150,7 @@ def test_who_leaves_a_folder_that_was_deleted_leaves_the_lock_of_who_came_after(
             pass
 
 
-def test_a_file_system_without_locks_refuses_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_system_without_locks_refuses_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none_here(descriptor: int, operation: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 

@@ -117,7 +117,7 @@ def texts(document: Document) -> list[str]:
 
 @pytest.mark.parametrize("encode", ENCODINGS)
 @pytest.mark.parametrize("suffix", WITHOUT_CHANGE)
-def test_unchanged_texts_give_the_document_to_the_byte(suffix: str, encode: Callable[[str], bytes]) -> None:
+def test_unchanged_texts_reproduce_the_document_byte_for_byte(suffix: str, encode: Callable[[str], bytes]) -> None:
     content = encode(WITHOUT_CHANGE[suffix])
     document = read(f"a{suffix}", content)
     assert document.passages
@@ -141,13 +141,13 @@ def test_any_text_is_a_document_or_refused_in_one_line(suffix: str, text: str) -
 
 
 @given(content=st.binary(max_size=60), suffix=st.sampled_from(sorted(FORMATS)))
-def test_no_bytes_break_a_reader(content: bytes, suffix: str) -> None:
+def test_no_bytes_crash_a_reader(content: bytes, suffix: str) -> None:
     with contextlib.suppress(UnreadableDocument):
         assert suffix in {".po", ".pot"} or as_it_was(read(f"a{suffix}", content)) == content
 
 
 @pytest.mark.parametrize("suffix", sorted(set(FORMATS) - {".docx", ".xliff", ".xlf"}))
-def test_bytes_of_another_encoding_are_refused_by_place(suffix: str) -> None:
+def test_bytes_of_another_encoding_are_refused_with_their_location(suffix: str) -> None:
     with pytest.raises(UnreadableDocument, match="not UTF-8: byte 3 is 0xe9"):
         read(f"a{suffix}", "Caf\xe9".encode("latin-1"))
 
@@ -160,18 +160,18 @@ def test_bytes_of_another_encoding_are_refused_by_place(suffix: str) -> None:
         ("a.po", PO.replace("UTF-8", "iso-8859-1")),
     ],
 )
-def test_a_declared_encoding_that_is_not_read_is_refused(name: str, text: str) -> None:
+def test_unsupported_declared_encoding_is_refused(name: str, text: str) -> None:
     with pytest.raises(UnreadableDocument, match="declares the encoding iso-8859-1"):
         read(name, text.encode())
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a", "docx", ".txt", "a.doc"])
-def test_an_unknown_suffix_is_refused_with_those_known(name: str) -> None:
+def test_unknown_suffix_is_refused_with_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownFormat, match=r"\.docx"):
         read(name, b"Hello")
 
 
-def test_a_suffix_is_known_in_capitals() -> None:
+def test_suffix_is_recognised_in_capitals() -> None:
     assert read("A.TXT", b"Hello").media_type == "text/plain"
 
 
@@ -184,11 +184,11 @@ def test_a_suffix_is_known_in_capitals() -> None:
         ("../x.po", "x.fr.po"),
     ],
 )
-def test_a_translation_is_named_after_its_source(name: str, expected: str) -> None:
+def test_translated_file_is_named_after_its_source(name: str, expected: str) -> None:
     assert translated_name(name, "fr") == expected
 
 
-def test_long_text_is_passages_of_whole_lines() -> None:
+def test_long_text_is_split_into_passages_at_line_ends() -> None:
     text = "A line of text.\n" * 2_000
     document = read("a.txt", text.encode())
     assert len(document.passages) > 1
@@ -207,18 +207,18 @@ def test_long_text_is_passages_of_whole_lines() -> None:
         ("a\r\n" * 4, ["a\r\n" * 3, "a\r\n"]),
     ],
 )
-def test_no_passage_of_plain_text_is_longer_than_allowed(text: str, expected: list[str]) -> None:
+def test_no_passage_of_plain_text_exceeds_the_limit(text: str, expected: list[str]) -> None:
     assert texts(read("a.txt", text.encode(), max_chars=10)) == expected
 
 
 @given(text=st.text(st.sampled_from("ab .。\n\r\x85")), max_chars=st.integers(1, 12))
-def test_plain_text_cut_anywhere_comes_back_to_the_byte(text: str, max_chars: int) -> None:
+def test_plain_text_split_anywhere_is_reproduced_byte_for_byte(text: str, max_chars: int) -> None:
     document = read("a.txt", text.encode(), max_chars=max_chars)
     assert as_it_was(document).decode() == "".join(texts(document)) == text
     assert all(0 < len(passage.text) <= max_chars for passage in document.passages)
 
 
-def test_only_the_text_of_a_page_changes() -> None:
+def test_only_the_text_of_an_html_page_changes() -> None:
     document = read("a.html", HTML.encode())
     assert texts(document) == ["A title", "Hello my & your friend.", "a cat"]
     expected = (
@@ -240,7 +240,7 @@ def test_only_the_text_of_a_page_changes() -> None:
         ("en", '<p lang="en">', '<p lang="en">'),
     ],
 )
-def test_a_page_says_that_it_is_in_its_new_language(source: str, before: str, after: str) -> None:
+def test_html_page_declares_its_new_language(source: str, before: str, after: str) -> None:
     page = "<!DOCTYPE html>\n<!-- en -->{}<p lang=en>x</p>"
     document = read("a.html", page.format(before).encode(), "fr", source=source)
     assert as_it_was(document).decode() == page.format(after)
@@ -284,7 +284,7 @@ def test_any_json_keeps_its_keys_and_numbers(value: Any, indent: int | None, asc
     assert json.loads(document.write([f'"{p.text}\\' for p in document.passages])) == translated(value)
 
 
-def test_json_in_ascii_stays_so() -> None:
+def test_ascii_json_stays_ascii() -> None:
     document = read("a.json", b'["d\\u00e9j\\u00e0"]')
     assert document.write(["été"]) == b'["\\u00e9t\\u00e9"]'
     assert read("a.json", '["déjà"]'.encode()).write(["été"]).decode() == '["été"]'
@@ -294,7 +294,7 @@ def test_json_in_ascii_stays_so() -> None:
     ("text", "fault"),
     [("[" * 200_000, "nested too deeply"), ("{", "not JSON"), ('["\\ud800"]', "lone surrogate"), ("", "not JSON")],
 )
-def test_json_that_cannot_be_read_is_refused(text: str, fault: str) -> None:
+def test_unreadable_json_is_refused(text: str, fault: str) -> None:
     with pytest.raises(UnreadableDocument, match=fault):
         read("a.json", text.encode())
 
@@ -314,7 +314,7 @@ def test_subtitles_keep_their_numbers_times_and_line_counts() -> None:
     ]
 
 
-def test_subtitles_of_the_web_keep_notes_styles_and_escapes() -> None:
+def test_webvtt_keeps_notes_styles_and_escapes() -> None:
     document = read("a.vtt", VTT.encode())
     assert texts(document) == ["Fish & chips"]
     assert shouted(document).decode() == VTT.replace("Fish &amp; chips", "FISH &amp; CHIPS")
@@ -339,7 +339,7 @@ def test_the_displayed_text_of_subtitles_is_translated() -> None:
         (2, "<i>un deux</i> {\\an8}trois", "<i>un deux</i>\n{\\an8}trois"),
     ],
 )
-def test_a_cue_is_broken_into_as_many_lines(lines: int, translation: str, expected: str) -> None:
+def test_translated_cue_has_as_many_lines(lines: int, translation: str, expected: str) -> None:
     cue = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = read("a.srt", (cue + "\n".join(["a"] * lines)).encode())
     assert document.write([translation]).decode() == cue + expected
@@ -361,12 +361,12 @@ def test_subtitles_without_times_are_refused() -> None:
         ('msgctxt "menu"\nmsgid "Hello"\n#~ msgstr ""\n', 1),
     ],
 )
-def test_a_catalogue_that_is_cut_off_is_refused_by_line(catalogue: str, line: int) -> None:
+def test_truncated_catalogue_is_refused_by_line(catalogue: str, line: int) -> None:
     with pytest.raises(UnreadableDocument, match=f"the entry at line {line} has no msgstr"):
         read("a.po", catalogue.encode())
 
 
-def test_a_catalogue_is_filled_where_it_is_empty_and_marked_fuzzy() -> None:
+def test_empty_catalogue_entries_are_filled_and_marked_fuzzy() -> None:
     document = read("a.po", PO.encode())
     assert texts(document) == ['Hello "%s"\nmy friend', "One file", "%d files"]
     written = document.write([passage.text.upper() for passage in document.passages])
@@ -382,7 +382,7 @@ def test_a_catalogue_is_filled_where_it_is_empty_and_marked_fuzzy() -> None:
         )
 
 
-def test_a_catalogue_changes_in_no_other_line() -> None:
+def test_no_other_line_of_a_catalogue_changes() -> None:
     written = shouted(read("a.po", PO.encode())).decode().splitlines()
     kept = [line for line in PO.splitlines() if not line.startswith(("msgstr", "#, "))]
     assert [line for line in written if line in kept] == kept
@@ -397,19 +397,19 @@ def test_tags_in_a_catalogue_stay_around_their_words() -> None:
     assert texts(read("a.po", b'msgid "Copy <file> & go"\nmsgstr ""\n')) == ["Copy <file> & go"]
 
 
-def test_a_language_with_one_form_has_the_plural() -> None:
+def test_language_with_one_plural_form_gets_the_plural() -> None:
     catalogue = 'msgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
     document = read("a.po", catalogue.encode())
     assert b'msgstr[0] "%D FILES"' in shouted(document)
 
 
-def test_a_catalogue_that_is_the_name_of_a_file_opens_none(tmp_path: Path) -> None:
+def test_catalogue_whose_content_is_a_file_name_opens_no_file(tmp_path: Path) -> None:
     (tmp_path / "secret.po").write_text('msgid "secret"\nmsgstr ""\n')
     with pytest.raises(UnreadableDocument, match="not a gettext catalogue"):
         read("a.po", str(tmp_path / "secret.po").encode())
 
 
-def test_a_catalogue_with_a_string_without_end_is_refused() -> None:
+def test_catalogue_with_an_unterminated_string_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="200000 characters"):
         read("a.po", b'msgid ""\n' + b'"ab"\n' * 60_000)
 
@@ -440,7 +440,7 @@ msgstr "Bien"
 """
 
 
-def test_fuzzy_translations_are_made_anew_only_where_that_is_wanted() -> None:
+def test_fuzzy_translations_are_redone_only_on_request() -> None:
     assert read("a.po", FUZZY.encode()).passages == []
     document = read("a.po", FUZZY.encode(), redo_fuzzy=True)
     assert texts(document) == ["The new %s", "One file", "%d files"]
@@ -470,7 +470,7 @@ msgstr "Bien"
     assert [(entry.fuzzy, entry.previous_msgid) for entry in again] == [(True, None), (True, None), (False, "left")]
 
 
-def test_a_message_s_branches_are_translated_in_catalogues() -> None:
+def test_message_branches_are_translated_in_catalogues() -> None:
     message = 'It\'s {n, plural, one {# "file"} other {# files}}.'
     expected = "{n, plural, one {IT'S # \"FILE\".} other {IT'S # FILES.}}"
     document = read("a.json", json.dumps({"a": message, "b": "One"}).encode())
@@ -500,7 +500,7 @@ def test_labels_are_translated_without_their_mnemonics(target: str, expected: li
     assert [entry.msgstr for entry in polib.pofile("\n" + shouted(document).decode())] == expected
 
 
-def test_a_file_s_places_are_its_lines_and_paths() -> None:
+def test_passages_are_located_by_line_or_path() -> None:
     document = read("a.json", b'{"a": [1, {"b c": "x"}],\r\n "d": {"e": [["y", "z,{"]]}, "@f": {"g": "no"}, "h": "w"}')
     assert [str(location) for location in document.locations] == [
         'line 1, $.a[1]["b c"]',

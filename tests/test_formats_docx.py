@@ -78,7 +78,7 @@ RICH = (
 )
 
 
-def test_unchanged_texts_give_every_part_to_the_byte() -> None:
+def test_unchanged_texts_reproduce_every_part_byte_for_byte() -> None:
     content = word(RICH)
     written = as_it_was(read("a.docx", content))
     with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(io.BytesIO(written)) as after:
@@ -100,7 +100,7 @@ def test_only_text_changes_in_a_paragraph() -> None:
     assert shouted(document) == written
 
 
-def test_runs_that_look_the_same_are_one_text() -> None:
+def test_runs_with_equal_formatting_are_one_text() -> None:
     english, german = '<w:lang w:val="en-GB"/>', '<w:noProof/><w:lang w:val="de-DE"/>'
     paragraph = f'<w:p>{run("A sen", english)}<w:proofErr w:type="spellStart"/>{run("ten", german)}{run("ce.")}</w:p>'
     document = read("a.docx", word(paragraph))
@@ -109,7 +109,7 @@ def test_runs_that_look_the_same_are_one_text() -> None:
 
 
 @pytest.mark.parametrize("look", ['<w:u w:val="single"/>', '<w:highlight w:val="yellow"/>', "<w:strike/>"])
-def test_white_space_whose_formatting_shows_keeps_it(look: str) -> None:
+def test_white_space_with_visible_formatting_keeps_it(look: str) -> None:
     tabs = f"<w:r><w:rPr>{look}</w:rPr><w:tab/><w:tab/></w:r>"
     paragraph = f"<w:p>{run('Name: ')}{tabs}{run(' Date: ')}{run(' ' * 30, look)}{run('  ')}{run('    ', look)}</w:p>"
     document = read("a.docx", word(paragraph))
@@ -117,12 +117,12 @@ def test_white_space_whose_formatting_shows_keeps_it(look: str) -> None:
     assert written == paragraph.replace("Name", "NAME").replace("Date", "DATE")
 
 
-def test_white_space_whose_formatting_does_not_show_is_of_the_text_beside_it() -> None:
+def test_white_space_without_visible_formatting_joins_the_text_beside_it() -> None:
     document = read("a.docx", word(f"<w:p>{run('A')}{run(' ', BOLD)}{run('cat')}</w:p>"))
     assert (document.passages[0].text, document.passages[0].tags) == ("A cat", ())
 
 
-def test_tables_text_boxes_and_controls_have_passages_of_their_own() -> None:
+def test_tables_text_boxes_and_controls_have_their_own_passages() -> None:
     inside = f"<w:txbxContent><w:p>{run('in a box')}</w:p></w:txbxContent>"
     shape = f'<v:shape xmlns:v="urn:schemas-microsoft-com:vml"><v:textbox>{inside}</v:textbox></v:shape>'
     box = f"<w:r><w:pict>{shape}</w:pict></w:r>"
@@ -172,7 +172,7 @@ ANCHORED = INLINE.replace("inline", "anchor")
         ('<w:r><w:footnoteReference w:id="1"/></w:r>', ""),
     ],
 )
-def test_content_displayed_in_a_sentence_is_a_value(element: str, text: str) -> None:
+def test_field_displayed_in_a_sentence_is_a_value(element: str, text: str) -> None:
     source = f"<w:p>{run('There are ')}{element}{run(' books.')}</w:p>"
     document = read("a.docx", word(source))
     passage = document.passages[0]
@@ -274,7 +274,7 @@ def test_files_that_are_not_word_documents_are_refused(content: bytes, fault: st
 
 
 @pytest.mark.parametrize(("place", "fault"), [(16, "Bad CRC-32"), (10, "compression"), (8, "encrypted")])
-def test_a_picture_that_cannot_be_copied_is_refused_when_the_file_is_read(place: int, fault: str) -> None:
+def test_picture_that_cannot_be_copied_is_refused_on_reading(place: int, fault: str) -> None:
     """`place`: of a byte in its entry of the directory: of its checksum, its compression method, its flags."""
     content = bytearray(word(f"<w:p>{run('Hello')}</w:p>"))
     content[content.rindex(b"PK\1\2", 0, content.rindex(b"word/media/image1.png")) + place] ^= 1
@@ -282,7 +282,7 @@ def test_a_picture_that_cannot_be_copied_is_refused_when_the_file_is_read(place:
         read("a.docx", bytes(content))
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     content = word(RICH, parts={"word/media/image2.png": bytes(3 << 20)})
     assert len(content) < 1 << 16
     monkeypatch.setattr(package, "_MAX_UNPACKED_BYTES", 2 << 20)
@@ -294,7 +294,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch
         read("a.docx", content)
 
 
-def test_a_part_of_another_compression_is_refused_before_it_is_unpacked() -> None:
+def test_part_with_another_compression_is_refused_before_it_is_unpacked() -> None:
     packed = io.BytesIO(word(RICH))
     with zipfile.ZipFile(packed, "a") as archive:  # which unpacks as much as there is, whatever the directory says
         archive.writestr("word/media/image2.png", bytes(9 << 20), zipfile.ZIP_BZIP2)
@@ -318,7 +318,7 @@ def test_no_part_unpacks_beyond_the_size_in_the_directory() -> None:
 @pytest.mark.parametrize(
     "marks", ["<w:r><w:drawing/></w:r>" * 200, f"<w:r><w:rPr>LOOK</w:rPr>{'<w:drawing/>' * 200}</w:r>"]
 )
-def test_formatting_that_would_be_copied_without_end_is_refused(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endlessly_repeated_formatting_is_refused(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
     look = f'<w:b w:val="{"1" * 10_000}"/>'
     monkeypatch.setattr(docx_paragraphs, "_MAX_COPIED_CHARS", 1 << 20)
     assert texts(read("a.docx", word(f"<w:p>{run('Hello', look)}</w:p>" * 10)))[:2] == ["Hello", "Hello"]
@@ -326,7 +326,7 @@ def test_formatting_that_would_be_copied_without_end_is_refused(marks: str, monk
         read("a.docx", word(f"<w:p>{run('Hello', look)}{marks.replace('LOOK', look)}</w:p>"))
 
 
-def test_two_parts_of_one_name_are_refused() -> None:
+def test_two_parts_with_one_name_are_refused() -> None:
     packed = io.BytesIO(word(RICH))
     with zipfile.ZipFile(packed, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("word/document.xml", "<a/>")

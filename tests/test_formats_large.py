@@ -47,7 +47,7 @@ def test_paragraphs_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyP
         read("a.docx", of("a.docx", 7))
 
 
-def test_text_has_a_limit_that_pictures_and_markup_have_not(
+def test_text_has_a_size_limit_that_pictures_and_markup_do_not(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(documents, "_MAX_TEXT_BYTES", 100)

@@ -100,12 +100,12 @@ def _plain_attributes(token: Token) -> Sequence[tuple[str, object]]:
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
-def test_unchanged_texts_give_the_document_to_the_byte(line_end: str) -> None:
+def test_unchanged_texts_reproduce_the_document_byte_for_byte(line_end: str) -> None:
     content = MARKDOWN.replace("\n", line_end).encode()
     assert as_it_was(read("a.md", content)) == content
 
 
-def test_passages_are_what_a_reader_reads() -> None:
+def test_passages_are_the_displayed_text() -> None:
     assert texts(read("a.md", MARKDOWN.encode())) == [
         "A title",
         "A first heading",
@@ -132,7 +132,7 @@ def test_passages_are_what_a_reader_reads() -> None:
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
-def test_other_texts_have_the_same_structure_around_them(line_end: str) -> None:
+def test_other_texts_keep_the_structure_around_them(line_end: str) -> None:
     written = shouted(read("a.md", MARKDOWN.replace("\n", line_end).encode())).decode()
     assert structure(written) == structure(MARKDOWN)
     assert "[SHORTCUT][Shortcut]" in written
@@ -166,7 +166,7 @@ def test_descriptions_and_titles_of_images_and_links_are_translated(source: str,
     assert shouted(document).decode() == written
 
 
-def test_a_picture_between_words_is_one_thing_of_the_sentence() -> None:
+def test_picture_between_words_is_one_object_in_the_sentence() -> None:
     (passage,) = read("a.md", b"There are ![ten](n.png) books.").passages
     assert passage.text == "There are \ufffc books."
     assert [passage.text[one.start : one.end] for one in passage.protected] == ["\ufffc"]
@@ -175,7 +175,7 @@ def test_a_picture_between_words_is_one_thing_of_the_sentence() -> None:
 
 @pytest.mark.parametrize("title", ['say "x" \\', "a) (b", "it's", "&amp; \\*"])
 @pytest.mark.parametrize("marks", ['""', "''", "()"])
-def test_a_title_may_be_anything(title: str, marks: str) -> None:
+def test_title_may_contain_anything(title: str, marks: str) -> None:
     document = read("a.md", f"[a](u {marks[0]}t{marks[1]})".encode())
     (passage,) = document.passages
     ((number, inner),) = passage.nested
@@ -221,9 +221,7 @@ def test_front_matter_keeps_its_quoting(key: str, value: str, written: str) -> N
         ("12", '"12"'),
     ],
 )
-def test_a_title_without_quotation_marks_gets_them_where_yaml_would_read_something_else(
-    translation: str, written: str
-) -> None:
+def test_unquoted_title_is_quoted_if_yaml_would_read_it_differently(translation: str, written: str) -> None:
     document = read("a.md", b"---\ntitle: A title\n---\n")
     assert document.write([translation]).decode() == f"---\ntitle: {written}\n---\n"
 
@@ -267,7 +265,7 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
 @pytest.mark.parametrize(
     "around", ["a ![hello](x) b\n", "![hello](x)\n", "# ![hello][r]\n\n[r]: x\n", "[![hello](x)](y)\n"]
 )
-def test_no_translation_of_a_picture_s_description_becomes_markup(around: str, text: str) -> None:
+def test_no_translation_of_a_pictures_description_becomes_markup(around: str, text: str) -> None:
     text = text.strip() or "a"
     document = read("a.md", around.encode())
     passage = document.passages[0]
@@ -288,7 +286,7 @@ def test_no_translation_of_a_picture_s_description_becomes_markup(around: str, t
         )
     )
 )
-def test_any_markdown_comes_back_to_the_byte(parts: list[str]) -> None:
+def test_any_markdown_is_reproduced_byte_for_byte(parts: list[str]) -> None:
     content = "".join(parts).encode()
     assert as_it_was(read("a.md", content)) == content
 
@@ -306,7 +304,7 @@ def test_any_markdown_comes_back_to_the_byte(parts: list[str]) -> None:
         "| a\x1e| b |\n|---|---|\n|\x1f| c\x1c |\n",
     ],
 )
-def test_white_space_that_is_text_stays_where_it_was(source: str) -> None:
+def test_significant_white_space_is_kept(source: str) -> None:
     assert shouted(read("a.md", source.encode())).decode() == source.upper().replace("[X]", "[x]")
 
 
@@ -326,7 +324,7 @@ def test_only_text_that_would_be_markup_is_escaped(source: str, translation: str
 
 
 @pytest.mark.parametrize("bar", ["\\|", "\\\\|", "\\\\\\|"])
-def test_a_bar_behind_backslashes_ends_no_cell(bar: str) -> None:
+def test_pipe_behind_backslashes_ends_no_cell(bar: str) -> None:
     content = f"| a | b |\n|---|---|\n| c | d {bar} e |\n".encode()
     document = read("a.md", content)
     assert len(document.passages) == 4
@@ -338,7 +336,7 @@ def test_a_null_character_is_refused() -> None:
         read("a.md", b"a\0b")
 
 
-def test_more_than_the_parser_can_take_is_refused() -> None:
+def test_text_too_deep_for_the_parser_is_refused() -> None:
     with pytest.raises(UnreadableDocument, match="1000001 characters"):
         read("a.md", b"a" * 1_000_001)
 
@@ -347,6 +345,6 @@ def test_more_than_the_parser_can_take_is_refused() -> None:
 @pytest.mark.parametrize(
     "piece", ["[", "*a ", "![", "<a ", "<code>", "<b></i>", "[a](", "^[", "[^a]", "`a``", "> ", "1. "]
 )
-def test_hostile_repetition_is_read(piece: str) -> None:
+def test_hostile_repetition_is_read_in_time(piece: str) -> None:
     content = (piece * (20_000 // len(piece))).encode()
     assert as_it_was(read("a.md", content)) == content

@@ -45,7 +45,7 @@ def zipped(name: str) -> bytes:
         (b"\xff\xfe\x00", ".txt"),
     ],
 )
-def test_a_document_is_known_by_how_it_begins(content: bytes, suffix: str) -> None:
+def test_format_is_recognised_by_the_beginning_of_the_content(content: bytes, suffix: str) -> None:
     assert suffix_of(content) == suffix
 
 
@@ -55,10 +55,10 @@ def test_a_document_is_known_by_how_it_begins(content: bytes, suffix: str) -> No
         | st.binary(max_size=6)
     ).map(b"".join)
 )
-def test_no_content_breaks_it(content: bytes) -> None:
+def test_no_content_crashes_the_recognition(content: bytes) -> None:
     assert suffix_of(content) in {"", *FORMATS}
 
 
 @pytest.mark.parametrize("part", [b"<!-- ", b"\n", b"#\n", b"<?xml >", b"1", b" ", b"<?xml ><!---->"])
-def test_hostile_content_is_looked_at_too(part: bytes) -> None:
+def test_hostile_content_is_recognised_in_time(part: bytes) -> None:
     assert suffix_of(part * 1_000_000) == ".txt"

@@ -90,7 +90,7 @@ def test_a_target_has_the_inline_elements_of_its_source() -> None:
         ('a.<ph id="1" type="fmt" subType="xlf:lb"/>b', "a.b"),
     ],
 )
-def test_a_standalone_code_is_a_value_unless_it_breaks_the_line(source: str, text: str) -> None:
+def test_standalone_code_is_a_value_unless_it_breaks_the_line(source: str, text: str) -> None:
     unit = f"<trans-unit id='1'><source>{source}</source></trans-unit>"
     document = read("a.xlf", f"<xliff><file><body>{unit}</body></file></xliff>".encode())
     (passage,) = document.passages
@@ -99,7 +99,7 @@ def test_a_standalone_code_is_a_value_unless_it_breaks_the_line(source: str, tex
     assert as_it_was(document).replace(b"&gt;", b">").count(source.replace("&gt;", ">").encode()) == 2
 
 
-def test_a_target_says_that_a_machine_made_it() -> None:
+def test_target_is_marked_as_machine_translated() -> None:
     target = next(e for e in units(shouted(read("a.xlf", ONE.encode(), "fr")), "target"))
     assert (target.get("state"), target.get("state-qualifier")) == ("needs-review-translation", "mt-suggestion")
     first, second, _ = units(shouted(read("a.xlf", TWO.encode(), "fr")), "segment")
@@ -167,23 +167,23 @@ def test_a_character_outside_the_encoding_is_written_as_a_reference() -> None:
     assert "你 <b>" in etree.tostring(units(written, "target")[1], method="text", encoding="unicode")
 
 
-def test_the_file_names_its_target_language() -> None:
+def test_file_declares_its_target_language() -> None:
     assert b'target-language="fr"' in shouted(read("a.xlf", ONE.encode(), "fr"))
     assert b'target-language="de"' in shouted(read("a.xlf", ONE.encode(), "de-AT"))
     assert b'trgLang="fr"' in shouted(read("a.xlf", TWO.encode(), "fr"))
 
 
-def test_a_document_is_written_as_often_as_one_likes() -> None:
+def test_document_can_be_written_repeatedly() -> None:
     document = read("a.xlf", ONE.encode())
     assert shouted(document) == shouted(document)
 
 
-def test_line_breaks_of_the_layout_are_no_text_unless_preserved() -> None:
+def test_layout_line_breaks_are_not_text_unless_preserved() -> None:
     preserving = TWO.replace('<file id="f"', '<file id="f" xml:space="preserve"')
     assert texts(read("a.xlf", preserving.encode())) == ["Hello my\n   friend there {x}."]
 
 
-def test_a_character_that_xml_has_not_is_left_out() -> None:
+def test_characters_invalid_in_xml_are_removed() -> None:
     document = read("a.xlf", TWO.encode())
     assert b"<target>a b</target>" in document.write(["a\x00\ufdd0 \ufffeb"])
 
@@ -226,7 +226,9 @@ def test_nested_content_is_copied_once(begin: str, end: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("target", "expected"), [("fr", "&amp;OPEN %s"), ("zh", "OPEN(&amp;O)")])
-def test_labels_are_translated_without_their_mnemonics_and_have_their_unit_s_place(target: str, expected: str) -> None:
+def test_labels_are_translated_without_their_mnemonics_and_have_their_units_location(
+    target: str, expected: str
+) -> None:
     label = "&amp;Open" + " %s" * (target == "fr")
     unit = f'<trans-unit id="menu">\n<source>{label}</source></trans-unit>'
     content = f'<xliff version="1.2">\n<file><body>{unit}</body></file></xliff>'.encode()

@@ -35,7 +35,7 @@ def believing(bundle_folder: Path) -> Iterator[Service]:
 
 
 @pytest.mark.parametrize("path", ["/health", "/translate", "/nowhere", "/docs"])
-def test_the_id_of_an_answer_is_in_its_line(service: Service, caplog: pytest.LogCaptureFixture, path: str) -> None:
+def test_response_id_is_in_its_log_line(service: Service, caplog: pytest.LogCaptureFixture, path: str) -> None:
     with caplog.at_level("INFO"):
         answer = service.get(path)
     (line,) = [
@@ -57,7 +57,7 @@ def test_the_id_of_an_answer_is_in_its_line(service: Service, caplog: pytest.Log
         ("/deepl", "other"),
     ],
 )
-def test_the_route_in_the_line_is_of_the_api_that_was_asked(
+def test_log_line_names_the_route_of_the_requested_api(
     service: Service, caplog: pytest.LogCaptureFixture, path: str, route: str
 ) -> None:
     with caplog.at_level("INFO"):
@@ -69,22 +69,22 @@ def test_the_route_in_the_line_is_of_the_api_that_was_asked(
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/nowhere"])
-def test_no_other_site_may_frame_our_pages(service: Service, path: str) -> None:
+def test_other_sites_cannot_frame_our_pages(service: Service, path: str) -> None:
     assert service.get(path).headers["x-frame-options"] == "DENY"
 
 
-def test_no_two_answers_have_one_id(service: Service) -> None:
+def test_every_response_has_its_own_id(service: Service) -> None:
     assert len({service.get("/health").headers["x-request-id"] for _ in range(50)}) == 50
 
 
-def test_only_a_trusted_proxy_gives_an_id(service: Service, believing: Service) -> None:
+def test_only_a_trusted_proxy_may_set_the_id(service: Service, believing: Service) -> None:
     sent = {"X-Request-ID": "abc-123"}
     assert believing.request("GET", "/health", headers=sent).headers["x-request-id"] == "abc-123"
     assert service.request("GET", "/health", headers=sent).headers["x-request-id"] != "abc-123"
 
 
 @pytest.mark.parametrize(("proxy", "believed"), [("127.0.0.0/8", True), ("10.0.0.0/8", False), ("::1", False)])
-def test_who_brings_an_id_must_be_a_proxy_that_is_trusted(bundle_folder: Path, proxy: str, believed: bool) -> None:
+def test_id_is_accepted_only_from_a_trusted_proxy(bundle_folder: Path, proxy: str, believed: bool) -> None:
     sent = {"X-Request-ID": "abc-123", "X-Forwarded-For": "10.0.0.1"}
     with serving(bundle_folder, trusted_proxies=[proxy]) as service:
         assert (service.request("GET", "/health", headers=sent).headers["x-request-id"] == "abc-123") == believed
@@ -96,13 +96,13 @@ def test_an_id_with_unsafe_characters_is_replaced(believing: Service, given_id: 
     assert len(believing.request("GET", "/health", headers=sent).headers["x-request-id"]) == 16
 
 
-def test_deepl_s_clients_find_the_id_where_they_look_for_it(service: Service) -> None:
+def test_deepls_clients_find_the_id_in_their_header(service: Service) -> None:
     answer = service.get("/deepl/v2/nothing")
     assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
     assert "x-trace-id" not in service.get("/health").headers
 
 
-def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> None:
+def test_internal_error_has_an_id_too(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("bug")
 
@@ -127,7 +127,7 @@ def test_even_a_bug_is_answered_with_an_id(caplog: pytest.LogCaptureFixture) -> 
 
 
 @given(st.text())
-def test_a_line_is_always_one_json_object(message: str) -> None:
+def test_log_line_is_always_one_json_object(message: str) -> None:
     try:
         raise ValueError(message)
     except ValueError as error:
@@ -155,7 +155,7 @@ class Writes(io.StringIO):
         return len(text)
 
 
-def test_lines_of_one_turn_are_one_write_in_order() -> None:
+def test_log_lines_of_one_turn_are_one_write_in_order() -> None:
     stream = Writes()
     handler = TurnHandler()
     handler.setStream(stream)
@@ -177,7 +177,7 @@ def test_lines_of_one_turn_are_one_write_in_order() -> None:
 
 
 @given(st.floats(0, 4e9))
-def test_a_timestamp_is_the_time(seconds: float) -> None:
+def test_timestamp_is_the_current_time(seconds: float) -> None:
     read = datetime.fromisoformat(timestamp(seconds)).timestamp()
     assert seconds - 0.0011 <= read <= seconds
 
@@ -189,7 +189,7 @@ def test_responses_are_not_cached_unless_declared(service: Service, path: str) -
     assert service.get(path).headers["cache-control"] == "no-store"
 
 
-def test_no_cache_keeps_a_translation_and_those_that_say_how_are_believed(service: Service) -> None:
+def test_translations_are_not_cached_and_declared_caching_is_respected(service: Service) -> None:
     answer = service.post("/translate", {"text": "Hello.", "source": "en", "target": "fr"})
     assert answer.headers.get_list("cache-control") == ["no-store"]
     assert service.get("/").headers.get_list("cache-control") == ["no-cache"]
@@ -197,5 +197,5 @@ def test_no_cache_keeps_a_translation_and_those_that_say_how_are_believed(servic
     assert "cache-control" not in service.get(script).headers
 
 
-def test_no_path_is_sent_elsewhere(service: Service) -> None:
+def test_no_path_redirects_to_another_host(service: Service) -> None:
     assert service.post("/translate/", {}).status_code == 404

@@ -20,7 +20,7 @@ from app.settings import SettingsError
 HASH = "sha256:" + "0" * 64
 
 
-def test_a_made_key_is_found_and_no_other(tmp_path: Path) -> None:
+def test_only_issued_keys_are_accepted(tmp_path: Path) -> None:
     made = {name: new_key(name) for name in ("alice", "bob")}
     file = tmp_path / "keys"
     file.write_text("# who may\n\n" + "\n".join(line for _, line in made.values()))
@@ -36,11 +36,11 @@ def test_a_made_key_is_found_and_no_other(tmp_path: Path) -> None:
     assert found.find("\udcff") is None
 
 
-def test_no_two_keys_are_alike() -> None:
+def test_keys_are_unique() -> None:
     assert len({new_key("a")[0] for _ in range(100)}) == 100
 
 
-def test_a_key_may_have_rates_of_its_own() -> None:
+def test_key_may_have_its_own_rates() -> None:
     (key,) = parse_keys([f"alice {HASH} characters=1000/day requests=5/second"])
     assert (key.requests and key.requests.amount, key.characters and key.characters.amount) == (5, 1000)
     (key,) = parse_keys([f"alice {HASH} requests=10/second burst 100 characters=1000/day admin"])
@@ -65,18 +65,18 @@ def test_a_key_may_have_rates_of_its_own() -> None:
         ([f"alice {HASH}", f"alice sha256:{'1' * 64}"], "line 2: duplicate name or key"),
     ],
 )
-def test_errors_of_a_key_file_name_the_line_and_show_no_key(lines: list[str], fault: str) -> None:
+def test_errors_in_a_key_file_name_the_line_and_show_no_key(lines: list[str], fault: str) -> None:
     with pytest.raises(ValueError, match=f"^{fault}") as error:
         parse_keys(lines)
     assert "my-secret" not in str(error.value)
 
 
-def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+def test_missing_key_file_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"INTERLINEAR_API_KEYS_FILE=.*No such file"):
         Keys(tmp_path / "none")
 
 
-def test_a_changed_file_is_read_again_and_a_bad_one_changes_nothing(
+def test_changed_key_file_is_read_again_and_an_invalid_one_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (first, first_line), (second, second_line) = new_key("first"), new_key("second")
@@ -154,12 +154,12 @@ def test_anything_but_a_regular_key_file_neither_blocks_nor_changes_the_keys(
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a\n", "x" * 65, '"'])
-def test_a_name_that_could_not_be_written_has_no_key(name: str) -> None:
+def test_name_that_cannot_be_written_gets_no_key(name: str) -> None:
     with pytest.raises(ValueError, match=r"^A key's name"):
         new_key(name)
 
 
-def test_the_command_makes_a_line_for_the_file_and_shows_the_key_once(tmp_path: Path) -> None:
+def test_command_prints_a_line_for_the_file_and_shows_the_key_once(tmp_path: Path) -> None:
     made = CliRunner().invoke(cli, ["key", "alice"])
     assert made.exit_code == 0
     file = tmp_path / "keys"

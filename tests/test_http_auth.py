@@ -64,25 +64,25 @@ def test_every_request_needs_a_valid_key(
 
 
 @pytest.mark.parametrize("path", ["/translate/", "//translate", "/Translate", "/translate/../translate"])
-def test_no_spelling_of_a_path_goes_past_the_door(locked: tuple[Service, str], path: str) -> None:
+def test_no_spelling_of_a_path_bypasses_authentication(locked: tuple[Service, str], path: str) -> None:
     service, _ = locked
     assert service.request("POST", path, json=HELLO).status_code in (401, 404, 405)
 
 
 @pytest.mark.parametrize("path", OPEN)
-def test_free_and_public_routes_need_no_key(locked: tuple[Service, str], path: str) -> None:
+def test_public_routes_need_no_key(locked: tuple[Service, str], path: str) -> None:
     assert locked[0].get(path).status_code in (200, 503)  # /ready, at first
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_key_opens(locked: tuple[Service, str], scheme: str) -> None:
+def test_valid_key_is_accepted(locked: tuple[Service, str], scheme: str) -> None:
     service, key = locked
     answer = service.request("POST", "/translate", headers=with_key(key, scheme), json=HELLO)
     assert answer.status_code == 200
     assert service.request("GET", "/metrics", headers=with_key(key, scheme)).status_code == 200
 
 
-def test_the_log_names_the_key_and_nothing_more(locked: tuple[Service, str], caplog: pytest.LogCaptureFixture) -> None:
+def test_log_names_the_key_without_its_secret(locked: tuple[Service, str], caplog: pytest.LogCaptureFixture) -> None:
     service, key = locked
     with caplog.at_level("INFO"):
         service.request("POST", "/translate", headers=with_key(key), json=HELLO)
@@ -96,14 +96,14 @@ def test_the_log_names_the_key_and_nothing_more(locked: tuple[Service, str], cap
     assert "alice" not in figures
 
 
-def test_a_key_is_asked_for_before_the_body_is_read(locked: tuple[Service, str]) -> None:
+def test_key_is_checked_before_the_body_is_read(locked: tuple[Service, str]) -> None:
     service, _ = locked
     answer = service.request("POST", "/translate", content=b"{", headers={"content-type": "application/json"})
     assert answer.status_code == 401
 
 
 @pytest.mark.parametrize("path", ["/translate", "/attention", "/translate/stream"])
-def test_too_many_requests_are_refused_with_the_time_to_wait(bundle_folder: Path, path: str) -> None:
+def test_requests_over_the_rate_are_refused_with_the_time_to_wait(bundle_folder: Path, path: str) -> None:
     with serving(bundle_folder, rate_requests=Rate.parse("2/hour")) as service:
         answers = [service.post(path, HELLO) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [200, 200, 429]
@@ -132,13 +132,13 @@ def test_characters_are_counted_over_all_texts(bundle_folder: Path) -> None:
         ("/deepl/v2/translate", {"text": ["Hello.", "Hello, all of you."], "target_lang": "FR"}),
     ],
 )
-def test_texts_that_are_too_long_cost_nothing(bundle_folder: Path, path: str, fields: dict[str, Any]) -> None:
+def test_texts_that_are_too_long_are_not_charged(bundle_folder: Path, path: str, fields: dict[str, Any]) -> None:
     with serving(bundle_folder, rate_characters=Rate.parse("10/hour"), max_text_chars=8) as service:
         assert service.post(path, fields).status_code in (400, 413)
         assert service.post("/translate", {"text": "x" * 8, **EN_FR}).status_code == 200
 
 
-def test_a_file_and_a_forced_translation_cost_their_characters(bundle_folder: Path) -> None:
+def test_file_and_forced_translation_are_charged_by_their_characters(bundle_folder: Path) -> None:
     with serving(bundle_folder, rate_characters=Rate.parse("20/hour")) as service:
         fields = {"source": "en", "target": "fr"}
         files = {"file": ("a.txt", b"Hello.\nHello.\nHello.")}
@@ -146,7 +146,7 @@ def test_a_file_and_a_forced_translation_cost_their_characters(bundle_folder: Pa
         assert service.post("/attention", {**HELLO, "target_text": "Bonjour."}).status_code == 429
 
 
-def test_a_keys_own_rate_goes_before_the_settings(bundle_folder: Path, tmp_path: Path) -> None:
+def test_keys_own_rate_overrides_the_setting(bundle_folder: Path, tmp_path: Path) -> None:
     with keyed(bundle_folder, tmp_path, "requests=3/hour", rate_requests=Rate.parse("1/hour")) as (service, key):
         statuses = [
             service.request("POST", "/translate", headers=with_key(key), json=HELLO).status_code for _ in range(4)
@@ -154,7 +154,7 @@ def test_a_keys_own_rate_goes_before_the_settings(bundle_folder: Path, tmp_path:
     assert statuses == [200, 200, 200, 429]
 
 
-def test_a_client_is_known_by_its_address_and_no_untrusted_proxy_is_believed(bundle_folder: Path) -> None:
+def test_client_is_identified_by_its_address_and_untrusted_proxies_are_ignored(bundle_folder: Path) -> None:
     def statuses(url: str) -> list[int]:
         sent = [{"X-Forwarded-For": f"203.0.113.{number}"} for number in range(2)]
         return [httpx.post(f"{url}/translate", json=HELLO, headers=headers).status_code for headers in sent]
@@ -175,7 +175,7 @@ def test_a_client_is_known_by_its_address_and_no_untrusted_proxy_is_believed(bun
         ("not:an:address", "not:an:address"),
     ],
 )
-def test_the_addresses_of_one_customer_are_one(host: str, expected: str) -> None:
+def test_addresses_of_one_ipv6_network_share_a_rate(host: str, expected: str) -> None:
     scope: Scope = {"client": (host, 1)}
     assert address(scope) == expected
     assert address({"client": None}) == ""

@@ -72,7 +72,7 @@ def content(body: bytes, kind: str, **headers: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @given(FIELDS)
-def test_a_field_is_the_same_however_it_comes(fields: dict[str, str]) -> None:
+def test_field_is_equal_in_query_form_and_json(fields: dict[str, str]) -> None:
     ways = [
         read(json=fields),
         read(data=fields),
@@ -88,7 +88,7 @@ def test_a_field_is_the_same_however_it_comes(fields: dict[str, str]) -> None:
 
 @pytest.mark.slow
 @given(st.lists(TEXT, min_size=2, max_size=4))
-def test_a_list_is_the_same_however_it_comes(texts: list[str]) -> None:
+def test_list_is_equal_in_query_form_and_json(texts: list[str]) -> None:
     for found in [
         read(json={"text": texts}),
         read(data={"text": texts}),
@@ -99,18 +99,18 @@ def test_a_list_is_the_same_however_it_comes(texts: list[str]) -> None:
         assert found.by_name() == {"text": texts}
 
 
-def test_of_a_repeated_string_the_first_is_the_one_and_of_json_the_value() -> None:
+def test_first_of_repeated_strings_counts_and_json_keeps_its_value() -> None:
     assert read(data={"q": ["a", "b"]}).one("q") == "a"
     assert read(json={"q": ["a", "b"]}).one("q") == ["a", "b"]
     assert read(json={"n": 3}).one("n") == 3
 
 
-def test_a_missing_field_is_none_or_an_empty_list() -> None:
+def test_missing_field_is_none_or_an_empty_list() -> None:
     found = read(json={"q": None})
     assert (found.one("q"), found.all("q"), found.one("other"), found.all("other")) == (None, [], None, [])
 
 
-def test_a_field_of_the_body_hides_that_of_the_query() -> None:
+def test_body_field_overrides_the_query() -> None:
     url = f"{URL}?q=query&source=en"
     for found in (
         read(url=url, json={"q": "body"}),
@@ -122,23 +122,23 @@ def test_a_field_of_the_body_hides_that_of_the_query() -> None:
 
 
 @pytest.mark.parametrize("body", [IN_PARTS, IN_PARTS.removesuffix(b"\r\n")])
-def test_a_form_in_parts_ends_with_its_boundary(body: bytes) -> None:
+def test_multipart_form_ends_with_its_boundary(body: bytes) -> None:
     assert read(**content(body, f"{MULTIPART}; boundary=b")).by_name() == {"q": "a", "format": "html"}
     assert read(**content(b"", f"{MULTIPART}; boundary=b")).by_name() == {}
 
 
-def test_no_body_needs_no_content_type() -> None:
+def test_empty_body_needs_no_content_type() -> None:
     assert read(url=f"{URL}?q=a", method="GET").one("q") == "a"
     assert read(**content(b"", JSON)).by_name() == {}
 
 
-def test_a_form_may_have_unescaped_utf_8_and_stray_percent_signs() -> None:
+def test_form_may_have_unescaped_utf_8_and_stray_percent_signs() -> None:
     found = read(**content("q=100% sûr&a=%zz".encode(), FORM))
     assert (found.one("q"), found.one("a")) == ("100% sûr", "%zz")
 
 
 @pytest.mark.parametrize("charset", ["", "; charset=UTF-8", '; charset="utf-8"', "; Charset=us-ascii"])
-def test_a_charset_that_we_read_is_accepted(charset: str) -> None:
+def test_supported_charset_is_accepted(charset: str) -> None:
     assert read(**content(b"q=a", FORM.title() + charset)).one("q") == "a"
 
 
@@ -182,7 +182,7 @@ def test_malformed_requests_are_refused(options: dict[str, Any], error: type[Ser
     "options",
     [{"data": {"q": ["a"] * 34}}, {"files": [("q", (None, "a"))] * 34}, {"url": f"{URL}?{'&'.join(['q=a'] * 34)}"}],
 )
-def test_the_number_of_fields_is_limited_by_that_of_texts(options: dict[str, Any]) -> None:
+def test_number_of_fields_is_limited_by_that_of_texts(options: dict[str, Any]) -> None:
     assert len(read(limits={"max_items": 2}, **options).all("q")) == 34
     with pytest.raises(InvalidFields, match="33"):
         read(limits={"max_items": 1}, **options)
@@ -198,7 +198,7 @@ def test_a_body_over_the_limit_is_refused(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("kind", [JSON, FORM, f"{MULTIPART}; boundary=b", "image/png"])
-def test_a_body_that_does_not_come_is_not_waited_for(kind: str) -> None:
+def test_body_that_stops_arriving_times_out(kind: str) -> None:
     sent = httpx.Request("POST", URL, headers={"content-type": kind})
     with pytest.raises(BodyTooSlow):
         asyncio.run(read_fields(received(sent, [b"--b\r\n"], deadline_ms=20)))
@@ -224,7 +224,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(kind: str) -> None:
     | st.text(st.characters(codec="latin-1", exclude_categories=["Cc"])),
     query=st.binary(max_size=10),
 )
-def test_whatever_comes_is_read_or_refused(body: bytes, kind: str, query: bytes) -> None:
+def test_every_body_is_read_or_refused(body: bytes, kind: str, query: bytes) -> None:
     request = received(httpx.Request("POST", URL, content=body, headers=[(b"content-type", kind.encode("latin-1"))]))
     request.scope["query_string"] = query
     try:
@@ -235,7 +235,7 @@ def test_whatever_comes_is_read_or_refused(body: bytes, kind: str, query: bytes)
         assert found.all(name) or found.one(name) == []
 
 
-def test_a_file_comes_with_its_name_and_fields() -> None:
+def test_file_has_its_name_and_fields() -> None:
     file, fields = upload(files={"file": ("résumé.txt", b"\xff\x00")}, data={"source": "en", "target": "fr"})
     assert file == ("résumé.txt", b"\xff\x00")
     assert fields.by_name() == {"source": "en", "target": "fr"}
@@ -249,7 +249,7 @@ def test_a_file_comes_with_its_name_and_fields() -> None:
         ("=?utf-8?B?a?=", "=?utf-8?B?a?="),
     ],
 )
-def test_a_file_s_name_may_be_as_net_s_clients_write_it(sent: str, name: str) -> None:
+def test_file_name_may_be_encoded_as_dotnet_clients_do(sent: str, name: str) -> None:
     assert upload(files={"file": (sent, b"a")})[0].name == name
 
 
@@ -266,12 +266,12 @@ def test_a_file_s_name_may_be_as_net_s_clients_write_it(sent: str, name: str) ->
         ({"files": {"file": ("a.txt", b"Hello")}, "data": {"source": b"\xff"}}, InvalidFields),
     ],
 )
-def test_there_is_one_file_and_it_is_called_file(options: dict[str, Any], error: type[ServiceError]) -> None:
+def test_form_has_exactly_one_file_called_file(options: dict[str, Any], error: type[ServiceError]) -> None:
     with pytest.raises(error):
         upload(**options)
 
 
-def test_other_files_come_beside_the_one_and_have_their_own_limits() -> None:
+def test_additional_files_are_accepted_with_their_own_limits() -> None:
     def sent(glossary: Any) -> Fields:
         request = httpx.Request("POST", URL, files={"file": ("a.txt", b"a" * 900), "glossary": glossary})
         return asyncio.run(read_upload(received(request, max_file_bytes=1_000), {"glossary": 100}))[1]
@@ -283,7 +283,7 @@ def test_other_files_come_beside_the_one_and_have_their_own_limits() -> None:
             sent(over)
 
 
-def test_a_file_has_a_limit_of_its_own() -> None:
+def test_file_has_its_own_size_limit() -> None:
     limits = {"max_file_bytes": 1_000, "max_body_bytes": 10}
     assert upload(limits, files={"file": ("a.txt", b"a" * 1_000)})[0].content == b"a" * 1_000
     for size in (1_001, 100_000):
@@ -291,5 +291,5 @@ def test_a_file_has_a_limit_of_its_own() -> None:
             upload(limits, files={"file": ("a.txt", b"a" * size)})
 
 
-def test_a_query_s_percent_signs_are_decoded_once() -> None:
+def test_percent_signs_in_a_query_are_decoded_once() -> None:
     assert read(url=f"{URL}?q={quote('%41')}").one("q") == "%41"

@@ -68,7 +68,7 @@ def body(content: bytes, more: bool = False) -> Message:
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES + 7])
 @pytest.mark.parametrize("more", [False, True])
-def test_an_answer_in_pieces_is_the_answer(size: int, more: bool) -> None:
+def test_response_in_chunks_is_complete(size: int, more: bool) -> None:
     content = bytes(number % 251 for number in range(size))
     messages = [start(size), body(content, more), *([body(b"")] if more else [])]
     (head, *pieces), budgets = sent(*messages)
@@ -79,14 +79,14 @@ def test_an_answer_in_pieces_is_the_answer(size: int, more: bool) -> None:
     assert budgets.responses.peak == (size if size > SMALL_BYTES else 0)
 
 
-def test_a_long_answer_that_is_whole_needs_nothing_of_its_request_any_more() -> None:
+def test_complete_long_response_releases_its_request() -> None:
     long, _ = sent(start(SIZE), body(bytes(SIZE)))
     short, _ = sent(start(10), body(bytes(10)))
     streamed, _ = sent(start(None), body(bytes(10)))
     assert [found[0]["held"] for found in (long, short, streamed)] == [0, 10, 10]
 
 
-def test_to_a_head_no_answer_is_held() -> None:
+def test_response_to_head_holds_no_bytes() -> None:
     _, budgets = sent(start(SIZE), body(b""), method="HEAD")
     assert budgets.responses.peak == 0
 
@@ -95,7 +95,7 @@ def ask(service: Service, path: str, **options: Any) -> int:
     return service.request("POST", path, **options).status_code
 
 
-def test_long_answers_that_find_no_room_are_refused_in_the_words_of_their_api(bundle_folder: Path) -> None:
+def test_long_responses_without_memory_budget_are_refused_in_their_apis_format(bundle_folder: Path) -> None:
     file = {"file": ("a.docx", document(SIZE), WORD)}
     with serving(bundle_folder) as service:
         answers = service.state["budgets"].responses
@@ -125,7 +125,7 @@ def test_attention_holds_its_weights_until_they_are_sent(bundle_folder: Path) ->
 
 
 @pytest.mark.bundle
-def test_the_weights_go_when_the_client_does_and_not_when_python_collects_garbage(
+def test_weights_are_released_on_disconnect_and_not_by_garbage_collection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     weights = list[ref[Weights]]()

@@ -9,7 +9,7 @@ from servers import WAIT_S, rest
 from shared_fixtures import listening
 
 
-def test_a_request_has_one_host(bundle_folder: Path) -> None:
+def test_request_must_have_exactly_one_host(bundle_folder: Path) -> None:
     none, one, two = "", "Host: a\r\n", "Host: a\r\nHost: a\r\n"
     expected = [
         ("GET /health HTTP/1.1", none, b"400"),

@@ -49,7 +49,7 @@ def request(*messages: str) -> Request:
         ("GET", "/health", {}),
     ],
 )
-def test_the_straight_way_ends_where_the_long_one_does(
+def test_fast_and_slow_parsing_give_the_same_result(
     service: Service, bundle_folder: Path, method: str, path: str, options: dict[str, Any]
 ) -> None:
     straight = service.request(method, path, **options)
@@ -64,7 +64,7 @@ def test_the_straight_way_ends_where_the_long_one_does(
     assert straight.content == long.content
 
 
-def test_json_in_any_encoding_of_unicode_is_read(service: Service) -> None:
+def test_json_in_any_unicode_encoding_is_read(service: Service) -> None:
     answers = [
         service.request("POST", "/translate", content=json.dumps(HELLO).encode(encoding), headers=JSON)
         for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32-be")
@@ -73,7 +73,7 @@ def test_json_in_any_encoding_of_unicode_is_read(service: Service) -> None:
     assert len({answer.content for answer in answers}) == 1
 
 
-def test_a_client_that_leaves_cancels_the_work() -> None:
+def test_disconnecting_client_cancels_the_work() -> None:
     cancelled: list[bool] = []
 
     async def endless() -> None:
@@ -88,7 +88,7 @@ def test_a_client_that_leaves_cancels_the_work() -> None:
     assert cancelled == [True]
 
 
-def test_where_the_connection_tells_that_the_client_left_no_message_is_waited_for() -> None:
+def test_disconnect_is_detected_without_waiting_for_a_message() -> None:
     async def scenario() -> int:
         disconnect = Disconnect(lambda: resumed.append(True))
         left = request()
@@ -106,7 +106,7 @@ def test_where_the_connection_tells_that_the_client_left_no_message_is_waited_fo
     assert resumed == [True]
 
 
-def test_a_client_that_left_before_the_work_began_cancels_it() -> None:
+def test_client_that_left_before_the_work_began_cancels_it() -> None:
     async def scenario() -> None:
         disconnect = Disconnect(lambda: None)
         disconnect.set()
@@ -118,7 +118,7 @@ def test_a_client_that_left_before_the_work_began_cancels_it() -> None:
         asyncio.run(scenario())
 
 
-def test_work_cancelled_by_others_is_no_client_s_doing() -> None:
+def test_work_cancelled_elsewhere_is_not_blamed_on_the_client() -> None:
     async def scenario() -> None:
         task = asyncio.create_task(while_connected(request(), asyncio.Event().wait()))
         await asyncio.sleep(0)
@@ -129,7 +129,7 @@ def test_work_cancelled_by_others_is_no_client_s_doing() -> None:
         asyncio.run(scenario())
 
 
-def test_a_client_that_stays_gets_the_result_or_the_error() -> None:
+def test_connected_client_gets_the_result_or_the_error() -> None:
     async def work() -> int:
         return 5
 

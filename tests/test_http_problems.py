@@ -35,7 +35,7 @@ def kinds(root: type[ServiceError] = ServiceError) -> list[type[ServiceError]]:
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_a_service_error_is_a_problem_of_its_own_status_and_type(kind: type[ServiceError]) -> None:
+def test_service_error_is_a_problem_with_its_own_status_and_type(kind: type[ServiceError]) -> None:
     response, counted = answered(kind("what happened"))
     assert response.status_code == kind.status
     assert response.headers["content-type"] == "application/problem+json"
@@ -48,17 +48,17 @@ def test_a_service_error_is_a_problem_of_its_own_status_and_type(kind: type[Serv
     assert counted == [kind.slug]
 
 
-def test_no_two_kinds_share_a_type() -> None:
+def test_every_kind_of_problem_has_its_own_type() -> None:
     slugs = [kind.slug for kind in kinds()]
     assert len(set(slugs)) == len(slugs)
 
 
 @pytest.mark.parametrize(("seconds", "header"), [(0.1, "1"), (2.1, "3")])
-def test_retry_after_is_in_whole_seconds_and_never_none(seconds: float, header: str) -> None:
+def test_retry_after_is_a_positive_number_of_seconds(seconds: float, header: str) -> None:
     assert answered(Overloaded("full", retry_after_s=seconds))[0].headers["retry-after"] == header
 
 
-def test_a_bug_is_a_problem_that_tells_nothing() -> None:
+def test_internal_error_is_a_problem_without_details() -> None:
     response, counted = answered(RuntimeError("secret"))
     assert response.status_code == 500
     assert response.headers["content-type"] == "application/problem+json"

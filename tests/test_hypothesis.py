@@ -86,7 +86,7 @@ def holds(hypothesis: Hypothesis) -> bool:
 
 
 @pytest.mark.slow
-def test_each_demanded_token_comes_exactly_once_and_no_forbidden_one(backend: Backend) -> None:
+def test_every_required_token_occurs_once_and_no_forbidden_one(backend: Backend) -> None:
     done = decoded(backend, [demanding(seed) for seed in range(300)])
     assert all(map(holds, done))
     assert all(len(h.tokens) <= h.limit and len(h.aligned) == len(h.tokens) for h in done)
@@ -94,7 +94,7 @@ def test_each_demanded_token_comes_exactly_once_and_no_forbidden_one(backend: Ba
 
 
 @pytest.mark.slow
-def test_without_the_demand_they_do_not_come(backend: Backend) -> None:
+def test_without_constraints_required_tokens_do_not_occur(backend: Backend) -> None:
     """So the test above would fail without the constraint."""
     free = [Hypothesis(h.source, h.limit) for h in map(demanding, range(300))]
     for hypothesis, wished in zip(decoded(backend, free), map(demanding, range(300)), strict=True):
@@ -103,7 +103,7 @@ def test_without_the_demand_they_do_not_come(backend: Backend) -> None:
 
 
 @pytest.mark.slow
-def test_a_demand_that_the_model_meets_by_itself_changes_nothing(backend: Backend) -> None:
+def test_constraint_that_the_model_meets_anyway_changes_nothing(backend: Backend) -> None:
     met = 0
     for seed in range(40):
         [free] = greedy_decode(backend, [demanding(seed).source], LIMITS)
@@ -118,7 +118,7 @@ def test_a_demand_that_the_model_meets_by_itself_changes_nothing(backend: Backen
 
 
 @pytest.mark.slow
-def test_demands_do_not_depend_on_the_company(backend: Backend) -> None:
+def test_constraints_do_not_depend_on_the_batch(backend: Backend) -> None:
     together = decoded(backend, [demanding(seed, beam_size=1 + seed % 3) for seed in range(24)])
     for seed, hypothesis in enumerate(together):
         [own] = decoded(backend, [demanding(seed, beam_size=1 + seed % 3)])
@@ -128,7 +128,7 @@ def test_demands_do_not_depend_on_the_company(backend: Backend) -> None:
 
 
 @pytest.mark.slow
-def test_every_hypothesis_of_a_beam_meets_the_demands(backend: Backend) -> None:
+def test_every_hypothesis_of_a_beam_meets_the_constraints(backend: Backend) -> None:
     done = decoded(backend, [demanding(seed, beam_size=4) for seed in range(60)])
     for hypothesis in done:
         assert hypothesis.finished
@@ -141,7 +141,7 @@ def test_every_hypothesis_of_a_beam_meets_the_demands(backend: Backend) -> None:
 
 
 @pytest.mark.slow
-def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(backend: Backend) -> None:
+def test_beams_log_probabilities_equal_those_of_forcing_its_tokens(backend: Backend) -> None:
     """Each branch's cache is its own history: whoever forked from whom, and from however full a block."""
     for seed in range(12):
         draw = random.Random(seed)
@@ -157,7 +157,7 @@ def test_the_log_probabilities_of_a_beam_are_those_of_forcing_its_tokens(backend
 
 
 @pytest.mark.slow
-def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(backend: Backend) -> None:
+def test_beam_is_mostly_no_worse_than_greedy(backend: Backend) -> None:
     sources = [demanding(seed).source for seed in range(40)]
     wide = decoded(backend, [Hypothesis(source, 30, beam_size=6) for source in sources])
     greedy = decoded(backend, [Hypothesis(source, 30) for source in sources])
@@ -166,7 +166,7 @@ def test_a_beam_finds_what_is_no_worse_than_greedy_mostly(backend: Backend) -> N
 
 
 @pytest.mark.slow
-def test_a_removed_beam_leaves_nothing_behind(backend: Backend) -> None:
+def test_removed_beam_leaves_nothing_behind(backend: Backend) -> None:
     batch = backend.new_batch(9, LIMITS)
     for seed in range(20):
         wide, alone = Hypothesis([5, 6, 7], 30, beam_size=5), demanding(seed)
@@ -186,14 +186,14 @@ def test_a_removed_beam_leaves_nothing_behind(backend: Backend) -> None:
     assert (again.tokens, again.log_probs) == (expected.tokens, expected.log_probs)
 
 
-def test_attention_looked_at_is_that_of_the_recorded_weights(backend: Backend) -> None:
+def test_coverage_equals_that_of_the_recorded_weights(backend: Backend) -> None:
     [hypothesis] = decoded(backend, [Hypothesis([5, 9, 30, 12, 44], 20, record=True)])
     mean = hypothesis.cross_attention.mean((0, 1))  # [target, source]
     assert list(hypothesis.coverage) == pytest.approx(mean[:-1].sum(0).tolist(), abs=1e-5)
     assert list(hypothesis.aligned) == mean[:, :-1].argmax(-1).tolist()
 
 
-def test_nothing_to_look_at_is_the_end_symbol(backend: Backend) -> None:
+def test_token_without_a_source_word_aligns_to_the_end_symbol(backend: Backend) -> None:
     [hypothesis] = decoded(backend, [Hypothesis([], 5)])
     assert set(hypothesis.aligned) == {0}
     assert len(hypothesis.coverage) == 1
@@ -202,7 +202,7 @@ def test_nothing_to_look_at_is_the_end_symbol(backend: Backend) -> None:
 
 @draw_examples(200)
 @given(st.data())
-def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
+def test_best_allowed_token_is_chosen(data: st.DataObject) -> None:
     values = data.draw(st.lists(st.integers(-500, -1), min_size=8, max_size=20, unique=True))
     tokens = st.lists(st.integers(3, len(values) - 1), unique=True, max_size=4)
     unmet, forbidden, count = data.draw(tokens), data.draw(tokens), data.draw(st.integers(1, 5))
@@ -222,7 +222,7 @@ def test_the_best_of_what_is_allowed(data: st.DataObject) -> None:
     counts=st.lists(st.integers(1, 8), min_size=5, max_size=5),
     forbidden=st.lists(st.sampled_from([3, 4, 5]), max_size=1),
 )
-def test_rows_looked_at_together_get_what_each_would_get(
+def test_rows_in_a_batch_get_the_choices_of_single_ones(
     rows: list[list[float]], counts: list[int], forbidden: list[int]
 ) -> None:
     constraints = {row: TokenConstraint(count=count) for row, count in enumerate(counts[: len(rows)])}

@@ -32,7 +32,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", ["dotprod", "generic"])
-def test_arm_decodes_the_samples_of_a_bundle_to_the_same_bits(name: str, tmp_path: Path) -> None:
+def test_arm_decodes_a_bundles_samples_to_the_same_bits(name: str, tmp_path: Path) -> None:
     config, files = read_bundle(BUNDLE)
     limits, weights = Limits(**config["limits"]), read_weights(files[WEIGHTS])
     architecture = ModelConfig.from_dict(config["architecture"])

@@ -149,7 +149,7 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
     assert errors[int(len(errors) * 0.9)] < 0.1
 
 
-def test_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chosen_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     hypotheses = decoded(Int8Backend.of(model), random_sources(24, seed=1))
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
@@ -161,7 +161,7 @@ def test_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> N
         assert (log_probs.amax(-1) - chosen).max() < 0.05
 
 
-def test_no_bit_depends_on_the_company(backend: Int8Backend) -> None:
+def test_no_bit_depends_on_the_batch(backend: Int8Backend) -> None:
     sources = random_sources(150, seed=2)
     alone = [answer(decoded(backend, [source])[0]) for source in sources]
     assert len({len(tokens) for tokens, _ in alone}) > 10
@@ -173,7 +173,7 @@ def test_no_bit_depends_on_the_company(backend: Int8Backend) -> None:
                 assert answer(hypothesis) == alone[number]
 
 
-def test_joining_and_leaving_sentences_change_no_bit(backend: Int8Backend) -> None:
+def test_sentences_that_join_or_leave_change_no_bit(backend: Int8Backend) -> None:
     """Far more sentences than the cache has blocks, so that a block lost or given twice would show."""
     sources = random_sources(600, seed=4)
     alone = {tuple(source): answer(decoded(backend, [source])[0]) for source in sources}
@@ -191,7 +191,7 @@ def test_joining_and_leaving_sentences_change_no_bit(backend: Int8Backend) -> No
     assert all(answer(h) == alone[tuple(h.source)] for h in finished)
 
 
-def test_a_sentence_stops_at_its_end_symbol_or_at_its_limit(backend: Int8Backend) -> None:
+def test_sentence_stops_at_its_end_symbol_or_at_its_limit(backend: Int8Backend) -> None:
     hypotheses = decoded(backend, random_sources(60, seed=6))
     reasons = {h.finish_reason for h in hypotheses}
     assert reasons == {"stop", "length"}
@@ -209,7 +209,7 @@ def test_forcing_the_chosen_tokens_gives_the_same_scores(backend: Int8Backend) -
             assert answer(forced) == answer(free)
 
 
-def test_a_forced_target_comes_back_with_the_models_scores_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forced_decoding_returns_the_target_and_the_models_scores_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     target = [149, 3, 64, 63, 127, 128]
     (forced,) = decoded(Int8Backend.of(model), [[9, 8, 7]], forced=target)
@@ -241,7 +241,7 @@ def test_recorded_attention_is_the_modules_and_changes_no_bit(
             assert np.allclose(ours, torch.cat(theirs).numpy(), atol=0.02)
 
 
-def test_a_sentence_without_numbers_spoils_no_other(backend: Int8Backend) -> None:
+def test_sentence_with_non_finite_numbers_affects_no_other(backend: Int8Backend) -> None:
     """An embedding of NaN: whoever has that token gets NaN as scores, and the neighbours what they would alone."""
     model = make_model()
     with torch.no_grad():
@@ -281,7 +281,7 @@ def test_ids_and_lengths_out_of_range_are_refused(backend: Int8Backend, hypothes
     assert batch.running == []
 
 
-def test_a_row_is_rounded_to_its_own_scale() -> None:
+def test_each_row_is_quantised_with_its_own_scale() -> None:
     quantised, scale = quantise_rows(torch.tensor([[0.0, 0.0], [-2.54, 1.27], [1e-30, -1e-30]]))
     assert quantised.tolist() == [[0, 0], [-127, 64], [127, -127]]  # 63.5 goes to the even one
     assert scale.tolist() == pytest.approx([0, 0.02, 1e-30 / 127])
@@ -301,13 +301,13 @@ def test_every_variant_compiles_on_any_processor_of_its_architecture(isa: Instru
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_without_a_compiler_and_a_library_the_reason_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_compiler_and_library_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KernelsUnavailable, match="no C compiler"):
         kernels.compile_library(tmp_path, GENERIC)
 
 
-def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compiler_errors_are_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     compiler = tmp_path / "broken"
     compiler.write_text("#!/bin/sh\necho unknown flag >&2\nexit 1\n")
     compiler.chmod(0o755)
@@ -317,7 +317,7 @@ def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert list(tmp_path.iterdir()) == [compiler]
 
 
-def test_a_library_once_compiled_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_compiled_library_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     compiled = kernels.compile_library(cache_folder(), GENERIC)
     copies = tuple(Path(shutil.copy(source, tmp_path)) for source in kernels.SOURCES)  # nothing lies beside these
@@ -330,7 +330,7 @@ def test_a_library_once_compiled_needs_no_compiler(monkeypatch: pytest.MonkeyPat
         kernels.library.cache_clear()
 
 
-def test_the_best_instruction_set_of_the_processor_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_instruction_set_of_the_processor_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"avx2", "fma", "avx_vnni", "sse2"})
     assert [isa.name for isa in choose()] == ["avxvnni", "avx2"]
@@ -341,14 +341,14 @@ def test_the_best_instruction_set_of_the_processor_is_chosen(monkeypatch: pytest
         choose("mmx")
 
 
-def test_plain_c_runs_only_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_c_is_used_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"sse2"})
     with pytest.raises(KernelsUnavailable, match="this processor has no"):
         choose()
     assert [isa.name for isa in choose("generic")] == ["generic"]
 
 
-def test_a_variant_that_an_old_compiler_does_not_know_gives_way_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instruction_set_unknown_to_the_compiler_falls_back_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = InstructionSet("generic", "", (), ("-mno-such-flag",))
     monkeypatch.setattr(kernels, "choose", lambda name: (odd, GENERIC))
     kernels.library.cache_clear()
@@ -371,7 +371,7 @@ def test_every_instruction_set_gives_the_same_bits(fields: dict[str, Any]) -> No
     assert found == dict.fromkeys(found, expected)
 
 
-def test_the_bits_are_those_of_every_machine() -> None:
+def test_bits_are_the_recorded_ones_on_every_machine() -> None:
     """What one machine cannot show: the same bits on another one, in another year. The weights are raw random bits."""
     config = make_model().config
     raw = np.random.PCG64(1)
@@ -392,7 +392,7 @@ def test_the_bits_are_those_of_every_machine() -> None:
     assert digests == {BITS}
 
 
-def test_a_batch_outlives_its_runner() -> None:
+def test_batch_outlives_its_runner() -> None:
     """The weights that it points to live as long as it does."""
     model = make_model()
     found = []
@@ -406,7 +406,7 @@ def test_a_batch_outlives_its_runner() -> None:
 
 
 @pytest.mark.parametrize("sharing", ["all", "decoder", "none"])
-def test_weights_have_room_whatever_is_shared_and_however_large_the_vocabulary(sharing: str) -> None:
+def test_weight_arena_fits_any_sharing_and_vocabulary_size(sharing: str) -> None:
     """With 10,000 pieces a small model is mostly its embeddings."""
     sizes = {"source_vocab_size": 10_000, "target_vocab_size": 10_000, "share_embeddings": sharing}
     model = make_model(**sizes, d_model=128, d_ff=128, encoder_layers=1, decoder_layers=1)
@@ -414,7 +414,7 @@ def test_weights_have_room_whatever_is_shared_and_however_large_the_vocabulary(s
     assert hypothesis.tokens
 
 
-def test_a_system_without_huge_pages_does_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_without_huge_pages_works_without(monkeypatch: pytest.MonkeyPatch) -> None:
     class Memory(mmap.mmap):
         def madvise(self, *hint: Any) -> None:
             raise OSError(22, "Invalid argument")

@@ -66,9 +66,7 @@ def test_a_prepared_file_decodes_to_the_same_bits(spec: ModelSpec, expected: Res
     assert decoded(load_prepared(spec), spec) == expected
 
 
-def test_a_second_load_maps_the_file_that_the_first_has_made(
-    spec: ModelSpec, expected: Results, weights_folder: Path
-) -> None:
+def test_second_load_maps_the_file_of_the_first(spec: ModelSpec, expected: Results, weights_folder: Path) -> None:
     load_prepared(spec)
     [made] = weights_folder.glob("*.int8")
     inode = made.stat().st_ino
@@ -81,7 +79,7 @@ def test_a_second_load_maps_the_file_that_the_first_has_made(
 
 
 @pytest.mark.parametrize("damage", ["a changed byte", "a short file", "an empty file"])
-def test_a_damaged_file_is_made_again(spec: ModelSpec, expected: Results, weights_folder: Path, damage: str) -> None:
+def test_damaged_file_is_made_again(spec: ModelSpec, expected: Results, weights_folder: Path, damage: str) -> None:
     load_prepared(spec)
     [made] = weights_folder.glob("*.int8")
     content = bytearray(made.read_bytes())
@@ -104,21 +102,19 @@ def test_workers_that_start_together_make_one_file(spec: ModelSpec, expected: Re
     assert inodes == {str(file.stat().st_ino) for file in weights_folder.glob("*.int8")}
 
 
-def test_another_instruction_set_whose_kernels_read_another_layout_has_its_own_file(
-    spec: ModelSpec, expected: Results
-) -> None:
+def test_instruction_set_with_another_layout_has_its_own_file(spec: ModelSpec, expected: Results) -> None:
     load_prepared(spec)
     assert decoded(load_prepared(spec, "generic"), spec) == expected
 
 
-def test_a_bundle_that_was_swapped_is_refused_by_name(spec: ModelSpec) -> None:
+def test_replaced_bundle_is_refused_by_name(spec: ModelSpec) -> None:
     with open(Path(spec.folder) / "model.safetensors", "ab") as weights:
         weights.write(b"\0")
     with pytest.raises(BundleError, match=rf"is en-fr@[0-9a-f]{{12}} now, and was {spec.name} when the service read"):
         load_prepared(spec)
 
 
-def test_without_a_folder_to_write_to_a_worker_keeps_the_weights_to_itself(
+def test_worker_without_a_writable_folder_keeps_the_weights_in_memory(
     spec: ModelSpec, expected: Results, weights_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     weights_folder.parent.parent.write_text("a file where the folder would be")
@@ -126,7 +122,7 @@ def test_without_a_folder_to_write_to_a_worker_keeps_the_weights_to_itself(
     assert f"{spec.name}: workers do not share these weights" in caplog.text
 
 
-def test_files_unused_for_long_are_deleted_and_others_stay(spec: ModelSpec, weights_folder: Path) -> None:
+def test_files_unused_for_long_are_deleted_and_others_kept(spec: ModelSpec, weights_folder: Path) -> None:
     load_prepared(spec)
     [first] = weights_folder.glob("*.int8")
     recent, unused, leftover = (weights_folder / name for name in ("recent.int8", "unused.int8", ".tmp123"))

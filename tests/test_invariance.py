@@ -81,7 +81,7 @@ def coming_and_going(backend: Backend, bundle: LoadedBundle, sources: list[list[
     return [(h.tokens, h.log_probs) for h in hypotheses]
 
 
-def test_no_bit_depends_on_the_company(backend: Backend, shipped: LoadedBundle) -> None:
+def test_no_bit_depends_on_the_batch(backend: Backend, shipped: LoadedBundle) -> None:
     sources = random_sources(shipped, 40)
     alone = [decoded(backend, shipped, [source])[0] for source in sources]
     assert len({len(tokens) for tokens, _ in alone}) > 5

@@ -11,7 +11,7 @@ from model.languages import full_stop, has_end_mark, is_traditional, joint, lang
     ("code", "name"),
     [("en", "English"), ("zh-Hant", "Chinese (traditional)"), ("en-GB", "English"), ("fr_CA", "French"), ("q", "q")],
 )
-def test_a_code_has_its_name_or_its_language_s_or_itself(code: str, name: str) -> None:
+def test_code_has_its_name_its_languages_name_or_itself(code: str, name: str) -> None:
     assert language_name(code) == name
 
 
@@ -19,9 +19,7 @@ def test_a_code_has_its_name_or_its_language_s_or_itself(code: str, name: str) -
     ("source", "target", "space"),
     [("zh", "en", " "), ("zh-Hans", "fr", " "), ("zh", "ja", ""), ("en", "zh", ""), ("en", "fr", "")],
 )
-def test_sentences_that_stood_without_a_space_get_one_where_the_target_wants_it(
-    source: str, target: str, space: str
-) -> None:
+def test_joined_sentences_get_a_space_if_the_target_language_uses_one(source: str, target: str, space: str) -> None:
     assert joint(source, target) == space
 
 
@@ -42,7 +40,7 @@ def test_sentences_that_stood_without_a_space_get_one_where_the_target_wants_it(
         ("   ", "en", "zh", "   "),
     ],
 )
-def test_the_space_between_sentences_is_the_target_s_and_any_other_white_space_the_text_s(
+def test_space_between_sentences_is_the_targets_and_other_white_space_the_sources(
     gap: str, source: str, target: str, left: str
 ) -> None:
     assert spacing(gap, source, target) == left
@@ -77,13 +75,11 @@ def test_the_space_between_sentences_is_the_target_s_and_any_other_white_space_t
         ("en", [], None),
     ],
 )
-def test_a_code_is_served_in_any_spelling_and_without_its_region(
-    wanted: str, served: list[str], code: str | None
-) -> None:
+def test_code_matches_in_any_spelling_and_without_its_region(wanted: str, served: list[str], code: str | None) -> None:
     assert served_code(wanted, served) == code
 
 
-def test_the_code_itself_comes_first() -> None:
+def test_exact_code_is_preferred() -> None:
     codes = ["en", "en-GB", "EN-gb", "pt", "pb", "zh", "zh-Hans", "zh-CN"]
     for code in codes:
         assert served_code(code, codes) == code
@@ -93,7 +89,7 @@ def test_the_code_itself_comes_first() -> None:
     ("code", "traditional"),
     [("zh-Hant", True), ("zh_TW", True), ("zt", True), ("zh", False), ("zh-CN", False), ("en-TW", False)],
 )
-def test_a_region_tells_the_script_of_chinese(code: str, traditional: bool) -> None:
+def test_region_implies_the_script_of_chinese(code: str, traditional: bool) -> None:
     assert is_traditional(code) is traditional
 
 
@@ -103,7 +99,7 @@ def test_these_end_sentences(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", ["", "My house", "Name:", "v1.2", "(c)", "one,", "Mr. Smith"])
-def test_these_do_not(sentence: str) -> None:
+def test_these_do_not_end_sentences(sentence: str) -> None:
     assert not has_end_mark(sentence)
 
 

@@ -29,7 +29,7 @@ def locked(name: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("name", "wanted"), [("requirements.lock", SERVING), ("requirements-dev.lock", EVERYTHING)], ids=["serving", "all"]
 )
-def test_a_lock_file_has_a_version_of_each_dependency_that_will_do(name: str, wanted: list[str]) -> None:
+def test_lock_file_satisfies_every_dependency(name: str, wanted: list[str]) -> None:
     versions = locked(name)
     for requirement in map(Requirement, wanted):
         package = canonicalize_name(requirement.name)
@@ -46,7 +46,7 @@ def test_both_lock_files_have_the_same_versions() -> None:
 
 
 @pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
-def test_a_lock_file_names_no_address(name: str) -> None:
+def test_lock_file_contains_no_url(name: str) -> None:
     assert (
         re.findall(r"\w+://|--(?:index|extra-index|find|trusted)[\w-]*", (ROOT / name).read_text(encoding="utf-8"))
         == []

@@ -34,7 +34,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
     ],
 )
-def test_a_container_s_quota_limits_the_cores(tmp_path: Path, files: dict[str, str], cores: int) -> None:
+def test_containers_quota_limits_the_cores(tmp_path: Path, files: dict[str, str], cores: int) -> None:
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
@@ -48,24 +48,24 @@ def test_without_affinity_all_cores_count(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_whether_there_is_a_gpu_only_pytorch_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_detection_asks_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model.machine._has_gpu_driver", lambda: True)
     assert has_gpu.__wrapped__() == torch.cuda.is_available()
 
 
-def test_without_a_driver_pytorch_is_not_even_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_driver_pytorch_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("model.machine._has_gpu_driver", lambda: False)
     monkeypatch.setattr(subprocess, "run", lambda *_, **options: pytest.fail("PyTorch was asked"))
     assert not has_gpu.__wrapped__()
 
 
-def test_a_quota_bounds_the_processes_of_training_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_quota_limits_training_processes_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text("200000 100000\n")
     monkeypatch.setattr("training.process_map.usable_cores", lambda: usable_cores(tmp_path))
     assert process_count(None, much=True) == 2
 
 
-def test_the_cache_is_where_the_user_keeps_caches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "interlinear"
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -99,7 +99,7 @@ with tempfile.NamedTemporaryFile() as file:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone has heaps for threads")
-def test_threads_that_share_heaps_have_no_more_than_two() -> None:
+def test_at_most_two_malloc_arenas_are_used() -> None:
     def heaps(how: str) -> int:
         return int(subprocess.run([sys.executable, "-c", HEAPS, how], check=True, capture_output=True).stdout)
 

@@ -28,13 +28,13 @@ def said(folder: Path, *words: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["python3", "python3.11", "python3.12", "python3.13", "python3.14"])
-def test_a_python_is_found_by_whatever_name_it_has(tmp_path: Path, name: str) -> None:
+def test_python_is_found_under_any_of_its_names(tmp_path: Path, name: str) -> None:
     (tmp_path / name).symlink_to(sys.executable)
     assert f"\n{name} -m venv .venv\n" in said(tmp_path, "serve", PATH=str(tmp_path))
 
 
 @pytest.mark.parametrize("name", ["training", "engine", "serving", "gpu"])
-def test_a_benchmark_is_given_the_option_that_makes_it_short_if_it_has_one(tmp_path: Path, name: str) -> None:
+def test_benchmark_gets_its_quick_option_if_it_has_one(tmp_path: Path, name: str) -> None:
     has = '"--short"' in (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
     *_, line = said(tmp_path, "bench", f"BENCHMARK={name}", f"PYTHON={sys.executable}").splitlines()
     assert f"-m benchmarks.{name} " in line

@@ -12,7 +12,7 @@ from conftest import MARKED_BY_MODULE, pytest_collection_modifyitems, pytest_ign
 TESTS = Path(__file__).parent
 
 
-def test_every_module_that_is_marked_exists() -> None:
+def test_every_marked_module_exists() -> None:
     assert set().union(*MARKED_BY_MODULE.values()) <= {path.stem for path in TESTS.glob("test_*.py")}
 
 
@@ -26,7 +26,7 @@ def test_every_module_that_is_marked_exists() -> None:
         ("test_invariance", [], ["bundle", "slow"]),
     ],
 )
-def test_a_test_is_marked_by_its_module_and_its_fixtures(module: str, fixtures: list[str], marks: list[str]) -> None:
+def test_marks_come_from_the_module_and_the_fixtures(module: str, fixtures: list[str], marks: list[str]) -> None:
     added = list[str]()
     item = SimpleNamespace(path=TESTS / f"{module}.py", fixturenames=fixtures, add_marker=added.append)
     pytest_collection_modifyitems(cast(Any, [item]))
@@ -45,8 +45,6 @@ def test_a_test_is_marked_by_its_module_and_its_fixtures(module: str, fixtures: 
         ("not (slow and bundle)", "test_optim_loop", None),
     ],
 )
-def test_only_what_the_expression_leaves_out_whole_is_not_imported(
-    expression: str, module: str, ignored: bool | None
-) -> None:
+def test_only_modules_excluded_as_a_whole_are_not_imported(expression: str, module: str, ignored: bool | None) -> None:
     config = SimpleNamespace(getoption=lambda name: {"markexpr": expression}[name])
     assert pytest_ignore_collect(TESTS / f"{module}.py", cast(Any, config)) is ignored

@@ -110,19 +110,19 @@ def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
 
 
 @given(soup(TAGS, TEXT))
-def test_untranslated_parts_are_unchanged_to_the_byte(markup: str) -> None:
+def test_untranslated_parts_are_unchanged_byte_for_byte(markup: str) -> None:
     # A "<" that is text is none of these: see below.
     assert written(markup_pieces(markup)) == markup
     assert written(inline_pieces(markup)) == markup
 
 
 @given(soup(TAGS, [text for text in TEXT if text not in "é\"'"], REFERENCES))
-def test_references_come_back_as_they_were(markup: str) -> None:
+def test_character_references_are_kept(markup: str) -> None:
     assert written(markup_pieces(markup)) == markup
 
 
 @given(soup(TAGS, TEXT, REFERENCES, BROKEN) | st.text())
-def test_any_input_comes_back_with_the_same_characters(markup: str) -> None:
+def test_any_input_keeps_its_characters(markup: str) -> None:
     assert read(written(markup_pieces(markup))) == read(markup)
     assert read(written(inline_pieces(markup))) == read(markup)
 
@@ -139,7 +139,7 @@ def read(markup: str) -> list[str]:
 
 
 @given(soup(TAGS, TEXT, REFERENCES, BROKEN) | st.text())
-def test_passages_are_where_they_say(markup: str) -> None:
+def test_passages_have_correct_offsets(markup: str) -> None:
     found = locate_passages(markup)
     assert [place.passage.text for place in found] == [p.text for p in markup_pieces(markup) if isinstance(p, Passage)]
     assert all(read(markup[start:end]) == read(render_source(passage)) for start, end, passage in found)
@@ -147,7 +147,7 @@ def test_passages_are_where_they_say(markup: str) -> None:
 
 
 @given(soup(TAGS, TEXT, REFERENCES, BROKEN) | st.text())
-def test_passages_keep_their_promise(markup: str) -> None:
+def test_passages_keep_their_invariants(markup: str) -> None:
     for passage in (piece for piece in (*markup_pieces(markup), *inline_pieces(markup)) if isinstance(piece, Passage)):
         end = 0
         for protected in passage.protected:
@@ -168,14 +168,14 @@ def test_passages_keep_their_promise(markup: str) -> None:
 
 
 @given(soup(TAGS, TEXT, REFERENCES, BROKEN) | st.text())
-def test_tokens_are_the_input_and_tags_are_whole(markup: str) -> None:
+def test_tokens_make_up_the_input_and_tags_are_complete(markup: str) -> None:
     found = list(tokens(markup))
     assert "".join(token.raw for token in found) == markup
     assert all(token.raw[0] == "<" and token.raw[-1] == ">" for token in found if token.name)
 
 
 @given(st.text() | soup(TEXT, REFERENCES, BROKEN))
-def test_references_are_read_as_html_reads_them(text: str) -> None:
+def test_references_are_decoded_as_in_html(text: str) -> None:
     found = list(split_references(text))
     assert "".join(part.raw for part in found) == text
     assert "".join(part.raw if part.text is None else part.text for part in found) == unescape(text)
@@ -277,7 +277,7 @@ def test_translatable_texts_are_found(markup: str, expected: list[str]) -> None:
         ("<img alt='a \n b' title= \"A > b\">", ["a[ \n ]b", "A > b"]),
     ],
 )
-def test_attributes_that_are_text_are_translated(markup: str, expected: list[str]) -> None:
+def test_text_attributes_are_translated(markup: str, expected: list[str]) -> None:
     assert passages(markup) == expected
     assert written(markup_pieces(markup)) == markup
 
@@ -303,7 +303,7 @@ def test_a_translated_attribute_keeps_its_quotes(markup: str, expected: str) -> 
     assert written([piece if isinstance(piece, str) else loud(piece) for piece in markup_pieces(markup)]) == expected
 
 
-def test_attributes_are_left_alone_where_a_request_or_the_text_itself_forbids() -> None:
+def test_attributes_are_skipped_if_the_request_or_the_markup_says_so() -> None:
     markup = '<p title="One">Two</p>'
     assert passages(markup, Rules(attributes=False)) == ["Two"]
     assert passages(markup + "\ufdd2") == ["Two"]
@@ -325,12 +325,12 @@ def test_attributes_are_left_alone_where_a_request_or_the_text_itself_forbids() 
         ("<p>x < y</p>", "x < y <b> <", "x < y &lt;b&gt; &lt;"),
     ],
 )
-def test_characters_are_spelt_as_the_passage_does_else_the_document(markup: str, text: str, expected: str) -> None:
+def test_characters_are_written_as_in_the_passage_or_else_the_document(markup: str, text: str, expected: str) -> None:
     passage = next(piece for piece in markup_pieces(markup) if isinstance(piece, Passage))
     assert passage.write(text) == expected
 
 
-def test_the_references_of_a_document_are_not_kept_for_each_of_its_passages() -> None:
+def test_references_of_a_document_are_not_stored_per_passage() -> None:
     markup = "".join(f"&#{0x20000 + number};" for number in range(3_000)) + "a<br>" * 200
     found = [piece for piece in markup_pieces(markup) if isinstance(piece, Passage)]
     tracemalloc.start()
@@ -353,12 +353,12 @@ def test_the_references_of_a_document_are_not_kept_for_each_of_its_passages() ->
         ("<p>a</p><x>b</x>", Rules(outline=False, splitting=frozenset({"x"})), ["a", "b"]),
     ],
 )
-def test_a_request_may_say_what_elements_mean(markup: str, rules: Rules, expected: list[str]) -> None:
+def test_request_may_define_the_meaning_of_elements(markup: str, rules: Rules, expected: list[str]) -> None:
     assert passages(markup, rules) == expected
     assert written(markup_pieces(markup, rules)) == markup
 
 
-def test_a_phrase_has_no_blocks() -> None:
+def test_phrase_has_no_block_elements() -> None:
     found = inline_pieces("<title>One</title> and <p>two</p><br> three</p>")
     assert [piece.text for piece in found if isinstance(piece, Passage)] == ["One and two three"]
 
@@ -397,7 +397,7 @@ def scrambled(passage: Passage) -> str:
 
 
 @given(trees())
-def test_a_translated_document_is_the_same_tree(tree: ElementTree.Element) -> None:
+def test_translated_document_is_the_same_tree(tree: ElementTree.Element) -> None:
     markup = ElementTree.tostring(tree, encoding="unicode")
     found = ElementTree.fromstring("".join(p if isinstance(p, str) else scrambled(p) for p in markup_pieces(markup)))
     assert nested(found) == nested(tree)
@@ -444,14 +444,14 @@ HOSTILE += [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", HOSTILE)
-def test_hostile_input_is_read(part: str) -> None:
+def test_hostile_input_is_read_in_time(part: str) -> None:
     # Reading that takes the square of the length is seen here: HTMLParser takes half a minute for the first of these.
     markup = (part * 50_000)[:49_999] + ">"
     assert read(written(markup_pieces(markup))) == read(markup)
 
 
 @pytest.mark.parametrize("name", ["svg", "math", "template", "b", "p", "li", "code", "x"])
-def test_elements_in_elements_take_steps_as_they_have_tags(name: str) -> None:
+def test_nested_elements_take_linear_time(name: str) -> None:
     assert steps(f"<{name}>" * 80 + f"</{name}>" * 80) < 5 * steps(f"<{name}>" * 20 + f"</{name}>" * 20)
 
 

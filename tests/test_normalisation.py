@@ -28,22 +28,22 @@ NOISE = st.text(" \t\n\u00a0\u2009\u202f\u3000\u200b\u200c\u200d\u00ad\ufeff\u20
         ("‘yes’", "'yes'"),
     ],
 )
-def test_white_space_collapses_and_invisible_characters_are_dropped(text: str, plain: str) -> None:
+def test_white_space_collapses_and_invisible_characters_are_removed(text: str, plain: str) -> None:
     assert normalise_source(text) == plain
 
 
 @pytest.mark.parametrize("text", ["می\u200cخواهم", "क्\u200dष", "👩\u200d👩\u200d👧", "❤\ufe0f\u200d🔥", "10 000 “—”…"])
-def test_joiners_that_scripts_and_emoji_need_stay(text: str) -> None:
+def test_joiners_needed_by_scripts_and_emoji_are_kept(text: str) -> None:
     assert normalise_source(text) == text
 
 
-def test_joiners_elsewhere_are_dropped() -> None:
+def test_other_joiners_are_removed() -> None:
     assert normalise_source("Auf\u200clage \u200dund 你\u200d好\u200c") == "Auflage und 你好"
 
 
 @given(NOISE)
 @example("\u061c\u200d")
-def test_to_normalise_twice_is_to_normalise_once(text: str) -> None:
+def test_normalisation_is_idempotent(text: str) -> None:
     assert normalise_source(normalise_source(text)) == normalise_source(text)
 
 

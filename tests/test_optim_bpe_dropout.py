@@ -35,14 +35,14 @@ def sides(pairs: Pairs) -> list[list[int]]:
     return pairs.source.sequences(rows) + pairs.target.sequences(rows)
 
 
-def test_which_pairs_are_rehearsed_stays_known() -> None:
+def test_rehearsed_pairs_stay_marked() -> None:
     rehearsing = replace(PAIRS, rehearsed=np.arange(40) == 39)
     drawn = sampling()(rehearsing, ROWS, Position()).rehearsed
     assert drawn is not None and drawn.tolist() == [False, False, True, False]
     assert sampling()(PAIRS, ROWS, Position()).rehearsed is None
 
 
-def test_the_pairs_are_those_of_the_rows_in_other_tokens() -> None:
+def test_pairs_are_those_of_the_rows_in_other_tokens() -> None:
     stored = PAIRS.source.sequences(ROWS) + PAIRS.target.sequences(ROWS)
     drawn = sides(sampling()(PAIRS, ROWS, Position()))
     assert drawn != stored
@@ -51,7 +51,7 @@ def test_the_pairs_are_those_of_the_rows_in_other_tokens() -> None:
     assert [ids[1] for ids in drawn[:4]] == [TOKENIZER.reserved_ids[number] for number in (7, 0, 39 % 32, 7)]
 
 
-def test_seed_and_position_decide_what_is_drawn_and_nothing_else_does() -> None:
+def test_draws_depend_on_seed_and_position_alone() -> None:
     first = sides(sampling()(PAIRS, ROWS, Position(2, 5)))
     others = [
         sides(sampling(seed=seed)(PAIRS, ROWS, Position(*at))) for seed, at in ((1, (2, 6)), (1, (3, 5)), (2, (2, 5)))
@@ -60,7 +60,7 @@ def test_seed_and_position_decide_what_is_drawn_and_nothing_else_does() -> None:
     assert sides(sampling()(PAIRS, ROWS, Position(2, 5))) == first
 
 
-def test_a_side_that_would_be_too_long_keeps_its_stored_tokens() -> None:
+def test_side_that_would_be_too_long_keeps_its_stored_tokens() -> None:
     stored = PAIRS.source.sequences(ROWS) + PAIRS.target.sequences(ROWS)
     longest = max(map(len, stored))
     free, bound = (sides(sampling(0.9, longest=limit)(PAIRS, ROWS, Position())) for limit in (500, longest))
@@ -69,7 +69,7 @@ def test_a_side_that_would_be_too_long_keeps_its_stored_tokens() -> None:
         assert kept == (drawn if len(drawn) <= longest else old)
 
 
-def test_segmentations_fit_into_the_positions_with_their_symbol() -> None:
+def test_segmentations_and_their_symbol_fit_the_positions() -> None:
     longest = max(map(len, PAIRS.source.sequences(ROWS) + PAIRS.target.sequences(ROWS)))
     config = small_config(TOKENIZER.vocab_size, max_positions=longest + 1)
     resegment = resegmenter(Recipe(steps=1, bpe_dropout=0.5), config, TOKENIZER)
@@ -83,7 +83,7 @@ def equal(ours: Batch, theirs: Batch) -> bool:
     return all(torch.equal(getattr(ours, name), getattr(theirs, name)) for name in ("src", "tgt_in", "tgt_out"))
 
 
-def test_the_epochs_differ_and_from_a_position_on_the_rest_is_the_same() -> None:
+def test_epochs_differ_and_resuming_at_a_position_draws_the_same() -> None:
     position = Position()
     batches = batches_from(PAIRS, CONFIG, 100, 1, position, resegment=sampling())
     seen = list(islice(batches, 3))
@@ -98,7 +98,7 @@ def test_the_epochs_differ_and_from_a_position_on_the_rest_is_the_same() -> None
 
 
 @pytest.mark.parametrize("parts", [2, 3])
-def test_the_parts_of_a_batch_draw_the_same_segmentations(parts: int) -> None:
+def test_parts_of_a_batch_draw_the_same_segmentations(parts: int) -> None:
     whole, *some = (
         next(batches_from(PAIRS, CONFIG, 100, 1, Position(), part, count, sampling()))
         for part, count in [(0, 1), *((part, parts) for part in range(parts))]
