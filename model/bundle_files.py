@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from model.config import LATER_FIELDS
+
 T = TypeVar("T")
-FORMAT_VERSION = 1
 CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
     "config.json",
     "model.safetensors",
@@ -27,6 +28,15 @@ CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
 
 class BundleError(ValueError):
     """A bundle cannot be read or written; one line says why."""
+
+
+def format_version(architecture: object) -> int:
+    """The version of the format of bundles with this architecture, a section of config.json.
+
+    Fields that version 1 did not have make it 2, so that readers of version 1 refuse the bundle.
+    """
+    fields = architecture if isinstance(architecture, dict) else {}
+    return 2 if any(fields.get(name, default) != default for name, default in LATER_FIELDS.items()) else 1
 
 
 def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -89,9 +99,9 @@ def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, byte
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
             raise BundleError(f"{folder}: {name} does not match its checksum")
     config = _parsed(folder, files[CONFIG])
-    found = config.get("format_version")
-    if type(found) is not int or found != FORMAT_VERSION:
-        raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({FORMAT_VERSION})")
+    found, readable = config.get("format_version"), format_version(config.get("architecture"))
+    if type(found) is not int or found != readable:
+        raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({readable})")
     return config, files
 
 

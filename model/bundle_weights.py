@@ -19,7 +19,7 @@ from torch import Tensor
 
 from model.atomic_files import check_replaceable, replacing_folder
 from model.bundle import Bundle, checked
-from model.bundle_files import CARD, CONFIG, FORMAT_VERSION, SUMS, VOCABULARY, WEIGHTS, BundleError, read_bundle
+from model.bundle_files import CARD, CONFIG, SUMS, VOCABULARY, WEIGHTS, BundleError, format_version, read_bundle
 from model.decoding import as_backend
 from model.decoding.batch import Backend
 from model.hypothesis import Limits
@@ -81,9 +81,10 @@ def save_bundle(
     NotReplaceable if one exists, unless `replace`; the old one is then swapped out and deleted last.
     """
     check_replaceable(folder, replace)
+    architecture = model.config.to_dict()
     config = {
-        "format_version": FORMAT_VERSION,
-        "architecture": model.config.to_dict(),
+        "format_version": format_version(architecture),
+        "architecture": architecture,
         "limits": dataclasses.asdict(limits),
         **record,
     }

@@ -9,6 +9,12 @@ from typing import Any, Literal, get_args
 NormPlacement = Literal["post", "pre", "residual_post"]
 Positions = Literal["sinusoidal", "learned"]
 Sharing = Literal["none", "decoder", "all"]
+Activation = Literal["relu", "swish"]
+
+
+LATER_FIELDS: dict[str, Any] = {"activation": "relu", "output_bias": False}
+"""Fields that the first version did not have, and the values that mean the same as their absence."""
+_NO_DEFAULT = object()
 
 
 @dataclass(frozen=True)
@@ -18,7 +24,9 @@ class ModelConfig:
     `share_embeddings`: "none", "decoder" (target embedding and output projection are one matrix) or "all" (the source
     embedding too; requires a shared vocabulary; section 3.4). `final_norm`: whether a layer normalisation ends each
     stack. None is the placement's default: the paper's `post` already ends in one, `pre` and `residual_post` do not and
-    get one. `max_positions`: the longest sequence, in tokens, that positions, and so the key/value cache, support.
+    get one. `activation`: of the feed-forward networks; swish is x * sigmoid(x) (Ramachandran et al. 2017), used by
+    OPUS-MT's models. These also have an `output_bias`, a number for each target token. `max_positions`: the longest
+    sequence, in tokens, that positions, and so the key/value cache, support.
 
     Raises ValueError, naming the field, if the values do not describe a model.
     """
@@ -36,6 +44,8 @@ class ModelConfig:
     max_positions: int = 512
     share_embeddings: Sharing = "all"
     attention_bias: bool = True
+    activation: Activation = "relu"
+    output_bias: bool = False
     dropout: float = 0.1
     attention_dropout: float = 0.0
     pad_id: int = 0
@@ -58,7 +68,13 @@ class ModelConfig:
             most = min(self.source_vocab_size, self.target_vocab_size)
             _require(0 <= getattr(self, name) < most, f"{name} must lie in [0, {most}), not {getattr(self, name)}")
         _require(self.d_model % 2 == 0, f"d_model must be even for sine and cosine pairs, not {self.d_model}")
-        for name, choices in (("norm", NormPlacement), ("positions", Positions), ("share_embeddings", Sharing)):
+        literals = {
+            "norm": NormPlacement,
+            "positions": Positions,
+            "share_embeddings": Sharing,
+            "activation": Activation,
+        }
+        for name, choices in literals.items():
             value = getattr(self, name)
             _require(value in get_args(choices), f"{name} must be one of {', '.join(get_args(choices))}, not {value!r}")
         _require(
@@ -85,7 +101,9 @@ class ModelConfig:
         return self.norm != "post" if self.final_norm is None else self.final_norm
 
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        """For JSON. Leaves out fields of later versions at their defaults, so that earlier versions can read it."""
+        fields = dataclasses.asdict(self)
+        return {name: value for name, value in fields.items() if LATER_FIELDS.get(name, _NO_DEFAULT) != value}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ModelConfig:

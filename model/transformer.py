@@ -163,15 +163,16 @@ def pack(x: Tensor, packing: Packing | None) -> Tensor:
 
 
 class FeedForward(nn.Module):
-    """FFN(x) = max(0, x W1 + b1) W2 + b2 (section 3.3, equation 2)."""
+    """FFN(x) = max(0, x W1 + b1) W2 + b2 (section 3.3, equation 2), or with swish in place of max(0, ...)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.inner = Linear(config.d_model, config.d_ff)
         self.outer = Linear(config.d_ff, config.d_model)
+        self.activation = F.relu if config.activation == "relu" else F.silu
 
     def forward(self, x: Tensor) -> Tensor:
-        return cast(Tensor, self.outer(F.relu(self.inner(x))))
+        return cast(Tensor, self.outer(self.activation(self.inner(x))))
 
 
 class Residual(nn.Module):
@@ -290,7 +291,7 @@ class Transformer(nn.Module):
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.encoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
-        self.output = Linear(config.d_model, config.target_vocab_size, bias=False)
+        self.output = Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
         self._initialise()
         if config.share_embeddings != "none":
             self.output.weight = self.target_embedding.tokens.weight

@@ -30,6 +30,8 @@ def _weights(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
         yield from _norm("decoder_norm", width)
     if sharing == "none":
         yield "output.weight", (config.target_vocab_size, width)
+    if config.output_bias:
+        yield "output.bias", (config.target_vocab_size,)
 
 
 def _layer(config: ModelConfig, has_cross_attention: bool) -> Iterator[tuple[str, Shape]]:

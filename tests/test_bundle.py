@@ -276,6 +276,27 @@ def test_another_format_version_is_refused(folder: Path, version: object) -> Non
     assert_refused(folder, rf"bundle format {version!r} is not the one this version reads \(1\)")
 
 
+@pytest.mark.parametrize("fields", [{"activation": "swish"}, {"output_bias": True}], ids=str)
+def test_a_bundle_that_earlier_versions_cannot_read_has_another_format_version(
+    fields: dict[str, Any], tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    model, folder = make_model(tokenizer.vocab_size, **fields), tmp_path / "en-fr"
+    save_bundle(folder, model, tokenizer, LIMITS, RECORD, "# A card\n", dtype=torch.float32)
+    assert json.loads((folder / "config.json").read_text())["format_version"] == 2
+    loaded = load_bundle(folder, CPU).model
+    assert loaded.config == model.config
+    assert all(torch.equal(a, b) for a, b in zip(loaded.parameters(), model.parameters(), strict=True))
+    change_config(folder, lambda config: config.update(format_version=1))
+    sign(folder)
+    assert_refused(folder, r"bundle format 1 is not the one this version reads \(2\)")
+
+
+def test_a_bundle_without_such_fields_stays_readable_to_earlier_versions(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    assert config["format_version"] == 1
+    assert not {"activation", "output_bias"} & set(config["architecture"])
+
+
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '"text"', "{}{}", r'{"licence": "\ud800"}', pytest.param("[" * 100_000, id="deep")]
 )

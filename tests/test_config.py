@@ -29,6 +29,7 @@ OUT_OF_RANGE: list[tuple[str, Any]] = [
     ("positions", "rotary"),
     ("share_embeddings", "encoder"),
     ("share_embeddings", True),
+    ("activation", "gelu"),
 ]
 WRONG_TYPE: list[tuple[str, Any]] = [
     *[
@@ -41,6 +42,7 @@ WRONG_TYPE: list[tuple[str, Any]] = [
     ("final_norm", "yes"),
     ("attention_bias", 1),
     ("attention_bias", None),
+    ("output_bias", 1),
 ]
 
 
@@ -86,6 +88,13 @@ def test_json_round_trips_a_configuration(architecture: str) -> None:
         eos_id=7,
     )
     assert ModelConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_fields_of_later_versions_are_written_only_if_they_say_something() -> None:
+    assert not {"activation", "output_bias"} & set(ModelConfig(**VOCABULARIES).to_dict())
+    config = ModelConfig(**VOCABULARIES, activation="swish", output_bias=True)
+    assert {"activation": "swish", "output_bias": True}.items() <= config.to_dict().items()
+    assert ModelConfig.from_dict(config.to_dict()) == config
 
 
 def test_unknown_and_missing_fields_are_named() -> None:

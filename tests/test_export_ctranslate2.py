@@ -41,6 +41,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "positions": "learned",
         "attention_bias": False,
     },
+    "swish, output bias": {"activation": "swish", "output_bias": True},
     "deeper encoder, one head": {"encoder_layers": 3, "decoder_layers": 1, "num_heads": 1},
 }
 DECODE = """

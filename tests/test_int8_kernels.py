@@ -128,6 +128,7 @@ SHAPES: list[dict[str, Any]] = [
     {"d_model": 128, "num_heads": 2, "d_ff": 256, "final_norm": False},
     {"d_model": 96, "num_heads": 1, "share_embeddings": "all"},
     {"d_model": 32, "num_heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 3},
+    {"norm": "post", "activation": "swish", "output_bias": True, "share_embeddings": "all"},
 ]
 
 

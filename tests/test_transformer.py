@@ -47,6 +47,7 @@ def real(tokens: Tensor) -> Tensor:
 def torch_transformer(config: ModelConfig) -> nn.Transformer:
     """PyTorch's own in the same shape. Its `bias` takes all biases away, so attention without them is put in here."""
     shape: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "norm_first": config.norm == "pre"}
+    shape["activation"] = nn.functional.silu if config.activation == "swish" else "relu"
     encoder_layer = nn.TransformerEncoderLayer(config.d_model, config.num_heads, config.d_ff, **shape)
     decoder_layer = nn.TransformerDecoderLayer(config.d_model, config.num_heads, config.d_ff, **shape)
 
@@ -109,8 +110,9 @@ def torch_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
         {},
         {"d_model": 64, "num_heads": 1, "d_ff": 256, "encoder_layers": 1, "decoder_layers": 3},
         {"d_model": 48, "num_heads": 8, "d_ff": 16, "encoder_layers": 6, "decoder_layers": 2},
+        {"activation": "swish"},
     ],
-    ids=["square", "one head", "six and two"],
+    ids=["square", "one head", "six and two", "swish"],
 )
 @pytest.mark.parametrize("attention_bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize(
@@ -118,13 +120,25 @@ def torch_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
 )
 @torch.no_grad()
 def test_same_weights_same_outputs_as_torch_nn_transformer(
-    norm: str, final_norm: bool, attention_bias: bool, shape: dict[str, int]
+    norm: str, final_norm: bool, attention_bias: bool, shape: dict[str, Any]
 ) -> None:
     model = make_model(norm=norm, final_norm=final_norm, attention_bias=attention_bias, **shape)
     src, tgt = random_tokens(9, 1, 5, 12), random_tokens(3, 10, 1, 7, seed=2)
     assert_same_as_torch(model, src, tgt, atol=1e-5)
     # What is left is rounding: in double precision it is gone.
     assert_same_as_torch(model.double(), src, tgt, atol=1e-12)
+
+
+@torch.no_grad()
+def test_an_output_bias_is_added_to_the_logits() -> None:
+    for sharing in ("all", "decoder", "none"):
+        model = make_model(output_bias=True, share_embeddings=sharing)
+        src, tgt = random_tokens(9, 3), random_tokens(4, 7, seed=2)
+        logits = model(src, tgt)
+        bias = model.output.bias.clone()
+        model.output.bias.zero_()
+        assert bias.abs().min() > 0
+        assert torch.allclose(logits, model(src, tgt) + bias, atol=1e-6)
 
 
 def assert_same_as_torch(model: Transformer, src: Tensor, tgt: Tensor, atol: float) -> None:

@@ -34,6 +34,7 @@ def test_the_shapes_are_those_of_the_model(
         positions=positions,
         share_embeddings=sharing,
         attention_bias=bias,
+        output_bias=not bias,
     )
     with torch.device("meta"):
         model = Transformer(config)

@@ -53,6 +53,7 @@ enum { PRE, POST, RESIDUAL_POST };
 
 typedef struct {
     int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
+    int32_t is_swish; /* the activation: swish, or ReLU */
     Embedding source, target;
     Layer *encoder, *decoder;
     Norm encoder_norm, decoder_norm;
@@ -187,8 +188,8 @@ ALWAYS F16 scaled(I16 sum, const Linear *linear, int column, float scale) {
     case 1: tile(1); break;                                                                                            \
     }
 
-/* What becomes of a product: stored, its negatives made 0 and stored, or added to what is there. */
-typedef enum { STORE, RELU, ADD } Finish;
+/* What becomes of a product: stored, as it is or after an activation, or added to what is there. */
+typedef enum { STORE, RELU, SWISH, ADD } Finish;
 
 ALWAYS void finish_row(const Linear *linear, I16 sums[PANELS], float scale, int column, float *to, const Finish finish) {
     UNROLLED for (int v = 0; v < PANELS; v++) {
@@ -196,6 +197,7 @@ ALWAYS void finish_row(const Linear *linear, I16 sums[PANELS], float scale, int 
         if (PANELS > 1 && at >= linear->outputs) break;
         F16 y = scaled(sums[v], linear, at, scale);
         if (finish == RELU) y = larger(splat(0), y); /* in this order a NaN comes through */
+        if (finish == SWISH) y = swish(y);
         if (finish == ADD) y = add(load(to + at), y);
         store(to + at, y);
     }
@@ -224,6 +226,7 @@ static void product(const Linear *linear, Quantised in, int rows, float *out, Fi
     switch (finish) {
     case STORE: product_tiles(linear, in, rows, out, STORE); break;
     case RELU: product_tiles(linear, in, rows, out, RELU); break;
+    case SWISH: product_tiles(linear, in, rows, out, SWISH); break;
     case ADD: product_tiles(linear, in, rows, out, ADD); break;
     }
 }
@@ -478,7 +481,8 @@ static void sublayer_output(Batch *batch, const Linear *linear, Quantised in, in
 
 static void feed_forward(Batch *batch, const Layer *layer, int rows, float *x) {
     const int inner = batch->model->d_ff;
-    product(&layer->inner, sublayer_input(batch, x, rows, &layer->feed_norm), rows, batch->y, RELU);
+    product(&layer->inner, sublayer_input(batch, x, rows, &layer->feed_norm), rows, batch->y,
+            batch->model->is_swish ? SWISH : RELU);
     quantise(batch->y, rows, inner, batch->wide);
     sublayer_output(batch, &layer->outer, batch->wide, rows, &layer->feed_norm, x);
 }
@@ -765,7 +769,7 @@ static Layer next_layer(Reader *reader, const Model *model, int has_bias, int ha
         layer.cross_norm = next_norm(reader, width);
     }
     layer.inner = next_linear(reader, width, model->d_ff, 1, 0);
-    layer.outer = next_linear(reader, model->d_ff, width, 1, 1);
+    layer.outer = next_linear(reader, model->d_ff, width, 1, !model->is_swish);
     layer.feed_norm = next_norm(reader, width);
     return layer;
 }
@@ -783,12 +787,13 @@ Model *model_open(const void *packed) {
     struct {
         int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
         int32_t source_vocabulary, target_vocabulary, positions;
-        int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, has_half_tokens;
+        int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, has_half_tokens, is_swish;
     } head;
     memcpy(&head, next_array(&reader, sizeof head), sizeof head);
     Model *model = calloc(1, sizeof(Model));
     if (model == NULL) return NULL;
     memcpy(model, &head, 8 * sizeof(int32_t));
+    model->is_swish = head.is_swish;
     model->encoder = calloc(head.encoder_layers, sizeof(Layer));
     model->decoder = calloc(head.decoder_layers, sizeof(Layer));
     if (!model->encoder || !model->decoder) {
@@ -999,7 +1004,7 @@ static int make_scratch(Batch *batch, size_t tokens) {
     batch->keys = room(sizeof(float) * d_k * longest);
     batch->weights = room(sizeof(float) * QUERIES * longest);
     batch->narrow = quantised_room(tokens, width, 0);
-    batch->wide = quantised_room(tokens, inner, 1);
+    batch->wide = quantised_room(tokens, inner, !batch->model->is_swish);
     batch->choices = room(sizeof(Choice) * batch->rows);
     batch->logits = room(sizeof(float) * rounded_up(batch->model->output.outputs, GROUP));
     return batch->x && batch->y && batch->mixed && batch->keys && batch->weights && batch->narrow.bytes &&

@@ -95,7 +95,7 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
             *(config.encoder_layers, config.decoder_layers, config.bos_id, config.eos_id),
             *(len(source), len(target), config.max_positions),
             *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
-            are_half,
+            *(are_half, config.activation == "swish"),
         ],
         np.int32,
     )
@@ -127,12 +127,12 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
         yield weights[f"{name}.bias"]
 
     yield from matrix(target if shared != "none" else weights["output.weight"])
-    # A bias that keeps the columns of the padding from being chosen.
-    yield _padded(np.zeros(len(target), np.float32), -math.inf)
+    bias = weights["output.bias"] if config.output_bias else np.zeros(len(target), np.float32)
+    yield _padded(bias, -math.inf)  # which keeps the columns of the padding from being chosen
     for number in range(config.encoder_layers):
-        yield from _layer(f"encoder.{number}", linear, norm, has_cross_attention=False)
+        yield from _layer(f"encoder.{number}", linear, norm, config.activation == "relu", has_cross_attention=False)
     for number in range(config.decoder_layers):
-        yield from _layer(f"decoder.{number}", linear, norm, has_cross_attention=True)
+        yield from _layer(f"decoder.{number}", linear, norm, config.activation == "relu", has_cross_attention=True)
     if config.has_final_norm:
         yield from norm("encoder_norm")
         yield from norm("decoder_norm")
@@ -145,7 +145,11 @@ def _fits_half(x: NDArray[np.float32]) -> bool:
 
 
 def _layer(
-    name: str, linear: Callable[..., Iterator[Array]], norm: Callable[[str], Iterator[Array]], has_cross_attention: bool
+    name: str,
+    linear: Callable[..., Iterator[Array]],
+    norm: Callable[[str], Iterator[Array]],
+    is_relu: bool,
+    has_cross_attention: bool,
 ) -> Iterator[Array]:
     yield from linear(f"{name}.self_attention.query_key_value")
     yield from linear(f"{name}.self_attention.output")
@@ -156,7 +160,7 @@ def _layer(
         yield from linear(f"{name}.cross_attention.output")
         yield from norm(f"{name}.cross_residual.norm")
     yield from linear(f"{name}.feed_forward.inner")
-    yield from linear(f"{name}.feed_forward.outer", nonnegative=True)  # its inputs come from a ReLU
+    yield from linear(f"{name}.feed_forward.outer", nonnegative=is_relu)
     yield from norm(f"{name}.feed_residual.norm")
 
 

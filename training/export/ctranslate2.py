@@ -71,7 +71,7 @@ def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
 def model_spec(bundle: LoadedBundle) -> Any:
     """`bundle` as CTranslate2's TransformerSpec, to be validated, optimised and saved. Raises ConversionError."""
     try:
-        from ctranslate2.specs import transformer_spec
+        from ctranslate2.specs import common_spec, transformer_spec
     except ImportError:
         raise ConversionError("CTranslate2 is not installed: pip install ctranslate2") from None
 
@@ -83,11 +83,12 @@ def model_spec(bundle: LoadedBundle) -> Any:
         (config.encoder_layers, config.decoder_layers),
         config.num_heads,
         no_final_norm=not config.has_final_norm,
+        activation=common_spec.Activation.SWISH if config.activation == "swish" else common_spec.Activation.RELU,
     )
     _set_stack(spec.encoder, model.source_embedding, model.encoder, model.encoder_norm)
     _set_stack(spec.decoder, model.target_embedding, model.decoder, model.decoder_norm)
     spec.encoder.pre_norm = spec.decoder.pre_norm = config.norm == "pre"
-    spec.decoder.projection.weight = _copy(model.output.weight)
+    _set_linear(spec.decoder.projection, model.output.weight, model.output.bias)
     pieces = [tokenizer.piece(id) for id in range(tokenizer.vocab_size)]
     spec.register_source_vocabulary(pieces)
     spec.register_target_vocabulary(pieces)

@@ -107,6 +107,8 @@ class Trainer:
         compiled: bool = False,
         teacher: Mapping[str, Tensor] | None = None,
     ) -> None:
+        if config.output_bias:  # the criteria project without one
+            raise TrainingError("models with an output bias cannot be trained")
         torch.manual_seed(recipe.seed)
         self.recipe, self.device, self.world = recipe, device, world
         self.model = Transformer(config).to(device)
