@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from app.__main__ import server_options
 from app.engine.executor import BundleExecutor
 from app.engine.launch import InProcessWorker
 from app.main import create_app
+from app.server.connection import Connection
 from app.server.server import Server
 from app.services.reload import RELOAD_TIMING, ReloadTiming
 from app.services.startup import load_catalogue
@@ -47,8 +49,10 @@ from training.data.options import PrepareOptions
 from training.data.prepare import prepare_corpora
 from training.data.vocabulary import train_vocabulary
 from training.evaluation.evaluate import Result, TestSet, evaluate_set
+from training.optim.defaults import Size
 from training.optim.loop import train
 from training.optim.trainer import Recipe
+from training.pipeline.plan import Timings, measure
 
 if TYPE_CHECKING:
     from chromium import Visit
@@ -257,11 +261,11 @@ def service(bundle_folder: Path) -> Iterator[Service]:
 
 
 @contextmanager
-def listening(bundles: Path, **settings: Any) -> Iterator[str]:
+def listening(bundles: Path, protocol: type[Connection] = Connection, /, **settings: Any) -> Iterator[str]:
     """Serves a folder of bundles on a real socket, for clients that need one; yields the URL."""
     chosen = Settings(bundles=(bundles,), device="cpu", **{**HARDLY_BUSY, **settings})
     app = create_app(chosen, load_catalogue(chosen), InProcessWorker)
-    config = uvicorn.Config(app, **server_options(chosen))
+    config = uvicorn.Config(app, **{**server_options(chosen), "http": protocol})
     server = Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
@@ -387,6 +391,26 @@ def small_config(vocab_size: int, **fields: Any) -> ModelConfig:
     return ModelConfig.from_dict(
         {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, "dropout": 0.1, **shape, **fields}
     )
+
+
+def train_quickly(patch: pytest.MonkeyPatch, timings: Timings | None = None) -> None:
+    """Has commands draw no curves, and plan by `timings`, or by three steps instead of those of six seconds."""
+    patch.setattr("training.optim.progress._plot", lambda history: b"")
+    patch.setattr(
+        "training.pipeline.run.measure", partial(measure, min_timed_s=0.0) if timings is None else lambda *_: timings
+    )
+
+
+@pytest.fixture
+def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    train_quickly(monkeypatch)
+
+
+@pytest.fixture
+def small_default_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Corpora of any size are trained on as few as the tests have."""
+    smallest = Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
+    monkeypatch.setattr("training.optim.defaults.SIZES", (smallest,))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 import torch
-from shared_fixtures import PAIRS
+from shared_fixtures import PAIRS, train_quickly
 from typer.testing import CliRunner
 
 from model.bundle_weights import load_bundle, save_bundle
@@ -20,9 +20,8 @@ from training.__main__ import cli
 from training.adapt.transfer import ParentBundle
 from training.corpora.corpus import Pair, write_pairs
 from training.data.vocabulary import train_vocabulary
-from training.optim import progress
 from training.optim.trainer import TrainingError
-from training.pipeline import plan as plan_module
+from training.pipeline.plan import Timings
 
 SHAPE: dict[str, Any] = {
     "d_model": 32,
@@ -159,8 +158,7 @@ def test_a_parent_of_another_width_is_refused(parent: ParentBundle, german: Toke
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parent: ParentBundle) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    monkeypatch.setattr("training.pipeline.run.measure", lambda *_: plan_module.Timings(step=0.01, evaluation=0.1))
+    train_quickly(monkeypatch, Timings(step=0.01, evaluation=0.1))
     write_pairs(
         Path("own.tsv"), [Pair(pair.source, f"{number} {pair.target}") for number, pair in enumerate(PAIRS[:80])]
     )

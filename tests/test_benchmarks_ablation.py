@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from servers import becomes
-from shared_fixtures import PAIRS
+from shared_fixtures import PAIRS, train_quickly
 from typer.testing import CliRunner
 
 from benchmarks import ablation as ablation_module
@@ -29,8 +29,6 @@ from benchmarks.ablation import RESULT, AblationRun, RowError, ablate, run_row, 
 from benchmarks.ablation_table import Row, read_rows, table, toml_text
 from training.__main__ import cli
 from training.corpora.corpus import write_pairs
-from training.optim import progress
-from training.pipeline import plan
 from training.pipeline.recipe_file import RecipeFile, RecipeFileError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,8 +90,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[AblationRun, list[st
     place = AblationRun(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "_TIMING_S", 0.0)
-        patch.setattr(progress, "_plot", lambda history: b"")
+        train_quickly(patch)
         patch.setattr(ablation_module, "_command", trained_here)
         assert ablate(place, [], 1, said.append)
     return place, said

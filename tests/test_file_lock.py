@@ -21,9 +21,7 @@ from training.__main__ import cli
 from training.corpora.corpus import write_pairs
 from training.data import prepare as prepare_module
 from training.file_lock import BusyError, lock_folder, lock_output
-from training.optim import defaults, progress
 from training.optim.trainer import Trainer
-from training.pipeline import plan as plan_module
 from training.synthetic.resumable_tsv import ResumableTsv
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +43,7 @@ Alone = Callable[[Path], AbstractContextManager[None]]
         ("translate", "--bundle BUNDLE --pairs few.tsv --beam 1 --out made", (ResumableTsv, "add"), "on made"),
     ],
 )
+@pytest.mark.usefixtures("quick_training", "small_default_size")
 def test_command_on_a_locked_folder_is_refused_in_one_line_and_disturbs_nothing(
     data: Path,
     tmp_path: Path,
@@ -56,10 +55,6 @@ def test_command_on_a_locked_folder_is_refused_in_one_line_and_disturbs_nothing(
 ) -> None:
     bundle = (SHIPPED / "en-fr").resolve()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_module, "_TIMING_S", 0.0)
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    smallest = defaults.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
-    monkeypatch.setattr(defaults, "SIZES", (smallest,))
     write_pairs(Path("my.tsv"), PAIRS)
     write_pairs(Path("few.tsv"), PAIRS[:3])
     command = [verb, *options.replace("DATA", str(data)).replace("BUNDLE", str(bundle)).split()]

@@ -15,7 +15,6 @@ from training.corpora.corpus import Pair, write_pairs
 from training.data.batches import Pairs, load_pairs
 from training.data.options import PrepareOptions
 from training.data.prepare import prepare_corpora
-from training.optim import progress
 from training.optim.diagnostics import (
     before_training,
     identical_sides,
@@ -152,16 +151,15 @@ def test_a_loss_that_does_not_fall_or_rises_is_warned_of_once(rows: list[dict[st
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_training")
 @pytest.mark.parametrize(("factor", "warned"), [(40.0, True), (0.05, False)])
 def test_a_learning_rate_that_is_too_high_is_reported_while_training(
     data: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     factor: float,
     warned: bool,
 ) -> None:
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
     recipe = Recipe(3, batch_tokens=300, evaluate_every=1, warmup=1, learning_rate_factor=factor)
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
     train(data, tmp_path / "run", config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=100)

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import itertools
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,10 @@ from typer.testing import CliRunner
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.__main__ import cli
-from training.data.batches import Batch
+from training.data.batches import Batch, Pairs
 from training.optim import loop, progress
 from training.optim.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
-from training.optim.distributed import World
+from training.optim.distributed import ALONE, World
 from training.optim.loop import PendingLosses, State, train
 from training.optim.schedule import noam
 from training.optim.trainer import Recipe, Trainer, TrainingError
@@ -41,9 +41,29 @@ RECIPE = Recipe(24, batch_tokens=300, warmup=8, evaluate_every=6, keep=2)
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def run_training(data: Path, run: Path, save_every: int = 5, **recipe: Any) -> State:
+def run_training(
+    data: Path,
+    run: Path,
+    save_every: int = 5,
+    world: World = ALONE,
+    trainer_type: type[Trainer] = Trainer,
+    initial: Mapping[str, Tensor] | None = None,
+    **recipe: Any,
+) -> State:
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
-    return train(data, run, config, dataclasses.replace(RECIPE, **recipe), CPU, TRAINING_LIMITS, save_every)
+    chosen = dataclasses.replace(RECIPE, **recipe)
+    return train(data, run, config, chosen, CPU, TRAINING_LIMITS, save_every, initial, world, trainer_type=trainer_type)
+
+
+def trainer_with(losses: Iterable[float]) -> type[Trainer]:
+    """Trainers that find one development loss after the other."""
+    left = iter(losses)
+
+    class Scripted(Trainer):
+        def development_loss(self, pairs: Pairs) -> float:
+            return next(left)
+
+    return Scripted
 
 
 def final_weights(run: Path) -> dict[str, Tensor]:
@@ -58,8 +78,7 @@ def assert_same_weights(run: Path, other: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread_and_no_plots(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+def _one_thread_and_no_plots(quick_training: None) -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -90,19 +109,22 @@ def test_a_run_leaves_its_curves_its_state_and_its_last_and_best_weights(data: P
 
 
 def test_every_step_has_its_learning_rate_and_its_draws_and_a_row_the_mean_loss_since_the_row_before(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Path, tmp_path: Path
 ) -> None:
-    real, seen, rates, draws = Trainer.step, list[tuple[float, int]](), list[float](), list[tuple[int, int]]()
+    seen, rates, draws = list[tuple[float, int]](), list[float](), list[tuple[int, int]]()
 
-    def step(trainer: Trainer, batches: Sequence[Batch], learning_rate: float) -> Tensor:
-        nats = real(trainer, batches, learning_rate)
-        seen.append((nats.item(), sum(batch.target_tokens for batch in batches)))
-        rates.append(learning_rate)
-        return nats
+    class Recording(Trainer):
+        def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
+            nats = super().step(batches, learning_rate)
+            seen.append((nats.item(), sum(batch.target_tokens for batch in batches)))
+            rates.append(learning_rate)
+            return nats
 
-    monkeypatch.setattr(Trainer, "step", step)
-    monkeypatch.setattr(World, "seed", lambda world, seed, step: draws.append((seed, step)))
-    rows = run_training(data, tmp_path / "run", cooldown=0.5).history
+    class RecordingWorld(World):
+        def seed(self, seed: int, step: int) -> None:
+            draws.append((seed, step))
+
+    rows = run_training(data, tmp_path / "run", world=RecordingWorld(), trainer_type=Recording, cooldown=0.5).history
     width = small_config(9).d_model
     assert rates == [noam(step, width, RECIPE.warmup, total=24, cooldown=0.5) for step in range(1, 25)]
     assert draws == [(RECIPE.seed, step) for step in range(1, 25)]
@@ -157,44 +179,35 @@ def test_a_finished_run_is_left_unchanged(data: Path, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
 
-def test_training_stops_when_it_does_not_get_better(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    losses = iter([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
-    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
-    state = run_training(data, tmp_path / "run", evaluate_every=2, patience=3)
+def test_training_stops_when_it_does_not_get_better(data: Path, tmp_path: Path) -> None:
+    trainer = trainer_with([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
+    state = run_training(data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=3)
     assert (state.step, state.best_step, state.best_loss) == (10, 4, 2.0)
-    assert run_training(data, tmp_path / "run", evaluate_every=2, patience=3).step == 10
+    assert run_training(data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=3).step == 10
 
 
-def test_patience_begins_anew_where_a_run_is_made_longer(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    losses = iter([3.0, 2.0, 2.5, 2.4, 2.3, 2.9, 2.8, 2.7, 2.75, 2.75, 2.75, 1.0])
-    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
-    assert run_training(data, tmp_path / "run", evaluate_every=2, patience=3).step == 10
-    longer = run_training(data, tmp_path / "run", steps=40, evaluate_every=2, patience=3)
+def test_patience_begins_anew_where_a_run_is_made_longer(data: Path, tmp_path: Path) -> None:
+    trainer = trainer_with([3.0, 2.0, 2.5, 2.4, 2.3, 2.9, 2.8, 2.7, 2.75, 2.75, 2.75, 1.0])
+    run = partial(run_training, data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=3)
+    assert run().step == 10
+    longer = run(steps=40)
     assert (longer.step, longer.best_step, longer.best_loss) == (22, 4, 2.0)
-    assert run_training(data, tmp_path / "run", steps=40, evaluate_every=2, patience=3).step == 22
+    assert run(steps=40).step == 22
 
 
-def test_patience_does_not_count_from_the_weights_that_training_began_from(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    losses = iter([1.0, 2.0, 1.9, 1.8, 1.7, 1.75, 1.75, 1.75, 0.5])
-    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
-    config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
-    recipe, begun = dataclasses.replace(RECIPE, evaluate_every=2, patience=3), Transformer(config).state_dict()
-    state = train(data, tmp_path / "run", config, recipe, CPU, TRAINING_LIMITS, 5, initial=begun)
+def test_patience_does_not_count_from_the_weights_that_training_began_from(data: Path, tmp_path: Path) -> None:
+    trainer = trainer_with([1.0, 2.0, 1.9, 1.8, 1.7, 1.75, 1.75, 1.75, 0.5])
+    begun = Transformer(small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)).state_dict()
+    run = tmp_path / "run"
+    state = run_training(data, run, trainer_type=trainer, initial=begun, evaluate_every=2, patience=3)
     assert (state.step, state.best_step, state.best_loss) == (14, 0, 1.0)
 
 
 @pytest.fixture
-def stopped_early(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def stopped_early(data: Path, tmp_path: Path) -> Path:
     """A run that stopped at step 6 of 24, after two evaluations without a better loss."""
-    losses = itertools.chain([2.0, 2.1, 2.2, 2.3], itertools.repeat(1.0))
-    monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: next(losses))
-    run_training(data, tmp_path / "run", evaluate_every=2, patience=2)
+    trainer = trainer_with([2.0, 2.1, 2.2])
+    run_training(data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=2)
     return tmp_path / "run"
 
 
@@ -259,21 +272,18 @@ def test_weights_of_a_run_killed_before_its_first_state_are_not_averaged_with_th
     assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [6, 12]
 
 
-def test_no_weights_are_newer_than_the_state_from_which_a_run_resumes(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, steps = Trainer.step, 0
+def test_no_weights_are_newer_than_the_state_from_which_a_run_resumes(data: Path, tmp_path: Path) -> None:
+    class Failing(Trainer):
+        steps = 0
 
-    def step(trainer: Trainer, batches: Sequence[Batch], learning_rate: float) -> Tensor:
-        nonlocal steps
-        steps += 1
-        if steps == 9:
-            raise MemoryError
-        return real(trainer, batches, learning_rate)
+        def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
+            self.steps += 1
+            if self.steps == 9:
+                raise MemoryError
+            return super().step(batches, learning_rate)
 
-    monkeypatch.setattr(Trainer, "step", step)
     with pytest.raises(MemoryError):
-        run_training(data, tmp_path / "run", save_every=5, evaluate_every=4)
+        run_training(data, tmp_path / "run", save_every=5, trainer_type=Failing, evaluate_every=4)
     snapshot = load_state(tmp_path / "run")
     assert snapshot is not None
     assert (snapshot["state"]["step"], step_of(saved_weights(tmp_path / "run")[-1])) == (8, 8)

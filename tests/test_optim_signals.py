@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from safetensors.torch import load_file
 from shared_fixtures import TRAINING_LIMITS, small_config
 
 from model.tokenizer import Tokenizer
-from training.optim import loop, progress
+from training.data.batches import Batch
+from training.optim import loop
 from training.optim.checkpoint import STATE, load_state, save_state, saved_weights
 from training.optim.loop import State, train
 from training.optim.signals import Stopped, current_command, immediate_stop, stop_requests
@@ -27,28 +29,34 @@ from training.optim.trainer import Recipe, Trainer
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def trained(data: Path, run: Path) -> State:
+pytestmark = pytest.mark.usefixtures("quick_training")
+
+
+def trained(data: Path, run: Path, trainer_type: type[Trainer] = Trainer) -> State:
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
     recipe = Recipe(8, batch_tokens=300, warmup=4, evaluate_every=8)
-    return train(data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=1000)
+    return train(
+        data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=1000, trainer_type=trainer_type
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_within_a_step_saves_that_step_and_resuming_changes_nothing(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    data: Path, tmp_path: Path, number: int
 ) -> None:
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
     trained(data, tmp_path / "whole")
-    step, steps = Trainer.step, iter(range(1, 100))
 
-    def interrupted(self: Trainer, *args: Any) -> torch.Tensor:
-        if next(steps) == 3:
-            signal.raise_signal(number)
-        return step(self, *args)
+    class Interrupted(Trainer):
+        steps = 0
 
-    monkeypatch.setattr(Trainer, "step", interrupted)
+        def step(self, batches: Sequence[Batch], learning_rate: float) -> torch.Tensor:
+            self.steps += 1
+            if self.steps == 3:
+                signal.raise_signal(number)
+            return super().step(batches, learning_rate)
+
     with pytest.raises(Stopped) as stopped:
-        trained(data, tmp_path / "run")
+        trained(data, tmp_path / "run", Interrupted)
     assert (stopped.value.number, stopped.value.saved) == (number, True)
     saved = load_state(tmp_path / "run")
     assert saved is not None
@@ -61,8 +69,6 @@ def test_a_signal_within_a_step_saves_that_step_and_resuming_changes_nothing(
 def test_a_signal_while_the_last_step_is_saved_ends_what_would_come_after(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
-
     def interrupted(run: Path, state: dict[str, Any]) -> None:
         signal.raise_signal(signal.SIGTERM)
         save_state(run, state)

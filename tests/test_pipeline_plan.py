@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -117,18 +118,19 @@ def test_a_first_step_that_is_slow_stops_nothing() -> None:
     assert dataclasses.replace(limit, clock=lambda: 480.0).reached(1, 60.0)
 
 
-def test_measuring_times_real_steps(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.pipeline.plan._TIMING_S", 0.0)
+timings_of = partial(measure, min_timed_s=0.0)
+
+
+def test_measuring_times_real_steps(data: Path) -> None:
     pairs, record = load_pairs(data)
     tokenizer = Tokenizer.load(data / "sentencepiece.model")
     development = Development.load(data, tokenizer, Limits(), record["target"])
-    timings = measure(small_config(tokenizer.vocab_size), RECIPE, pairs, development, torch.device("cpu"))
+    timings = timings_of(small_config(tokenizer.vocab_size), RECIPE, pairs, development, torch.device("cpu"))
     assert 0 < timings.step < 10
     assert 0 < timings.evaluation < 60
 
 
 def test_timed_steps_use_the_recipes_bpe_dropout(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.pipeline.plan._TIMING_S", 0.0)
     pairs, record = load_pairs(data)
     tokenizer, drawn = Tokenizer.load(data / "sentencepiece.model"), list[float]()
 
@@ -139,5 +141,5 @@ def test_timed_steps_use_the_recipes_bpe_dropout(data: Path, monkeypatch: pytest
     monkeypatch.setattr(Tokenizer, "resegment", resegment)
     development = Development.load(data, tokenizer, Limits(), record["target"])
     for recipe in (RECIPE, dataclasses.replace(RECIPE, bpe_dropout=0.1)):
-        measure(small_config(tokenizer.vocab_size), recipe, pairs, development, torch.device("cpu"))
+        timings_of(small_config(tokenizer.vocab_size), recipe, pairs, development, torch.device("cpu"))
     assert len(drawn) >= 4 and set(drawn) == {0.1}

@@ -20,11 +20,9 @@ from training.adapt.finetune import FineTuning, InitialBundle
 from training.corpora.corpus import Pair, read_pairs, write_pairs
 from training.data.options import PrepareOptions
 from training.export.bundle import ExportOptions
-from training.optim import progress
 from training.optim.checkpoint import STATE
 from training.optim.defaults import SIZES, architecture_for
 from training.optim.trainer import Trainer
-from training.pipeline import plan as plan_module
 from training.pipeline.options import RunOptions
 from training.pipeline.recipe_file import RecipeFile, RecipeFileError, below
 
@@ -170,10 +168,8 @@ def test_an_architecture_given_replaces_the_shape_and_a_development_set_its_size
 
 
 @pytest.fixture
-def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_training: None) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_module, "_TIMING_S", 0.0)
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
     folder = tmp_path / "corpora"
     for name in ("en-fr", "flores"):
         (folder / name).mkdir(parents=True)

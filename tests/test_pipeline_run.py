@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from shared_fixtures import PAIRS
+from shared_fixtures import PAIRS, train_quickly
 from typer.testing import CliRunner
 
 from model.bundle_weights import load_bundle
@@ -26,22 +26,19 @@ from training.data.dataset import PreparedSummary
 from training.data.prepare import prepare_corpora
 from training.export.bundle import serve_command
 from training.file_lock import lock_output
-from training.optim import defaults, progress
 from training.optim.checkpoint import STATE
 from training.optim.trainer import Trainer
-from training.pipeline import plan as plan_module
+from training.pipeline.plan import Timings
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own_and_in_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_a_folder_of_its_own_and_in_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_training: None, small_default_size: None
+) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plan_module, "_TIMING_S", 0.0)
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
-    smallest = defaults.Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
-    monkeypatch.setattr(defaults, "SIZES", (smallest,))
 
 
 def run(*options: object, pairs: list[Pair] = PAIRS, code: int = 0) -> str:
@@ -118,7 +115,7 @@ def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_th
     step = Trainer.step
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr("training.pipeline.run.prepare_corpora", slow_preparing)
-    monkeypatch.setattr("training.pipeline.run.measure", lambda *given: plan_module.Timings(0.1, 1.0, 0.01))
+    train_quickly(monkeypatch, Timings(0.1, 1.0, 0.01))
     monkeypatch.setattr(Trainer, "step", slow_step)
     output = run("--minutes", "8")
     planned = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
@@ -132,7 +129,7 @@ def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_th
 def test_a_speed_that_was_measured_while_the_machine_was_busy_is_measured_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = iter([plan_module.Timings(2563.0, 1.0, 0.01), plan_module.Timings(0.01, 0.1, 0.001)])
+    found = iter([Timings(2563.0, 1.0, 0.01), Timings(0.01, 0.1, 0.001)])
     monkeypatch.setattr("training.pipeline.run.measure", lambda *given: next(found))
     output = run("--minutes", "8")
     assert "timing again, in case the machine was busy" in output

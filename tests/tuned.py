@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from shared_fixtures import PAIRS
+from shared_fixtures import PAIRS, train_quickly
 from typer.testing import CliRunner
 
 from model.bundle_weights import load_bundle, save_bundle
@@ -21,8 +21,6 @@ from training.corpora import general
 from training.corpora.corpus import Pair, write_pairs
 from training.data.vocabulary import train_vocabulary
 from training.export import tradeoff
-from training.optim import progress
-from training.pipeline import run as run_module
 from training.pipeline.plan import Timings
 
 OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
@@ -37,8 +35,7 @@ def begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
     """The bundle, `more` in its config.json, where few sentences are rehearsed and measured on."""
-    monkeypatch.setattr(run_module, "measure", lambda *_: Timings(step=0.01, evaluation=0.1))
-    monkeypatch.setattr(progress, "_plot", lambda history: b"")
+    train_quickly(monkeypatch, Timings(step=0.01, evaluation=0.1))
     monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
     monkeypatch.setattr(finetune, "FINE_TUNING_SIZES", (finetune.SizeDefaults(1e9, batch_tokens=200, epochs=2),))

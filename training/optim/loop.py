@@ -78,6 +78,7 @@ def train(
     world: World = ALONE,
     compiled: bool = False,
     time_is_up: Callable[[int, float], bool] | None = None,
+    trainer_type: type[Trainer] = Trainer,
 ) -> State:
     """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes an existing run.
 
@@ -101,7 +102,7 @@ def train(
     development = Development.load(data, tokenizer, limits, record["target"])
     if recipe.distil and initial is None:
         raise TrainingError("distil needs initial weights, and there are none")
-    trainer = Trainer(config, recipe, device, world, compiled, initial if recipe.distil else None)
+    trainer = trainer_type(config, recipe, device, world, compiled, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, same_recipe, precision = _resume(run, trainer, identity)
     start_step, seconds_before = state.step, state.seconds

@@ -28,7 +28,7 @@ from training.optim.trainer import Recipe, Trainer, TrainingError
 
 PLAN = "plan.json"
 FORMAT_VERSION = 1
-_TIMING_S = 6.0
+MIN_TIMED_S = 6.0
 MIN_TIMED_STEPS = 5
 """Steps after which their speed is trusted; the first ones may be slow."""
 _MAX_EVALUATIONS = 20
@@ -117,8 +117,12 @@ def measure(
     development: Development,
     device: torch.device,
     initial: Mapping[str, Tensor] | None = None,
+    min_timed_s: float = MIN_TIMED_S,
 ) -> Timings:
-    """Times some steps of the real model on the real data, segmented as in training, and one evaluation."""
+    """Times steps of the real model on the real data, segmented as in training, and one evaluation.
+
+    Three steps at least, and as many as `min_timed_s` holds.
+    """
     trainer = Trainer(config, recipe, device, teacher=initial if recipe.distil else None)
     resegment = resegmenter(recipe, config, development.tokenizer)
     batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), resegment=resegment)
@@ -128,7 +132,7 @@ def measure(
 
     step()  # the first one also allocates
     started_at, steps = time.monotonic(), 0
-    while steps < 3 or time.monotonic() - started_at < _TIMING_S:
+    while steps < 3 or time.monotonic() - started_at < min_timed_s:
         step()
         steps += 1
     ended = time.monotonic()
