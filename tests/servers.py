@@ -9,14 +9,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from app.server.connection import Connection
+from app.server.connection import Connection, ConnectionLimits
 from app.server.server import Server
 
 WAIT_S = 600.0
@@ -111,10 +111,21 @@ class Running:
         return begun
 
 
+class Patient(Connection):
+    """Waits for a client that is held up between two pieces of its body."""
+
+    limits = ConnectionLimits(max_idle_s=WAIT_S, max_linger_s=WAIT_S)
+
+
+def limited(base: type[Connection] = Patient, /, **limits: Any) -> type[Connection]:
+    """Connections with these limits."""
+    return type("Limited", (base,), {"limits": replace(base.limits, **limits)})
+
+
 @contextmanager
-def running(loop: str) -> Iterator[Running]:
+def running(loop: str, protocol: type[Connection] = Patient) -> Iterator[Running]:
     small = Small()
-    options: dict[str, Any] = {"loop": loop, "http": Connection, "lifespan": "off", "log_config": None, "ws": "none"}
+    options: dict[str, Any] = {"loop": loop, "http": protocol, "lifespan": "off", "log_config": None, "ws": "none"}
     config = uvicorn.Config(small, **options)
     config.timeout_keep_alive = 600
     server = Server(config)

@@ -11,9 +11,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
-import pytest
 import uvicorn
-from servers import WAIT_S, answer, becomes, get, on_both_loops, rest, running
+from servers import WAIT_S, answer, becomes, get, limited, on_both_loops, rest, running
 
 from app.__main__ import server_options
 from app.engine.launch import InProcessWorker
@@ -50,10 +49,9 @@ def test_requests_that_have_come_at_the_stop_are_answered_whether_read_accepted_
 
 @on_both_loops
 def test_a_kept_connection_s_next_request_is_answered_though_it_comes_after_the_stop(
-    loop: str, monkeypatch: pytest.MonkeyPatch
+    loop: str,
 ) -> None:
-    monkeypatch.setattr("app.server.connection.SHUTDOWN_IDLE_S", WAIT_S)
-    with running(loop) as server, server.connect() as client:
+    with running(loop, limited(shutdown_idle_s=WAIT_S)) as server, server.connect() as client:
         client.sendall(get())
         answer(client)
         server.stop()
@@ -87,7 +85,7 @@ def test_a_request_in_flight_at_the_stop_ends_its_connection(loop: str) -> None:
 
 
 def test_during_shutdown_the_service_is_not_ready_but_serves_for_a_while(
-    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+    bundle_folder: Path,
 ) -> None:
     settings = Settings(bundles=(bundle_folder,), device="cpu", precision="float32", workers=1)
     app = create_app(settings, load_catalogue(settings), InProcessWorker)
@@ -103,7 +101,7 @@ def test_during_shutdown_the_service_is_not_ready_but_serves_for_a_while(
             while (ready := client.get("/ready")).status_code == 200:
                 time.sleep(0.02)
             done = client.post("/translate", json={"text": "Hello.", "source": "en", "target": "fr"})
-            monkeypatch.setattr("app.server.server.TICK_S", 0.0)  # the rest of the while is over at once
+            server.drain_s = 0.0  # the rest of the while is over at once
             thread.join()
         assert listener.fileno() == -1
     assert ready.status_code == 503 and "shutting down" in ready.text

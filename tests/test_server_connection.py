@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import socket
 import struct
@@ -11,21 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import WAIT_S, answer, becomes, get, on_both_loops, post, pour, rest, running
+from servers import WAIT_S, Patient, answer, becomes, get, limited, on_both_loops, post, pour, rest, running
 from shared_fixtures import listening
 
 from app.http.api_keys import new_key
 from app.runtime.rate_limits import Rate
-from app.server.connection import Connection, _is_reset
+from app.server.connection import Connection
 
 MEGABYTE = bytes(1 << 20)
-
-
-@pytest.fixture(autouse=True)
-def _lingers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of a connection waits for a client that is held up between two pieces of its body."""
-    monkeypatch.setattr("app.server.lingering_close.MAX_IDLE_S", WAIT_S)
-    monkeypatch.setattr("app.server.lingering_close.MAX_LINGER_S", WAIT_S)
 
 
 def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
@@ -87,21 +79,17 @@ def test_a_refused_client_that_expects_100_continue_sends_no_body(loop: str) -> 
 
 
 @on_both_loops
-def test_the_dropped_part_of_an_endless_body_is_limited(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.connection.MAX_DROPPED_BYTES", 1 << 20)
-    with running(loop) as server, server.connect() as client:
+def test_the_dropped_part_of_an_endless_body_is_limited(loop: str) -> None:
+    with running(loop, limited(max_dropped_bytes=1 << 20)) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 40))
         with pytest.raises(ConnectionError):
             pour(client, MEGABYTE, most=64, pause_s=0.01)
 
 
 @on_both_loops
-@pytest.mark.parametrize(("limit", "pause_s"), [("MAX_IDLE_S", 2.0), ("MAX_LINGER_S", 0.05)])
-def test_a_body_that_does_not_come_is_not_waited_for(
-    loop: str, limit: str, pause_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"app.server.lingering_close.{limit}", 0.3)
-    with running(loop) as server, server.connect() as client:
+@pytest.mark.parametrize(("limit", "pause_s"), [("max_idle_s", 2.0), ("max_linger_s", 0.05)])
+def test_a_body_that_does_not_come_is_not_waited_for(loop: str, limit: str, pause_s: float) -> None:
+    with running(loop, limited(**{limit: 0.3})) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 20))
         assert answer(client).endswith(b"refused")
         with pytest.raises(ConnectionError):
@@ -151,7 +139,7 @@ def test_every_api_refuses_so_that_the_client_learns_why(
     monkeypatch.chdir(tmp_path)
     Path("keys.txt").write_text(new_key("ann")[1])
     body = MEGABYTE * 5
-    with listening(bundle_folder, **settings) as url:
+    with listening(bundle_folder, Patient, **settings) as url:
         host, _, port = url.removeprefix("http://").partition(":")
         for status, path, field in refusals:
             with socket.create_connection((host, int(port)), timeout=WAIT_S) as client:
@@ -162,24 +150,22 @@ def test_every_api_refuses_so_that_the_client_learns_why(
 # ---- A client that has ended its side
 
 
-def noting_ends(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Grows whenever a server has seen that a client ended its side."""
-    ended, seen = list[bool](), Connection.eof_received
+def noting_ends(ended: list[bool], **limits: Any) -> type[Connection]:
+    """Connections that add to `ended` whenever they have seen that a client ended its side."""
 
-    def eof_received(connection: Connection) -> bool:
-        ended.append(may_listen := seen(connection))
-        return may_listen
+    class Noting(Patient):
+        def eof_received(self) -> bool:  # type: ignore[override]
+            ended.append(may_listen := super().eof_received())
+            return may_listen
 
-    monkeypatch.setattr(Connection, "eof_received", eof_received)
-    return ended
+    return limited(Noting, **limits)
 
 
 @on_both_loops
 @pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])
-def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.server.connection.HALF_CLOSED_S", WAIT_S)
-    ended = noting_ends(monkeypatch)
-    with running(loop) as server, server.connect() as client:
+def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str) -> None:
+    ended = list[bool]()
+    with running(loop, noting_ends(ended, half_closed_s=WAIT_S)) as server, server.connect() as client:
         client.sendall(get("/slow", field))
         client.shutdown(socket.SHUT_WR)
         assert becomes(lambda: bool(ended))
@@ -190,20 +176,16 @@ def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str, mon
 
 @on_both_loops
 @pytest.mark.parametrize(("version", "interim"), [("1.0", b""), ("1.1", b"HTTP/1.1 100 Continue\r\n\r\n")])
-def test_so_it_does_however_late_that_is(
-    loop: str, version: str, interim: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_it_does_however_late_that_is(loop: str, version: str, interim: bytes) -> None:
     """It is asked whether it listens, and believed after every look."""
     looks = list[bool]()
 
-    def is_reset(transport: asyncio.BaseTransport) -> bool:
-        looks.append(found := _is_reset(transport))
-        return found
+    class Noting(Patient):
+        def _is_reset(self) -> bool:
+            looks.append(found := super()._is_reset())
+            return found
 
-    monkeypatch.setattr("app.server.connection._is_reset", is_reset)
-    monkeypatch.setattr("app.server.connection.HALF_CLOSED_S", 0.1)
-    monkeypatch.setattr("app.server.connection.PROBE_INTERVAL_S", 0.05)
-    with running(loop) as server, server.connect() as client:
+    with running(loop, limited(Noting, half_closed_s=0.1, probe_interval_s=0.05)) as server, server.connect() as client:
         client.sendall(get("/slow").replace(b"/1.1", b"/" + version.encode()))
         client.shutdown(socket.SHUT_WR)
         assert becomes(lambda: len(looks) > 3)
@@ -214,11 +196,9 @@ def test_so_it_does_however_late_that_is(
 
 
 @on_both_loops
-def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(
-    loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = noting_ends(monkeypatch)
-    with running(loop) as server, server.connect() as client:
+def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(loop: str) -> None:
+    ended = list[bool]()
+    with running(loop, noting_ends(ended)) as server, server.connect() as client:
         client.sendall(get("/slow") + get())
         client.shutdown(socket.SHUT_WR)
         assert becomes(lambda: bool(ended))
@@ -236,11 +216,8 @@ def test_a_closed_client_is_noticed_before_its_response(loop: str) -> None:
 
 
 @on_both_loops
-def test_a_client_that_was_cut_off_is_known_to_have_left_without_being_asked(
-    loop: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("app.server.connection.HALF_CLOSED_S", 1000.0)
-    with running(loop) as server:
+def test_a_client_that_was_cut_off_is_known_to_have_left_without_being_asked(loop: str) -> None:
+    with running(loop, limited(half_closed_s=1000.0)) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))
             assert becomes(lambda: server.app.asked == ["/slow"])

@@ -37,9 +37,11 @@ async def length_of_body(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @contextmanager
-def connected(patience_s: float = 600) -> Iterator[socket.socket]:
+def connected(
+    patience_s: float = 600, protocol: type[HeaderLimitsProtocol] = HeaderLimitsProtocol
+) -> Iterator[socket.socket]:
     """A connection with a server that waits so long for a head."""
-    config = uvicorn.Config(length_of_body, http=HeaderLimitsProtocol, lifespan="off", log_config=None)
+    config = uvicorn.Config(length_of_body, http=protocol, lifespan="off", log_config=None)
     config.timeout_keep_alive = patience_s  # type: ignore[assignment]  # whole seconds are long in a test
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -105,18 +107,20 @@ def test_nor_one_that_comes_too_slowly() -> None:
         pour(connection, b"A", pause_s=0.1)
 
 
-def test_a_body_may_be_long_and_take_longer_than_a_head_and_another_request_may_follow(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_body_may_be_long_and_take_longer_than_a_head_and_another_request_may_follow() -> None:
     """Waits that end between requests, as they may where the test is held up, end nothing here."""
     ended = list[str]()
-    monkeypatch.setattr(HeaderLimitsProtocol, "_on_timeout", lambda protocol: ended.append("the wait for a head"))
-    monkeypatch.setattr(
-        HeaderLimitsProtocol, "timeout_keep_alive_handler", lambda protocol: ended.append("the wait for more")
-    )
+
+    class Noting(HeaderLimitsProtocol):
+        def _on_timeout(self) -> None:
+            ended.append("the wait for a head")
+
+        def timeout_keep_alive_handler(self) -> None:
+            ended.append("the wait for more")
+
     while begun.acquire(blocking=False):  # by requests of other tests
         pass
-    with connected(patience_s=0.2) as connection:
+    with connected(0.2, Noting) as connection:
         for _ in range(2):
             connection.sendall(POST + b"A: " + b"a" * (MAX_HEAD_BYTES // 2) + b"\r\nContent-Length: 400000\r\n\r\n")
             assert begun.acquire(timeout=WAIT_S)

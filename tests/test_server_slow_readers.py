@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from servers import WAIT_S, becomes
@@ -24,10 +23,10 @@ ASKED = GET % b"/long"
 class Long(Application):
     """GET: an answer of so many bytes, as it comes from `app.http.held_bytes`."""
 
-    def __init__(self, limit_s: float) -> None:
+    def __init__(self, limit_s: float, **options: Any) -> None:
         super().__init__()
         self.budget = ByteBudget(1 << 30)
-        self.slow_readers = SlowReaders(limit_s, self.budget)
+        self.slow_readers = SlowReaders(limit_s, self.budget, **options)
         self.is_done = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -69,20 +68,14 @@ def test_a_client_that_takes_nothing_is_cut_off_and_what_waited_for_it_is_given_
 
 
 class Clock:
-    """What `app.server.slow_readers` takes for the event loop: the test lets the time pass, and waits for looks."""
+    """The test lets the time pass, and waits for looks."""
 
     def __init__(self) -> None:
         self.now, self.looks = 0.0, 0
 
-    def get_running_loop(self) -> Clock:
-        return self
-
-    def time(self) -> float:
+    def __call__(self) -> float:
         self.looks += 1
         return self.now
-
-    def call_later(self, delay_s: float, call: Callable[[], object]) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(0.01, call)
 
     def passes(self, seconds: float) -> None:
         """Returns once that was seen by a look that began thereafter."""
@@ -92,16 +85,14 @@ class Clock:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_a_client_that_takes_little_at_a_time_is_not(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_takes_little_at_a_time_is_not(loop: str) -> None:
     clock, counts, taken = Clock(), list[int | None](), 0
-    monkeypatch.setattr("app.server.slow_readers.asyncio", clock)
 
     def counted(connection: socket.socket) -> int | None:
         counts.append(count := bytes_acked(connection))
         return count
 
-    monkeypatch.setattr("app.server.slow_readers.bytes_acked", counted)
-    application = Long(limit_s=2.0)
+    application = Long(limit_s=0.08, acked=counted, clock=clock)
     with running(application, loop) as address, asking(address) as connection:
         assert becomes(lambda: len(counts) > 2 and counts[-1] == counts[-2])  # no more goes without the client
         for _ in range(5):
@@ -109,7 +100,7 @@ def test_a_client_that_takes_little_at_a_time_is_not(loop: str, monkeypatch: pyt
             while counts[-1] == before:
                 taken += len(connection.recv(30_000))
                 clock.passes(0.0)
-            clock.passes(1.5)
+            clock.passes(0.06)
         while taken < LENGTH:
             piece = connection.recv(1 << 20)
             assert piece

@@ -9,32 +9,43 @@ import functools
 import select
 import socket
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from app.runtime.shutdown import Shutdown
 from app.server.header_limits import MAX_HEAD_BYTES
-from app.server.lingering_close import LingeringTransport
+from app.server.lingering_close import MAX_IDLE_S, MAX_LINGER_S, LingeringTransport
 from app.server.queued_protocol import QueuedProtocol
 
-SHUTDOWN_IDLE_S = 1.0
-"""On shutdown, how long to wait for a connection's next request: its client does not know of the shutdown yet."""
 MAX_AWAITED_BYTES = 1 << 16
 """The server waits for an unread body of at most this length, and then keeps the connection."""
-MAX_DROPPED_BYTES = 32 << 20
-"""Maximum number of bytes of an unread body to drop; twice the largest file."""
-HALF_CLOSED_S, PROBE_INTERVAL_S = 0.5, 0.25
-"""How long a client that closed its sending side is assumed to listen before it is probed, and how often the result is
-checked."""
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TCP_CLOSE = 7
 """TCP_CLOSE: the state of a reset connection (Linux, include/net/tcp_states.h)."""
 
 
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """How long a connection that is to end waits for its client, and how much it drops meanwhile."""
+
+    shutdown_idle_s: float = 1.0
+    """On shutdown, how long to wait for a connection's next request: its client does not know of the shutdown yet."""
+    max_dropped_bytes: int = 32 << 20
+    """Maximum number of bytes of an unread body to drop; twice the largest file."""
+    half_closed_s: float = 0.5
+    """How long a client that closed its sending side is assumed to listen before it is probed."""
+    probe_interval_s: float = 0.25
+    """How often the result of the probe is checked."""
+    max_idle_s: float = MAX_IDLE_S
+    max_linger_s: float = MAX_LINGER_S
+
+
 class Connection(QueuedProtocol):
     """uvicorn's protocol. Once `Shutdown` in the lifespan's state has begun, it ends with its next response."""
 
+    limits = ConnectionLimits()
     transport: LingeringTransport
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -46,7 +57,9 @@ class Connection(QueuedProtocol):
         self._probe_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(LingeringTransport(transport, self._unread))
+        limits = self.limits
+        lingering = LingeringTransport(transport, self._unread, limits.max_idle_s, limits.max_linger_s)
+        super().connection_made(lingering)
         if self._shutdown.begun:
             self.shutdown()
 
@@ -105,7 +118,7 @@ class Connection(QueuedProtocol):
         if self.transport.is_closing() or not (self._is_answering and self._is_complete):
             return False
         self.cycle.keep_alive = False
-        self._probe_timer = self.loop.call_later(HALF_CLOSED_S, self._probe)
+        self._probe_timer = self.loop.call_later(self.limits.half_closed_s, self._probe)
         return True
 
     def _probe(self) -> None:
@@ -113,19 +126,23 @@ class Connection(QueuedProtocol):
         reset."""
         if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.1":
             self.transport.write(_INTERIM)
-        self._probe_timer = self.loop.call_later(PROBE_INTERVAL_S, self._check_probe)
+        self._probe_timer = self.loop.call_later(self.limits.probe_interval_s, self._check_probe)
 
     def _check_probe(self) -> None:
-        if _is_reset(self.transport):
+        if self._is_reset():
             self.transport.abort()
         else:
-            self._probe_timer = self.loop.call_later(PROBE_INTERVAL_S, self._check_probe)
+            self._probe_timer = self.loop.call_later(self.limits.probe_interval_s, self._check_probe)
+
+    def _is_reset(self) -> bool:
+        found: bytes = self.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        return found[0] == _TCP_CLOSE
 
     # ---- Shutdown
 
     def shutdown(self) -> None:
         """Starts the shutdown: the connection ends with its next response, or when no request arrives for a while."""
-        self.timeout_keep_alive = SHUTDOWN_IDLE_S  # type: ignore[assignment]  # uvicorn's are whole seconds
+        self.timeout_keep_alive = self.limits.shutdown_idle_s  # type: ignore[assignment]  # uvicorn's are whole seconds
         self._unset_keepalive_if_required()
         self._unset_timer()
         self._set_timer()
@@ -138,7 +155,7 @@ class Connection(QueuedProtocol):
         """Maximum number of bytes that may still arrive for answered requests; 0 if none are expected."""
         if self._is_malformed:
             return MAX_HEAD_BYTES
-        return 0 if self._is_complete or self._is_answering else MAX_DROPPED_BYTES
+        return 0 if self._is_complete or self._is_answering else self.limits.max_dropped_bytes
 
     def _on_timeout(self) -> None:
         if not _has_input(self.transport):
@@ -154,8 +171,3 @@ def _has_input(transport: asyncio.BaseTransport) -> bool:
     poll = select.poll()
     poll.register(transport.get_extra_info("socket"), select.POLLIN)
     return bool(poll.poll(0))
-
-
-def _is_reset(transport: asyncio.BaseTransport) -> bool:
-    found: bytes = transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
-    return found[0] == _TCP_CLOSE

@@ -21,9 +21,15 @@ class LingeringTransport(asyncio.Transport):
     `unread` returns the maximum number of unread bytes that may still arrive. If it is 0, `close` closes at once.
     """
 
-    def __init__(self, inner: asyncio.Transport, unread: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        inner: asyncio.Transport,
+        unread: Callable[[], int],
+        max_idle_s: float = MAX_IDLE_S,
+        max_linger_s: float = MAX_LINGER_S,
+    ) -> None:
         super().__init__()
-        self._inner, self._unread = inner, unread
+        self._inner, self._unread, self._max_idle_s, self._max_linger_s = inner, unread, max_idle_s, max_linger_s
         self._left = 0
         self._timer: asyncio.TimerHandle | None = None
         self._linger_end = 0.0
@@ -50,7 +56,7 @@ class LingeringTransport(asyncio.Transport):
             self._inner.close()
             return
         self.is_lingering = True
-        self._linger_end = asyncio.get_running_loop().time() + MAX_LINGER_S
+        self._linger_end = asyncio.get_running_loop().time() + self._max_linger_s
         try:
             self._inner.write_eof()
             self._inner.resume_reading()
@@ -75,7 +81,7 @@ class LingeringTransport(asyncio.Transport):
         if self._timer:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(min(loop.time() + MAX_IDLE_S, self._linger_end), self._inner.close)
+        self._timer = loop.call_at(min(loop.time() + self._max_idle_s, self._linger_end), self._inner.close)
 
     def is_closing(self) -> bool:
         return self.is_lingering or self._inner.is_closing()

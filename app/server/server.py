@@ -6,7 +6,6 @@ Uses only `shutdown` from the state of the lifespan.
 from __future__ import annotations
 
 import asyncio
-import math
 import socket
 
 import uvicorn
@@ -14,7 +13,8 @@ import uvicorn
 from app.runtime.shutdown import Shutdown
 from app.server.listener import Listener
 
-TICK_S = 0.1
+CHECK_INTERVAL_S = 0.1
+"""How often to check, while draining, whether to stop at once."""
 
 
 class Server(uvicorn.Server):
@@ -22,7 +22,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, drain_s: float = 0.0) -> None:
         super().__init__(config)
-        self._drain_s = drain_s
+        self.drain_s = drain_s
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
@@ -33,9 +33,10 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.lifespan.state["shutdown"].begun = True
-        for _ in range(math.ceil(self._drain_s / TICK_S)):
-            if not self.force_exit:  # requested by a second Ctrl-C
-                await asyncio.sleep(TICK_S)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while not self.force_exit and loop.time() - began < self.drain_s:  # noqa: ASYNC110  # a second Ctrl-C forces the exit
+            await asyncio.sleep(CHECK_INTERVAL_S)
         await super().shutdown()
 
     def _new_protocol(self) -> asyncio.Protocol:

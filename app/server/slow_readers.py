@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+from collections.abc import Callable
+from time import monotonic
 from typing import Protocol
 
 from app.runtime.byte_budgets import ByteBudget, Reservation
@@ -26,11 +29,18 @@ class WatchedConnection(Protocol):
 class SlowReaders:
     """Aborts connections whose clients have read nothing for `limit_s`.
 
-    Bytes waiting in the connections' buffers count against `budget`.
+    Bytes waiting in the connections' buffers count against `budget`. `acked` returns how many bytes the other end of a
+    socket has received, or None if that is unknown.
     """
 
-    def __init__(self, limit_s: float, budget: ByteBudget) -> None:
-        self.limit_s = limit_s
+    def __init__(
+        self,
+        limit_s: float,
+        budget: ByteBudget,
+        acked: Callable[[socket.socket], int | None] = bytes_acked,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.limit_s, self._acked, self._clock = limit_s, acked, clock
         self._buffered = Reservation(budget)
         self._connections: dict[WatchedConnection, tuple[int, float]] = {}
         """For each connection, the number of bytes that its client has read, and when that last grew."""
@@ -51,7 +61,7 @@ class SlowReaders:
         self._connections.pop(connection, None)
 
     def _check(self) -> None:
-        now = asyncio.get_running_loop().time()
+        now = self._clock()
         buffered = 0
         for connection, (taken, since) in list(self._connections.items()):
             size = connection.transport.get_write_buffer_size()
@@ -60,7 +70,7 @@ class SlowReaders:
                     self._connections[connection] = _NEVER
                 continue
             buffered += size
-            acked = bytes_acked(connection.transport.get_extra_info("socket"))
+            acked = self._acked(connection.transport.get_extra_info("socket"))
             progress = size if acked is None else acked
             if progress != taken:
                 self._connections[connection] = progress, now
