@@ -108,6 +108,7 @@ def create_app(
                 downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),
                 background_jobs=background_jobs,
                 glossaries=glossary_store,
+                admin=admin,
                 deployments=deployments,
                 engine=deployments.current.engine,
                 translator=deployments.current.translator,

@@ -16,8 +16,7 @@ import pytest
 from servers import WAIT_S, becomes
 from shared_fixtures import Service, serving
 
-from app.api import admin_server
-from app.api.admin_server import MAX_CONNECTIONS, AdminServer
+from app.api.admin_server import MAX_CONNECTIONS
 from app.http.api_keys import new_key
 from app.settings import Settings, SettingsError
 
@@ -25,17 +24,8 @@ from app.settings import Settings, SettingsError
 @contextmanager
 def administered(bundles: Path, **settings: Any) -> Iterator[tuple[Service, str]]:
     """The service, and the address of its admin port."""
-    made = list[AdminServer]()
-
-    def noted(*given: Any) -> AdminServer:
-        made.append(AdminServer(*given))
-        return made[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.main.AdminServer", noted)
-        service = serving(bundles, admin_port=0, **settings)
-    with service:
-        yield service, f"http://127.0.0.1:{made[0].port}"
+    with serving(bundles, admin_port=0, **settings) as service:
+        yield service, f"http://127.0.0.1:{service.state['admin'].port}"
 
 
 def until_ready(url: str) -> None:
@@ -63,24 +53,23 @@ def test_admin_responses_equal_those_of_the_main_port(bundle_folder: Path) -> No
         assert httpx.post(f"{url}/health").status_code == 501
 
 
-def test_admin_server_responds_while_the_event_loop_is_busy_and_reports_long_delays(
-    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_admin_server_responds_while_the_event_loop_is_busy_and_reports_long_delays(bundle_folder: Path) -> None:
     begun, ends = threading.Event(), threading.Event()
 
     async def block() -> None:
         begun.set()
         ends.wait(5 * WAIT_S)
 
-    monkeypatch.setattr(admin_server, "MAX_BLOCKED_S", WAIT_S)
     with administered(bundle_folder) as (service, url):
+        routes = service.state["admin"].admin_routes
+        routes.max_blocked_s = WAIT_S
         blocking = threading.Thread(target=service.run, args=[block()])
         blocking.start()
         try:
             assert begun.wait(WAIT_S)
             assert httpx.get(f"{url}/health").status_code == 200
             time.sleep(1.5)
-            monkeypatch.setattr(admin_server, "MAX_BLOCKED_S", 0.5)
+            routes.max_blocked_s = 0.5
             found = httpx.get(f"{url}/health")
             assert found.status_code == 503 and "event loop" in found.json()["detail"]
             assert httpx.get(f"{url}/metrics").status_code == 200
@@ -122,11 +111,9 @@ def test_admin_metrics_require_a_key_if_the_service_does_and_use_up_no_rate_limi
         assert statuses == [200, 429]
 
 
-def test_idle_clients_cannot_block_the_admin_server_for_long(
-    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admin_server._Handler, "timeout", 0.5)
-    with administered(bundle_folder) as (_, url), ExitStack() as stack:
+def test_idle_clients_cannot_block_the_admin_server_for_long(bundle_folder: Path) -> None:
+    with administered(bundle_folder) as (service, url), ExitStack() as stack:
+        service.state["admin"].read_timeout_s = 0.5
         port = int(url.rpartition(":")[2])
         silent = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(3 * MAX_CONNECTIONS)

@@ -196,13 +196,11 @@ def test_body_that_stops_arriving_is_400(bundle_folder: Path) -> None:
         assert service.request("POST", "/deepl/v2/translate", **options).status_code == 400
 
 
-def test_timeouts_and_limits_keep_their_status(
-    bundle_folder: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_timeouts_and_limits_keep_their_status(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder, deadline_ms=300) as service:
         late = service.post("/deepl/v2/translate", {**EN_FR, "text": ["Hello."]})
         gate.opened.set()
-        monkeypatch.setattr(service.state["background_jobs"], "max_jobs", 0)
+        service.state["background_jobs"].max_jobs = 0
         full = service.request("POST", "/deepl/v2/document", files={"file": ("a.txt", b"Hello.")}, data=EN_FR)
     assert late.status_code == 504
     assert (full.status_code, full.headers["retry-after"]) == (503, "1")

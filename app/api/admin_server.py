@@ -50,7 +50,9 @@ class AdminRoutes:
         access_control: AccessControl,
         shutdown: Shutdown,
         serving: Callable[[], tuple[Engine, Translator]],
+        max_blocked_s: float = MAX_BLOCKED_S,
     ) -> None:
+        self.max_blocked_s = max_blocked_s
         self._lag, self._metrics, self._shutdown, self._serving = lag, metrics, shutdown, serving
         self._access_control = access_control
 
@@ -73,7 +75,7 @@ class AdminRoutes:
 
     def _health(self) -> AdminResponse:
         blocked_s = self._lag.current_s
-        if blocked_s > MAX_BLOCKED_S:
+        if blocked_s > self.max_blocked_s:
             raise Unavailable(f"The event loop has been blocked for {blocked_s:.0f} s.")
         return _json_response({"status": "ok"})
 
@@ -95,9 +97,9 @@ class AdminServer(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, admin_routes: AdminRoutes) -> None:
+    def __init__(self, host: str, port: int, admin_routes: AdminRoutes, read_timeout_s: float = READ_TIMEOUT_S) -> None:
         """Raises SettingsError."""
-        self.admin_routes = admin_routes
+        self.admin_routes, self.read_timeout_s = admin_routes, read_timeout_s
         self._open_connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._thread = threading.Thread(target=self.serve_forever, name="admin", daemon=True)
         try:
@@ -138,7 +140,10 @@ class AdminServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: AdminServer
-    timeout = READ_TIMEOUT_S
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.settimeout(self.server.read_timeout_s)
 
     def do_GET(self) -> None:
         scheme, _, key = self.headers.get("Authorization", "").partition(" ")

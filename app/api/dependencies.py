@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypedDict
 
 from fastapi import Depends, Request
 
+from app.api.admin_server import AdminServer
 from app.engine.engine import Engine
 from app.http.auth import AccessControl, Client, bearer
 from app.runtime.byte_budgets import ByteBudgets
@@ -43,6 +44,8 @@ class State(TypedDict):
     """Monitors how responses are sent."""
     glossaries: GlossaryStore
     """Glossaries made over HTTP."""
+    admin: AdminServer | None
+    """The server of the admin port."""
     metrics: Metrics
     deployments: Deployments
     engine: Engine
