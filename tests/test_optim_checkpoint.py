@@ -23,7 +23,7 @@ from training.optim.checkpoint import (
 )
 
 
-def test_a_state_round_trips(tmp_path: Path) -> None:
+def test_state_round_trips(tmp_path: Path) -> None:
     assert load_state(tmp_path) is None
     weights = torch.randn(3, 2)
     state = {"model": {"w": weights}, "state": {"step": 7, "history": [{"dev_loss": 0.1}]}}
@@ -34,14 +34,14 @@ def test_a_state_round_trips(tmp_path: Path) -> None:
     assert loaded["state"] == state["state"]
 
 
-def test_the_last_few_weights_stay(tmp_path: Path) -> None:
+def test_last_few_weights_are_kept(tmp_path: Path) -> None:
     for step in (500, 1000, 1500, 99_999_999, 100_000_000):
         save_weights(tmp_path, step, {"w": torch.full((2,), float(step))}, keep=3)
     assert [step_of(path) for path in saved_weights(tmp_path)] == [1500, 99_999_999, 100_000_000]
     assert load_file(saved_weights(tmp_path)[0])["w"].tolist() == [1500.0, 1500.0]
 
 
-def test_the_average_is_the_mean(tmp_path: Path) -> None:
+def test_average_is_the_mean(tmp_path: Path) -> None:
     for step in (1, 2, 3):
         save_weights(tmp_path, step, {"w": torch.tensor([step, 10.0 * step])}, keep=5)
     mean = average(saved_weights(tmp_path))
@@ -64,7 +64,7 @@ def test_discarding_leaves_no_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_called_by_its_name_and_not_left_full(tmp_path: Path) -> None:
+def test_full_disk_is_reported_and_partial_files_are_deleted(tmp_path: Path) -> None:
     """In a process of its own, whose files may have a mebibyte; PyTorch makes a RuntimeError of what a file says."""
     save_state(tmp_path, {"state": {"step": 1}})
     program = (

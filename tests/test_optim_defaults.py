@@ -28,12 +28,12 @@ def test_more_pairs_never_get_a_smaller_model_or_batch() -> None:
     assert [size.dropout for size in sizes] == sorted((size.dropout for size in sizes), reverse=True)
 
 
-def test_only_the_largest_corpora_differ_on_a_gpu() -> None:
+def test_only_the_largest_corpora_have_other_defaults_on_a_gpu() -> None:
     assert size_for(10_000_000, gpu=True) is LARGEST_ON_GPU
     assert all(size_for(int(size.pairs), gpu=True) is size for size in SIZES if size.pairs < math.inf)
 
 
-def test_the_steps_are_the_epochs_and_evaluations_are_spread_over_them() -> None:
+def test_steps_follow_from_epochs_and_evaluations_are_spread_over_them() -> None:
     size = SIZES[0]
     batches = len(epoch_rows(SMALL, size.batch_tokens, 1, 0))
     recipe = recipe_for(size, SMALL)
@@ -50,7 +50,7 @@ def test_given_values_override_defaults_and_none_does_not() -> None:
     assert (config.dropout, config.norm, config.d_model) == (SIZES[0].dropout, "post", 128)
 
 
-def test_from_a_parent_a_few_pairs_reach_the_highest_learning_rate_before_it_falls() -> None:
+def test_with_a_parent_few_pairs_still_reach_the_peak_learning_rate() -> None:
     many, few = (recipe_for(FROM_PARENT, SMALL, steps=steps) for steps in (5000, 60))
     assert (many.warmup, many.learning_rate_factor) == (FROM_PARENT.warmup, FROM_PARENT.learning_rate_factor)
 
@@ -62,7 +62,7 @@ def test_from_a_parent_a_few_pairs_reach_the_highest_learning_rate_before_it_fal
     assert recipe_for(FROM_PARENT, SMALL, steps=60, warmup=40).warmup == 40
 
 
-def test_positions_reach_as_far_as_the_longest_pair_allowed() -> None:
+def test_positions_reach_the_longest_allowed_pair() -> None:
     assert architecture_for(SIZES[0], 400, 256).max_positions == 512
     assert architecture_for(SIZES[0], 400, 1000).max_positions == 1001
 

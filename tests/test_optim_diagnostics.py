@@ -45,7 +45,7 @@ def prepared(folder: Path, pairs: list[Pair], dev: list[Pair]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_development_set_inside_training_is_warned_of_and_one_beside_it_is_not(tmp_path: Path) -> None:
+def test_overlap_of_development_and_training_data_causes_a_warning(tmp_path: Path) -> None:
     inside, few = prepared(tmp_path, ODD, ODD[:20])
     assert "inside the training pairs: 20 of them" in inside
     assert "has 20 pairs" in few
@@ -56,14 +56,14 @@ def test_a_development_set_inside_training_is_warned_of_and_one_beside_it_is_not
 @pytest.mark.parametrize(
     ("dev", "pairs", "warned"), [("dev.tsv", 199, True), ("dev.tsv", 200, False), (None, 50, False)]
 )
-def test_a_development_file_too_small_to_choose_by_is_warned_of(dev: str | None, pairs: int, warned: bool) -> None:
+def test_small_development_set_causes_a_warning(dev: str | None, pairs: int, warned: bool) -> None:
     assert len(list(small_development_set({"options": {"dev": dev}, "dev_pairs": pairs}))) == warned
 
 
 @pytest.mark.parametrize(
     ("same", "dropped", "warned"), [(60, 0, True), (40, 0, False), (0, 90, False), (0, 110, True), (40, 30, True)]
 )
-def test_sources_that_equal_their_targets_are_warned_of_if_they_are_most(same: int, dropped: int, warned: bool) -> None:
+def test_sources_mostly_equal_to_their_targets_cause_a_warning(same: int, dropped: int, warned: bool) -> None:
     pairs = Pairs.of([[5, number] for number in range(100)], [[5, n] if n < same else [6, 7, n] for n in range(100)])
     warnings = list(identical_sides({"corpora": [{"kept": 100, "skipped": {"not translated": dropped}}]}, pairs))
     assert len(warnings) == warned
@@ -71,7 +71,7 @@ def test_sources_that_equal_their_targets_are_warned_of_if_they_are_most(same: i
 
 
 @pytest.mark.parametrize(("shared", "warned"), [(0, False), (1, False), (2, True), (40, True)])
-def test_a_test_set_that_is_trained_on_is_warned_of(shared: int, warned: bool) -> None:
+def test_training_on_a_test_set_causes_a_warning(shared: int, warned: bool) -> None:
     pairs = Pairs.of([[5, number] for number in range(40)], [[6]] * 40)
     sources = [[5, number] if number < shared else [5, 5, number] for number in range(40)]
     warnings = list(overlap("general.tsv", sources, pairs))
@@ -91,7 +91,7 @@ def test_a_test_set_that_is_trained_on_is_warned_of(shared: int, warned: bool) -
         (3_000_000, "base", None),
     ],
 )
-def test_data_too_small_for_the_model_are_warned_of(pairs: int, architecture: str, said: str | None) -> None:
+def test_too_little_data_for_the_model_causes_a_warning(pairs: int, architecture: str, said: str | None) -> None:
     warnings = list(
         too_few_pairs(pairs, named_architecture(architecture, source_vocab_size=1000, target_vocab_size=1000))
     )
@@ -99,7 +99,7 @@ def test_data_too_small_for_the_model_are_warned_of(pairs: int, architecture: st
     assert all(said in warning for warning in warnings if said)
 
 
-def test_a_vocabulary_too_large_for_the_data_is_warned_of() -> None:
+def test_too_large_a_vocabulary_for_the_data_causes_a_warning() -> None:
     pairs = Pairs.of([[5, 6, 7]] * 10_000, [[8, 9]] * 10_000)
     [warning] = vocabulary_too_large(pairs, 8000)
     assert "8,000 pieces is large for 50,000 tokens" in warning
@@ -111,7 +111,7 @@ def test_a_vocabulary_too_large_for_the_data_is_warned_of() -> None:
     ("r_drop", "dropout", "of_attention", "warned"),
     [(5.0, 0.0, 0.0, True), (5.0, 0.1, 0.0, False), (5.0, 0.0, 0.1, False), (0.0, 0.0, 0.0, False)],
 )
-def test_two_passes_that_cannot_differ_are_warned_of(
+def test_r_drop_without_dropout_causes_a_warning(
     r_drop: float, dropout: float, of_attention: float, warned: bool
 ) -> None:
     config = small_config(400, dropout=dropout, attention_dropout=of_attention)
@@ -144,7 +144,7 @@ def history(train_loss: list[float], dev_loss: list[float], first: int = 10) -> 
         (history([6, 5, 4, 3], [4, 3, 4, 5]), None),
     ],
 )
-def test_a_loss_that_does_not_fall_or_rises_is_warned_of_once(rows: list[dict[str, float]], said: str | None) -> None:
+def test_loss_that_rises_or_does_not_fall_causes_one_warning(rows: list[dict[str, float]], said: str | None) -> None:
     warnings = list(while_training(rows))
     assert len(warnings) == (said is not None)
     assert all(said in warning for warning in warnings if said)
@@ -153,7 +153,7 @@ def test_a_loss_that_does_not_fall_or_rises_is_warned_of_once(rows: list[dict[st
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_training")
 @pytest.mark.parametrize(("factor", "warned"), [(40.0, True), (0.05, False)])
-def test_a_learning_rate_that_is_too_high_is_reported_while_training(
+def test_too_high_a_learning_rate_is_reported_while_training(
     data: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -145,7 +145,7 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
     return folder, codes, said
 
 
-def test_processes_make_the_losses_that_one_makes(data: Path, runs: tuple[Path, list[list[int]], str]) -> None:
+def test_several_processes_have_the_losses_of_one(data: Path, runs: tuple[Path, list[list[int]], str]) -> None:
     folder, codes, _ = runs
     sizes = [len(rows) for rows in epoch_rows(load_pairs(data)[0], RECIPE["batch_tokens"], 1, 0)]
     assert {1, 2} <= {*sizes[: RECIPE["steps"] * RECIPE["accumulate"]]}
@@ -155,7 +155,7 @@ def test_processes_make_the_losses_that_one_makes(data: Path, runs: tuple[Path, 
     assert_same_losses(folder / "one", folder / "three")
 
 
-def test_a_run_resumes_with_any_number_of_processes(runs: tuple[Path, list[list[int]], str]) -> None:
+def test_run_resumes_with_any_number_of_processes(runs: tuple[Path, list[list[int]], str]) -> None:
     folder, codes, _ = runs
     assert codes[3:6] == [[0], [0, 0, 0], [0, 0]]
     assert_same_losses(folder / "one", folder / "turns")
@@ -168,20 +168,20 @@ def test_processes_draw_the_same_tokens_and_share_r_drop(runs: tuple[Path, list[
     assert curve(folder / "regularised")[0]["train_loss"] != curve(folder / "one")[0]["train_loss"]
 
 
-def test_all_stop_early_together(runs: tuple[Path, list[list[int]], str]) -> None:
+def test_all_processes_stop_early_together(runs: tuple[Path, list[list[int]], str]) -> None:
     folder, codes, _ = runs
     assert codes[6] == [0, 0]
     assert [row["step"] for row in curve(folder / "stopped")] == [1, 2, 3]
 
 
-def test_processes_that_see_different_data_say_so(runs: tuple[Path, list[list[int]], str]) -> None:
+def test_processes_with_different_data_report_it(runs: tuple[Path, list[list[int]], str]) -> None:
     _, codes, said = runs
     assert codes[7] == [1, 1]
     for rank in (0, 1):
         assert f"process {rank}: the processes find different data or run folders" in said
 
 
-def test_one_process_prints(runs: tuple[Path, list[list[int]], str]) -> None:
+def test_only_one_process_prints(runs: tuple[Path, list[list[int]], str]) -> None:
     _, _, said = runs
     assert said.count("training on cpu in float32") == 7
     assert said.count("continuing at step 2 on cpu") == 1
@@ -195,7 +195,7 @@ def test_without_torchrun_there_is_no_process_group() -> None:
         assert world.max(7) == 7
 
 
-def test_dropout_draws_otherwise_in_every_process_step_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropout_differs_by_process_step_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
     monkeypatch.setattr(torch, "manual_seed", begun.append)
     World().seed(1, 1)
@@ -238,7 +238,7 @@ def wait_for_step(process: subprocess.Popen[str], run: Path, step: int) -> None:
     pytest.fail(f"it ended before it could be killed: {process.communicate()[1]}")
 
 
-def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_weights(
+def test_killed_or_interrupted_processes_end_together_and_resume_to_the_same_weights(
     data: Path, tmp_path: Path
 ) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
@@ -269,7 +269,7 @@ def test_processes_killed_and_interrupted_end_together_and_go_on_to_the_same_wei
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_processes_share_one_lock_and_are_all_refused_where_another_command_has_it(data: Path, tmp_path: Path) -> None:
+def test_processes_share_one_lock_and_are_refused_together(data: Path, tmp_path: Path) -> None:
     with lock_folder(tmp_path):
         codes, said = call((2, command(data, tmp_path), {}))
     assert codes == [[1, 1]]
@@ -277,7 +277,7 @@ def test_processes_share_one_lock_and_are_all_refused_where_another_command_has_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_verb_that_several_processes_cannot_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verb_that_processes_cannot_share_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     done = CliRunner().invoke(cli, ["evaluate", "--bundle", "x", "--pairs", "y"])
     assert done.exit_code == 1

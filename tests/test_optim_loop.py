@@ -85,9 +85,7 @@ def _one_thread_and_no_plots(quick_training: None) -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def test_losses_that_are_read_a_step_late_are_all_read(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_losses_read_a_step_late_are_all_read(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once = run_training(data, tmp_path / "run")
     monkeypatch.setattr(loop, "PendingLosses", lambda at_once: PendingLosses(at_once=False))
     late = run_training(data, tmp_path / "late")
@@ -96,7 +94,7 @@ def test_losses_that_are_read_a_step_late_are_all_read(
     assert load_state(tmp_path / "late") is not None
 
 
-def test_a_run_leaves_its_curves_its_state_and_its_last_and_best_weights(data: Path, tmp_path: Path) -> None:
+def test_run_leaves_curves_state_and_last_and_best_weights(data: Path, tmp_path: Path) -> None:
     state = run_training(data, tmp_path / "run")
     with open(tmp_path / "run/log.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -108,9 +106,7 @@ def test_a_run_leaves_its_curves_its_state_and_its_last_and_best_weights(data: P
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {"curves.png", STATE, BEST}
 
 
-def test_every_step_has_its_learning_rate_and_its_draws_and_a_row_the_mean_loss_since_the_row_before(
-    data: Path, tmp_path: Path
-) -> None:
+def test_log_has_the_learning_rate_of_every_step_and_mean_losses_between_rows(data: Path, tmp_path: Path) -> None:
     seen, rates, draws = list[tuple[float, int]](), list[float](), list[tuple[int, int]]()
 
     class Recording(Trainer):
@@ -138,7 +134,7 @@ def test_evaluating_more_often_changes_no_weight(data: Path, tmp_path: Path) -> 
     assert_same_weights(tmp_path / "often", tmp_path / "once")
 
 
-def test_a_run_in_two_parts_ends_as_one_in_one(data: Path, tmp_path: Path) -> None:
+def test_resumed_run_equals_an_uninterrupted_one(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "whole", cooldown=0.0)
     run_training(data, tmp_path / "parts", cooldown=0.0, steps=11)
     state = run_training(data, tmp_path / "parts", cooldown=0.0)
@@ -147,7 +143,7 @@ def test_a_run_in_two_parts_ends_as_one_in_one(data: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("change", [{"bpe_dropout": 0.2}, {"r_drop": 5.0}])
-def test_a_run_with_regularisation_in_two_parts_ends_as_one_in_one_and_as_no_other(
+def test_resumed_run_with_regularisation_equals_an_uninterrupted_one_and_no_other(
     data: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     short: dict[str, Any] = {"cooldown": 0.0, "evaluate_every": 10}
@@ -179,14 +175,14 @@ def test_a_finished_run_is_left_unchanged(data: Path, tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
 
-def test_training_stops_when_it_does_not_get_better(data: Path, tmp_path: Path) -> None:
+def test_training_stops_when_it_no_longer_improves(data: Path, tmp_path: Path) -> None:
     trainer = trainer_with([3.0, 2.0, 2.5, 2.0, 2.1, 1.0])
     state = run_training(data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=3)
     assert (state.step, state.best_step, state.best_loss) == (10, 4, 2.0)
     assert run_training(data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=3).step == 10
 
 
-def test_patience_begins_anew_where_a_run_is_made_longer(data: Path, tmp_path: Path) -> None:
+def test_patience_restarts_when_a_run_is_extended(data: Path, tmp_path: Path) -> None:
     trainer = trainer_with([3.0, 2.0, 2.5, 2.4, 2.3, 2.9, 2.8, 2.7, 2.75, 2.75, 2.75, 1.0])
     run = partial(run_training, data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=3)
     assert run().step == 10
@@ -195,7 +191,7 @@ def test_patience_begins_anew_where_a_run_is_made_longer(data: Path, tmp_path: P
     assert run(steps=40).step == 22
 
 
-def test_patience_does_not_count_from_the_weights_that_training_began_from(data: Path, tmp_path: Path) -> None:
+def test_patience_does_not_count_the_initial_weights(data: Path, tmp_path: Path) -> None:
     trainer = trainer_with([1.0, 2.0, 1.9, 1.8, 1.7, 1.75, 1.75, 1.75, 0.5])
     begun = Transformer(small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)).state_dict()
     run = tmp_path / "run"
@@ -212,7 +208,7 @@ def stopped_early(data: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("change", [{}, {"keep": 9}, {"evaluate_every": 8}])
-def test_a_run_that_stopped_early_says_so_again_and_keeps_the_recipe_by_which_it_is_asked_to_go_on(
+def test_early_stopped_run_says_so_again_and_keeps_the_recipe_it_is_resumed_with(
     data: Path, stopped_early: Path, capsys: pytest.CaptureFixture[str], change: dict[str, int]
 ) -> None:
     said = "stopped early: 2 evaluations without a better development loss\n"
@@ -240,13 +236,13 @@ def test_resuming_after_early_stopping_equals_an_uninterrupted_run(data: Path, s
 
 
 @pytest.mark.parametrize("change", [{"seed": 2}, {"batch_tokens": 200}, {"label_smoothing": 0.0}])
-def test_another_recipe_does_not_continue_a_run(data: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_changed_recipe_does_not_resume_a_run(data: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     run_training(data, tmp_path / "run", steps=5)
     with pytest.raises(TrainingError, match=f"another recipe \\({next(iter(change))}\\)"):
         run_training(data, tmp_path / "run", **change)
 
 
-def test_other_data_does_not_continue_a_run(data: Path, tmp_path: Path) -> None:
+def test_changed_data_does_not_resume_a_run(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "run", steps=5)
     shutil.copytree(data, tmp_path / "data")
     record = tmp_path / "data/prepared.json"
@@ -256,23 +252,23 @@ def test_other_data_does_not_continue_a_run(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "-3"])
-def test_saving_after_no_step_is_refused_in_one_line_before_any_work(data: Path, tmp_path: Path, number: str) -> None:
+def test_save_interval_below_one_is_refused_in_one_line_before_any_work(
+    data: Path, tmp_path: Path, number: str
+) -> None:
     result = CliRunner().invoke(cli, [*command(data, tmp_path / "run"), "--save-every", number])
     assert result.exit_code == 1
     assert result.stderr == f"error: save_every must be at least 1, not {number}\n"
     assert not (tmp_path / "run").exists()
 
 
-def test_weights_of_a_run_killed_before_its_first_state_are_not_averaged_with_those_of_the_next(
-    data: Path, tmp_path: Path
-) -> None:
+def test_leftover_weights_of_a_killed_run_are_not_averaged_with_those_of_the_next(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "run", save_every=24, evaluate_every=3)
     (tmp_path / "run" / STATE).unlink()
     run_training(data, tmp_path / "run", seed=2, steps=12)
     assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [6, 12]
 
 
-def test_no_weights_are_newer_than_the_state_from_which_a_run_resumes(data: Path, tmp_path: Path) -> None:
+def test_no_weights_are_newer_than_the_saved_state(data: Path, tmp_path: Path) -> None:
     class Failing(Trainer):
         steps = 0
 
@@ -305,7 +301,7 @@ PROGRAM = [sys.executable, "-m", "training"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def test_the_command_killed_again_and_again_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
+def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
     run = command(data, tmp_path / "killed")
     for after in (3, 25):
         process = subprocess.Popen(
@@ -381,7 +377,7 @@ def kill_before(moment: int, run: Path) -> None:
     sys.addaudithook(on_event)
 
 
-def test_a_run_killed_before_any_file_operation_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
+def test_run_killed_before_any_file_operation_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
     program = [sys.executable, __file__, str(data), str(tmp_path / "killed")]
     killed = int(subprocess.run(program, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
     assert killed > 5

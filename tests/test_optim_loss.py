@@ -29,7 +29,7 @@ def assert_close_with_gradients(loss: Tensor, expected: Tensor, by: list[Tensor]
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
-def test_the_loss_and_its_gradients_are_pytorchs_whatever_the_chunk(chunk_tokens: int, smoothing: float) -> None:
+def test_loss_and_gradients_equal_pytorchs_for_any_chunk_size(chunk_tokens: int, smoothing: float) -> None:
     hidden, weight, targets = operands()
     loss, nll = projected_loss(hidden, weight, targets, smoothing, chunk_logits=chunk_tokens * 50)
     assert_close_with_gradients(loss, reference(hidden, weight, targets, smoothing), [hidden, weight])
@@ -37,7 +37,7 @@ def test_the_loss_and_its_gradients_are_pytorchs_whatever_the_chunk(chunk_tokens
     assert not nll.requires_grad
 
 
-def test_bfloat16_comes_near_and_the_weights_gradient_stays_float32() -> None:
+def test_bfloat16_loss_is_close_and_the_weights_gradient_stays_float32() -> None:
     hidden, weight, targets = operands(torch.bfloat16)
     loss, _ = projected_loss(hidden, weight, targets, 0.1, chunk_logits=10 * 50)
     expected = reference(hidden.float(), weight, targets, 0.1)
@@ -48,7 +48,7 @@ def test_bfloat16_comes_near_and_the_weights_gradient_stays_float32() -> None:
         assert F.cosine_similarity(ours.float().flatten(), theirs.float().flatten(), dim=0) > 0.999
 
 
-def test_without_gradients_the_value_is_the_same_and_none_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_gradients_the_value_is_equal_and_no_gradient_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     def computed(*_: Tensor) -> None:
         pytest.fail("a gradient was computed")
 
@@ -98,7 +98,7 @@ def test_r_drop_and_its_gradients_equal_those_of_autograd(chunk_tokens: int, smo
 
 
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.01)])
-def test_r_drop_in_less_precision_comes_near(dtype: torch.dtype, near: float) -> None:
+def test_r_drop_in_lower_precision_is_close(dtype: torch.dtype, near: float) -> None:
     hidden, weight, targets = passes(dtype)
     loss, _ = r_drop_loss(hidden, weight, targets, 0.1, 5.0)
     expected = r_drop_reference(hidden.float(), weight, targets, 0.1, 5.0)
@@ -118,7 +118,7 @@ def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
         torch.testing.assert_close(found, wanted)
 
 
-def test_r_drop_of_no_token_is_nothing() -> None:
+def test_r_drop_of_no_tokens_is_zero() -> None:
     hidden, weight, targets = passes()
     loss, _ = r_drop_loss(hidden[:, :0], weight, targets[:0], 0.1, 5.0)
     assert loss == 0
@@ -138,7 +138,7 @@ def distillation_reference(hidden: Tensor, weight: Tensor, taught: Tensor, teach
 
 
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
-def test_distillation_is_pytorch_s_cross_entropy_with_the_teacher_s_probabilities(chunk_tokens: int) -> None:
+def test_distillation_loss_is_pytorchs_cross_entropy_with_the_teachers_probabilities(chunk_tokens: int) -> None:
     hidden, weight, targets = operands()
     taught, teacher = teacher_s()
     chunk = 2 * chunk_tokens * 50
@@ -155,7 +155,7 @@ def test_predictions_equal_to_the_teachers_have_no_gradient() -> None:
         torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-5, rtol=0)
 
 
-def test_distillation_in_bfloat16_comes_near() -> None:
+def test_distillation_in_bfloat16_is_close() -> None:
     hidden, weight, targets = operands(torch.bfloat16)
     taught, teacher = teacher_s()
     loss, _ = distillation_loss(hidden, weight, taught.bfloat16(), teacher, targets, chunk_logits=10 * 50)

@@ -41,7 +41,7 @@ def trained(data: Path, run: Path, trainer_type: type[Trainer] = Trainer) -> Sta
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_within_a_step_saves_that_step_and_resuming_changes_nothing(
+def test_signal_during_a_step_saves_that_step_and_resuming_changes_nothing(
     data: Path, tmp_path: Path, number: int
 ) -> None:
     trained(data, tmp_path / "whole")
@@ -66,7 +66,7 @@ def test_a_signal_within_a_step_saves_that_step_and_resuming_changes_nothing(
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_a_signal_while_the_last_step_is_saved_ends_what_would_come_after(
+def test_signal_while_the_last_step_is_saved_skips_what_follows(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(run: Path, state: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ def test_a_signal_while_the_last_step_is_saved_ends_what_would_come_after(
     assert saved["state"]["step"] == 8
 
 
-def test_the_second_signal_does_not_wait() -> None:
+def test_second_signal_ends_at_once() -> None:
     with stop_requests() as request:
         signal.raise_signal(signal.SIGINT)
         assert request.number == signal.SIGINT
@@ -91,7 +91,7 @@ def test_the_second_signal_does_not_wait() -> None:
     assert (stopped.value.number, stopped.value.saved) == (signal.SIGTERM, False)
 
 
-def test_a_signal_is_handled_even_if_the_output_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signal_is_handled_even_if_the_output_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As of a Ctrl-C that ended `tee` too."""
     reader, writer = os.pipe()
     os.close(reader)
@@ -102,14 +102,14 @@ def test_a_signal_is_handled_even_if_the_output_is_closed(monkeypatch: pytest.Mo
         assert request.number == signal.SIGINT
 
 
-def test_without_a_signal_nothing_is_raised_and_the_handlers_are_those_of_before() -> None:
+def test_without_a_signal_nothing_is_raised_and_handlers_are_restored() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with immediate_stop(), stop_requests() as request:
         assert request.number is None
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_in_a_thread_there_are_no_signals_to_hear() -> None:
+def test_no_signals_are_handled_in_a_thread() -> None:
     found: list[int | None] = []
 
     def work() -> None:
@@ -122,7 +122,7 @@ def test_in_a_thread_there_are_no_signals_to_hear() -> None:
     assert found == [None]
 
 
-def test_the_resume_command_quotes_the_path_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resume_command_quotes_the_path_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "my checkout/.venv/bin/python"))
     assert shlex.split(current_command())[:3] == ["my checkout/.venv/bin/python", "-m", "training"]

@@ -33,7 +33,7 @@ class FakeWriter:
         self.written.append((name, value, step))
 
 
-def test_an_evaluation_becomes_scalars_at_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_is_logged_as_scalars_at_its_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("torch.utils.tensorboard")
     module.SummaryWriter = FakeWriter
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
@@ -43,9 +43,7 @@ def test_an_evaluation_becomes_scalars_at_its_step(tmp_path: Path, monkeypatch: 
     assert FakeWriter.written == [("dev_loss", 2.5, 40), ("dev_bleu", 31.0, 40)]
 
 
-def test_where_it_is_not_installed_nothing_is_imported_or_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_tensorboard_nothing_is_imported_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # importing it would be an error
     monkeypatch.setattr(tensorboard, "find_spec", lambda name: None)
     write_tensorboard(tmp_path, {"step": 1, "dev_loss": 2.5})

@@ -45,7 +45,7 @@ def by_hand(model: torch.nn.Module, batch: Batch, smoothing: float) -> torch.Ten
     )
 
 
-def test_accumulated_batches_move_the_weights_as_one_batch_would() -> None:
+def test_accumulated_batches_update_the_weights_like_one_batch() -> None:
     whole, parts = trainer(), trainer()
     nats = whole.step([batch_of(range(24))], 0.01)
     nats_of_parts = parts.step([batch_of(range(5)), batch_of(range(5, 24))], 0.01)
@@ -54,7 +54,7 @@ def test_accumulated_batches_move_the_weights_as_one_batch_would() -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=2e-5)
 
 
-def test_a_step_is_adam_on_the_clipped_gradient_of_the_mean_loss() -> None:
+def test_step_is_adam_on_the_clipped_gradient_of_the_mean_loss() -> None:
     ours = trainer(clip_norm=0.05, label_smoothing=0.2)
     theirs = trainer().model
     adam = torch.optim.Adam(theirs.parameters(), lr=0.003, betas=(0.9, 0.98), eps=1e-9)
@@ -70,7 +70,7 @@ def test_a_step_is_adam_on_the_clipped_gradient_of_the_mean_loss() -> None:
         torch.testing.assert_close(mine, other, rtol=1e-4, atol=2e-5)
 
 
-def test_bfloat16_training_comes_near_float32() -> None:
+def test_bfloat16_training_is_close_to_float32() -> None:
     exact, rounded = trainer(precision="float32"), trainer(precision="bfloat16")
     batch = batch_of(range(24))
     nats, rounded_nats = exact.step([batch], 0.001), rounded.step([batch], 0.001)
@@ -78,7 +78,7 @@ def test_bfloat16_training_comes_near_float32() -> None:
     assert all(parameter.dtype == torch.float32 for parameter in rounded.model.parameters())
 
 
-def test_r_drop_is_two_passes_of_the_model_that_dropout_makes_differ() -> None:
+def test_r_drop_compares_two_passes_that_dropout_makes_differ() -> None:
     drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.3), Recipe(10, label_smoothing=0.2, precision="float32"), CPU)
     batch = batch_of(range(24))
     torch.manual_seed(3)
@@ -117,7 +117,7 @@ def rehearsing(rows: range, rehearsed: list[int]) -> Batch:
     return dataclasses.replace(make_pairs(), rehearsed=flags).batch(np.array(rows), CONFIG)
 
 
-def test_rehearsed_pairs_are_learnt_from_what_the_teacher_predicts_and_others_from_their_targets() -> None:
+def test_rehearsed_pairs_learn_the_teachers_predictions_and_others_their_targets() -> None:
     torch.manual_seed(9)
     weights = Trainer(CONFIG, Recipe(10, seed=7, precision="float32"), CPU).model.state_dict()
     taught = Trainer(CONFIG, Recipe(10, precision="float32", distil=2.0), CPU, teacher=weights)
@@ -144,14 +144,14 @@ def sum_of_entropy(model: torch.nn.Module, batch: Batch, rows: torch.Tensor, smo
     )
 
 
-def test_a_batch_that_is_all_rehearsed_or_not_at_all_takes_a_step() -> None:
+def test_batch_may_be_rehearsed_entirely_or_not_at_all() -> None:
     weights = trainer(seed=7).model.state_dict()
     for rehearsed in (list(range(24)), []):
         taught = Trainer(CONFIG, Recipe(10, precision="float32", distil=1.0), CPU, teacher=weights)
         assert taught.step([rehearsing(range(24), rehearsed)], 0.01).isfinite()
 
 
-def test_a_model_that_is_its_own_teacher_does_not_move() -> None:
+def test_model_that_is_its_own_teacher_does_not_change() -> None:
     same = trainer().model.state_dict()
     kept = Trainer(CONFIG, Recipe(10, precision="float32", distil=1.0), CPU, teacher=same)
     loss, _ = kept.loss(rehearsing(range(24), list(range(24))), 0.1)
@@ -164,7 +164,7 @@ def test_r_drop_and_distillation_exclude_each_other() -> None:
         Recipe(10, r_drop=5.0, distil=1.0)
 
 
-def test_a_gradient_that_is_not_finite_stops_training_before_it_moves_a_weight() -> None:
+def test_non_finite_gradient_stops_training_before_any_weight_changes() -> None:
     broken = trainer()
     with torch.no_grad():
         broken.model.output.weight[7, 3] = torch.nan
@@ -175,7 +175,7 @@ def test_a_gradient_that_is_not_finite_stops_training_before_it_moves_a_weight()
         torch.testing.assert_close(parameter, old, rtol=0, atol=0, equal_nan=True)
 
 
-def test_where_something_is_to_be_predicted_is_known_without_looking() -> None:
+def test_given_target_positions_equal_those_looked_up() -> None:
     batch = batch_of(range(24))
     for known in (batch, batch.doubled()):
         looked_up = dataclasses.replace(known, target_positions=None)
@@ -184,7 +184,7 @@ def test_where_something_is_to_be_predicted_is_known_without_looking() -> None:
 
 
 @pytest.mark.slow
-def test_training_compiles_once_for_batches_of_any_shape_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_training_step_compiles_and_only_once_for_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = []
 
     def count(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
@@ -199,7 +199,7 @@ def test_training_compiles_once_for_batches_of_any_shape_and_nothing_else_does(m
     assert len(graphs) == 1
 
 
-def test_the_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothing() -> None:
+def test_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothing() -> None:
     pairs = make_pairs(100)
     sober = trainer()
     drunk = Trainer(dataclasses.replace(CONFIG, dropout=0.5), Recipe(10, precision="float32"), CPU)
@@ -209,7 +209,7 @@ def test_the_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothi
     assert drunk.development_loss(pairs) == pytest.approx(expected, rel=1e-5)
 
 
-def test_equal_seeds_begin_with_equal_weights_and_others_do_not() -> None:
+def test_equal_seeds_give_equal_initial_weights_and_others_do_not() -> None:
     one, same, other = (trainer(seed=seed).model.output.weight for seed in (1, 1, 2))
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
@@ -232,12 +232,12 @@ def test_equal_seeds_begin_with_equal_weights_and_others_do_not() -> None:
         ("r_drop", float("nan")),
     ],
 )
-def test_a_recipe_that_cannot_be_followed_is_refused_by_name(field: str, value: object) -> None:
+def test_impossible_recipe_is_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(TrainingError, match=field):
         Recipe(**{"steps": 10, field: value})  # type: ignore[arg-type]
 
 
-def test_a_precision_that_is_asked_for_is_kept_and_a_gpu_gets_bfloat16() -> None:
+def test_requested_precision_is_used_and_a_gpu_defaults_to_bfloat16() -> None:
     assert resolve_precision("float32", torch.device("cuda")) == "float32"
     assert resolve_precision("bfloat16", CPU) == "bfloat16"
     if not torch.cuda.is_available():
@@ -245,7 +245,7 @@ def test_a_precision_that_is_asked_for_is_kept_and_a_gpu_gets_bfloat16() -> None
 
 
 @pytest.mark.parametrize(("native", "precision"), [(True, "bfloat16"), (False, "float32")])
-def test_a_gpu_that_would_emulate_bfloat16_gets_float32(
+def test_gpu_that_would_emulate_bfloat16_uses_float32(
     native: bool, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
@@ -262,7 +262,7 @@ def test_a_gpu_that_would_emulate_bfloat16_gets_float32(
         ("GenuineIntel", "avx512_bf16", True, "bfloat16"),
     ],
 )
-def test_a_processor_gets_bfloat16_where_it_is_faster(
+def test_processor_uses_bfloat16_if_it_is_faster(
     vendor: str, flag: str, amx: bool, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pathlib.Path.read_text", lambda path: f"vendor_id\t: {vendor}\nflags\t\t: avx2 {flag}\n")

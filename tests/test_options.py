@@ -66,7 +66,7 @@ def test_given_options_override_the_dataclass_defaults() -> None:
     assert built.pop() == Options(Path("o"), ("a", "b"), (2, 1), "post", True, {"names": ("x", "y")})
 
 
-def test_the_help_is_the_docstrings() -> None:
+def test_help_texts_are_the_docstrings() -> None:
     shown = " ".join(invoke("--help").output.split())
     for text in ("Does it.", "What is read, usually 7 files.", "such as 2,1", "Of a layer.", "FILE", "[default: pre]"):
         assert text in shown

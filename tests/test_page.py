@@ -51,7 +51,7 @@ def test_a_long_text_keeps_its_paragraphs(visit: Visit, shipped_url: str) -> Non
     assert translation(page).evaluate("element => element.textContent") == whole["translations"][0]["text"]
 
 
-def test_a_request_that_is_overtaken_is_given_up(visit: Visit) -> None:
+def test_outdated_request_is_cancelled(visit: Visit) -> None:
     page = visit.page()
     held: list[Route] = []
     given_up: list[str] = []
@@ -101,7 +101,7 @@ def test_clearing_empties_both_panes(visit: Visit) -> None:
     expect(page.locator("#clear")).to_be_hidden()
 
 
-def test_swapping_puts_the_translation_in_the_place_of_the_text(visit: Visit) -> None:
+def test_swapping_moves_the_translation_into_the_text(visit: Visit) -> None:
     pairs = [{"code": a, "name": a, "targets": [b]} for a, b in (("en", "fr"), ("fr", "en"))]
     told: dict[str, Any] = {"text": TEXT, "source": "fr", "confidence": None, "warnings": [], "error": None}
     part = {"item": 0, "text": TEXT, "source": [0, len(FRENCH)], "score": -0.1}
@@ -128,14 +128,14 @@ def test_swapping_puts_the_translation_in_the_place_of_the_text(visit: Visit) ->
     assert page.url.endswith("#fr/en")
 
 
-def test_a_swap_that_is_not_served_says_why(visit: Visit) -> None:
+def test_unserved_swap_explains_why(visit: Visit) -> None:
     page = visit.page("/#en/fr/")
     expect(page.locator("#swap")).to_have_attribute("aria-disabled", "true")
     page.locator("#swap").click(force=True)
     expect(page.locator("#spoken")).to_contain_text("No model here translates from French into English")
 
 
-def test_a_link_shows_its_translation_and_copies_as_it_came(visit: Visit) -> None:
+def test_link_shows_its_translation_and_is_copied_unchanged(visit: Visit) -> None:
     page = visit.page("/#en/fr/I%20am%20tired.")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     expect(page.locator("#source-language")).to_have_value("en")
@@ -145,7 +145,7 @@ def test_a_link_shows_its_translation_and_copies_as_it_came(visit: Visit) -> Non
     assert page.evaluate("navigator.clipboard.readText()") == f"{visit.url}/#en/fr/I%20am%20tired."
 
 
-def test_copying_is_confirmed_to_all(visit: Visit) -> None:
+def test_copying_is_announced(visit: Visit) -> None:
     page = visit.page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     type_in(page, TEXT)
@@ -156,7 +156,7 @@ def test_copying_is_confirmed_to_all(visit: Visit) -> None:
     assert page.evaluate("navigator.clipboard.readText()") == FRENCH
 
 
-def test_another_translation_takes_the_place_of_the_sentence(visit: Visit) -> None:
+def test_chosen_alternative_replaces_the_sentence(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -174,7 +174,7 @@ def test_another_translation_takes_the_place_of_the_sentence(visit: Visit) -> No
 # Words that belong together
 
 
-def test_pointing_at_a_word_lights_its_counterpart(visit: Visit) -> None:
+def test_hovering_over_a_word_highlights_its_counterpart(visit: Visit) -> None:
     page = visit.page()
     type_in(page, f"😀 {TEXT}")
     expect(translation(page)).to_have_text(f"😀 {FRENCH}")
@@ -184,7 +184,7 @@ def test_pointing_at_a_word_lights_its_counterpart(visit: Visit) -> None:
     assert lit(page) == ([], [])
 
 
-def test_pointing_at_the_text_lights_the_translation(visit: Visit) -> None:
+def test_hovering_over_the_text_highlights_the_translation(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -200,7 +200,7 @@ def test_pointing_at_the_text_lights_the_translation(visit: Visit) -> None:
     expect_lit(page, "sleeps", "dort")
 
 
-def test_the_caret_lights_the_translation(visit: Visit) -> None:
+def test_caret_highlights_the_translation(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -209,7 +209,7 @@ def test_the_caret_lights_the_translation(visit: Visit) -> None:
     expect_lit(page, "table", "table")
 
 
-def test_a_tap_lights_and_stays(visit: Visit) -> None:
+def test_tap_highlights_until_the_next(visit: Visit) -> None:
     page = visit.page(**PHONE)
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -218,7 +218,7 @@ def test_a_tap_lights_and_stays(visit: Visit) -> None:
     expect(page.locator("#mirror .lit-sentence").first).to_have_text("My ")
 
 
-def test_no_field_is_so_small_that_a_phone_enlarges_the_page_for_it(visit: Visit) -> None:
+def test_no_field_is_so_small_that_a_phone_zooms_in(visit: Visit) -> None:
     page = visit.page(**PHONE)
     type_in(page, TEXT)
     page.locator("#attention-panel summary").tap()
@@ -230,7 +230,7 @@ def test_no_field_is_so_small_that_a_phone_enlarges_the_page_for_it(visit: Visit
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_arrow_keys_go_from_word_to_word_and_say_them(visit: Visit) -> None:
+def test_arrow_keys_move_between_words_and_announce_them(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -246,7 +246,7 @@ def test_arrow_keys_go_from_word_to_word_and_say_them(visit: Visit) -> None:
 # What can go wrong
 
 
-def test_a_refusal_with_a_time_is_tried_again_once_by_itself(visit: Visit) -> None:
+def test_refusal_with_retry_after_is_retried_once(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page()
     page.clock.install()
@@ -269,7 +269,7 @@ def test_a_refusal_with_a_time_is_tried_again_once_by_itself(visit: Visit) -> No
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_problem_is_shown_in_words(visit: Visit) -> None:
+def test_problem_is_shown_in_words(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page()
     page.route("**/translate/stream", lambda route: refuse(route, 504, "deadline-passed", "Not finished in time."))
@@ -278,7 +278,7 @@ def test_a_problem_is_shown_in_words(visit: Visit) -> None:
     expect(page.locator("#copy")).to_be_disabled()
 
 
-def test_a_service_that_was_gone_is_found_again(visit: Visit) -> None:
+def test_page_reconnects_to_a_service_that_was_down(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page()
     type_in(page, "I am tired.")
@@ -292,7 +292,7 @@ def test_a_service_that_was_gone_is_found_again(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("status", [502, 503])
-def test_a_service_that_has_stopped_behind_a_proxy_is_waited_for(visit: Visit, status: int) -> None:
+def test_page_waits_for_a_service_that_is_down_behind_a_proxy(visit: Visit, status: int) -> None:
     visit.allowed = [REFUSED]
     page = visit.page()
     refusals = iter(range(1))
@@ -320,7 +320,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]
         yield url, key
 
 
-def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, locked: tuple[str, str]) -> None:
+def test_key_is_requested_and_kept_in_the_tab(browser: Browser, locked: tuple[str, str]) -> None:
     url, key = locked
     visit = Visit(browser, url)
     visit.allowed = [REFUSED]
@@ -344,7 +344,7 @@ def test_a_key_is_asked_for_and_kept_in_the_tab(browser: Browser, locked: tuple[
     visit.close()
 
 
-def test_without_a_key_it_is_said_and_can_be_given_later(browser: Browser, locked: tuple[str, str]) -> None:
+def test_missing_key_is_reported_and_can_be_entered_later(browser: Browser, locked: tuple[str, str]) -> None:
     url, key = locked
     visit = Visit(browser, url)
     visit.allowed = [REFUSED]
@@ -362,7 +362,7 @@ def test_without_a_key_it_is_said_and_can_be_given_later(browser: Browser, locke
     visit.close()
 
 
-def test_too_long_a_text_is_not_sent(browser: Browser, locked: tuple[str, str]) -> None:
+def test_too_long_text_is_not_sent(browser: Browser, locked: tuple[str, str]) -> None:
     visit = Visit(browser, locked[0])
     page = visit.page()
     type_in(page, "😀" * LIMIT + "a")
@@ -386,7 +386,7 @@ def drop(page: Page, event: str, **files: str) -> None:
     )
 
 
-def test_a_file_that_is_dropped_comes_back_translated(visit: Visit) -> None:
+def test_dropped_file_is_returned_translated(visit: Visit) -> None:
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")
     drop(page, "dragover", letter_txt="I am tired.\n")
@@ -405,7 +405,7 @@ WARNED = f"I am tired.\n\n{'very ' * 40}old.\n"
 @pytest.mark.parametrize(
     ("interface", "summary", "line"), [("en", "List of warnings", "Line 3"), ("zh", "提示列表", "第 3 行")]
 )
-def test_the_warnings_of_a_file_are_listed_with_their_places(
+def test_warnings_about_a_file_are_listed_with_their_locations(
     visit: Visit, interface: str, summary: str, line: str
 ) -> None:
     page = visit.page("/#en/fr/")
@@ -426,7 +426,7 @@ def test_the_warnings_of_a_file_are_listed_with_their_places(
     expect(listed.locator('[lang="en"]')).to_have_text("Perhaps not translated: “very”.")
 
 
-def test_without_its_report_a_file_is_translated_all_the_same(visit: Visit) -> None:
+def test_file_is_translated_even_if_its_report_is_missing(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")
@@ -438,7 +438,7 @@ def test_without_its_report_a_file_is_translated_all_the_same(visit: Visit) -> N
     expect(file.get_by_role("link", name="Save letter.fr.txt")).to_be_visible()
 
 
-def test_a_file_that_is_chosen_and_not_known_says_so(visit: Visit) -> None:
+def test_chosen_file_of_an_unknown_format_is_refused(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")

@@ -107,7 +107,7 @@ def hover_cell(page: Page, query: int, key: int, rows: int, columns: int) -> Non
 @pytest.mark.parametrize(
     ("kind", "layer", "head"), [("cross", None, None), ("cross", 1, 2), ("encoder", 5, None), ("decoder", 0, 3)]
 )
-def test_the_weight_of_a_cell_is_the_services(
+def test_cells_weight_is_the_services(
     window: Window, answer: Any, kind: str, layer: int | None, head: int | None
 ) -> None:
     page, weights = window.page, matrix(answer, kind, layer, head)
@@ -139,7 +139,7 @@ PICTURES = f"""thumbs => thumbs.map(thumb => {{
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_layer_and_head_has_a_picture_that_is_darkest_where_the_weight_is_greatest(
+def test_every_layer_and_head_has_a_map_that_is_darkest_at_the_largest_weight(
     window: Window, answer: Any, kind: str
 ) -> None:
     choose(window.page, kind)
@@ -157,7 +157,7 @@ def test_every_layer_and_head_has_a_picture_that_is_darkest_where_the_weight_is_
         assert [int(number) for number in re.findall(r"\d+", name.split(",")[0])] == numbers
 
 
-def test_a_head_that_mostly_does_one_thing_is_called_by_it(window: Window, answer: Any) -> None:
+def test_head_with_a_clear_pattern_is_named_after_it(window: Window, answer: Any) -> None:
     choose(window.page, "encoder")
     named = 0
     for thumb in window.page.locator(".thumb").all():
@@ -180,7 +180,7 @@ def test_a_head_that_mostly_does_one_thing_is_called_by_it(window: Window, answe
     assert named
 
 
-def test_a_token_that_is_pointed_at_shows_what_it_looked_at_and_who_looked_at_it(window: Window, answer: Any) -> None:
+def test_token_under_the_pointer_shows_what_it_attends_to_and_what_attends_to_it(window: Window, answer: Any) -> None:
     page, weights = window.page, matrix(answer, "cross", 1, 0)
     choose(page, "cross", 1, 0)
     expected = {"query": weights[1], "key": [row[1] for row in weights]}
@@ -205,7 +205,7 @@ MIDDLES = """pieces => {
 }"""
 
 
-def test_at_rest_the_lines_are_the_alignment(window: Window, answer: Any) -> None:
+def test_without_a_pointer_lines_show_the_alignment(window: Window, answer: Any) -> None:
     page = window.page
     choose(page, "cross")
     drawn = page.eval_on_selector_all(
@@ -225,7 +225,7 @@ def test_at_rest_the_lines_are_the_alignment(window: Window, answer: Any) -> Non
     assert sorted(nearest) == sorted(answer["alignment"])
 
 
-def test_the_keyboard_alone_goes_through_tabs_tokens_pictures_and_cells(window: Window, answer: Any) -> None:
+def test_keyboard_reaches_tabs_tokens_maps_and_cells(window: Window, answer: Any) -> None:
     page = window.page
     choose(page, "cross")
     page.focus("#attention-view-cross")
@@ -255,7 +255,7 @@ def test_the_keyboard_alone_goes_through_tabs_tokens_pictures_and_cells(window: 
     expect(page.locator("[data-side='key'] .token").nth(row.index(max(row)))).to_be_focused()
 
 
-def test_the_weights_are_also_a_table_for_screen_readers(window: Window, answer: Any) -> None:
+def test_weights_are_also_a_table_for_screen_readers(window: Window, answer: Any) -> None:
     page, weights = window.page, matrix(answer, "decoder", 1, 1)
     choose(page, "decoder", 1, 1)
     page.get_by_text("Show as a table").click()
@@ -271,7 +271,7 @@ def saved(page: Page, form: str) -> tuple[str, bytes]:
     return download.value.suggested_filename, Path(download.value.path()).read_bytes()
 
 
-def test_the_saved_file_is_the_response_of_the_service(window: Window, shipped_url: str) -> None:
+def test_saved_file_is_the_services_response(window: Window, shipped_url: str) -> None:
     for form, name in (("json", "attention-en-fr.json"), ("bertviz", "attention-en-fr.bertviz.json")):
         called, data = saved(window.page, form)
         assert called == name
@@ -281,7 +281,7 @@ def test_the_saved_file_is_the_response_of_the_service(window: Window, shipped_u
     assert ElementTree.fromstring(drawn).tag.endswith("svg")
 
 
-def test_pictures_are_saved_at_twice_their_size(window: Window) -> None:
+def test_images_are_saved_at_twice_their_size(window: Window) -> None:
     page = window.page
     choose(page, "cross", 1, 0)
     for form, figure in (("lines", LINES), ("map", ".map-figure")):
@@ -294,7 +294,7 @@ def test_pictures_are_saved_at_twice_their_size(window: Window) -> None:
         assert (width - 2 * size["width"], height - 2 * size["height"]) == pytest.approx((96, 152), abs=3)
 
 
-def test_another_translation_can_be_looked_at_and_left(window: Window, shipped_url: str) -> None:
+def test_alternative_translation_can_be_examined_and_left(window: Window, shipped_url: str) -> None:
     page = window.page
     choose(page, "cross")
     translation = page.input_value(".forced input")
@@ -313,7 +313,7 @@ def test_another_translation_can_be_looked_at_and_left(window: Window, shipped_u
     expect(page.get_by_text("As translated", exact=True)).to_be_hidden()
 
 
-def test_the_keyboard_stays_beside_another_translation_that_it_asked_for(browser: Browser, shipped_url: str) -> None:
+def test_focus_stays_beside_an_alternative_translation_it_requested(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         page = window.translate()
         page.locator(".forced input").fill(FORCED)
@@ -322,7 +322,7 @@ def test_the_keyboard_stays_beside_another_translation_that_it_asked_for(browser
         expect(page.get_by_role("button", name="As translated")).to_be_focused()
 
 
-def test_the_services_error_for_long_text_is_shown_and_the_view_stays(browser: Browser, shipped_url: str) -> None:
+def test_services_error_for_a_long_text_is_shown_and_the_view_stays(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         window.visit.allowed.append(REFUSED)
         page = window.translate()
@@ -335,9 +335,7 @@ def test_the_services_error_for_long_text_is_shown_and_the_view_stays(browser: B
         expect(page.locator(".attention-note")).to_be_hidden()
 
 
-def test_nothing_is_asked_before_the_view_is_open_and_of_a_long_sentence_only_what_is_shown(
-    browser: Browser, shipped_url: str
-) -> None:
+def test_weights_are_requested_only_when_shown(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         page = window.page
         page.fill("#source-text", LONG)
@@ -359,7 +357,7 @@ GROUND = f"""canvas => {{
 }}"""
 
 
-def test_a_phone_never_scrolls_sideways_and_the_maps_follow_the_theme(browser: Browser, shipped_url: str) -> None:
+def test_phone_never_scrolls_sideways_and_maps_follow_the_theme(browser: Browser, shipped_url: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
     with Window(browser, shipped_url, **phone) as window:
         page = window.translate(LONG)
@@ -395,7 +393,7 @@ def with_first_tokens(page: Page, piece: str) -> None:
     page.route("**/attention", change)
 
 
-def test_long_tokens_are_whole_on_a_phone(browser: Browser, shipped_url: str) -> None:
+def test_long_tokens_are_shown_whole_on_a_phone(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url, viewport={"width": 360, "height": 740}) as window:
         with_first_tokens(window.page, "▁Verantwortlichkeiten")
         page = window.translate()
@@ -408,7 +406,7 @@ def test_long_tokens_are_whole_on_a_phone(browser: Browser, shipped_url: str) ->
             assert room["x"] - 1 < box["x"] < box["x"] + box["width"] < room["x"] + room["width"] + 1
 
 
-def test_a_token_from_right_to_left_leaves_what_is_around_it_in_place(browser: Browser, shipped_url: str) -> None:
+def test_right_to_left_token_does_not_reorder_its_neighbours(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         with_first_tokens(window.page, "▁שלום")
         page = window.translate()
@@ -417,7 +415,7 @@ def test_a_token_from_right_to_left_leaves_what_is_around_it_in_place(browser: B
         expect(page.locator(".map-said")).to_contain_text(f"“{isolated}” → “{isolated}”: 0")
 
 
-def test_tokens_are_text_whatever_they_hold(browser: Browser, shipped_url: str) -> None:
+def test_tokens_are_text_whatever_they_contain(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         page = window.translate("The <b>cat</b> & <img src=x onerror=alert(1)> sleep.")
         pieces = page.locator("[data-side='key'] .piece").all_text_contents()
@@ -442,7 +440,7 @@ def test_every_text_exists_in_both_languages(window: Window) -> None:
         window.settle()
 
 
-def test_a_view_in_a_language_that_was_left_asks_nothing_more(browser: Browser, shipped_url: str) -> None:
+def test_view_in_a_language_that_was_left_sends_no_requests(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         window.visit.allowed.append(REFUSED)
         page = window.page

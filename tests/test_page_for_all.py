@@ -17,7 +17,7 @@ from the_page import FRENCH, TEXT, translation, type_in
 FOLDER = Path("app/static/page")
 
 
-def test_a_browser_that_keeps_nothing_translates_all_the_same(visit: Visit) -> None:
+def test_page_works_in_a_browser_without_storage(visit: Visit) -> None:
     page = visit.new()
     for store in ("localStorage", "sessionStorage"):
         page.add_init_script(f"Object.defineProperty(window, '{store}', {{ get() {{ throw new Error('no'); }} }})")
@@ -28,7 +28,7 @@ def test_a_browser_that_keeps_nothing_translates_all_the_same(visit: Visit) -> N
     expect(page.locator("#copy")).to_have_text("复制")
 
 
-def test_the_keyboard_reaches_everything_in_the_order_that_is_seen(visit: Visit) -> None:
+def test_keyboard_reaches_everything_in_visible_order(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -42,7 +42,7 @@ def test_the_keyboard_reaches_everything_in_the_order_that_is_seen(visit: Visit)
     assert reached[: len(seen)] == seen
 
 
-def test_all_that_can_be_used_has_a_name(visit: Visit) -> None:
+def test_every_control_has_an_accessible_name(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -54,20 +54,20 @@ def test_all_that_can_be_used_has_a_name(visit: Visit) -> None:
         assert name in tree
 
 
-def test_the_translation_is_spoken_when_typing_has_stopped(visit: Visit) -> None:
+def test_translation_is_announced_when_typing_stops(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(page.get_by_role("status").filter(has_text=FRENCH)).to_have_count(1)
     expect(page.locator("#spoken [lang=fr]")).to_have_text(FRENCH)
 
 
-def test_warnings_are_spoken_after_the_translation(visit: Visit) -> None:
+def test_warnings_are_announced_after_the_translation(visit: Visit) -> None:
     page = visit.page()
     type_in(page, "Bonjour mon ami.")
     expect(page.locator("#spoken")).to_contain_text("In French already")
 
 
-def test_other_translations_begin_where_their_script_does(visit: Visit) -> None:
+def test_alternatives_have_the_writing_direction_of_their_script(visit: Visit) -> None:
     hebrew: dict[str, Any] = {"text": "מה שלומך?", "alternatives": [{"text": "שלום (Bob)?"}], "warnings": []}
     page = visit.page()
     page.route("**/translate", lambda route: route.fulfill(json={"translations": [hebrew]}))
@@ -77,7 +77,7 @@ def test_other_translations_begin_where_their_script_does(visit: Visit) -> None:
     expect(page.locator("#others button").last).to_have_css("direction", "rtl")
 
 
-def test_alternatives_are_announced_and_follow_their_button(visit: Visit) -> None:
+def test_alternatives_are_announced_and_focus_follows_their_button(visit: Visit) -> None:
     page = visit.page()
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
@@ -104,7 +104,7 @@ def test_nothing_is_wider_than_the_window(visit: Visit, locale: str) -> None:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_the_panes_do_not_move_when_something_is_said_in_them(visit: Visit) -> None:
+def test_panes_do_not_move_when_a_message_appears(visit: Visit) -> None:
     page = visit.page()
     expect(page.locator("#model-aside")).not_to_be_empty()
     before = page.locator("#model-panel").bounding_box()
@@ -129,14 +129,14 @@ CONTRAST = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_colour_is_legible_on_every_ground(visit: Visit, scheme: Any) -> None:
+def test_every_colour_has_enough_contrast(visit: Visit, scheme: Any) -> None:
     """WCAG 2.2, 1.4.3, level AA; the luminance is its own."""
     page = visit.page(color_scheme=scheme)
     assert page.locator("html").get_attribute("data-theme") == scheme
     assert page.evaluate(CONTRAST) == []
 
 
-def test_light_or_dark_is_remembered(visit: Visit) -> None:
+def test_chosen_theme_is_remembered(visit: Visit) -> None:
     page = visit.page(color_scheme="light")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     theme = page.locator("#theme")
@@ -156,7 +156,7 @@ def test_reduced_motion_is_respected(visit: Visit) -> None:
     assert page.evaluate("parseFloat(getComputedStyle(document.getElementById('copy')).transitionDuration)") <= 0.001
 
 
-def test_chinese_is_spoken_to_chinese_browsers_and_kept(visit: Visit) -> None:
+def test_chinese_browsers_get_the_chinese_page_and_the_choice_is_kept(visit: Visit) -> None:
     page = visit.page(locale="zh-CN")
     expect(page.get_by_role("button", name="翻译文件")).to_be_visible()
     expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
@@ -167,7 +167,7 @@ def test_chinese_is_spoken_to_chinese_browsers_and_kept(visit: Visit) -> None:
     expect(page.get_by_role("button", name="Translate a file")).to_be_visible()
 
 
-def test_both_languages_have_the_same_words_and_each_is_said() -> None:
+def test_both_interface_languages_have_the_same_texts() -> None:
     english, chinese = (
         re.findall(r'^  "?([\w.-]+)"?:\s+"', (FOLDER / "i18n" / f"{name}.js").read_text(), re.M)
         for name in ("en", "zh")
@@ -184,7 +184,7 @@ def test_both_languages_have_the_same_words_and_each_is_said() -> None:
 # The model's panel
 
 
-def test_the_panel_describes_the_model(visit: Visit, shipped_url: str) -> None:
+def test_panel_describes_the_model(visit: Visit, shipped_url: str) -> None:
     [model] = httpx.get(f"{shipped_url}/models").json()
     page = visit.page()
     type_in(page, TEXT)
@@ -202,7 +202,7 @@ def test_the_panel_describes_the_model(visit: Visit, shipped_url: str) -> None:
     expect(panel.locator('[data-figure="last"]')).to_contain_text("tokens in")
 
 
-def test_the_panel_is_of_the_languages_that_are_chosen(visit: Visit, shipped_url: str) -> None:
+def test_panel_describes_the_chosen_languages_model(visit: Visit, shipped_url: str) -> None:
     [model] = httpx.get(f"{shipped_url}/models").json()
     other = {**model, "model": "en-de@0", "target": "de", "licence": "another"}
     page = visit.new()
@@ -219,7 +219,7 @@ def test_the_panel_is_of_the_languages_that_are_chosen(visit: Visit, shipped_url
 # How it is served
 
 
-def test_below_the_path_of_a_proxy_it_finds_everything(visit: Visit) -> None:
+def test_page_works_behind_a_proxy_that_adds_a_path(visit: Visit) -> None:
     page = visit.new()
     inside = visit.url
 
@@ -233,7 +233,7 @@ def test_below_the_path_of_a_proxy_it_finds_everything(visit: Visit) -> None:
     assert [url for url in visit.requests if not url.startswith((f"{inside}/mt/", "data:"))] == []
 
 
-def test_every_file_of_the_page_is_under_the_policy(service: Service) -> None:
+def test_every_file_of_the_page_has_the_security_policy(service: Service) -> None:
     for path in ["/", *(f"/page/{file.relative_to(FOLDER)}" for file in FOLDER.rglob("*.*"))]:
         answer = service.get(path)
         assert answer.status_code == 200, path
@@ -246,7 +246,7 @@ def test_every_file_of_the_page_is_under_the_policy(service: Service) -> None:
         assert service.request("HEAD", path).content == b""
 
 
-def test_scripts_have_the_type_that_browsers_want(service: Service) -> None:
+def test_scripts_have_a_content_type_that_browsers_accept(service: Service) -> None:
     assert service.get("/").headers["content-type"] == "text/html; charset=utf-8"
     assert service.get("/page/main.js").headers["content-type"] == "text/javascript; charset=utf-8"
     assert service.get("/page/styles/page.css").headers["content-type"] == "text/css; charset=utf-8"
@@ -257,7 +257,7 @@ def test_nothing_else_is_served(service: Service, path: str) -> None:
     assert service.get(f"/page/{path}").status_code == 404
 
 
-def test_the_page_knows_where_its_api_is(bundle_folder: Path) -> None:
+def test_page_gets_its_api_path_and_limits_from_the_service(bundle_folder: Path) -> None:
     with serving(bundle_folder, root_api="libretranslate", max_text_chars=7) as service:
         html = service.get("/").text
     assert '<meta name="interlinear-api" content="./interlinear/">' in html

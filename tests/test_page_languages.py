@@ -47,20 +47,20 @@ def expect_target(page: Page, code: str) -> None:
 
 
 @pytest.mark.parametrize(("locale", "target"), [("de-AT", "de"), ("fr-FR", "fr"), ("en-GB", "en"), ("it-IT", "fr")])
-def test_the_target_is_first_the_browsers_language_where_it_is_served(visit: Visit, locale: str, target: str) -> None:
+def test_target_defaults_to_the_browsers_language_if_served(visit: Visit, locale: str, target: str) -> None:
     page = opened(visit, locale)
     expect_target(page, target)
     expect(page.locator("#source-language")).to_have_value("auto")
 
 
-def test_a_text_in_the_target_language_changes_the_target(visit: Visit) -> None:
+def test_text_in_the_target_language_changes_the_target(visit: Visit) -> None:
     page = opened(visit, "en-GB")
     type_in(page, ENGLISH)
     expect(translation(page)).to_have_text("[fr]")
     expect_target(page, "fr")
 
 
-def test_the_target_changes_to_the_one_that_was_last_used(visit: Visit) -> None:
+def test_target_changes_to_the_last_one_used(visit: Visit) -> None:
     page = opened(visit, "en-GB")
     page.select_option("#target-language", "de")
     type_in(page, GERMAN)
@@ -69,7 +69,7 @@ def test_the_target_changes_to_the_one_that_was_last_used(visit: Visit) -> None:
     expect(translation(page)).to_have_text("[de]")
 
 
-def test_a_target_that_is_chosen_for_the_text_stays(visit: Visit) -> None:
+def test_target_chosen_for_the_text_is_kept(visit: Visit) -> None:
     page = opened(visit, "en-GB")
     type_in(page, ENGLISH)
     expect(translation(page)).to_have_text("[fr]")
@@ -78,14 +78,14 @@ def test_a_target_that_is_chosen_for_the_text_stays(visit: Visit) -> None:
     expect_target(page, "en")
 
 
-def test_a_text_that_goes_nowhere_else_stays(visit: Visit) -> None:
+def test_text_with_no_other_target_keeps_it(visit: Visit) -> None:
     page = opened(visit, "de-DE", {"en": ["de"]})
     type_in(page, GERMAN)
     expect(translation(page)).to_have_text(GERMAN)
     expect_target(page, "de")
 
 
-def test_the_empty_page_offers_examples_and_shows_their_attention(visit: Visit) -> None:
+def test_empty_page_offers_examples_and_shows_their_attention(visit: Visit) -> None:
     page = visit.page()  # the real service, from English into French
     example = page.get_by_role("button", name="Where is the train station?")
     expect(page.locator(".example")).to_have_count(1)
@@ -98,7 +98,7 @@ def test_the_empty_page_offers_examples_and_shows_their_attention(visit: Visit) 
     expect(example).to_be_visible()
 
 
-def test_an_example_leaves_no_panel_open_for_the_next_visit(visit: Visit) -> None:
+def test_example_leaves_no_panel_open_for_the_next_visit(visit: Visit) -> None:
     page = visit.page()
     page.locator(".example").click()
     expect(page.locator("#attention-panel")).to_have_attribute("open", "")
@@ -106,7 +106,7 @@ def test_an_example_leaves_no_panel_open_for_the_next_visit(visit: Visit) -> Non
     expect(page.locator("#attention-panel")).not_to_have_attribute("open", "")
 
 
-def test_examples_are_of_the_language_that_is_chosen(visit: Visit) -> None:
+def test_examples_are_in_the_chosen_language(visit: Visit) -> None:
     page = opened(visit, "en-GB")
     expect(page.locator(".example")).to_have_text(["Où est la gare ?", "Wo ist der Bahnhof?"])
     page.select_option("#source-language", "en")

@@ -69,7 +69,7 @@ def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
 # Refused
 
 
-def test_the_reason_for_missing_languages_stays_while_typing(visit: Visit) -> None:
+def test_reason_for_missing_languages_stays_while_typing(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.new()
     refuse_once(page, "**/languages", 429, "too-many-requests")
@@ -93,7 +93,7 @@ def test_clearing_the_text_takes_effect_at_once(visit: Visit) -> None:
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_words_that_could_not_be_joined_are_asked_for_again(visit: Visit) -> None:
+def test_failed_word_alignment_is_requested_again(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = translated(visit)
     refuse_once(page, "**/translate", 503, "overloaded", **{"Retry-After": "1"})
@@ -106,7 +106,7 @@ def test_words_that_could_not_be_joined_are_asked_for_again(visit: Visit) -> Non
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_key_that_cannot_be_sent_is_refused_at_once(visit: Visit) -> None:
+def test_key_with_invalid_characters_is_refused_at_once(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.new()
     refuse_once(page, "**/translate/stream", 401, "not-authorised")
@@ -125,7 +125,7 @@ def test_a_key_that_cannot_be_sent_is_refused_at_once(visit: Visit) -> None:
 # Gone
 
 
-def test_a_file_is_retried_once_the_service_is_back(visit: Visit) -> None:
+def test_file_is_retried_once_the_service_is_back(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")
@@ -136,7 +136,7 @@ def test_a_file_is_retried_once_the_service_is_back(visit: Visit) -> None:
     assert Path(download.value.path()).read_text() == f"{FATIGUE}\n"
 
 
-def test_a_file_that_is_given_up_does_not_keep_the_next_one_waiting(visit: Visit) -> None:
+def test_abandoned_file_does_not_delay_the_next(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")
@@ -148,7 +148,7 @@ def test_a_file_that_is_given_up_does_not_keep_the_next_one_waiting(visit: Visit
     expect(page.get_by_role("link", name="Save letter.fr.txt")).to_be_visible()
 
 
-def test_a_view_that_failed_to_load_appears_after_a_reload(visit: Visit) -> None:
+def test_view_that_failed_to_load_appears_after_a_reload(visit: Visit) -> None:
     """Nor can it be before: browsers remember that a module failed."""
     visit.allowed = [REFUSED, "TypeError: Failed to fetch"]
     page = translated(visit)
@@ -172,7 +172,7 @@ def test_loading_alternatives_replaces_those_of_another_sentence(visit: Visit) -
     expect(page.locator("#others button")).to_have_count(0)
 
 
-def test_a_translation_that_is_not_whole_is_not_copied(visit: Visit) -> None:
+def test_incomplete_translation_is_not_copied(visit: Visit) -> None:
     page = translated(visit)
     expect(page.locator("#copy")).to_be_enabled()
     part = {"item": 0, "text": FATIGUE, "source": [0, len(TIRED)], "score": -0.1}
@@ -192,7 +192,7 @@ def test_results_for_outdated_text_are_not_announced(visit: Visit) -> None:
     assert {text for _, text in page.evaluate("said")} == {typed}
 
 
-def test_new_bundles_are_seen_as_they_are(visit: Visit) -> None:
+def test_page_notices_new_bundles(visit: Visit) -> None:
     """Their models may have fewer layers and heads than those that were there when the page was opened."""
     page = translated(visit)
     page.click("#attention-panel summary")
@@ -228,7 +228,7 @@ def test_a_reload_keeps_text_typed_after_following_a_link(visit: Visit) -> None:
     expect(page.locator("#source-language")).to_have_value("en")
 
 
-def test_a_word_that_a_phone_s_keyboard_still_composes_is_translated(visit: Visit) -> None:
+def test_word_still_being_composed_on_a_phone_is_translated(visit: Visit) -> None:
     page = visit.page(**PHONE)
     keyboard = page.context.new_cdp_session(page)
     page.locator("#source-text").focus()

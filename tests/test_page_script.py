@@ -29,7 +29,7 @@ def expect_harmless(page: Page) -> None:
     assert page.evaluate("window.ran === undefined")
 
 
-def test_a_text_runs_no_script_in_any_part_of_the_page(visit: Visit) -> None:
+def test_text_runs_no_script_in_any_part_of_the_page(visit: Visit) -> None:
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")
     type_in(page, f"I am tired. {SCRIPT}")
@@ -41,7 +41,7 @@ def test_a_text_runs_no_script_in_any_part_of_the_page(visit: Visit) -> None:
     expect_harmless(page)
 
 
-def test_a_link_and_a_file_name_run_no_script(visit: Visit) -> None:
+def test_link_and_file_name_run_no_script(visit: Visit) -> None:
     page = visit.page("/#en/fr/%3Cimg%20src%3Dx%20onerror%3D%22window.ran%3Dtrue%22%3E")
     expect(translation(page)).to_contain_text("<img")
     name = f"{SCRIPT.replace('/', '')}.txt"
@@ -50,7 +50,7 @@ def test_a_link_and_a_file_name_run_no_script(visit: Visit) -> None:
     expect_harmless(page)
 
 
-def test_the_names_of_a_bundle_run_no_script(visit: Visit) -> None:
+def test_bundle_names_run_no_script(visit: Visit) -> None:
     def alter(route: Route) -> None:
         route.fulfill(json=hostile(json.loads(route.fetch().text())))
 

@@ -20,7 +20,7 @@ def translated(visit: Visit) -> Page:
     return page
 
 
-def test_another_interface_language_changes_all_words_and_nothing_that_was_chosen(visit: Visit) -> None:
+def test_changing_the_interface_language_changes_all_texts_and_no_choices(visit: Visit) -> None:
     page = translated(visit)
     page.locator("#show-others").click()
     page.locator("#attention-panel summary").click()
@@ -34,7 +34,7 @@ def test_another_interface_language_changes_all_words_and_nothing_that_was_chose
         expect(page.locator(place)).to_have_text(CHINESE)
 
 
-def test_it_says_which_of_several_sentences_is_looked_at(visit: Visit) -> None:
+def test_attention_view_says_which_sentence_it_shows(visit: Visit) -> None:
     page = translated(visit)
     page.locator("#attention-panel summary").click()
     expect(page.locator("#attention-which")).to_contain_text("Sentence 1 of 2")
@@ -74,7 +74,7 @@ def test_scores_are_rounded_as_on_the_model_card(visit: Visit) -> None:
     expect(page.locator("#model table").first.locator("td:not(:nth-child(2))")).to_have_text(scores)
 
 
-def test_the_ring_around_a_picture_is_whole(visit: Visit) -> None:
+def test_focus_ring_around_a_map_is_complete(visit: Visit) -> None:
     """The layers' names, which stay while the pictures scroll, cover no part of it."""
     page = translated(visit)
     page.locator("#attention-panel summary").click()
@@ -88,7 +88,7 @@ def test_the_ring_around_a_picture_is_whole(visit: Visit) -> None:
     assert box["x"] + box["width"] + right + spread <= at["x"] - ring
 
 
-def test_the_detected_language_belongs_to_the_current_text(visit: Visit) -> None:
+def test_detected_language_belongs_to_the_current_text(visit: Visit) -> None:
     page = translated(visit)
     visit.allowed.append(REFUSED)
     told = page.locator("#source-language option:checked")
@@ -98,7 +98,7 @@ def test_the_detected_language_belongs_to_the_current_text(visit: Visit) -> None
     expect(told).to_have_text("Detect language")
 
 
-def test_the_text_field_has_focus_when_the_page_opens(visit: Visit) -> None:
+def test_text_field_has_focus_when_the_page_opens(visit: Visit) -> None:
     page = visit.page()
     expect(page.locator("#source-text")).to_be_focused()
     page.keyboard.type("I am tired.")
@@ -108,7 +108,7 @@ def test_the_text_field_has_focus_when_the_page_opens(visit: Visit) -> None:
     expect(phone.locator("#source-text")).not_to_be_focused()
 
 
-def test_a_link_that_was_copied_is_seen_to_be(visit: Visit) -> None:
+def test_copying_a_link_is_confirmed(visit: Visit) -> None:
     page = translated(visit)
     button = page.locator("#copy-link")
     sign = button.locator("use")
@@ -119,7 +119,7 @@ def test_a_link_that_was_copied_is_seen_to_be(visit: Visit) -> None:
     expect(sign).to_have_attribute("href", "#icon-link")
 
 
-def test_the_button_for_the_table_is_beside_the_picture_s_name(visit: Visit) -> None:
+def test_table_button_is_beside_the_maps_name(visit: Visit) -> None:
     page = visit.page(viewport={"width": 1180, "height": 900})
     page.locator("#source-text").fill(TEXT)
     page.locator("#attention-panel summary").click()

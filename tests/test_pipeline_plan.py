@@ -36,7 +36,7 @@ def plan(**fields: Any) -> Plan:
     )
 
 
-def test_a_plan_round_trips(tmp_path: Path) -> None:
+def test_plan_round_trips(tmp_path: Path) -> None:
     assert Plan.load(tmp_path) is None
     plan().save(tmp_path)
     assert Plan.load(tmp_path) == plan()
@@ -50,7 +50,7 @@ def test_a_damaged_plan_is_refused_in_one_line(tmp_path: Path, text: str) -> Non
     assert "\n" not in str(error.value)
 
 
-def test_a_field_more_or_less_is_refused(tmp_path: Path) -> None:
+def test_additional_or_missing_field_is_refused(tmp_path: Path) -> None:
     plan().save(tmp_path)
     fields = json.loads((tmp_path / PLAN).read_text())
     for changed in ({**fields, "more": 1}, {name: value for name, value in fields.items() if name != "data"}):
@@ -59,7 +59,7 @@ def test_a_field_more_or_less_is_refused(tmp_path: Path) -> None:
             Plan.load(tmp_path)
 
 
-def test_the_time_left_is_of_the_steps_and_evaluations_left() -> None:
+def test_remaining_time_counts_remaining_steps_and_evaluations() -> None:
     assert plan().seconds_left() == 1000 * 0.5 + (25 + 3) * 2
     assert plan().seconds_left(980) == 20 * 0.5 + (1 + 3) * 2
     assert "about 9 min in total" in plan().describe()[1]
@@ -69,14 +69,14 @@ def test_the_time_left_is_of_the_steps_and_evaluations_left() -> None:
     assert plan().seconds_left(1200) == 3 * 2
 
 
-def test_a_run_is_saved_about_twice_a_minute() -> None:
+def test_run_is_saved_about_twice_a_minute() -> None:
     assert plan().save_every == 60
     assert plan(timings=Timings(60.0, 1.0)).save_every == 1
     assert plan(timings=Timings(0.001, 1.0)).save_every == 1000
 
 
 @pytest.mark.parametrize("minutes", [0.25, 1, 3, 9])
-def test_a_plan_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
+def test_plan_limited_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
     recipe = fit_within(RECIPE, TIMINGS, 60 * minutes)
     assert recipe is not None and recipe.steps < RECIPE.steps
     assert recipe.warmup < recipe.steps
@@ -87,11 +87,11 @@ def test_a_plan_cut_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
     assert dataclasses.replace(recipe, steps=1000, warmup=200, learning_rate_factor=rate, evaluate_every=40) == RECIPE
 
 
-def test_time_to_spare_changes_nothing() -> None:
+def test_ample_time_changes_nothing() -> None:
     assert fit_within(RECIPE, TIMINGS, 600) is RECIPE
 
 
-def test_the_minutes_include_the_final_measurements() -> None:
+def test_minutes_include_the_final_measurements() -> None:
     recipe, without = fit_within(RECIPE, TIMINGS, 300, exporting=200.0), fit_within(RECIPE, TIMINGS, 300)
     assert recipe is not None and without is not None
     assert recipe.steps < without.steps
@@ -100,7 +100,7 @@ def test_the_minutes_include_the_final_measurements() -> None:
     assert min_seconds(TIMINGS, 200.0) == 202.5
 
 
-def test_training_stops_while_there_is_time_for_an_evaluation_and_the_export() -> None:
+def test_training_stops_while_there_is_time_for_evaluation_and_export() -> None:
     """At the speed of the steps so far, whatever was planned with: 8 minutes are 8 where all takes 3 times as long."""
     now = [0.0]
     limit = dataclasses.replace(plan(exporting=20.0).time_limit(480.0), clock=lambda: now[0])
@@ -112,7 +112,7 @@ def test_training_stops_while_there_is_time_for_an_evaluation_and_the_export() -
         assert 480 - 2 * slower * TIMINGS.step <= ends <= 480
 
 
-def test_a_first_step_that_is_slow_stops_nothing() -> None:
+def test_slow_first_step_stops_nothing() -> None:
     limit = dataclasses.replace(plan(exporting=20.0).time_limit(480.0), clock=lambda: 60.0)
     assert not limit.reached(1, 60.0)
     assert dataclasses.replace(limit, clock=lambda: 480.0).reached(1, 60.0)

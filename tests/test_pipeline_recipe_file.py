@@ -64,7 +64,7 @@ def said(text: str, corpora: Path = Path("c")) -> RecipeFile:
     return RecipeFile.of(tomllib.loads(text), Path("r.toml"), corpora)
 
 
-def test_a_file_says_what_the_options_take() -> None:
+def test_recipe_accepts_what_the_options_accept() -> None:
     recipe = said(RECIPE)
     assert (recipe.pairs, recipe.dev) == (("c/en-fr/train.tsv",), "c/en-fr/dev.tsv")
     assert recipe.test == ("c/en-fr/test.tsv", "c/flores/test.tsv")
@@ -74,12 +74,12 @@ def test_a_file_says_what_the_options_take() -> None:
     assert said("") == RecipeFile()
 
 
-def test_a_file_may_leave_either_language_to_the_command_line(tmp_path: Path) -> None:
+def test_either_language_may_be_left_to_the_command_line(tmp_path: Path) -> None:
     for name, code in (("source", "en"), ("target", "en"), ("source", "fr"), ("target", "fr"), ("target", "zh")):
         assert getattr(RecipeFile.of({name: code}, tmp_path, tmp_path), name) == code
 
 
-def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "r.toml").write_text("seed = 3", encoding="utf-8-sig")
     assert RecipeFile.load(tmp_path / "r.toml", tmp_path).seed == 3
 
@@ -132,7 +132,7 @@ def test_invalid_toml_is_reported_in_one_line(tmp_path: Path, content: bytes) ->
     assert "\n" not in str(error.value)
 
 
-def test_relative_paths_are_below_the_corpora_and_others_stay(tmp_path: Path) -> None:
+def test_relative_paths_are_below_the_corpora_folder_and_absolute_ones_are_kept(tmp_path: Path) -> None:
     (tmp_path / "a,b.tsv").touch()
     assert below(tmp_path, "x.tsv:0.5") == f"{tmp_path}/x.tsv:0.5"
     assert below(tmp_path, "x.en,x.fr:2") == f"{tmp_path}/x.en,{tmp_path}/x.fr:2"
@@ -142,7 +142,7 @@ def test_relative_paths_are_below_the_corpora_and_others_stay(tmp_path: Path) ->
         assert below(tmp_path, remote) == remote
 
 
-def test_paths_that_begin_with_a_dot_are_from_the_recipes_own_folder(tmp_path: Path) -> None:
+def test_paths_that_begin_with_a_dot_are_relative_to_the_recipe(tmp_path: Path) -> None:
     path = tmp_path / "recipes" / "mine.toml"
     path.parent.mkdir()
     path.write_text(
@@ -153,14 +153,14 @@ def test_paths_that_begin_with_a_dot_are_from_the_recipes_own_folder(tmp_path: P
     assert (recipe.dev, recipe.test) == (f"{path.parent}/d.tsv", (f"{path.parent}/../e.tsv",))
 
 
-def test_given_options_override_the_file_and_others_stay() -> None:
+def test_given_options_override_the_recipe_and_others_are_kept() -> None:
     recipe = said(RECIPE).overridden(dev=None, pairs=("mine.tsv",), test=(), seed=9, prepare={"keep": None})
     assert recipe == said(RECIPE.replace("seed = 3", "seed = 9")).overridden(pairs=("mine.tsv",))
     assert recipe.pairs == ("mine.tsv",)
     assert recipe.overridden(export={"licence": "MIT"}).export == {"licence": "MIT", "attribution": ("we", "you")}
 
 
-def test_an_architecture_given_replaces_the_shape_and_a_development_set_its_size() -> None:
+def test_given_architecture_replaces_the_shape_and_a_development_set_its_size() -> None:
     recipe = said("[model]\nd_model = 320\nnum_heads = 5\ndropout = 0.3\n[prepare]\ndev_size = 5\nvocab_size = 400")
     given = recipe.overridden(dev="d.tsv", model={"architecture": "tiny"})
     assert given.model == {"dropout": 0.3, "architecture": "tiny"}
@@ -193,7 +193,7 @@ def config_of(name: str) -> dict[str, Any]:
     return load_bundle(Path("bundles", name), torch.device("cpu")).config
 
 
-def test_a_run_is_as_its_recipe_says_and_measures_its_test_sets(corpora: Path) -> None:
+def test_run_follows_its_recipe_and_measures_its_test_sets(corpora: Path) -> None:
     run()
     config = config_of("b")
     recipe = config["training"]["recipe"]
@@ -213,7 +213,7 @@ def test_a_run_is_as_its_recipe_says_and_measures_its_test_sets(corpora: Path) -
     assert max(candidate["development_bleu"] for candidate in candidates) == config["metrics"][0]["score"]
 
 
-def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> None:
+def test_same_recipe_is_up_to_date_and_a_changed_one_is_detected(corpora: Path) -> None:
     run()
     weights = load_bundle(Path("bundles/b"), torch.device("cpu")).name
     assert "nothing to do" in run()
@@ -228,7 +228,7 @@ def test_the_same_recipe_is_done_and_a_changed_one_is_noticed(corpora: Path) -> 
     assert [metric["set"] for metric in config_of("b")["metrics"]][2:] == ["en-fr/dev.tsv"] * 2
 
 
-def test_a_finished_run_resumes_if_its_recipe_asks_for_more(corpora: Path) -> None:
+def test_finished_run_resumes_if_its_recipe_requires_more(corpora: Path) -> None:
     run()
     begun, shorter = (
         Path("runs/bundles-b/run/log.csv").read_text(),
@@ -243,9 +243,7 @@ def test_a_finished_run_resumes_if_its_recipe_asks_for_more(corpora: Path) -> No
     assert "nothing to do" in run()
 
 
-def test_a_run_that_stopped_early_is_done_until_it_is_asked_for_more(
-    corpora: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_early_stopped_run_is_finished_unless_more_is_requested(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trainer, "development_loss", lambda trainer, pairs: 1.0)
     once = RECIPE.replace("every = 2", "every = 1")
     for steps, patience, stopped in ((9, 1, 2), (8, 1, 2), (8, 2, 3), (12, 2, 6)):
@@ -256,7 +254,7 @@ def test_a_run_that_stopped_early_is_done_until_it_is_asked_for_more(
         assert "nothing to do" in run("--replace")
 
 
-def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora: Path) -> None:
+def test_recipe_changed_before_training_is_planned_again(corpora: Path) -> None:
     run()
     Path("runs/bundles-b/run", STATE).unlink()
     Path("r.toml").write_text(RECIPE.replace("steps = 4", "steps = 2"))
@@ -264,7 +262,7 @@ def test_a_recipe_that_changes_before_training_has_begun_is_planned_anew(corpora
     assert json.loads(Path("runs/bundles-b/plan.json").read_text())["recipe"]["steps"] == 2
 
 
-def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None:
+def test_columns_apply_to_pairs_development_and_test_sets(corpora: Path) -> None:
     turned = RECIPE.replace('"en"', '"x"').replace('"fr"', '"en"').replace('"x"', '"fr"')
     Path("r.toml").write_text(turned.replace("[prepare]", "[prepare]\ncolumns = [2, 1]"))
     run()
@@ -282,7 +280,7 @@ def test_columns_hold_for_pairs_development_and_test_sets(corpora: Path) -> None
         (["--recipe", "empty.toml"], "empty.txt: it contains only white space"),
     ],
 )
-def test_missing_options_of_a_run_are_reported_before_any_work(corpora: Path, options: list[str], message: str) -> None:
+def test_missing_options_are_reported_before_any_work(corpora: Path, options: list[str], message: str) -> None:
     (corpora / "empty.txt").write_text("\n \n")
     for name, file in (("samples.toml", "none.txt"), ("empty.toml", "empty.txt")):
         Path(name).write_text(RECIPE.replace("[export]", f'[export]\nsamples = "{file}"'))
@@ -290,7 +288,7 @@ def test_missing_options_of_a_run_are_reported_before_any_work(corpora: Path, op
     assert not Path("runs").exists()
 
 
-def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path) -> None:
+def test_corpora_without_a_recipe_and_missing_pairs_are_refused(corpora: Path) -> None:
     command = ["run", "--source", "en", "--target", "fr", "--out", "bundles/b"]
     assert "give --recipe too" in CliRunner().invoke(cli, [*command, "--corpora", "corpora"]).output
     assert "no --pairs given" in CliRunner().invoke(cli, command).output
@@ -305,7 +303,7 @@ def test_corpora_without_a_recipe_and_no_pairs_at_all_are_refused(corpora: Path)
         ({"vocab_size": 500}, {}, "with --init, the bundle decides vocab_size"),
     ],
 )
-def test_a_recipe_for_fine_tuning_leaves_to_the_bundle_what_is_its(
+def test_recipe_for_fine_tuning_takes_the_bundles_settings(
     prepare: dict[str, Any], more: dict[str, Any], message: str
 ) -> None:
     here, tuning = Path(), FineTuning(cast(InitialBundle, None))
@@ -315,7 +313,7 @@ def test_a_recipe_for_fine_tuning_leaves_to_the_bundle_what_is_its(
         RunOptions(here, asked, ExportOptions(here, here, here), **more, tuning=tuning)
 
 
-def test_a_model_whose_positions_do_not_reach_the_longest_pair_is_refused_before_any_work() -> None:
+def test_model_with_too_few_positions_for_the_longest_pair_is_refused_before_any_work() -> None:
     here = Path()
     asked = PrepareOptions(("-",), "en", "fr", here, max_tokens=99)
     RunOptions(here, asked, ExportOptions(here, here, here), model={"max_positions": 100})
@@ -324,7 +322,7 @@ def test_a_model_whose_positions_do_not_reach_the_longest_pair_is_refused_before
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=[path.relative_to(ROOT / "recipes").as_posix() for path in COMMITTED])
-def test_every_committed_recipe_is_valid_and_its_bundle_within_its_limit(path: Path) -> None:
+def test_every_committed_recipe_is_valid_and_its_bundle_within_its_size_limit(path: Path) -> None:
     recipe = RecipeFile.load(path, Path())
     name = f"{recipe.source}-{recipe.target}"
     assert path.stem.endswith(name)
@@ -341,7 +339,7 @@ def test_every_committed_recipe_is_valid_and_its_bundle_within_its_limit(path: P
         assert recipe.test
 
 
-def test_the_everyday_phrases_are_pairs_and_in_every_recipe_of_a_bundle(tmp_path: Path) -> None:
+def test_everyday_phrases_are_pairs_and_in_every_bundles_recipe(tmp_path: Path) -> None:
     RecipeFile.load(ROOT / "recipes" / "everyday.toml", tmp_path)
     english = set()
     for language in ("de", "es", "fr", "zh"):
@@ -358,7 +356,7 @@ def test_the_everyday_phrases_are_pairs_and_in_every_recipe_of_a_bundle(tmp_path
             assert [Path(text.rpartition(":")[0]).exists() for text in phrases] == [True]
 
 
-def test_each_bundle_that_ships_has_a_recipe_for_a_gpu_and_one_for_a_processor() -> None:
+def test_each_shipped_bundle_has_a_recipe_for_a_gpu_and_one_for_a_processor() -> None:
     found = {path.relative_to(ROOT / "recipes").as_posix() for path in COMMITTED}
     assert {f"{folder}{name}.toml" for folder in ("", "cpu/") for name in SHIPPED} <= found
 

@@ -51,7 +51,7 @@ def run(*options: object, pairs: list[Pair] = PAIRS, code: int = 0) -> str:
     return result.stdout + result.stderr if code else result.stderr + result.stdout
 
 
-def test_one_command_makes_a_bundle_and_says_how_long_and_how_to_serve_it() -> None:
+def test_one_command_makes_a_bundle_and_prints_the_time_and_how_to_serve_it() -> None:
     output = run("--licence", "CC0-1.0", "--attribution", "me", "--remark", "Not for contracts.")
     assert "my.tsv: UTF-8" in output
     assert "the plan: architecture d2l" in output
@@ -63,13 +63,13 @@ def test_one_command_makes_a_bundle_and_says_how_long_and_how_to_serve_it() -> N
     assert sorted(path.name for path in Path("runs/bundles-mine").iterdir()) == ["data", "plan.json", "run"]
 
 
-def test_the_command_to_serve_names_the_python_of_this_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_command_names_the_python_of_this_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b python -m app serve"
     monkeypatch.setattr(sys, "executable", str(Path.cwd() / ".venv/bin/python"))
     assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b .venv/bin/python -m app serve"
 
 
-def test_run_again_it_says_that_all_is_done_and_how_to_serve_it() -> None:
+def test_repeated_run_says_that_all_is_done_and_how_to_serve_it() -> None:
     run()
     before = load_bundle(Path("bundles/mine"), CPU).name
     output = run("--replace")
@@ -78,7 +78,7 @@ def test_run_again_it_says_that_all_is_done_and_how_to_serve_it() -> None:
     assert load_bundle(Path("bundles/mine"), CPU).name == before
 
 
-def test_another_form_or_remark_or_content_of_a_test_set_makes_the_bundle_anew_without_training() -> None:
+def test_changed_export_options_or_test_sets_make_the_bundle_again_without_training() -> None:
     write_pairs(Path("test.tsv"), PAIRS[:3])
     Path("r.toml").write_text('[export]\ndtype = "float32"\n')
     run("--test", "test.tsv")
@@ -92,13 +92,13 @@ def test_another_form_or_remark_or_content_of_a_test_set_makes_the_bundle_anew_w
     assert {weights.dtype for weights in load_file("bundles/mine/model.safetensors").values()} == {torch.float32}
 
 
-def test_a_resumed_run_counts_its_minutes_anew_and_keeps_the_plan() -> None:
+def test_resumed_run_counts_its_minutes_anew_and_keeps_the_plan() -> None:
     assert "counts from now" not in run("--minutes", "100")
     os.rename("bundles/mine", "elsewhere")
     assert "--minutes counts from now, but the plan is an earlier one" in run("--minutes", "50")
 
 
-def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_there_is(
+def test_run_slower_than_planned_stops_in_time_and_exports_what_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Preparing, which takes three of the eight minutes by this clock, counts too."""
@@ -126,7 +126,7 @@ def test_a_run_that_is_slower_than_was_planned_stops_in_time_and_exports_what_th
     assert "nothing to do" in run("--minutes", "8", "--replace")
 
 
-def test_a_speed_that_was_measured_while_the_machine_was_busy_is_measured_again(
+def test_speed_measured_on_a_busy_machine_is_measured_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = iter([Timings(2563.0, 1.0, 0.01), Timings(0.01, 0.1, 0.001)])
@@ -137,13 +137,13 @@ def test_a_speed_that_was_measured_while_the_machine_was_busy_is_measured_again(
     assert json.loads(Path("runs/bundles-mine/plan.json").read_text())["speed"]["step"] == 0.01
 
 
-def test_minutes_that_are_too_few_are_advised_against_and_not_refused() -> None:
+def test_too_few_minutes_cause_a_warning_and_no_refusal() -> None:
     output = run("--minutes", "0.001")
     assert "warning: one step, its evaluation and the export seem to take" in output
     assert load_bundle(Path("bundles/mine"), CPU).config["training"]["steps"] == 1
 
 
-def test_killed_after_training_or_after_preparing_the_rest_is_done() -> None:
+def test_run_killed_after_training_or_preparing_does_only_the_rest() -> None:
     run()
     whole = load_bundle(Path("bundles/mine"), CPU).name
     os.rename("bundles/mine", "elsewhere")
@@ -170,20 +170,20 @@ def test_an_unwritable_output_is_reported_before_any_work() -> None:
     assert not Path("runs").exists()
 
 
-def test_a_bundle_that_is_being_made_elsewhere_is_refused_before_any_work() -> None:
+def test_bundle_being_made_by_another_command_is_refused_before_any_work() -> None:
     with lock_output(Path("bundles/mine")):
         assert "another command is running on bundles/mine" in run(code=1)
     assert not Path("runs").exists()
 
 
-def test_a_bundle_of_the_same_direction_beside_it_is_warned_of() -> None:
+def test_second_bundle_for_the_same_pair_causes_a_warning() -> None:
     assert "warning: bundles" not in run()
     output = run("--out", "bundles/other", "--work", "work2")
     assert "warning: bundles/mine translates in the same direction, and a service that loads bundles" in output
     assert "in the same direction" not in run("--out", "bundles/another", "--work", "work3", "--target", "de")
 
 
-def test_other_pairs_do_not_continue_a_run() -> None:
+def test_changed_pairs_do_not_resume_a_run() -> None:
     run()
     write_pairs(Path("my.tsv"), PAIRS[:200])
     assert "was started with other pairs" in run("--replace", code=1)
@@ -200,9 +200,7 @@ def test_other_pairs_do_not_continue_a_run() -> None:
         (lambda data: (data / "prepared.json").write_text('{"format_version": 1}'), "has format 1, not 2"),
     ],
 )
-def test_a_run_whose_data_are_lost_says_so_and_not_that_other_pairs_were_given(
-    harm: Callable[[Path], object], said: str
-) -> None:
+def test_missing_data_of_a_run_is_reported_as_such(harm: Callable[[Path], object], said: str) -> None:
     run()
     harm(Path("runs/bundles-mine/data"))
     last = run("--replace", code=1).rstrip("\n").split("\n")[-1]
@@ -211,7 +209,7 @@ def test_a_run_whose_data_are_lost_says_so_and_not_that_other_pairs_were_given(
     assert "other pairs" not in last
 
 
-def test_pairs_that_change_before_training_has_begun_are_prepared_and_planned_anew() -> None:
+def test_pairs_changed_before_training_are_prepared_and_planned_again() -> None:
     run()
     os.remove(Path("runs/bundles-mine/run", STATE))
     plan = Path("runs/bundles-mine/plan.json").read_text()
@@ -236,7 +234,7 @@ def test_more_patience_does_not_change_the_plan_of_the_minutes() -> None:
     assert json.loads(plan.read_text())["recipe"]["steps"] > went_on["steps"]
 
 
-def test_the_minutes_are_planned_once_and_kept() -> None:
+def test_plan_for_the_minutes_is_made_once_and_kept() -> None:
     run("--architecture", "toy", "--minutes", "100")
     steps = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
     os.rename("bundles/mine", "elsewhere")
@@ -262,7 +260,7 @@ def test_invalid_options_are_reported_in_one_line(options: list[str], said: str)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 10, 50])
-def test_a_handful_of_pairs_works_or_is_refused_in_one_line(count: int) -> None:
+def test_handful_of_pairs_works_or_is_refused_in_one_line(count: int) -> None:
     write_pairs(Path("my.tsv"), PAIRS[::7][:count])
     command = ["run", "--pairs", "my.tsv", "--source", "en", "--target", "fr", "--out", "bundles/mine"]
     result = CliRunner().invoke(cli, [*command, "--device", "cpu", "--threads", "1"])
@@ -279,7 +277,7 @@ def test_any_language_code_is_accepted() -> None:
     assert load_bundle(Path("bundles/mine"), CPU).pair == "tlh-zh-Hant-TW"
 
 
-def test_the_command_killed_on_its_way_ends_with_the_bundle_of_one_that_was_not() -> None:
+def test_killed_command_ends_with_the_bundle_of_an_uninterrupted_one() -> None:
     run()
     plan = json.loads(Path("runs/bundles-mine/plan.json").read_text())
     plan["recipe"] |= {"steps": 60, "evaluate_every": 20}

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def test_results_come_in_order_and_a_fault_is_raised_here() -> None:
+def test_results_are_in_order_and_errors_are_raised_in_the_parent() -> None:
     assert list(map_in_order(abs, range(-30, 0), 1)) == list(map_in_order(abs, range(-30, 0), 2))
     with pytest.raises(ValueError, match="math domain"):
         list(map_in_order(math.sqrt, [1, -1], 2))
@@ -28,12 +28,12 @@ def end_process(status: int) -> None:
     os._exit(status)
 
 
-def test_a_process_that_is_killed_ends_the_work_with_a_reason() -> None:
+def test_killed_process_ends_the_work_with_a_reason() -> None:
     with pytest.raises(ValueError, match="a worker process was killed"):
         list(map_in_order(end_process, [1], 2))
 
 
-def test_one_that_is_killed_in_the_middle_of_a_result_ends_the_work_too(tmp_path: Path) -> None:
+def test_process_killed_in_the_middle_of_a_result_ends_the_work_too(tmp_path: Path) -> None:
     program = """
 import os
 from multiprocessing.connection import Connection
@@ -55,7 +55,7 @@ if __name__ == "__main__":
     assert "ValueError: a worker process was killed" in done.stderr
 
 
-def test_a_consumer_that_stops_early_waits_for_no_result() -> None:
+def test_consumer_that_stops_early_waits_for_no_result() -> None:
     results = map_in_order(time.sleep, [0, *[900] * 9], 2)
     next(results)
     began = time.monotonic()
@@ -63,7 +63,7 @@ def test_a_consumer_that_stops_early_waits_for_no_result() -> None:
     assert time.monotonic() - began < 600
 
 
-def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
+def test_processes_end_with_their_parent(tmp_path: Path) -> None:
     program = f"""
 import os, pathlib, time
 from training.process_map import map_in_order

@@ -52,7 +52,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_link_and_its_anchor_lead_somewhere(name: str) -> None:
+def test_every_link_and_anchor_resolves(name: str) -> None:
     page = Path(name)
     for path, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
         linked = page.parent / path if path else page
@@ -61,7 +61,7 @@ def test_every_link_and_its_anchor_lead_somewhere(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_the_table_of_settings_has_each_with_its_default(name: str) -> None:
+def test_settings_table_has_every_setting_with_its_default(name: str) -> None:
     rows = re.findall(rf"^\| (`{PREFIX}[^|]*) \| ([^|]*) \|", Path(name).read_text(encoding="utf-8"), re.MULTILINE)
     told = {}
     for names, defaults in rows:
@@ -133,7 +133,7 @@ def test_every_command_and_its_options_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_every_option_named_alone_is_that_of_some_command(name: str) -> None:
+def test_every_option_mentioned_exists(name: str) -> None:
     """In backquotes, perhaps behind its verb, as in `prepare --limit 10000`."""
     by_verb: dict[str, set[str]] = {}
     for module, cli in CLIS.items():
@@ -147,7 +147,7 @@ def test_every_option_named_alone_is_that_of_some_command(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_every_file_named_exists(name: str) -> None:
+def test_every_file_mentioned_exists(name: str) -> None:
     """Links apart; with a star, at least one."""
     folders = "app|benchmarks|docs|model|recipes|tests|training"
     for path in re.findall(rf"(?<![\w/.(-])((?:{folders})/[\w./*-]*\.(?:py|toml|tsv|md|csv|json|c)\b)", read(name)):
@@ -155,7 +155,7 @@ def test_every_file_named_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize("names", [READMES, SETTINGS, FIGURES], ids=lambda names: names[0])
-def test_a_page_and_its_translation_have_the_same_commands_and_figures(names: list[str]) -> None:
+def test_page_and_its_translation_have_the_same_commands_and_figures(names: list[str]) -> None:
     told = []
     for name in names:
         blocks = re.findall(r"^    .*\S$", read(name), re.M)
@@ -171,7 +171,7 @@ def metrics_of_en_fr() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", READMES)
-def test_a_readme_s_bleu_and_model_are_those_of_the_bundle(name: str) -> None:
+def test_readmes_bleu_and_model_are_the_bundles(name: str) -> None:
     text = read(name)
     [weights] = re.findall(rf"^(\w+)  {WEIGHTS}$", read(Path("bundles/en-fr", SUMS)), re.M)
     assert set(re.findall(r"en-fr@(\w+)", text)) == {weights[:12]}
@@ -181,7 +181,7 @@ def test_a_readme_s_bleu_and_model_are_those_of_the_bundle(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_table_of_quality_is_the_bundle_s_own(name: str) -> None:
+def test_quality_table_has_the_bundles_scores(name: str) -> None:
     text, metrics = read(name), metrics_of_en_fr()
     rows = re.findall(r"^\| [^|]+ \| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", text, re.M)
     sets = ["en-fr/tatoeba.test.tsv", "development set", "en-fr/newstest2013.dev.tsv", "flores-dev/en-fr.tsv"]
@@ -192,7 +192,7 @@ def test_the_table_of_quality_is_the_bundle_s_own(name: str) -> None:
         assert f"`{bleu['signature']}`" in text
 
 
-def test_the_table_of_bundles_has_their_own_figures() -> None:
+def test_bundle_table_has_the_bundles_figures() -> None:
     rows = re.findall(
         r"^\| \[(\w+-\w+)\]\(.*?\) \| ([\d.]+), ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", read("docs/recipes.md"), re.M
     )
@@ -207,7 +207,7 @@ def test_the_table_of_bundles_has_their_own_figures() -> None:
         assert told == [found["tatoeba", "BLEU"], found["tatoeba", "chrF"], found["newstest", "BLEU"], flores], pair
 
 
-def test_the_table_of_what_is_chosen_is_what_is_chosen() -> None:
+def test_table_of_defaults_has_the_defaults() -> None:
     table = re.search(r"^\| pairs \| shape .*?\n\n", read("docs/training.md"), re.M | re.S)
     assert table
     rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in table[0].splitlines()[2:-1]]
@@ -224,7 +224,7 @@ def test_the_table_of_what_is_chosen_is_what_is_chosen() -> None:
     assert rows[-1][2:5] == row(FROM_PARENT, 10**6)[1:4]
 
 
-def test_the_documented_exit_codes_are_those_of_the_command_line() -> None:
+def test_documented_exit_codes_are_those_of_the_command_line() -> None:
     table = read("docs/text.md").partition("| exit code | |\n|--:|---|\n")[2]
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", table, re.M)
     assert rows == [tuple(line.split(maxsplit=1)) for line in EXIT_CODES.splitlines()]
@@ -238,7 +238,7 @@ EXAMPLES = [
 ]
 
 
-def test_the_examples_are_found() -> None:
+def test_examples_are_found() -> None:
     assert len(EXAMPLES) == 6
 
 
@@ -268,7 +268,7 @@ def test_examples_produce_the_output_shown(command: str, answer: str, shipped_ur
         assert shown == body
 
 
-def test_what_the_deepl_command_line_s_example_shows_comes_out(shipped_url: str) -> None:
+def test_deepl_command_line_example_prints_the_output_shown(shipped_url: str) -> None:
     [(text, answer)] = re.findall(r"^    deepl text --to FR '(.*)'\n    (.*)$", read("docs/clients.md"), re.M)
     got = httpx.post(f"{shipped_url}/deepl/v2/translate", data={"text": text, "target_lang": "FR"}, timeout=60)
     assert [each["text"] for each in got.raise_for_status().json()["translations"]] == [answer]

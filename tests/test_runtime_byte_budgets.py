@@ -23,7 +23,7 @@ TEXTS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_all_together_take_no_more_than_there_is() -> None:
+def test_reservations_together_stay_within_the_budget() -> None:
     budget = ByteBudget(10)
     first, second = Reservation(budget), Reservation(budget)
     first.grow(4)
@@ -37,7 +37,7 @@ def test_all_together_take_no_more_than_there_is() -> None:
     assert budget.used == 0
 
 
-def test_large_ones_leave_room_for_small_ones() -> None:
+def test_large_reservations_leave_room_for_small_ones() -> None:
     budget = ByteBudget(100 * SMALL_BYTES)
     for _ in range(int(100 * MAX_LARGE_SHARE) // 2):
         Reservation(budget).grow(2 * SMALL_BYTES)
@@ -59,7 +59,7 @@ def send(service: Service, path: str, **sent: Any) -> int:
 
 
 @pytest.mark.parametrize("path", [*FIELDS, *TEXTS])
-def test_a_body_for_which_there_is_no_room_is_refused_and_may_come_later(bundle_folder: Path, path: str) -> None:
+def test_body_without_room_is_refused_and_accepted_later(bundle_folder: Path, path: str) -> None:
     with serving(bundle_folder) as service:
         budget = service.state["budgets"].bodies
         reservation = Reservation(budget)

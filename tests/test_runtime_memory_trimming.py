@@ -11,7 +11,7 @@ from app.runtime.memory_trimming import MIN_FREED_BYTES, trim
 
 
 @pytest.mark.parametrize(("taken", "left", "times"), [(MIN_FREED_BYTES, 0, 1), (MIN_FREED_BYTES, 1, 0), (100, 0, 0)])
-def test_memory_is_given_back_once_when_much_has_left_the_rooms(taken: int, left: int, times: int) -> None:
+def test_memory_is_returned_once_after_much_was_released(taken: int, left: int, times: int) -> None:
     called = []
 
     async def watched() -> None:

@@ -20,7 +20,7 @@ class Clock:
         monkeypatch.setattr(utils, "now_mono_f", lambda: self.now)
 
 
-def test_used_amounts_are_restored_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_used_allowance_refills_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.parse("60/minute")
     assert [meter.take("a", rate, 30) for _ in range(2)] == [0, 0]
     assert meter.take("a", rate, 1) == pytest.approx(1)
@@ -32,7 +32,7 @@ def test_used_amounts_are_restored_evenly(monkeypatch: pytest.MonkeyPatch) -> No
     assert meter.take("a", rate, 10) == 0
 
 
-def test_more_at_once_can_be_allowed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_burst_size_may_exceed_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.parse("1/second burst 5")
     assert rate.amount == 5
     assert [bool(meter.take("a", rate, 1)) for _ in range(6)] == [False] * 5 + [True]

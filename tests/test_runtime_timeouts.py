@@ -16,12 +16,12 @@ async def limited(shared: SharedTimeout, work: Awaitable[object]) -> object:
         return await work
 
 
-def test_a_task_over_the_limit_is_cancelled() -> None:
+def test_task_over_the_limit_is_cancelled() -> None:
     with pytest.raises(TimeoutError):
         asyncio.run(limited(SharedTimeout(0.001), asyncio.Event().wait()))
 
 
-def test_a_task_within_the_limit_is_not_cancelled() -> None:
+def test_task_within_the_limit_is_not_cancelled() -> None:
     async def scenario() -> None:
         shared = SharedTimeout(0.005)
         assert await limited(shared, asyncio.sleep(0, "done")) == "done"
@@ -30,7 +30,7 @@ def test_a_task_within_the_limit_is_not_cancelled() -> None:
     in_virtual_time(scenario())
 
 
-def test_each_limit_has_its_own_length_whenever_it_begins() -> None:
+def test_each_limit_has_its_full_length_whenever_it_begins() -> None:
     async def scenario() -> None:
         loop, shared = asyncio.get_running_loop(), SharedTimeout(0.02)
         ends: list[float] = []
@@ -49,7 +49,7 @@ def test_each_limit_has_its_own_length_whenever_it_begins() -> None:
     asyncio.run(scenario())
 
 
-def test_a_limit_that_was_left_does_not_end_the_others() -> None:
+def test_finished_limit_does_not_end_the_others() -> None:
     async def scenario() -> list[object]:
         shared = SharedTimeout(0.01)
         works = [asyncio.sleep(0, "done"), asyncio.Event().wait(), asyncio.sleep(0, "done"), asyncio.Event().wait()]
@@ -60,7 +60,7 @@ def test_a_limit_that_was_left_does_not_end_the_others() -> None:
     assert isinstance(second, TimeoutError) and isinstance(fourth, TimeoutError)
 
 
-def test_a_task_cancelled_by_others_stays_cancelled() -> None:
+def test_task_cancelled_elsewhere_stays_cancelled() -> None:
     async def scenario() -> bool:
         task = asyncio.create_task(limited(SharedTimeout(60), asyncio.Event().wait()))
         await asyncio.sleep(0)
@@ -71,7 +71,7 @@ def test_a_task_cancelled_by_others_stays_cancelled() -> None:
     assert asyncio.run(scenario())
 
 
-def test_a_task_cancelled_when_its_time_is_up_as_well_stays_cancelled() -> None:
+def test_task_cancelled_elsewhere_at_its_timeout_stays_cancelled() -> None:
     async def scenario() -> bool:
         shared = SharedTimeout(60)
         task = asyncio.create_task(limited(shared, asyncio.Event().wait()))
@@ -93,7 +93,7 @@ def test_other_errors_pass_through() -> None:
         asyncio.run(limited(SharedTimeout(1), faulty()))
 
 
-def test_no_timer_runs_while_no_task_is_inside() -> None:
+def test_no_timer_runs_without_tasks() -> None:
     shared = SharedTimeout(60)
     asyncio.run(limited(shared, asyncio.sleep(0)))
     assert shared._timer is None

@@ -14,7 +14,7 @@ LETTERS = [chr(code) for code in range(0x370, 0x30000) if unicodedata.category(c
 
 @pytest.mark.slow
 @pytest.mark.parametrize("language", ["en", "zh", "zh-Hant", "ja", "ru", "el", "ar", "hi", "ko", "th", "ka"])
-def test_letters_are_foreign_by_the_script_that_unicode_names(language: str) -> None:
+def test_foreign_letters_are_determined_by_unicode_script(language: str) -> None:
     foreign = re.compile(f"[{foreign_letters(language)}]")
     code = language.split("-")[0]
     for letter in LETTERS:

@@ -52,7 +52,7 @@ def listening(bundles: Path, **options: Any) -> Iterator[str]:
         listener.close()
 
 
-def test_concurrent_clients_are_answered_over_a_socket(bundle_folder: Path) -> None:
+def test_concurrent_clients_get_their_responses_over_a_socket(bundle_folder: Path) -> None:
     async def ask(address: str) -> list[httpx.Response]:
         async with httpx.AsyncClient(base_url=address, timeout=WAIT_S) as client:
             bodies = [{**HELLO, "text": f"Hello {number}."} for number in range(16)]
@@ -63,7 +63,7 @@ def test_concurrent_clients_are_answered_over_a_socket(bundle_folder: Path) -> N
     assert [response.status_code for response in responses] == [200] * 16
 
 
-def test_a_closed_connection_takes_its_sentences_along(bundle_folder: Path, gate: Gate) -> None:
+def test_closed_connection_cancels_its_sentences(bundle_folder: Path, gate: Gate) -> None:
     body = json.dumps(HELLO).encode()
     head = (
         f"POST /translate HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
@@ -81,7 +81,7 @@ def test_a_closed_connection_takes_its_sentences_along(bundle_folder: Path, gate
     assert max(gate.sizes) == 1
 
 
-def test_health_answers_while_the_engine_is_busy(bundle_folder: Path, gate: Gate) -> None:
+def test_health_responds_while_the_engine_is_busy(bundle_folder: Path, gate: Gate) -> None:
     with listening(bundle_folder) as address, httpx.Client(base_url=address, timeout=WAIT_S) as client:
         asking = threading.Thread(target=client.post, args=("/translate",), kwargs={"json": HELLO})
         asking.start()
@@ -92,7 +92,7 @@ def test_health_answers_while_the_engine_is_busy(bundle_folder: Path, gate: Gate
         asking.join()
 
 
-def test_behind_a_proxy_s_path_the_page_and_the_manual_find_themselves(bundle_folder: Path) -> None:
+def test_page_and_docs_work_behind_a_proxy_that_adds_a_path(bundle_folder: Path) -> None:
     with listening(bundle_folder, root_path="/mt") as address:
         assert 'src="page/main.js"' in httpx.get(f"{address}/").text
         assert httpx.get(f"{address}/page/main.js").status_code == 200
@@ -103,7 +103,7 @@ def test_behind_a_proxy_s_path_the_page_and_the_manual_find_themselves(bundle_fo
         assert httpx.get(f"{address}{script[1]}").status_code == 200
 
 
-def test_the_command_serves_until_a_signal(bundle_folder: Path) -> None:
+def test_command_serves_until_a_signal(bundle_folder: Path) -> None:
     environ = {**os.environ, "INTERLINEAR_BUNDLES": "nowhere", "INTERLINEAR_PORT": "1"}  # options win
     environ |= {"INTERLINEAR_WROKERS": "2", "INTERLINEAR_WORKERS": "2", "INTERLINEAR_DEVICE": "cpu"}
     environ |= {"INTERLINEAR_DEADLINE_MS": "600000", "INTERLINEAR_MAX_WAIT_MS": "60000"}  # however busy the machine is
@@ -130,7 +130,7 @@ def test_the_command_serves_until_a_signal(bundle_folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has loaded cannot be seen here")
-def test_neither_the_front_nor_an_int8_worker_has_pytorch(bundle_folder: Path) -> None:
+def test_neither_the_front_nor_an_int8_worker_loads_pytorch(bundle_folder: Path) -> None:
     """Even after a translation and its attention."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -161,7 +161,7 @@ def test_neither_the_front_nor_an_int8_worker_has_pytorch(bundle_folder: Path) -
         ({"INTERLINEAR_PRECISION": "int7"}, "INTERLINEAR_PRECISION=int7"),
     ],
 )
-def test_a_start_that_cannot_succeed_ends_with_one_line(
+def test_start_that_cannot_succeed_ends_with_one_line(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
 ) -> None:
     for name, value in variables.items():
@@ -173,7 +173,7 @@ def test_a_start_that_cannot_succeed_ends_with_one_line(
     assert result.stderr.count("\n") == 1
 
 
-def test_a_wrong_checksum_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_checksum_stops_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = make_bundle(tmp_path / "en-fr")
     (folder / "config.json").write_text((folder / "config.json").read_text() + " ")
     monkeypatch.setenv("INTERLINEAR_BUNDLES", str(tmp_path))

@@ -28,7 +28,7 @@ MANY = 20
 
 
 @on_both_loops
-def test_requests_that_have_come_at_the_stop_are_answered_whether_read_accepted_or_neither(loop: str) -> None:
+def test_requests_received_before_shutdown_are_answered_whether_read_accepted_or_neither(loop: str) -> None:
     """All of them come while the event loop is busy, and it is told to stop meanwhile."""
     with running(loop) as server, ExitStack() as opened:
         kept = [opened.enter_context(server.connect()) for _ in range(MANY)]
@@ -48,7 +48,7 @@ def test_requests_that_have_come_at_the_stop_are_answered_whether_read_accepted_
 
 
 @on_both_loops
-def test_a_kept_connection_s_next_request_is_answered_though_it_comes_after_the_stop(
+def test_next_request_of_a_kept_connection_is_answered_during_shutdown(
     loop: str,
 ) -> None:
     with running(loop, limited(shutdown_idle_s=WAIT_S)) as server, server.connect() as client:
@@ -61,7 +61,7 @@ def test_a_kept_connection_s_next_request_is_answered_though_it_comes_after_the_
 
 
 @on_both_loops
-def test_one_over_which_nothing_comes_does_not_hold_the_stop_up(loop: str) -> None:
+def test_idle_connection_does_not_delay_shutdown(loop: str) -> None:
     with running(loop) as server, server.connect() as silent, server.connect() as half, server.connect() as used:
         half.sendall(b"GET / HT")
         used.sendall(get())
@@ -73,7 +73,7 @@ def test_one_over_which_nothing_comes_does_not_hold_the_stop_up(loop: str) -> No
 
 
 @on_both_loops
-def test_a_request_in_flight_at_the_stop_ends_its_connection(loop: str) -> None:
+def test_request_in_flight_at_shutdown_closes_its_connection(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(get("/slow"))
         assert becomes(lambda: server.app.asked == ["/slow"])
@@ -108,7 +108,7 @@ def test_during_shutdown_the_service_is_not_ready_but_serves_for_a_while(
     assert done.status_code == 200 and done.headers["connection"] == "close"
 
 
-def test_no_request_that_was_sent_whole_is_lost_when_the_service_is_stopped_under_load(bundle_folder: Path) -> None:
+def test_no_complete_request_is_lost_at_shutdown_under_load(bundle_folder: Path) -> None:
     for kind in ("kept", "new"):
         outcomes = stops(bundle_folder, kind, runs=1)
         assert outcomes["lost"] == 0 and outcomes["answered"] > 0, outcomes
@@ -130,7 +130,7 @@ Server(config).run([socket.socket(fileno=int(sys.argv[2]))])
 
 
 @on_both_loops
-def test_without_file_descriptors_clients_wait_and_none_is_cut_off(loop: str) -> None:
+def test_without_file_descriptors_clients_wait_and_none_is_disconnected(loop: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as opened:
         number = listener.fileno()
         command = [sys.executable, "-c", LIMITED, loop, str(number)]

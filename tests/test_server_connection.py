@@ -52,7 +52,7 @@ def test_a_client_refused_while_sending_chunks_gets_the_response(loop: str) -> N
 
 
 @on_both_loops
-def test_a_connection_is_kept_whose_body_is_short_and_what_is_not_read_is_no_request(loop: str) -> None:
+def test_connection_with_a_short_unread_body_is_kept_and_the_body_is_no_request(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 50_000))
         assert b"connection: close" not in answer(client)
@@ -61,7 +61,7 @@ def test_a_connection_is_kept_whose_body_is_short_and_what_is_not_read_is_no_req
 
 
 @on_both_loops
-def test_waiting_for_the_rest_of_a_short_body_has_a_limit(loop: str) -> None:
+def test_waiting_for_the_rest_of_a_short_body_is_limited(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 50_000))
         answer(client)
@@ -79,7 +79,7 @@ def test_a_refused_client_that_expects_100_continue_sends_no_body(loop: str) -> 
 
 
 @on_both_loops
-def test_the_dropped_part_of_an_endless_body_is_limited(loop: str) -> None:
+def test_discarded_part_of_an_endless_body_is_limited(loop: str) -> None:
     with running(loop, limited(max_dropped_bytes=1 << 20)) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 40))
         with pytest.raises(ConnectionError):
@@ -88,7 +88,7 @@ def test_the_dropped_part_of_an_endless_body_is_limited(loop: str) -> None:
 
 @on_both_loops
 @pytest.mark.parametrize(("limit", "pause_s"), [("max_idle_s", 2.0), ("max_linger_s", 0.05)])
-def test_a_body_that_does_not_come_is_not_waited_for(loop: str, limit: str, pause_s: float) -> None:
+def test_body_that_stops_arriving_times_out(loop: str, limit: str, pause_s: float) -> None:
     with running(loop, limited(**{limit: 0.3})) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 20))
         assert answer(client).endswith(b"refused")
@@ -98,7 +98,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(loop: str, limit: str, paus
 
 
 @on_both_loops
-def test_a_request_that_is_read_ends_without_a_wait(loop: str) -> None:
+def test_request_that_was_read_ends_without_a_wait(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/read", 5, "Connection: close") + b"12345")
         assert rest(client).endswith(b"\r\n\r\n5")
@@ -129,7 +129,7 @@ JSON = "Content-Type: application/json"
     ],
     ids=["anyone", "with keys", "with rates"],
 )
-def test_every_api_refuses_so_that_the_client_learns_why(
+def test_refusals_of_every_api_reach_the_client(
     bundle_folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -163,7 +163,7 @@ def noting_ends(ended: list[bool], **limits: Any) -> type[Connection]:
 
 @on_both_loops
 @pytest.mark.parametrize("field", ["Connection: close", "Connection: keep-alive"])
-def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str) -> None:
+def test_half_closed_client_gets_its_response(loop: str, field: str) -> None:
     ended = list[bool]()
     with running(loop, noting_ends(ended, half_closed_s=WAIT_S)) as server, server.connect() as client:
         client.sendall(get("/slow", field))
@@ -176,7 +176,7 @@ def test_a_client_that_ended_its_side_gets_its_answer(loop: str, field: str) -> 
 
 @on_both_loops
 @pytest.mark.parametrize(("version", "interim"), [("1.0", b""), ("1.1", b"HTTP/1.1 100 Continue\r\n\r\n")])
-def test_so_it_does_however_late_that_is(loop: str, version: str, interim: bytes) -> None:
+def test_half_closed_client_gets_even_a_late_response(loop: str, version: str, interim: bytes) -> None:
     """It is asked whether it listens, and believed after every look."""
     looks = list[bool]()
 
@@ -196,7 +196,7 @@ def test_so_it_does_however_late_that_is(loop: str, version: str, interim: bytes
 
 
 @on_both_loops
-def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(loop: str) -> None:
+def test_half_closed_client_gets_all_responses_to_pipelined_requests(loop: str) -> None:
     ended = list[bool]()
     with running(loop, noting_ends(ended)) as server, server.connect() as client:
         client.sendall(get("/slow") + get())
@@ -207,7 +207,7 @@ def test_requests_sent_in_a_row_are_all_answered_to_one_that_ended_its_side(loop
 
 
 @on_both_loops
-def test_a_closed_client_is_noticed_before_its_response(loop: str) -> None:
+def test_closed_client_is_noticed_before_its_response(loop: str) -> None:
     with running(loop) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))
@@ -216,7 +216,7 @@ def test_a_closed_client_is_noticed_before_its_response(loop: str) -> None:
 
 
 @on_both_loops
-def test_a_client_that_was_cut_off_is_known_to_have_left_without_being_asked(loop: str) -> None:
+def test_reset_connection_is_detected_without_polling(loop: str) -> None:
     with running(loop, limited(half_closed_s=1000.0)) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))
@@ -226,7 +226,7 @@ def test_a_client_that_was_cut_off_is_known_to_have_left_without_being_asked(loo
 
 
 @on_both_loops
-def test_a_client_that_ends_its_side_within_a_request_has_left(loop: str) -> None:
+def test_client_that_half_closes_within_a_request_has_left(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/read", 10) + b"12345")
         client.shutdown(socket.SHUT_WR)
@@ -237,7 +237,7 @@ def test_a_client_that_ends_its_side_within_a_request_has_left(loop: str) -> Non
 
 
 @on_both_loops
-def test_a_request_leaves_nothing_that_only_the_collector_of_garbage_finds(loop: str) -> None:
+def test_request_leaves_nothing_to_the_garbage_collector(loop: str) -> None:
     gc.disable()
     try:
         with running(loop) as server, server.connect() as client:

@@ -77,14 +77,14 @@ def ended(connection: socket.socket) -> bytes:
     ],
     ids=["address", "header", "headers", "trailers", "size of a chunk"],
 )
-def test_a_head_without_an_end_is_refused(beginning: bytes, piece: bytes) -> None:
+def test_endless_header_is_refused(beginning: bytes, piece: bytes) -> None:
     with connected() as connection:
         connection.sendall(beginning)
         with pytest.raises(ConnectionError):
             pour(connection, piece)
 
 
-def test_a_head_that_is_too_long_is_refused() -> None:
+def test_too_long_header_is_refused() -> None:
     beginning = b"GET / HTTP/1.1\r\nA: "
     with connected() as connection:
         connection.sendall(beginning + b"a" * (MAX_HEAD_BYTES // 2))
@@ -96,18 +96,18 @@ def test_a_head_that_is_too_long_is_refused() -> None:
 
 
 @pytest.mark.parametrize("beginning", [b"", POST, b"\r\n"], ids=["nothing", "a half", "an empty line"])
-def test_a_head_that_does_not_come_is_not_waited_for(beginning: bytes) -> None:
+def test_header_that_does_not_arrive_times_out(beginning: bytes) -> None:
     with connected(patience_s=0.5) as connection:
         connection.sendall(beginning)
         assert ended(connection) == b""
 
 
-def test_nor_one_that_comes_too_slowly() -> None:
+def test_header_that_arrives_too_slowly_times_out() -> None:
     with connected(patience_s=0.5) as connection, pytest.raises(ConnectionError):
         pour(connection, b"A", pause_s=0.1)
 
 
-def test_a_body_may_be_long_and_take_longer_than_a_head_and_another_request_may_follow() -> None:
+def test_body_may_be_longer_and_slower_than_a_header_and_another_request_may_follow() -> None:
     """Waits that end between requests, as they may where the test is held up, end nothing here."""
     ended = list[str]()
 

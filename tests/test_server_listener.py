@@ -20,7 +20,7 @@ def closed(sockets: list[socket.socket]) -> list[tuple[str, int]]:
     return names
 
 
-def test_a_port_in_use_is_reported_before_anything_starts(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port_in_use_is_reported_before_anything_starts(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         monkeypatch.setenv("INTERLINEAR_BUNDLES", str(bundle_folder))
@@ -42,7 +42,7 @@ def test_an_address_that_cannot_be_bound_is_reported(host: str, reason: str) -> 
     assert "\n" not in str(error.value)
 
 
-def test_each_address_of_a_host_has_a_socket_and_no_host_is_any() -> None:
+def test_each_address_of_a_host_has_a_socket_and_no_host_means_all() -> None:
     assert closed(listen("127.0.0.1", 0))[0][0] == "127.0.0.1"
     assert "127.0.0.1" in [host for host, _ in closed(listen("localhost", 0))]
     assert "0.0.0.0" in [host for host, _ in closed(listen("", 0))]

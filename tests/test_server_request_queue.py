@@ -46,7 +46,7 @@ def begin(queue: RequestQueue, start: Callable[[], None]) -> None:
 # ---- The order
 
 
-def test_a_limited_number_starts_per_turn_in_order() -> None:
+def test_limited_number_of_requests_starts_per_turn_in_order() -> None:
     async def turns() -> list[list[int]]:
         queue, begun, found = make_queue(turn_s=60.0), list[int](), list[list[int]]()
         for number in range(3 * MAX_PER_TURN):
@@ -61,7 +61,7 @@ def test_a_limited_number_starts_per_turn_in_order() -> None:
     assert all(len(after) - len(before) <= MAX_PER_TURN for before, after in pairwise(found))
 
 
-def test_fewer_begin_where_turns_are_long_and_more_again_where_they_are_short() -> None:
+def test_fewer_requests_start_while_turns_are_long() -> None:
     async def scenario() -> list[int]:
         queue, begun, found = make_queue(turn_s=60.0), list[int](), list[int]()
         for number in range(8 * MAX_PER_TURN):
@@ -79,7 +79,7 @@ def test_fewer_begin_where_turns_are_long_and_more_again_where_they_are_short() 
     assert found == [MIN_PER_TURN + number for number in range(len(found))] and len(found) > 10
 
 
-def test_a_request_that_would_wait_too_long_is_refused() -> None:
+def test_request_that_would_wait_too_long_is_refused() -> None:
     async def refused() -> float | None:
         queue = make_queue(turn_s=60.0, max_delay_s=60.0)
         for _ in range(2 * MAX_PER_TURN):
@@ -94,7 +94,7 @@ def test_a_request_that_would_wait_too_long_is_refused() -> None:
     assert asyncio.run(refused())
 
 
-def test_a_body_over_the_budget_is_dropped() -> None:
+def test_body_over_the_budget_is_discarded() -> None:
     budget = ByteBudget(100)
     first, second = UnreadBody(budget), UnreadBody(budget)
     assert first.try_reserve(60) and not second.try_reserve(60) and not second.try_reserve(1)
@@ -185,7 +185,7 @@ def answered(connection: socket.socket) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_a_probe_waits_for_no_other_request(loop: str) -> None:
+def test_health_check_waits_for_no_other_request(loop: str) -> None:
     """It comes last, after five hundred others, while the event loop can read none of them."""
     application = Application()
     with running(application, loop) as address, ExitStack() as stack:
@@ -209,7 +209,7 @@ def test_a_probe_waits_for_no_other_request(loop: str) -> None:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_the_time_of_a_request_counts_from_when_it_could_have_been_read(loop: str) -> None:
+def test_waiting_time_counts_from_when_the_request_could_have_been_read(loop: str) -> None:
     application = Application()
     with running(application, loop) as address, ExitStack() as stack:
         busy, other = (stack.enter_context(socket.create_connection(address, timeout=WAIT_S)) for _ in range(2))
@@ -266,9 +266,7 @@ def test_unread_bytes_are_released_when_the_client_leaves() -> None:
         application.reads.set()
 
 
-def test_a_late_request_is_refused_with_the_time_to_retry_after(
-    bundle_folder: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_late_request_is_refused_with_retry_after(bundle_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RequestQueue, "delay_s", 99.2)
     body = b'{"text": "Hello.", "source": "en", "target": "fr"}'
     with listening(bundle_folder) as url:

@@ -54,7 +54,7 @@ def asking(address: tuple[str, int]) -> socket.socket:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_a_client_that_takes_nothing_is_cut_off_and_what_waited_for_it_is_given_back(loop: str) -> None:
+def test_client_that_reads_nothing_is_disconnected_and_its_memory_released(loop: str) -> None:
     application = Long(limit_s=1.0)
     with running(application, loop) as address, asking(address) as connection:
         assert becomes(lambda: application.is_done)
@@ -85,7 +85,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-def test_a_client_that_takes_little_at_a_time_is_not(loop: str) -> None:
+def test_client_that_reads_slowly_is_not_disconnected(loop: str) -> None:
     clock, counts, taken = Clock(), list[int | None](), 0
 
     def counted(connection: socket.socket) -> int | None:
@@ -108,7 +108,7 @@ def test_a_client_that_takes_little_at_a_time_is_not(loop: str) -> None:
     assert taken > LENGTH
 
 
-def test_a_client_that_asked_for_nothing_is_left_alone() -> None:
+def test_client_without_a_pending_response_is_not_disconnected() -> None:
     application = Long(limit_s=0.2)
     with running(application) as address, socket.create_connection(address, timeout=WAIT_S) as connection:
         time.sleep(1)

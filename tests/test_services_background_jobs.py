@@ -41,7 +41,7 @@ async def until(job: BackgroundJob[Result], *statuses: str) -> None:
         await asyncio.sleep(0)
 
 
-def test_a_result_needs_its_owner_and_its_key() -> None:
+def test_result_requires_its_owner_and_its_key() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](100)
         job, other = many.start("ann", 5, at_once), many.start("ann", 5, at_once)
@@ -64,12 +64,12 @@ def test_a_result_needs_its_owner_and_its_key() -> None:
     running(scenario)
 
 
-def test_no_two_errands_have_an_id_or_a_key_in_common() -> None:
+def test_every_job_has_its_own_id_and_key() -> None:
     made = [BackgroundJob[Result]("", 0) for _ in range(100)]
     assert len({name for job in made for name in (job.id, job.key)}) == 200
 
 
-def test_a_failure_is_reported_and_a_bug_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_is_reported_and_an_internal_error_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def refused() -> Result:
         raise TooMuchText("It is too long.")
 
@@ -124,7 +124,7 @@ def test_a_limited_number_of_jobs_runs_and_the_others_wait() -> None:
 
 
 @pytest.mark.parametrize(("max_bytes", "max_jobs"), [(29, 1_000), (1_000, 2)])
-def test_there_are_no_more_of_them_than_there_is_room_for(max_bytes: int, max_jobs: int) -> None:
+def test_number_of_jobs_is_limited(max_bytes: int, max_jobs: int) -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](max_bytes, max_jobs)
         first, second = many.start("", 10, never), many.start("", 10, at_once)
@@ -152,7 +152,7 @@ def test_a_finished_job_counts_the_size_of_its_result() -> None:
     running(scenario)
 
 
-def test_old_results_make_room_and_running_jobs_do_not() -> None:
+def test_old_results_are_evicted_and_running_jobs_are_not() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](1_000, max_jobs=3, min_age_s=0.0)
         working, older = many.start("", 1, never), many.start("", 1, at_once)
@@ -167,7 +167,7 @@ def test_old_results_make_room_and_running_jobs_do_not() -> None:
     running(scenario)
 
 
-def test_a_refused_job_drops_no_result() -> None:
+def test_refused_job_evicts_no_result() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](100, min_age_s=0.0)
         many.start("", 60, never)
@@ -203,7 +203,7 @@ def test_unfetched_results_expire_and_unfinished_jobs_are_cancelled() -> None:
     running(scenario)
 
 
-def test_when_all_is_closed_no_task_is_left() -> None:
+def test_closing_leaves_no_task() -> None:
     async def scenario() -> None:
         many = BackgroundJobs[Result](1_000)
         begun = [many.start("", 1, work) for work in (never, at_once, never)]

@@ -18,7 +18,7 @@ def named(downloads: Downloads, file: Download = FILE) -> str:
     return name
 
 
-def test_a_file_is_found_by_its_name_until_its_time_is_up() -> None:
+def test_file_is_found_by_its_name_until_it_expires() -> None:
     now = 0.0
     downloads = Downloads(1 << 20, lambda: now)
     name = named(downloads)
@@ -29,12 +29,12 @@ def test_a_file_is_found_by_its_name_until_its_time_is_up() -> None:
     assert downloads.find(name) is None
 
 
-def test_the_same_file_has_another_name_each_time() -> None:
+def test_same_file_has_another_name_each_time() -> None:
     downloads = Downloads(1 << 20)
     assert len({named(downloads) for _ in range(10)}) == 10
 
 
-def test_no_more_is_kept_than_there_is_room_for() -> None:
+def test_stored_files_stay_within_the_budget() -> None:
     downloads = Downloads(5_000)
     names = [named(downloads) for _ in range(5)]
     assert [downloads.find(name) is not None for name in names] == [False, False, False, True, True]
@@ -43,7 +43,7 @@ def test_no_more_is_kept_than_there_is_room_for() -> None:
 
 
 @given(st.text())
-def test_a_name_is_url_safe(name: str) -> None:
+def test_file_name_is_url_safe(name: str) -> None:
     found = named(Downloads(1 << 20), Download(name, b"", "text/plain"))
     assert quote(found, safe="") == found
     assert len(found) <= 133

@@ -33,7 +33,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-def test_a_glossary_is_its_owners_and_for_others_there_is_none() -> None:
+def test_glossary_is_visible_to_its_owner_only() -> None:
     store, one = GlossaryStore(), made()
     run(store.add(one))
     assert store.find(one.id, "ann") is one
@@ -46,7 +46,7 @@ def test_a_glossary_is_its_owners_and_for_others_there_is_none() -> None:
     assert store.find(one.id, "ann") is None
 
 
-def test_the_services_own_are_everybodys_and_stay_as_they_are(tmp_path: Path) -> None:
+def test_served_glossaries_are_visible_to_all_and_cannot_be_changed(tmp_path: Path) -> None:
     own = Glossaries({("terms", "en-US", "fr"): Glossary(WORDS, "en"), ("terms", "fr", "en-US"): Glossary({}, "fr")})
     store = GlossaryStore(tmp_path, own)
     for owner in ("", "ann", "bob"):
@@ -61,7 +61,7 @@ def test_the_services_own_are_everybodys_and_stay_as_they_are(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_search_structure_is_cached_until_the_terms_change() -> None:
+def test_search_structure_is_cached_until_the_terms_change() -> None:
     async def scenario() -> None:
         store, one = GlossaryStore(), made()
         await store.add(one)
@@ -107,7 +107,7 @@ def test_invalid_glossaries_are_refused(fields: dict[str, Any], said: str) -> No
     assert store.available_to("ann") == []
 
 
-def test_there_are_no_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_glossaries_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     store, one = GlossaryStore(), made()
     run(store.add(one))
     with monkeypatch.context() as patched:
@@ -123,7 +123,7 @@ def test_there_are_no_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatc
     assert [found.name for found in store.available_to("ann")] == ["another"]
 
 
-def test_a_restart_loses_nothing(tmp_path: Path) -> None:
+def test_restart_keeps_all_glossaries(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "by us"
     store = GlossaryStore(folder)
     kept, deleted = made("Wörter"), made(owner="bob")
@@ -152,7 +152,7 @@ def test_a_restart_loses_nothing(tmp_path: Path) -> None:
         min_size=1,
     ),
 )
-def test_any_names_and_terms_come_back(
+def test_any_names_and_terms_are_kept(
     tmp_path_factory: pytest.TempPathFactory, name: str, terms: dict[str, str]
 ) -> None:
     folder = tmp_path_factory.mktemp("store")
@@ -161,7 +161,7 @@ def test_any_names_and_terms_come_back(
     assert GlossaryStore(folder).available_to("ann") == [one]
 
 
-def test_a_glossary_that_cannot_be_written_does_not_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_glossary_that_cannot_be_written_is_not_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, one = GlossaryStore(tmp_path), made()
 
     def full(*places: object) -> None:
@@ -175,7 +175,7 @@ def test_a_glossary_that_cannot_be_written_does_not_exist(tmp_path: Path, monkey
     assert not list(tmp_path.iterdir())
 
 
-def test_changes_at_once_are_made_one_after_another() -> None:
+def test_concurrent_changes_are_made_one_after_another() -> None:
     def with_term(term: str) -> Callable[[StoredGlossary], StoredGlossary]:
         return lambda found: replace(found, dictionaries={EN_FR: {**found.dictionaries[EN_FR], term: "x"}})
 
@@ -224,7 +224,7 @@ GOOD: dict[str, Any] = {
         ),
     ],
 )
-def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path, content: bytes) -> None:
+def test_unreadable_file_stops_the_start(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(GOOD))
     assert len(GlossaryStore(tmp_path).available_to("")) == 1
@@ -234,7 +234,7 @@ def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path, content: byt
     assert "\n" not in str(refused.value)
 
 
-def test_a_folder_that_is_none_stops_the_start(tmp_path: Path) -> None:
+def test_path_that_is_no_folder_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SettingsError, match="INTERLINEAR_GLOSSARY_STORE="):
         GlossaryStore(tmp_path / "file")

@@ -70,7 +70,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_a_new_bundle_serves_after_a_reload_and_not_before(site: Site) -> None:
+def test_new_bundle_is_served_only_after_a_reload(site: Site) -> None:
     with site.serving() as service:
         before = site.translate(service).json()["model"]
         site.put("en-fr")
@@ -100,7 +100,7 @@ def test_an_unchanged_model_keeps_its_cached_results(site: Site) -> None:
         assert _figure(service, "interlinear_cache_bytes") == held
 
 
-def test_a_bundle_that_was_replaced_while_the_service_started_is_served_after_a_reload(site: Site) -> None:
+def test_bundle_replaced_during_the_start_is_served_after_a_reload(site: Site) -> None:
     settings = Settings(bundles=(site.bundles,), device="cpu", workers=1, precision="float32", api_keys_file=site._keys)
     bundles = load_catalogue(settings)
     site.put("en-fr")
@@ -122,7 +122,7 @@ def test_a_removed_model_leaves_no_metrics(site: Site) -> None:
         assert site.translate(service).json()["model"] in service.state["metrics"].exposition().decode()
 
 
-def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
+def test_model_that_returns_while_it_is_still_stopping_keeps_its_metrics(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = shutil.copytree(site.bundles / "en-fr", site.bundles.parent / "first")
@@ -148,7 +148,7 @@ def test_a_model_that_comes_back_while_it_still_ends_keeps_its_figures(
         assert _figure(service, "interlinear_sentences_total", model=name) > 0
 
 
-def test_a_cancelled_reload_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cancelled_reload_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """As when the service stops while it looks at what lies in the folder it watches."""
     begun: list[Engine] = []
 
@@ -174,7 +174,7 @@ def test_a_cancelled_reload_leaves_nothing(site: Site, monkeypatch: pytest.Monke
         assert set(re.findall(r'model="([^"]+)"', told)) == {served}
 
 
-def test_an_unread_response_does_not_keep_a_bundle_forever(site: Site, gate: Gate) -> None:
+def test_unread_response_does_not_keep_a_bundle_forever(site: Site, gate: Gate) -> None:
     gate.opened.set()
     with site.serving(reload_timing=ReloadTiming(max_retire_s=0.01)) as service:
         old = service.state["deployments"].current
@@ -184,7 +184,7 @@ def test_an_unread_response_does_not_keep_a_bundle_forever(site: Site, gate: Gat
             service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
 
 
-def test_after_a_refused_reload_the_metrics_are_of_the_served_bundles(site: Site) -> None:
+def test_after_a_refused_reload_metrics_are_of_the_served_bundles(site: Site) -> None:
     with site.serving() as service:
         site.translate(service)
         held = _figure(service, "interlinear_cache_bytes")
@@ -196,7 +196,7 @@ def test_after_a_refused_reload_the_metrics_are_of_the_served_bundles(site: Site
         assert _figure(service, "interlinear_cache_bytes") == held > 0
 
 
-def test_the_bundle_of_the_later_folder_serves_as_long_as_it_exists(site: Site) -> None:
+def test_bundle_of_the_later_folder_is_served_while_it_exists(site: Site) -> None:
     mine = site.bundles.parent / "mine"
     mine.mkdir()
     with serving((site.bundles, mine), api_keys_file=site._keys) as service:
@@ -224,7 +224,7 @@ def test_unchanged_bundles_are_not_reloaded(site: Site) -> None:
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "sentencepiece.model"])
-def test_a_bundle_that_cannot_be_read_changes_nothing(site: Site, file: str) -> None:
+def test_unreadable_bundle_changes_nothing(site: Site, file: str) -> None:
     with site.serving() as service:
         before = site.translate(service).json()["model"]
         site.put("en-fr")
@@ -236,7 +236,7 @@ def test_a_bundle_that_cannot_be_read_changes_nothing(site: Site, file: str) -> 
         assert service.get("/ready").status_code == 200
 
 
-def test_a_bundle_whose_samples_come_out_wrong_changes_nothing(site: Site) -> None:
+def test_bundle_with_wrong_samples_changes_nothing(site: Site) -> None:
     with site.serving() as service:
         before = site.translate(service).json()["model"]
         wrong = {"source": "Hello.", "source_ids": [40], "target_ids": [41, 42, 43, 2]}
@@ -249,7 +249,7 @@ def test_a_bundle_whose_samples_come_out_wrong_changes_nothing(site: Site) -> No
         assert service.state["deployments"].current.engine.alive == 1
 
 
-def test_a_request_ends_with_the_bundle_that_it_began_with(site: Site, gate: Gate) -> None:
+def test_request_finishes_with_the_bundle_it_started_with(site: Site, gate: Gate) -> None:
     with site.serving() as service:
         old = service.state["deployments"].current
 
@@ -270,7 +270,7 @@ def test_a_request_ends_with_the_bundle_that_it_began_with(site: Site, gate: Gat
         service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
 
 
-def test_a_reload_under_load_fails_no_request(site: Site) -> None:
+def test_reload_under_load_fails_no_request(site: Site) -> None:
     with site.serving() as service:
         headers = {"Authorization": f"Bearer {site._user}"}
 
@@ -319,9 +319,7 @@ def test_changes_of_a_watched_folder_are_served(site: Site, caplog: pytest.LogCa
         assert site.translate(service).json()["model"] == after
 
 
-def test_a_bundle_copied_in_file_by_file_is_served_once_it_is_whole(
-    site: Site, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bundle_copied_file_by_file_is_served_once_complete(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     site.put("fr-en", "fr", "en")
     new = (site.bundles / "fr-en").rename(site.bundles.parent / "fr-en")
     timing = ReloadTiming(check_interval_s=0.01, retry_delays_s=(3600.0,))
@@ -338,7 +336,7 @@ def test_a_bundle_copied_in_file_by_file_is_served_once_it_is_whole(
         assert site.translate(service, source="fr", target="en").status_code == 200
 
 
-def test_a_copy_that_grows_is_not_tried_before_two_looks_find_it_the_same(site: Site) -> None:
+def test_growing_copy_is_not_loaded_until_two_checks_find_it_equal(site: Site) -> None:
     with site.serving() as service:
         deployments = service.state["deployments"]
         served = deployments.current
@@ -404,7 +402,7 @@ def test_a_repeated_refusal_is_logged_once(
         service.run(until_tried_often(told=2))
 
 
-def test_only_an_admin_s_key_reloads(site: Site, bundle_folder: Path) -> None:
+def test_only_an_admins_key_may_reload(site: Site, bundle_folder: Path) -> None:
     with site.serving() as service:
         site.put("en-fr")
         refused = site.reload(service, site._user)
@@ -414,7 +412,7 @@ def test_only_an_admin_s_key_reloads(site: Site, bundle_folder: Path) -> None:
         assert service.request("POST", "/models/reload").status_code == 403
 
 
-def test_real_workers_are_replaced_by_others(site: Site) -> None:
+def test_reload_replaces_worker_processes(site: Site) -> None:
     settings = Settings(bundles=(site.bundles,), device="cpu", workers=2, precision="float32")
     with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
         deployments = service.state["deployments"]

@@ -43,7 +43,7 @@ def test_every_bundle_of_the_folder_is_loaded(tmp_path: Path) -> None:
     assert catalogue.find("fr", "en").folder == tmp_path / "fr-en"
 
 
-def test_the_folder_may_be_a_bundle_itself(bundle_folder: Path) -> None:
+def test_folder_may_be_a_bundle_itself(bundle_folder: Path) -> None:
     assert bundle_folders([bundle_folder / "en-fr"]) == [[bundle_folder / "en-fr"]]
 
 
@@ -54,7 +54,7 @@ def test_two_bundles_for_one_pair_are_both_named(bundle_folder: Path, tmp_path: 
         load_catalogue(Settings(bundles=(tmp_path,)))
 
 
-def test_a_later_folder_overrides_pair_by_pair_and_both_are_logged(bundle_folder: Path, tmp_path: Path) -> None:
+def test_later_folder_overrides_pair_by_pair_and_both_are_logged(bundle_folder: Path, tmp_path: Path) -> None:
     ours = tmp_path / "bundles"
     shutil.copytree(bundle_folder, ours)
     make_bundle(ours / "fr-en", "fr", "en", seed=1)
@@ -72,7 +72,7 @@ def test_a_later_folder_overrides_pair_by_pair_and_both_are_logged(bundle_folder
     assert any(line.startswith("not serving en-fr@") and f"from {ours}" in line for line in both)
 
 
-def test_two_bundles_of_one_pair_in_one_folder_are_refused_though_another_folder_wins(
+def test_two_bundles_of_one_pair_in_one_folder_are_refused_even_if_overridden(
     bundle_folder: Path, tmp_path: Path
 ) -> None:
     for name in ("one", "two"):
@@ -81,7 +81,7 @@ def test_two_bundles_of_one_pair_in_one_folder_are_refused_though_another_folder
         load_catalogue(Settings(bundles=(tmp_path / "bundles", bundle_folder)))
 
 
-def test_a_missing_one_of_several_folders_is_named(bundle_folder: Path, tmp_path: Path) -> None:
+def test_missing_one_of_several_folders_is_named(bundle_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"there is no folder .*misspelt"):
         load_catalogue(Settings(bundles=(bundle_folder, tmp_path / "misspelt")))
 
@@ -93,7 +93,7 @@ def test_a_bundle_without_samples_is_not_served(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "missing"])
-def test_without_a_bundle_the_error_says_how_to_get_one(tmp_path: Path, place: str) -> None:
+def test_error_without_a_bundle_says_how_to_get_one(tmp_path: Path, place: str) -> None:
     with pytest.raises(BundleError, match=r"python -m training run.*INTERLINEAR_BUNDLES"):
         load_catalogue(Settings(bundles=(tmp_path / place,)))
 
@@ -116,7 +116,7 @@ def test_a_changed_file_is_named(bundle_folder: Path, tmp_path: Path) -> None:
         load_catalogue(Settings(bundles=(tmp_path / "bundles",)))
 
 
-def test_a_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
+def test_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
     catalogue = Catalogue([bundle])
     assert catalogue.find("en", "fr") is bundle
     with pytest.raises(PairNotServed, match="from fr to en"):
@@ -129,7 +129,7 @@ def test_a_missing_gpu_is_reported_at_startup(bundle: Bundle, monkeypatch: pytes
         create_app(Settings(device="cuda"), Catalogue([bundle]))
 
 
-def test_there_is_a_worker_for_each_core_that_may_be_used(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_available_core_gets_a_worker(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
     monkeypatch.setattr("app.services.startup.memory_left", lambda: None)
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
@@ -140,7 +140,7 @@ def test_there_is_a_worker_for_each_core_that_may_be_used(bundle_folder: Path, m
 
 
 @pytest.mark.parametrize(("precision", "worker_bytes"), [("float32", WORKER_BYTES), ("int8", INT8_WORKER_BYTES)])
-def test_a_container_has_as_many_workers_as_its_memory_takes(
+def test_number_of_workers_is_limited_by_the_containers_memory(
     bundle_folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     precision: Literal["float32", "int8"],
@@ -162,7 +162,7 @@ def test_a_container_has_as_many_workers_as_its_memory_takes(
         workers(FRONT_GROWTH_BYTES + int(1.5 * worker_bytes), workers=2)
 
 
-def test_weights_that_int8_workers_share_need_memory_once(
+def test_weights_shared_by_int8_workers_count_once(
     bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.services.startup.library", lambda isa: None)
@@ -176,7 +176,7 @@ def test_weights_that_int8_workers_share_need_memory_once(
     assert worker_count(Settings(device="cpu", precision="int8", cache_bytes=0), bundles) == 2
 
 
-def test_an_instruction_set_that_the_processor_lacks_is_refused_at_the_start(
+def test_instruction_set_that_the_processor_lacks_is_refused_at_the_start(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))

@@ -32,7 +32,7 @@ def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     assert settings.cors_origins == ["https://a.example", "https://b.example"]
 
 
-def test_options_of_the_command_line_win_and_are_named_where_they_have_no_meaning(
+def test_command_line_options_override_the_environment_and_are_named_in_errors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("INTERLINEAR_PORT", "9000")
@@ -46,12 +46,12 @@ def test_options_of_the_command_line_win_and_are_named_where_they_have_no_meanin
 
 
 @pytest.mark.parametrize("option", ["host", "port", "bundles", "device", "precision", "workers"])
-def test_the_commonest_settings_are_options_of_serve(option: str) -> None:
+def test_most_common_settings_are_options_of_serve(option: str) -> None:
     shown = CliRunner().invoke(cli, ["serve", "--help"], env={"COLUMNS": "200"}).stdout
     assert f"--{option} " in shown
 
 
-def test_the_shell_s_settings_reach_the_container() -> None:
+def test_settings_of_the_shell_reach_the_container() -> None:
     """But for those that say where in it things are, and the device, which is the profile's."""
     compose = (Path(__file__).parent.parent / "docker-compose.yml").read_text(encoding="utf-8")
     passed_on = re.findall(r"^  (INTERLINEAR_\w+):(?:$| \$\{\1:-)", compose, re.M)
@@ -78,14 +78,14 @@ def test_the_shell_s_settings_reach_the_container() -> None:
         ("INTERLINEAR_CORS_ORIGINS", "https://example.org/page"),
     ],
 )
-def test_a_setting_without_meaning_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+def test_invalid_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(SettingsError, match=f"^{name}={value}: ") as error:
         load_settings()
     assert "\n" not in str(error.value)
 
 
-def test_a_rate_a_path_and_proxies_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rates_paths_and_proxies_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLINEAR_RATE_REQUESTS", "600/minute")
     monkeypatch.setenv("INTERLINEAR_RATE_CHARACTERS", "")
     monkeypatch.setenv("INTERLINEAR_ROOT_PATH", "/tools/mt/")
@@ -103,13 +103,13 @@ def test_unknown_variables_with_the_prefix_are_named() -> None:
     assert ignored_variables(environ) == ["INTERLINEAR_PROT", "INTERLINEAR_SERVICE_HOST"]
 
 
-def test_the_port_that_kubernetes_injects_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kubernetes_port_variable_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERLINEAR_PORT", "tcp://10.0.0.1:8000")
     assert load_settings().port == Settings.model_fields["port"].default
     assert ignored_variables({"INTERLINEAR_PORT": "tcp://10.0.0.1:8000"}) == ["INTERLINEAR_PORT"]
 
 
-def test_the_described_defaults_are_settings_that_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_described_defaults_are_valid_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = describe_settings().splitlines()
     assert len(lines) == len(Settings.model_fields)
     for line in lines:
@@ -118,7 +118,7 @@ def test_the_described_defaults_are_settings_that_work(monkeypatch: pytest.Monke
     assert load_settings() == Settings.model_construct()
 
 
-def test_in_the_help_each_setting_is_a_line_of_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_setting_is_one_line_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = [line.strip() for line in CliRunner().invoke(cli, ["serve", "--help"]).output.splitlines()]
     assert [line for line in shown if line.startswith("INTERLINEAR_")] == [

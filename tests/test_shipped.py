@@ -26,47 +26,47 @@ def shipped(request: pytest.FixtureRequest) -> LoadedBundle:
     return load_bundle(request.param, torch.device("cpu"))
 
 
-def test_the_model_of_the_readme_is_among_them() -> None:
+def test_shipped_bundles_include_the_readmes_model() -> None:
     assert SHIPPED / "en-fr" in THERE
 
 
-def test_all_can_be_served_at_once() -> None:
+def test_all_shipped_bundles_can_be_served_at_once() -> None:
     served = {bundle.folder for bundle in load_catalogue(Settings(bundles=(SHIPPED,)))}
     assert served >= set(THERE)
 
 
-def test_a_bundle_translates_the_pair_of_its_folder(shipped: LoadedBundle) -> None:
+def test_bundle_translates_the_pair_of_its_folder(shipped: LoadedBundle) -> None:
     assert shipped.pair == shipped.folder.name
 
 
-def test_its_files_are_those_of_its_sums(shipped: LoadedBundle) -> None:
+def test_shipped_files_match_their_checksums(shipped: LoadedBundle) -> None:
     sums = dict(line.split("  ")[::-1] for line in (shipped.folder / SUMS).read_text().splitlines())
     assert {path.name for path in shipped.folder.iterdir()} == {*sums, SUMS, CARD}
     for name, digest in sums.items():
         assert hashlib.sha256((shipped.folder / name).read_bytes()).hexdigest() == digest
 
 
-def test_it_is_no_larger_than_it_may_be(shipped: LoadedBundle) -> None:
+def test_shipped_bundle_is_within_its_size_limit(shipped: LoadedBundle) -> None:
     size = sum(path.stat().st_size for path in shipped.folder.iterdir())
     assert size <= LARGEST_MIB[shipped.folder.name] << 20
 
 
-def test_its_samples_come_out_in_float32_and_as_they_are_served(shipped: LoadedBundle) -> None:
+def test_shipped_samples_translate_correctly_in_float32_and_as_served(shipped: LoadedBundle) -> None:
     assert shipped.config["samples"]
     check_samples(shipped)
     check_samples(shipped, prepare(shipped.model, "auto"))
 
 
-def test_its_samples_are_our_own_sentences(shipped: LoadedBundle) -> None:
+def test_shipped_samples_are_our_own_sentences(shipped: LoadedBundle) -> None:
     assert {sample["source"] for sample in shipped.config["samples"]} <= set(own_sentences(shipped.source))
 
 
-def test_it_says_whose_corpora_it_knows_how_well_and_what_it_is_not_for(shipped: LoadedBundle) -> None:
+def test_shipped_bundle_states_corpora_quality_and_limits_of_use(shipped: LoadedBundle) -> None:
     config = shipped.config
     assert config["licence"] and not config["licence"].startswith("Not stated")
     assert config["attribution"] and config["metrics"] and config["remarks"] and config["training"]["corpora"]
     assert {metric["metric"] for metric in config["metrics"]} >= {"BLEU", "chrF"}
 
 
-def test_its_card_is_generated_from_its_record(shipped: LoadedBundle) -> None:
+def test_shipped_card_is_generated_from_its_record(shipped: LoadedBundle) -> None:
     assert (shipped.folder / CARD).read_text(encoding="utf-8") == model_card(shipped.config)

@@ -74,7 +74,7 @@ def killed(port: int, front: int, sentences: int, kills: int, every_s: float) ->
 @pytest.mark.parametrize(
     ("sentences", "kills", "every_s"), [(40, 3, 1.0), pytest.param(1000, 40, 2.0, marks=pytest.mark.soak)]
 )
-def test_killed_workers_change_lose_and_repeat_no_answer(sentences: int, kills: int, every_s: float) -> None:
+def test_killed_workers_change_lose_and_repeat_no_response(sentences: int, kills: int, every_s: float) -> None:
     with running_service(BUNDLE, {**SETTINGS, "INTERLINEAR_CACHE_BYTES": "0"}) as (process, port):
         load = killed(port, process.pid, sentences, kills, every_s)
     assert load.outcomes.answered > 0
@@ -101,7 +101,7 @@ def in_namespace(script: str) -> list[str]:
     ],
     ids=["full tmp", "read-only tmp", "no shm", "read-only shm"],
 )
-def test_the_service_needs_neither_tmp_nor_shm(script: str) -> None:
+def test_service_needs_neither_tmp_nor_shm(script: str) -> None:
     with running_service(BUNDLE, SETTINGS, before=in_namespace(script)) as (_, port):
         expect_translations(port)
 
@@ -127,7 +127,7 @@ def control_group(limit: int) -> Iterator[list[str]]:
 @pytest.mark.soak
 @needs_root
 @pytest.mark.parametrize("limit", [500, 700, 1000, 1500])
-def test_little_memory_loses_nothing_or_is_refused_at_the_start(limit: int) -> None:
+def test_with_little_memory_the_service_loses_nothing_or_refuses_to_start(limit: int) -> None:
     with control_group(limit << 20) as before:
         settings = {**os.environ, "INTERLINEAR_BUNDLES": str(BUNDLE), "INTERLINEAR_PORT": "0"}
         command = [*before, sys.executable, "-m", "app", "serve"]
@@ -172,7 +172,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(offset)}
 
 
-def test_a_clock_that_jumps_changes_nothing(clock: dict[str, str]) -> None:
+def test_jumping_clock_changes_nothing(clock: dict[str, str]) -> None:
     """Deadlines, rates, caches and the poll of files count by the monotonic clock."""
     settings = {"INTERLINEAR_WORKERS": "1", "INTERLINEAR_RATE_REQUESTS": "1000/minute"}
     with running_service(BUNDLE, {**settings, **clock}) as (_, port):
@@ -189,7 +189,7 @@ def test_a_clock_that_jumps_changes_nothing(clock: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("rounds", [2, pytest.param(30, marks=pytest.mark.soak)])
-def test_a_reload_of_damaged_bundles_leaves_those_that_serve(tmp_path: Path, rounds: int) -> None:
+def test_reload_of_damaged_bundles_keeps_the_served_ones(tmp_path: Path, rounds: int) -> None:
     bundles = tmp_path / "bundles"
     shutil.copytree(BUNDLE, bundles / "en-fr")
     keys = tmp_path / "keys.txt"
@@ -233,7 +233,7 @@ def test_a_reload_of_damaged_bundles_leaves_those_that_serve(tmp_path: Path, rou
 
 
 @pytest.mark.soak
-def test_slow_heads_delay_no_other_client() -> None:
+def test_slow_headers_delay_no_other_client() -> None:
     """Connections that send a byte of their head each second are closed in the end, and others are served."""
 
     async def dribble(port: int) -> float:

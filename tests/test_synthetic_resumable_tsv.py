@@ -8,7 +8,7 @@ from training.corpora.corpus import Pair
 from training.synthetic.resumable_tsv import ResumableTsv
 
 
-def test_a_deleted_file_is_not_resumed_after_a_stop_before_the_first_pair(tmp_path: Path) -> None:
+def test_deleted_file_is_not_resumed_after_a_stop_before_the_first_pair(tmp_path: Path) -> None:
     out = tmp_path / "out.tsv"
     first = ResumableTsv(out, {"beam": 5})
     first.add([Pair("old", "vieux")], [(2, "too long")], last_line=2)

@@ -72,7 +72,7 @@ def distilled(bundle: LoadedBundle, pairs: Sequence[Pair], beam_size: int) -> li
     ]
 
 
-def test_the_pairs_are_the_sources_with_the_best_of_a_beam_of_five(
+def test_pairs_are_sources_with_the_best_of_a_beam_of_five(
     shipped: LoadedBundle, pairs_file: Path, tmp_path: Path
 ) -> None:
     said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / "out.tsv")
@@ -93,7 +93,7 @@ def test_back_translation_is_greedy_and_puts_the_translation_first(shipped: Load
         assert reason in said
 
 
-def test_of_pairs_back_translates_the_students_target(shipped: LoadedBundle, tmp_path: Path) -> None:
+def test_back_translation_of_pairs_translates_the_students_target(shipped: LoadedBundle, tmp_path: Path) -> None:
     """The bundle reads English, which the student is to write."""
     (tmp_path / "p.tsv").write_text("Le chat.\tThe cat.\nBonjour.\tHello.\n", encoding="utf-8")
     given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--back"]
@@ -106,7 +106,7 @@ def test_of_pairs_back_translates_the_students_target(shipped: LoadedBundle, tmp
     assert [line.split("\t")[1] for line in lines_of(tmp_path / "c.tsv")] == ["The cat is here.", "Hello."]
 
 
-def test_the_hypothesis_nearest_to_the_reference_is_chosen(shipped: LoadedBundle, tmp_path: Path) -> None:
+def test_hypothesis_closest_to_the_reference_is_chosen(shipped: LoadedBundle, tmp_path: Path) -> None:
     sources = [pair.source for pair in PAIRS]
     found = translations(shipped, sources, 4)
     references = [made[n % len(made)] for n, made in enumerate(found)]
@@ -146,7 +146,7 @@ def test_unusable_translations_are_recognised(hypothesis: Hypothesis, text: str,
     assert why in found
 
 
-def test_unusable_translations_are_counted_and_replaced_by_the_next_of_the_beam(
+def test_unusable_translations_are_counted_and_replaced_by_the_beams_next(
     shipped: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = "How are you? " * 200
@@ -165,9 +165,7 @@ def test_unusable_translations_are_counted_and_replaced_by_the_next_of_the_beam(
     assert not (tmp_path / "none.tsv").exists()
 
 
-def test_draws_follow_the_seed_and_of_one_best_token_it_is_greedy(
-    shipped: LoadedBundle, pairs_file: Path, tmp_path: Path
-) -> None:
+def test_sampling_follows_the_seed_and_top_1_is_greedy(shipped: LoadedBundle, pairs_file: Path, tmp_path: Path) -> None:
     def drawn(name: str, best: int, seed: int) -> list[str]:
         given = ["--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / name]
         translate(*given, "--sample", best, "--seed", seed)
@@ -190,7 +188,7 @@ def test_draws_follow_the_seed_and_of_one_best_token_it_is_greedy(
     assert one == lines_of(tmp_path / "e")
 
 
-def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
+def test_tokens_are_sampled_with_their_probabilities() -> None:
     probabilities = torch.tensor([[0.05, 0.5, 0.15, 0.3]]).expand(20_000, 4)
     state = object.__new__(SamplingDecoderState)
     state.generator, state.best = torch.Generator().manual_seed(1), 3
@@ -285,16 +283,14 @@ def test_a_file_started_with_other_options_is_not_resumed(
     assert "was started with input" in translate(*given, "--beam", 2, code=1)
 
 
-def test_draws_depend_on_what_is_decoded_together_and_translations_do_not(
-    shipped: LoadedBundle, pairs_file: Path
-) -> None:
+def test_samples_depend_on_the_batch_and_translations_do_not(shipped: LoadedBundle, pairs_file: Path) -> None:
     asked = TranslateOptions(shipped.folder, Path("out.tsv"), str(pairs_file), beam=1)
     for sample, alike in ((10, False), (None, True)):
         few, many = (replace(asked, sample=sample, rows=rows).settings("b", ()) for rows in (8, 9))
         assert (few == many) == alike
 
 
-def test_killed_the_same_command_makes_the_file_of_one_that_was_not(shipped: LoadedBundle, tmp_path: Path) -> None:
+def test_killed_command_resumes_to_the_file_of_an_uninterrupted_one(shipped: LoadedBundle, tmp_path: Path) -> None:
     """A real process with two that work for it; SIGKILL lets nobody clean up."""
     sources = [f"I see the {one} {number}." for number in range(50) for one in WORDS]
     (tmp_path / "texts.txt").write_text("".join(f"{source}\n" for source in sources), encoding="utf-8")

@@ -38,7 +38,7 @@ def words(terms: str, text: str, language: str = "en") -> list[str]:
         ("हिन्दी", "हिन्दी और हिन्दीभाषा", ["हिन्दी"]),
     ],
 )
-def test_a_term_is_whole_words_in_any_case(terms: str, text: str, expected: list[str]) -> None:
+def test_term_matches_whole_words_in_any_case(terms: str, text: str, expected: list[str]) -> None:
     assert words(terms, text) == expected
 
 
@@ -56,7 +56,7 @@ def test_a_term_with_inner_capitals_matches_only_as_written(term: str, text: str
     assert words(term, text) == expected
 
 
-def test_a_term_in_several_spellings_has_the_translation_of_its_own() -> None:
+def test_term_in_several_spellings_has_the_translation_of_its_own_spelling() -> None:
     terms = {"us": "nous", "US": "États-Unis", "cat": "chat", "Cat": "Chat"}
     assert found(terms, "us US Us") == [("us", "nous"), ("US", "États-Unis"), ("Us", "nous")]
     assert found(terms, "Cat cat CAT") == [("Cat", "Chat"), ("cat", "chat"), ("CAT", "chat")]
@@ -71,11 +71,11 @@ def test_a_term_in_several_spellings_has_the_translation_of_its_own() -> None:
         ("ko", "서버", "서버는"),
     ],
 )
-def test_in_scripts_without_spaces_a_term_is_found_anywhere(language: str, term: str, text: str) -> None:
+def test_term_in_a_script_without_spaces_matches_anywhere(language: str, term: str, text: str) -> None:
     assert words(term, text, language) == [term]
 
 
-def test_turkish_has_two_letters_i() -> None:
+def test_turkish_dotted_and_dotless_i_differ() -> None:
     assert words("ılık|İzmir", "Ilık izmir", "tr") == ["Ilık", "izmir"]
     assert words("ilik", "ILIK", "tr") == []
 
@@ -89,7 +89,7 @@ TERM = st.text(st.sampled_from("ab AB-你好é\u0301İß'"), min_size=1, max_siz
 
 
 @given(st.dictionaries(TERM, TERM, max_size=6), TEXT, st.sampled_from(["en", "tr", "zh"]))
-def test_found_terms_are_terms_in_order(terms: dict[str, str], text: str, language: str) -> None:
+def test_found_terms_are_in_order(terms: dict[str, str], text: str, language: str) -> None:
     end = 0
     for protected in Glossary(terms, language).find(text):
         assert end <= protected.start < protected.end
@@ -105,7 +105,7 @@ def test_every_term_of_a_large_glossary_is_found() -> None:
     assert found(terms, text) == list(terms.items())
 
 
-def test_hostile_text_comes_to_an_end() -> None:
+def test_hostile_text_is_searched_in_time() -> None:
     assert words("a " * (MAX_CHARS // 2 - 1) + "b", "a " * 25_000) == []
 
 
@@ -166,7 +166,7 @@ def protected(*ranges: tuple[int, int]) -> list[ProtectedSpan]:
         (protected((0, 9)), protected((1, 2), (3, 4), (9, 10)), protected((0, 9), (9, 10))),
     ],
 )
-def test_ranges_that_overlap_one_of_the_first_are_left_out(
+def test_ranges_that_overlap_the_first_ones_are_dropped(
     first: list[ProtectedSpan], second: list[ProtectedSpan], expected: list[ProtectedSpan]
 ) -> None:
     assert merge_spans(first, second) == expected

@@ -41,12 +41,12 @@ def fault(read: Callable[[str], object], text: str) -> str | None:
 
 
 @given(st.text())
-def test_no_text_breaks_it(text: str) -> None:
+def test_no_text_crashes_the_parser(text: str) -> None:
     for said in (fault(read_tsv, text), fault(lambda text: read_csv(text, "en", "fr"), text)):
         assert said is None or (said.startswith("line ") and "\n" not in said)
 
 
-def test_line_ends_and_marks_of_other_systems_are_none_of_the_entries() -> None:
+def test_line_ends_and_byte_order_marks_are_not_part_of_entries() -> None:
     assert read_tsv("\ufeffcat\tchat \r\n\r\n dog\tchien") == {"cat": "chat", "dog": "chien"}
     assert read_csv("\ufeffcat,chat\r\ndog , chien\r\n", "en", "fr") == {"cat": "chat", "dog": "chien"}
 
@@ -59,7 +59,7 @@ def test_line_ends_and_marks_of_other_systems_are_none_of_the_entries() -> None:
         ("a\tb\n\na\tc", "line 3: the term 'a' is given twice"),
     ],
 )
-def test_the_line_that_is_wrong_is_named(text: str, said: str) -> None:
+def test_invalid_line_is_named(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         read_tsv(text)
 
@@ -90,7 +90,7 @@ def test_glossaries_are_read_from_a_folder(tmp_path: Path) -> None:
         ("a.en-fr.tsv", b"cat\tchat\n\xff\tx\n", "a.en-fr.tsv: line 2: not UTF-8"),
     ],
 )
-def test_a_file_that_is_no_glossary_is_named_with_its_line(
+def test_file_that_is_no_glossary_is_named_with_its_line(
     tmp_path: Path, name: str, content: bytes, message: str
 ) -> None:
     (tmp_path / name).write_bytes(content)

@@ -44,17 +44,17 @@ def shouted(text: str) -> str:
         (f"{FILES} in {{m, plural, other {{# folders}}}}", ["# file", "# files", "in", "# folders"]),
     ],
 )
-def test_each_branch_is_translated_by_itself(text: str, expected: list[str]) -> None:
+def test_each_branch_is_translated_separately(text: str, expected: list[str]) -> None:
     assert passages(text) == expected
 
 
-def test_words_beside_the_only_choice_go_into_its_branches() -> None:
+def test_words_around_the_only_choice_move_into_its_branches() -> None:
     assert shouted("Move {n, plural, one {# file} other {# files}} to {folder}, please.") == (
         "{n, plural, one {MOVE # FILE TO {folder}, PLEASE.} other {MOVE # FILES TO {folder}, PLEASE.}}"
     )
 
 
-def test_a_number_sign_does_not_come_to_mean_another_number() -> None:
+def test_number_sign_keeps_its_meaning() -> None:
     inner = "{n, plural, one {# file in {m, plural, other {# folders}}} other {x}}"
     assert shouted(inner) == "{n, plural, one {# FILE IN {m, plural, other {# FOLDERS}}} other {X}}"
     assert shouted(f"Room #1 has {FILES}") == "ROOM #1 HAS {n, plural, one {# FILE} other {# FILES}}"
@@ -89,7 +89,7 @@ def test_doubtful_texts_are_not_messages(text: str) -> None:
         ("a {b} # ", "{n, plural, other {a (b) '#' {name}}}"),
     ],
 )
-def test_a_translation_brings_no_syntax_of_its_own(translation: str, expected: str) -> None:
+def test_translation_adds_no_message_syntax(translation: str, expected: str) -> None:
     pieces = message_pieces("{n, plural, other {x {name}}}")
     assert pieces
     written = (p if isinstance(p, str) else p.write(translation) + p.protected[0].raw for p in pieces)
@@ -124,18 +124,18 @@ def test_a_written_message_has_the_same_branches(text: str) -> None:
 
 
 @given(st.text(st.sampled_from("{}',# plura other=0n")) | MESSAGES)
-def test_any_text_is_read_without_a_fault(text: str) -> None:
+def test_any_text_is_read_without_an_error(text: str) -> None:
     if message_pieces(text) is not None:
         assert has_branches(text)
 
 
-def test_long_messages_are_not_said_again_without_end() -> None:
+def test_long_messages_are_not_multiplied_without_limit() -> None:
     beside = "word " * 2_000
     text = beside + "{n, plural, " + " ".join(f"={number} {{a}}" for number in range(100)) + " other {b}}"
     assert sum(map(len, passages(text))) < 2 * len(text)
 
 
-def test_a_plain_text_may_be_a_message(bundle: Bundle) -> None:
+def test_plain_text_may_be_a_message(bundle: Bundle) -> None:
     [one] = translated(bundle, RandomDecoder(bundle), ["{n, plural, one {Hello # cat} other {Hello # cats}}"])
     assert one.text and one.text.startswith("{n, plural, one {") and one.text.count("#") == 2
     assert one.text != "{n, plural, one {Hello # cat} other {Hello # cats}}"

@@ -63,7 +63,7 @@ def test_confidence_is_low_in_a_language_not_served(detector_of: Callable[..., D
 
 
 @pytest.mark.parametrize("language", FOREIGN)
-def test_a_language_not_served_has_its_name(detector_of: Callable[..., Detector], language: str) -> None:
+def test_unserved_language_is_named(detector_of: Callable[..., Detector], language: str) -> None:
     found, confidence = detector_of("en", "fr").likeliest(FOREIGN[language])
     assert language_name(found or "") == ("" if language == "Cherokee" else language)
     assert confidence > 0.9 or language == "Cherokee"
@@ -102,7 +102,7 @@ def test_confidence_is_low_for_little_text(detector_of: Callable[..., Detector],
     "text",
     ["", " \n", "123 + 4.5", "...", "😀", "https://example.org/the/house", "ann@example.org", "{name}", "%(count)d"],
 )
-def test_a_text_without_words_is_in_no_language(detector_of: Callable[..., Detector], text: str) -> None:
+def test_text_without_words_has_no_language(detector_of: Callable[..., Detector], text: str) -> None:
     assert detector_of(*SERVED).detect(text) == Detected(None, 0.0)
 
 
@@ -123,7 +123,7 @@ def test_labels_that_are_not_languages_do_not_count(detector_of: Callable[..., D
     assert found.confidence > 0.9
 
 
-def test_a_mixed_text_is_in_what_most_of_it_is_in_and_confidence_is_its_share(
+def test_mixed_text_is_in_its_main_language_with_its_share_as_confidence(
     detector_of: Callable[..., Detector],
 ) -> None:
     english, french, chinese = (SENTENCES[language] for language in ("en", "fr", "zh"))
@@ -134,7 +134,7 @@ def test_a_mixed_text_is_in_what_most_of_it_is_in_and_confidence_is_its_share(
         assert 0.5 < found.confidence < 0.8
 
 
-def test_of_a_long_text_the_end_counts_as_the_beginning_does(detector_of: Callable[..., Detector]) -> None:
+def test_end_of_a_long_text_counts_like_its_beginning(detector_of: Callable[..., Detector]) -> None:
     detector = detector_of(*SERVED)
     text = SENTENCES["en"] * 200 + SENTENCES["de"] * 400
     found = detector.detect(text)
@@ -146,7 +146,7 @@ def test_of_a_long_text_the_end_counts_as_the_beginning_does(detector_of: Callab
     ("text", "language"),
     [("안녕하세요", "ko"), ("おはよう", "ja"), ("東京へ行く", "ja"), ("สวัสดี", "th"), ("ሰላም", "am")],
 )
-def test_letters_of_one_language_only_are_enough(text: str, language: str) -> None:
+def test_letters_of_a_single_language_suffice(text: str, language: str) -> None:
     detector = Detector(["en", "zh", "ko", "ja", "th"])
     if language in ("ko", "ja", "th"):
         assert detector.detect(text) == (language, 1.0)
@@ -167,7 +167,7 @@ def test_letters_of_one_language_only_are_enough(text: str, language: str) -> No
         (["nb"], "God morgen, alle sammen!", "nb"),
     ],
 )
-def test_codes_with_a_region_or_a_script_come_back_as_they_are_served(
+def test_codes_with_a_region_or_a_script_are_returned_as_served(
     detector_of: Callable[..., Detector], codes: list[str], text: str, code: str
 ) -> None:
     found = detector_of("fr", *codes).detect(text)
@@ -175,7 +175,7 @@ def test_codes_with_a_region_or_a_script_come_back_as_they_are_served(
     assert found.confidence > 0.5
 
 
-def test_a_language_that_no_library_knows_does_no_harm(detector_of: Callable[..., Detector]) -> None:
+def test_language_unknown_to_the_libraries_does_no_harm(detector_of: Callable[..., Detector]) -> None:
     assert detector_of("tlh", "fr").detect(SENTENCES["fr"]).language == "fr"
     assert detector_of("tlh").detect(SENTENCES["fr"]).language == "tlh"
     assert detector_of("tlh").detect(SENTENCES["fr"]).confidence < 0.2
@@ -183,7 +183,7 @@ def test_a_language_that_no_library_knows_does_no_harm(detector_of: Callable[...
 
 @example(text="A\ud800")
 @given(text=st.text(st.characters(codec=None, categories=None)) | st.text("aé{<%/@你あ \n.", max_size=2000))
-def test_any_text_has_a_language_served_or_none_and_a_probability(
+def test_any_text_has_a_served_language_or_none_and_a_probability(
     detector_of: Callable[..., Detector], text: str
 ) -> None:
     language, confidence = detector_of(*SERVED).detect(text)
@@ -195,7 +195,7 @@ def test_any_text_has_a_language_served_or_none_and_a_probability(
 @pytest.mark.parametrize(
     "unit", ["a", "<", "{", "a/", "%(", "a_", "://", "x@", "aA", "`", "&#", "你", "あa", "\n", "a."]
 )
-def test_no_text_takes_long(detector_of: Callable[..., Detector], unit: str) -> None:
+def test_every_text_is_detected_in_time(detector_of: Callable[..., Detector], unit: str) -> None:
     """Counted, not timed: whatever the length, few characters reach the libraries."""
     detector, read = detector_of(*SERVED), 0
 
@@ -211,7 +211,7 @@ def test_no_text_takes_long(detector_of: Callable[..., Detector], unit: str) -> 
     assert read < 10_000
 
 
-def test_the_libraries_are_loaded_when_they_are_needed() -> None:
+def test_libraries_are_loaded_on_first_use() -> None:
     detector = Detector(["en", "ja"])
     assert not detector.ready
     detector.detect("Good morning")

@@ -72,29 +72,29 @@ def joined(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", [PROSE, NARROW, PROSE.replace("\n", "\r\n"), PROSE.rstrip("\n")])
-def test_a_paragraph_that_was_wrapped_is_one_line(text: str) -> None:
+def test_wrapped_paragraph_is_joined_to_one_line(text: str) -> None:
     assert [one.strip() for one in joined(text)] == [ONE_LINE.strip()]
 
 
-def test_an_indentation_stays_before_the_paragraph() -> None:
+def test_indentation_stays_before_the_paragraph() -> None:
     assert joined(INDENTED) == [f"    {ONE_LINE}"]
     assert joined(BOOK) == [f"     {ONE_LINE}"]
     assert joined(ITEM + ITEM) == [f"- {ONE_LINE}"] * 2
     assert joined(BOOK + BOOK) == [f"     {ONE_LINE}"] * 2
 
 
-def test_between_ideographs_no_space_is_put() -> None:
+def test_no_space_is_inserted_between_ideographs() -> None:
     assert joined(CHINESE) == [CHINESE.replace("\n", "") + "\n"]
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 @pytest.mark.parametrize("beside", ["", PROSE + "\n"])
-def test_lines_that_somebody_chose_stay(kind: str, beside: str) -> None:
+def test_intended_line_breaks_are_kept(kind: str, beside: str) -> None:
     text = "\n".join([*OTHERS[kind], ""])
     assert joined(beside + text) == ([ONE_LINE] if beside else [])
 
 
-def test_two_lines_are_a_paragraph_where_the_text_is_wrapped_or_a_sentence_is_broken() -> None:
+def test_two_lines_are_a_paragraph_if_the_text_is_wrapped_or_a_sentence_is_broken() -> None:
     two = "He stopped in front of the house in which his brother had lived,\nand knocked.\n"
     assert joined(two) == [two.replace(",\n", ", ")]
     capital = two.replace("and knocked", "Tom knocked")
@@ -103,13 +103,13 @@ def test_two_lines_are_a_paragraph_where_the_text_is_wrapped_or_a_sentence_is_br
 
 
 @pytest.mark.parametrize("text", [PROSE, NARROW, INDENTED, ITEM, BOOK, CHINESE])
-def test_wrapped_again_it_is_what_it_was(text: str) -> None:
+def test_wrapping_again_restores_the_text(text: str) -> None:
     [line] = logical_lines(text, "auto")
     assert line.wrapping
     assert line.wrapping.wrap(line.text.rstrip("\n")) + "\n" == text
 
 
-def test_a_word_that_was_divided_keeps_its_hyphen_and_gets_no_space() -> None:
+def test_hyphenated_word_keeps_its_hyphen_and_gets_no_space() -> None:
     text = PROSE.replace("had never seen them before", "had never seen well-\nknown houses like them")
     assert "well-known" in logical_lines(text, "join")[0].text
 
@@ -132,7 +132,7 @@ def shouted(document: Document) -> str:
     return document.write([passage.text.upper() for passage in document.passages]).decode()
 
 
-def test_a_file_is_joined_and_wrapped_unless_lines_are_kept() -> None:
+def test_file_is_joined_and_wrapped_unless_lines_are_kept() -> None:
     content = (PROSE + "\n" + LIST).encode()
     assert [p.text for p in read("a.txt", content).passages] == [ONE_LINE + "\n" + LIST]
     assert [p.text for p in read("a.txt", content, line_breaks="keep").passages] == [content.decode()]
@@ -143,7 +143,7 @@ def test_a_file_is_joined_and_wrapped_unless_lines_are_kept() -> None:
     assert longer.endswith("\n\n" + LIST)
 
 
-def test_join_joins_what_does_not_look_wrapped() -> None:
+def test_join_option_joins_lines_that_do_not_look_wrapped() -> None:
     text = "One two\nthree four five\nsix.\n\n- a\n- b\n"
     assert [p.text for p in read("a.txt", text.encode(), line_breaks="join").passages] == [
         "One two three four five six.\n\n- a\n- b\n"

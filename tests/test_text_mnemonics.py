@@ -27,14 +27,14 @@ BOTH = frozenset("&_")
         ("&1 recent file", "1 recent file", "1"),
     ],
 )
-def test_a_label_is_shown_without_its_mark(label: str, shown: str, letter: str) -> None:
+def test_label_is_shown_without_its_mnemonic_mark(label: str, shown: str, letter: str) -> None:
     found = remove_mnemonic(label)
     assert found
     assert (found[0], found[1].letter) == (shown, letter)
     assert found[1].insert_into(shown, "en") == label
 
 
-def test_a_mark_behind_the_words_is_one_of_theirs() -> None:
+def test_mark_after_the_words_belongs_to_one_of_them() -> None:
     found = remove_mnemonic("打开(&O)...")
     assert found
     assert found[0] == "打开..."
@@ -85,7 +85,7 @@ def test_a_label_is_a_short_line_without_tags() -> None:
         assert remove_mnemonic(text) is None
 
 
-def test_where_others_surely_are_one_may_stand_within_a_word() -> None:
+def test_mark_within_a_word_counts_if_the_file_has_certain_ones() -> None:
     assert mnemonic_marks(["&Open", "a & b"]) == {"&"}
     assert mnemonic_marks(["_Open", "&amp;"]) == {"_"}
     assert mnemonic_marks(["_private", "a_b", "R&D", "_(x)"]) == frozenset()
@@ -111,14 +111,14 @@ def test_where_others_surely_are_one_may_stand_within_a_word() -> None:
         ("&Open", "打开…", "fr", "打开(&O)…"),
     ],
 )
-def test_the_mark_comes_back_on_a_letter(label: str, translation: str, language: str, expected: str) -> None:
+def test_mark_is_put_back_on_a_letter(label: str, translation: str, language: str, expected: str) -> None:
     found = remove_mnemonic(label)
     assert found
     assert found[1].insert_into(translation, language) == expected
 
 
 @given(st.text(st.sampled_from("aB&_ ().;é打%s{}")), st.sampled_from([frozenset(), BOTH]))
-def test_a_mark_that_is_taken_comes_back_once(text: str, marks: frozenset[str]) -> None:
+def test_removed_mark_is_put_back_exactly_once(text: str, marks: frozenset[str]) -> None:
     found = remove_mnemonic(text, marks)
     if found:
         shown, mnemonic = found

@@ -20,7 +20,7 @@ from model.normalisation import normalise_source
         ("Sus archivo(s).", "es", "Sus archivos."),
     ],
 )
-def test_the_longer_word_is_what_the_model_gets(text: str, language: str, expected: str) -> None:
+def test_model_reads_the_longer_word(text: str, language: str, expected: str) -> None:
     (part,) = join_endings([text], language)
     assert has_optional_endings(text, language)
     assert len(str(part)) == len(text)
@@ -28,12 +28,12 @@ def test_the_longer_word_is_what_the_model_gets(text: str, language: str, expect
 
 
 @pytest.mark.parametrize("text", ["f(s)", "the cat (s)", "He(she) came", "sin(x)", "cat()", "call(s).run", "alumno(a)"])
-def test_other_brackets_stay(text: str) -> None:
+def test_other_brackets_are_kept(text: str) -> None:
     assert not has_optional_endings(text, "es")
     assert join_endings([text, 0], "es") == [text, 0]
 
 
-def test_no_part_of_such_a_word_is_said_to_be_missing(bundle: Bundle) -> None:
+def test_no_part_of_such_a_word_is_reported_as_missing(bundle: Bundle) -> None:
     heard: list[str] = []
 
     def listen(text: str) -> str:

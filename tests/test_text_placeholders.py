@@ -127,12 +127,12 @@ def surrounded(one: str, random: Random) -> tuple[str, int]:
     return f"{head}{one}{closing}{tail}", len(head)
 
 
-def test_there_are_over_a_thousand_strings() -> None:
+def test_collection_has_over_a_thousand_strings() -> None:
     assert len(STRINGS) > 1_000
 
 
 @pytest.mark.parametrize("language", ["en", "fr"])
-def test_a_placeholder_of_any_kind_is_found_whole_and_once_in_any_sentence(language: str) -> None:
+def test_placeholder_of_any_kind_is_found_whole_and_once_in_any_sentence(language: str) -> None:
     missed = []
     for template, seed in STRINGS:
         random = Random(f"{template}{seed}")
@@ -144,7 +144,7 @@ def test_a_placeholder_of_any_kind_is_found_whole_and_once_in_any_sentence(langu
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_several_in_one_sentence_are_found_each(seed: int) -> None:
+def test_several_placeholders_in_one_sentence_are_all_found(seed: int) -> None:
     random = Random(seed)
     ones = [spelt(template, random) for template in random.choices(TEMPLATES, k=6) if template[:3] != "~~~"]
     text = "".join(f"{random.choice(['the', 'of', 'and'])} {one}, " for one in ones)
@@ -181,7 +181,7 @@ def test_several_in_one_sentence_are_found_each(seed: int) -> None:
     ],
 )
 @pytest.mark.parametrize("language", ["en", "fr", "de", "es"])
-def test_ordinary_text_has_none(text: str, language: str) -> None:
+def test_ordinary_text_has_no_placeholders(text: str, language: str) -> None:
     assert [protected.raw for protected in find_placeholders(text, language)] == []
 
 
@@ -209,7 +209,7 @@ def test_ordinary_text_has_none(text: str, language: str) -> None:
         ("Wow😀😀! Great 🎉.", ["😀😀", "🎉"]),
     ],
 )
-def test_bounds(text: str, expected: list[str]) -> None:
+def test_placeholder_ends_where_expected(text: str, expected: list[str]) -> None:
     language = "zh" if "请" in text else "en"
     assert [protected.raw for protected in find_placeholders(text, language)] == expected
 
@@ -229,13 +229,13 @@ def test_bounds(text: str, expected: list[str]) -> None:
         ("uz", "Салом", []),
     ],
 )
-def test_letters_that_the_language_is_not_written_in_are_kept(language: str, text: str, expected: list[str]) -> None:
+def test_letters_of_a_foreign_script_are_kept(language: str, text: str, expected: list[str]) -> None:
     assert [protected.raw.strip("。") for protected in find_placeholders(text, language)] == [
         one.strip("。") for one in expected
     ]
 
 
-def test_capitals_inside_a_word_are_irish() -> None:
+def test_inner_capitals_are_ordinary_in_irish() -> None:
     assert find_placeholders("Tá bhFuil i gCorcaigh", "ga") == []
     assert [protected.raw for protected in find_placeholders("call getValue", "en")] == ["getValue"]
 
@@ -258,7 +258,7 @@ def test_found_placeholders_are_in_order_and_equal_their_text(text: str, languag
 @pytest.mark.parametrize(
     "unit", ["{", "{a ", "<", "<a b='", "%", ":", "`", "a/", "a.", "](a", "[](", "@a", "<%", "http:/", "😀", "\\"]
 )
-def test_hostile_text_comes_to_an_end(unit: str) -> None:
+def test_hostile_text_is_searched_in_time(unit: str) -> None:
     text = unit * (50_000 // len(unit))
     assert all(protected.raw == text[protected.start : protected.end] for protected in find_placeholders(text, "en"))
 
@@ -271,5 +271,5 @@ def test_opening_and_closing_placeholders_nest() -> None:
 @pytest.mark.parametrize(
     ("text", "language"), [("%50 indirim", "tr"), ("5%1", "en"), ("%123 x", "en"), ("%1.5 x", "en")]
 )
-def test_a_percentage_is_none_of_qt_s_values(text: str, language: str) -> None:
+def test_percentage_is_not_a_qt_placeholder(text: str, language: str) -> None:
     assert find_placeholders(text, language) == []

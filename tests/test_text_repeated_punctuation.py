@@ -28,19 +28,19 @@ from model.normalisation import normalise_source
         ("Stop! ! a.b", "Stop! ! a.b"),
     ],
 )
-def test_the_model_is_given_one_mark_of_a_row(text: str, to_the_model: str) -> None:
+def test_model_reads_one_mark_of_a_repeated_run(text: str, to_the_model: str) -> None:
     [part] = collapse_repeated_marks([text])
     assert isinstance(part, str)
     assert normalise_source(part) == to_the_model
     assert len(part) == len(text)
 
 
-def test_stops_in_a_row_before_what_is_kept_end_nothing() -> None:
+def test_repeated_stops_before_protected_text_end_no_sentence() -> None:
     assert collapse_repeated_marks(["Wait...", 0, "!!"]) == ["Wait...", 0, "!\u200b"]
 
 
 @given(st.lists(st.text("!?.。！ a\u200b\"'") | st.just(0), max_size=4))
-def test_parts_stay_as_long_as_they_were(parts: list[str | int]) -> None:
+def test_parts_keep_their_length(parts: list[str | int]) -> None:
     for before, after in zip(parts, collapse_repeated_marks(parts), strict=True):
         assert after == before if isinstance(before, int) else len(str(after)) == len(before)
 
@@ -69,12 +69,12 @@ def test_parts_stay_as_long_as_they_were(parts: list[str | int]) -> None:
         ("A¡¿", "A!", "A!"),
     ],
 )
-def test_a_row_of_the_source_is_in_the_translation(source: str, translation: str, with_row: str) -> None:
+def test_repeated_marks_of_the_source_are_in_the_translation(source: str, translation: str, with_row: str) -> None:
     assert restore_repeated_marks([source], [translation]) == [with_row]
 
 
 @given(st.lists(st.text('!?. a»"'), min_size=1, max_size=4), st.lists(st.text('!?. é»"'), min_size=1, max_size=6))
-def test_rows_are_put_into_tokens_as_into_the_text_that_they_are(source: list[str], texts: list[str]) -> None:
+def test_repeated_marks_are_restored_in_tokens_as_in_text(source: list[str], texts: list[str]) -> None:
     found = restore_repeated_marks(source, texts)
     assert len(found) == len(texts)
     assert "".join(found) == restore_repeated_marks(source, ["".join(texts)])[0]

@@ -55,7 +55,7 @@ def cuts(found: list[Segment], ranges: list[ProtectedSpan]) -> bool:
 
 
 @given(prose_with_protected_spans(), LANGUAGES)
-def test_a_whole_text_is_one_sentence_or_none(text: tuple[str, list[ProtectedSpan]], language: str) -> None:
+def test_whole_text_is_one_sentence_or_none(text: tuple[str, list[ProtectedSpan]], language: str) -> None:
     found = segments(text[0], language, text[1], whole=True)
     assert covers(found, 0, len(text[0]))
     assert sum(segment.translate for segment in found) == any(
@@ -64,7 +64,7 @@ def test_a_whole_text_is_one_sentence_or_none(text: tuple[str, list[ProtectedSpa
 
 
 @given(prose_with_protected_spans(), LANGUAGES)
-def test_the_segments_cover_the_text_and_cut_nothing_that_is_kept(
+def test_segments_cover_the_text_and_split_no_protected_span(
     text: tuple[str, list[ProtectedSpan]], language: str
 ) -> None:
     found = segments(text[0], language, text[1])
@@ -73,7 +73,7 @@ def test_the_segments_cover_the_text_and_cut_nothing_that_is_kept(
 
 
 @given(prose_with_protected_spans(), LANGUAGES)
-def test_a_sentence_has_a_letter_outside_what_is_kept(text: tuple[str, list[ProtectedSpan]], language: str) -> None:
+def test_sentence_has_a_letter_outside_protected_spans(text: tuple[str, list[ProtectedSpan]], language: str) -> None:
     hidden = {index for one in text[1] for index in range(one.start, one.end)}
     for start, end, translate in segments(text[0], language, text[1]):
         letters = [text[0][i] for i in range(start, end) if i not in hidden and text[0][i].isalpha()]
@@ -88,7 +88,7 @@ def test_no_sentence_crosses_a_line(text: str, language: str) -> None:
     assert all(len(sentence.splitlines()) == 1 for sentence in sentences(text, language))
 
 
-def test_lines_without_a_letter_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_without_a_letter_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(language: str, text: str) -> list[str]:
         raise AssertionError(text)
 
@@ -106,7 +106,7 @@ def test_lines_without_a_letter_are_not_looked_at(monkeypatch: pytest.MonkeyPatc
         ("fr", "Voir l'art. L. 3, no. 5, av. J.-C. Martin."),
     ],
 )
-def test_an_abbreviation_ends_no_sentence(language: str, text: str) -> None:
+def test_abbreviation_ends_no_sentence(language: str, text: str) -> None:
     assert sentences(text, language) == [text]
 
 
@@ -152,7 +152,7 @@ def test_sentences_are_found(language: str, text: str, expected: list[str]) -> N
         ("12\tThe cat sleeps.", ["The cat sleeps."]),
     ],
 )
-def test_a_gap_ends_a_column_but_not_a_sentence(text: str, expected: list[str]) -> None:
+def test_gap_ends_a_column_but_not_a_sentence(text: str, expected: list[str]) -> None:
     assert sentences(text, "en") == expected
 
 
@@ -166,7 +166,7 @@ def test_a_gap_ends_a_column_but_not_a_sentence(text: str, expected: list[str]) 
         ("北京 2024", ["北京 2024"]),
     ],
 )
-def test_a_blank_between_ideographs_separates_them_in_a_line_without_marks(text: str, expected: list[str]) -> None:
+def test_space_between_ideographs_separates_them_in_a_line_without_marks(text: str, expected: list[str]) -> None:
     assert sentences(text, "zh") == expected
 
 
@@ -209,12 +209,12 @@ def test_marks_at_the_start_of_a_line_are_copied(marks: str) -> None:
     "text",
     ["-5 degrees", "I am here", "a cat", "1.5 litres", "#1 of all", "A. Smith", "*one* two", "a|b"],
 )
-def test_text_that_only_looks_like_a_mark_is_translated(text: str) -> None:
+def test_text_that_resembles_a_mark_is_translated(text: str) -> None:
     assert sentences(text, "en") == [text]
 
 
 @pytest.mark.parametrize("text", ["/* Hello. */", "<!-- Hello. -->", "/** Hello. **/  "])
-def test_the_end_of_a_comment_is_copied(text: str) -> None:
+def test_end_of_a_comment_is_copied(text: str) -> None:
     assert sentences(text, "en") == ["Hello."]
 
 
@@ -223,17 +223,17 @@ def test_a_protected_span_counts_as_a_word_and_ends_no_sentence() -> None:
     assert sentences(text, "en", protected(text, "`a. B? C!\nD.`", "`x`")) == ["Call `a. B? C!\nD.` now.", "`x` is it."]
 
 
-def test_a_tag_that_closes_belongs_to_the_sentence_before_it() -> None:
+def test_closing_tag_belongs_to_the_sentence_before_it() -> None:
     text = "<b>Hello there.</b> How are you?"
     assert sentences(text, "en", protected(text, "<b>", "</b>")) == ["<b>Hello there.</b>", "How are you?"]
 
 
-def test_a_protected_span_alone_needs_no_translation() -> None:
+def test_protected_span_alone_needs_no_translation() -> None:
     text = "{name}\n{a} 12 {b}.\nHello {c}"
     assert sentences(text, "en", protected(text, "{name}", "{a}", "{b}", "{c}")) == ["Hello {c}"]
 
 
-def test_the_cells_of_a_table_are_translated_by_themselves() -> None:
+def test_table_cells_are_translated_separately() -> None:
     assert sentences("| One | two |\n|-----|\n|three || four\n", "en") == ["One", "two", "three", "four"]
 
 
@@ -258,7 +258,7 @@ def test_brackets_around_a_sentence_are_copied_and_those_inside_are_not(text: st
     assert sentences(text, "en") == expected
 
 
-def test_a_quoted_sentence_that_is_kept_ends_where_it_does() -> None:
+def test_protected_sentence_is_a_segment_of_its_own() -> None:
     text = "Oui. 你好。 Non."
     assert sentences(text, "fr", protected(text, "你好。")) == ["Oui.", "Non."]
 
@@ -269,29 +269,29 @@ def test_emphasis_ends_with_its_sentence() -> None:
     assert sentences(text, "en", stars) == ["**Hello there.**", "How are you?"]
 
 
-def test_symbols_that_are_kept_are_copied_from_around_a_sentence_and_not_from_inside() -> None:
+def test_protected_symbols_around_a_sentence_are_copied_and_those_inside_are_not() -> None:
     text = "😀 Hello! 🎉🎉 I ♥ you ✨"
     assert sentences(text, "en", protected(text, "😀", "🎉🎉", "♥", "✨")) == ["Hello!", "I ♥ you"]
 
 
-def test_a_long_line_falls_into_the_same_sentences_as_short_ones() -> None:
+def test_long_line_is_split_like_short_ones() -> None:
     text = "The cat sleeps here. Does it? " * 1_000
     assert sentences(text, "en") == ["The cat sleeps here.", "Does it?"] * 1_000
 
 
-def test_a_sentence_without_an_end_is_cut_at_spaces() -> None:
+def test_endless_sentence_is_split_at_spaces() -> None:
     found = sentences("word " * MAX_WINDOW_CHARS, "en")
     assert len(found) > 1
     assert set(" ".join(found).split()) == {"word"}
 
 
-def test_a_protected_span_may_be_longer_than_the_window() -> None:
+def test_protected_span_may_exceed_the_window() -> None:
     text = f"See {'x ' * MAX_WINDOW_CHARS} there. Hello."
     assert sentences(text, "en", protected(text, "x " * MAX_WINDOW_CHARS)) == ["See", "there.", "Hello."]
 
 
 @given(prose_with_protected_spans(), st.integers(1, 20))
-def test_cutting_loses_nothing_and_keeps_the_limit(text: tuple[str, list[ProtectedSpan]], limit: int) -> None:
+def test_splitting_loses_nothing_and_keeps_the_limit(text: tuple[str, list[ProtectedSpan]], limit: int) -> None:
     def length(start: int, end: int) -> int:
         covered = sum(max(0, min(end, one.end) - max(start, one.start)) for one in text[1])
         return end - start - covered + sum(start <= one.start < end for one in text[1])
@@ -309,22 +309,22 @@ def cut_by_characters(text: str, limit: int, *ranges: str) -> list[str]:
     )
 
 
-def test_a_sentence_within_the_limit_is_not_cut() -> None:
+def test_sentence_within_the_limit_is_not_split() -> None:
     assert cut_by_characters("one, two", 8) == ["one, two"]
 
 
-def test_a_cut_prefers_a_clause_mark_to_a_space_and_a_space_to_the_middle_of_a_word() -> None:
+def test_split_prefers_a_clause_mark_to_a_space_and_a_space_to_the_middle_of_a_word() -> None:
     assert cut_by_characters("one two three, four five", 20) == ["one two three,", " ", "four five"]
     assert cut_by_characters("one two three four", 12) == ["one two", " ", "three four"]
     assert cut_by_characters("abcdefgh", 4) == ["abcd", "efgh"]
 
 
-def test_a_cut_goes_around_what_is_kept() -> None:
+def test_split_avoids_protected_spans() -> None:
     assert cut_by_characters("ab{one, two}cdefghi", 17, "{one, two}") == ["ab{one, two}", "cdefghi"]
     assert cut_by_characters("abcd{one, two}", 13, "{one, two}") == ["abcd", "{one, two}"]
 
 
-def test_a_sentence_is_cut_when_it_has_more_kept_ranges_than_its_length_allows() -> None:
+def test_sentence_with_too_many_protected_spans_is_split() -> None:
     text = " and ".join(f"{{{n}}}" for n in range(80))
     ranges = protected(text, *(f"{{{n}}}" for n in range(80)))
 
@@ -335,7 +335,7 @@ def test_a_sentence_is_cut_when_it_has_more_kept_ranges_than_its_length_allows()
     assert [length(s.start, s.end) for s in found if s.translate] == [21, 19, 20, 20]
 
 
-def test_letters_without_end_are_copied_where_words_have_spaces() -> None:
+def test_endless_letters_are_copied_if_the_language_uses_spaces() -> None:
     assert not any(
         segment.translate for segment in split_to_fit("ab,+/" * 100, 0, 500, [], lambda start, end: end - start, 256)
     )
@@ -345,14 +345,14 @@ def test_letters_without_end_are_copied_where_words_have_spaces() -> None:
     assert cut_by_characters("word " * 100, 499)[1].isspace()
 
 
-def test_a_character_over_the_limit_by_itself_is_copied() -> None:
+def test_character_that_exceeds_the_limit_alone_is_copied() -> None:
     assert split_to_fit("ab", 0, 2, [], lambda start, end: 4 * (end - start), 3) == [(0, 2, False)]
 
 
 @pytest.mark.parametrize(
     "unit", ["a/", "a.", "{", "- ", "1.", "* ", "a) ", " ", "\u3000", "?", "]", "-->", "。", "\n- "]
 )
-def test_hostile_text_is_covered_too(unit: str) -> None:
+def test_segments_cover_hostile_text_too(unit: str) -> None:
     text = unit * (50_000 // len(unit))
     assert covers(segments(text, "en"), 0, len(text))
 
@@ -362,7 +362,7 @@ def test_hostile_text_is_covered_too(unit: str) -> None:
         lambda text: text == text.rstrip()
     )
 )
-def test_a_plain_sentence_is_cut_as_the_long_way_does(text: str) -> None:
+def test_fast_path_splits_like_the_slow_one(text: str) -> None:
     long_way = segments(f"{text}\n", "en")  # nothing with a line end is a plain sentence
     assert long_way == [Segment(0, len(text), True), Segment(len(text), len(text) + 1, False)]
     assert segments(text, "en") == long_way[:1]

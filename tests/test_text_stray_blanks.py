@@ -13,7 +13,7 @@ def tidied(
     return without_stray_blanks(texts, protected, source, of, to)
 
 
-def test_of_a_run_of_blanks_one_is_left() -> None:
+def test_run_of_blanks_becomes_one() -> None:
     assert tidied("un ", " ", " nouveaux") == ["un", "", " nouveaux"]
     assert tidied("un", " ", " nouveaux", protected=(1,)) == ["un", " ", " nouveaux"]
     assert tidied("Quoi ", "\u00a0?", to="fr") == ["Quoi", "\u00a0?"]
@@ -21,27 +21,27 @@ def test_of_a_run_of_blanks_one_is_left() -> None:
 
 
 @pytest.mark.parametrize("mark", [".", ",", "?", "!", ";", ":", "。", "，"])
-def test_there_is_none_before_a_mark(mark: str) -> None:
+def test_no_blank_is_left_before_a_mark(mark: str) -> None:
     assert tidied("Vorhang", " ", mark) == ["Vorhang", "", mark]
     assert tidied("Vorhang", " ", mark, protected=(0,)) == ["Vorhang", "", mark]
 
 
-def test_french_has_one_before_some_and_a_name_may_begin_with_a_mark() -> None:
+def test_french_has_blanks_before_some_marks_and_names_may_begin_with_a_mark() -> None:
     assert tidied("Quoi", " ?", to="fr") == ["Quoi", " ?"]
     assert tidied("Quoi", " .", to="fr") == ["Quoi", "."]
     assert tidied("mit .NET", " ...") == ["mit .NET", " ..."]
 
 
-def test_there_is_none_within_brackets() -> None:
+def test_no_blank_is_left_inside_brackets() -> None:
     assert tidied("a (", " b", " ", ")") == ["a (", "b", "", ")"]
 
 
 @pytest.mark.parametrize("source", ["A {0} , b .", "A ( {0} ) b."])
-def test_where_the_source_has_them_they_stay(source: str) -> None:
+def test_blanks_of_the_source_are_kept(source: str) -> None:
     assert tidied("a ( b ) ,  c .", source=source) == ["a ( b ) , c ."]
 
 
-def test_ideographs_have_none_between_them_unless_the_source_may() -> None:
+def test_ideographs_have_no_blanks_between_them_unless_the_source_has() -> None:
     assert tidied("一只风冷", " 美", "。", to="zh") == ["一只风冷", "美", "。"]
     assert tidied("北京 上海", of="ja", to="zh") == ["北京 上海"]
     assert tidied("用", " ", "登录", protected=(1,), to="zh") == ["用", " ", "登录"]

@@ -85,7 +85,7 @@ def translated(markup: str, target: str, pairs: str) -> str:
         ("go<b>~home</b> now", "rentrez chez vous", "0 1 1", "rentrez<b>~chez vous</b>"),
     ],
 )
-def test_tags_go_where_their_words_went(markup: str, target: str, pairs: str, expected: str) -> None:
+def test_tags_follow_their_words(markup: str, target: str, pairs: str, expected: str) -> None:
     assert translated(markup, target, pairs) == expected
 
 
@@ -138,7 +138,7 @@ def test_unpaired_tags_extend_to_the_start_or_end_of_the_text() -> None:
     assert render_tags([target], both, len(source), aligned_spans, str) == expected
 
 
-def test_kept_pieces_are_neither_cut_nor_spelt() -> None:
+def test_protected_spans_are_neither_split_nor_escaped() -> None:
     protected = ProtectedSpan(6, 12, "<x> & y")
     source = parsed("press <b>{name}</b> & go")
     pieces: list[str | ProtectedSpan] = ["appuyez sur ", protected, " & allez"]
@@ -152,7 +152,7 @@ def test_kept_pieces_are_neither_cut_nor_spelt() -> None:
     assert found == "appuyez sur <b><x> & y</b> &amp; allez"
 
 
-def test_line_breaks_of_the_source_take_a_space_or_vanish() -> None:
+def test_source_line_breaks_become_a_space_or_nothing() -> None:
     source = "one two"
     aligned_spans = [AlignedSpan((0, 3), (0, 1)), AlignedSpan((4, 7), (1, 2))]
     tags = [Tag(3, "\n  ", space=True)]
@@ -176,7 +176,7 @@ def test_line_breaks_of_the_source_take_a_space_or_vanish() -> None:
         ("<b>One.</b><i>~Two.</i>", ["<b>One.</b>", "<i>~", "Two.</i>"]),
     ],
 )
-def test_tags_are_shared_among_the_segments_they_belong_to(markup: str, expected: list[str]) -> None:
+def test_tags_are_split_among_the_segments_they_belong_to(markup: str, expected: list[str]) -> None:
     passage = parsed(markup)
     cuts = [(0, 4), (4, 5), (5, 9)]
     found = split_tags(passage.tags, cuts)
@@ -243,7 +243,7 @@ def parents(markup: str) -> dict[str, str]:
 
 
 @given(st.data())
-def test_every_tag_comes_once_in_its_parent_and_the_text_stays(data: st.DataObject) -> None:
+def test_every_tag_occurs_once_in_its_parent_and_the_text_is_kept(data: st.DataObject) -> None:
     source = data.draw(passages())
     pieces, aligned_spans = data.draw(aligned(len(source.text)))
     found = render_tags(pieces, source.tags, len(source.text), aligned_spans, str)
@@ -256,7 +256,7 @@ def test_every_tag_comes_once_in_its_parent_and_the_text_stays(data: st.DataObje
 
 
 @given(st.data())
-def test_a_sentence_with_half_an_element_nests_with_the_others(data: st.DataObject) -> None:
+def test_sentence_with_half_an_element_nests_correctly(data: st.DataObject) -> None:
     source = data.draw(passages())
     cuts = sorted({0, len(source.text), *data.draw(st.lists(st.integers(0, len(source.text)), max_size=4))})
     segments = list(pairwise(cuts)) or [(0, 0)]
@@ -268,7 +268,7 @@ def test_a_sentence_with_half_an_element_nests_with_the_others(data: st.DataObje
 
 
 @given(st.data())
-def test_shares_joined_are_the_passage(data: st.DataObject) -> None:
+def test_joined_shares_are_the_passage(data: st.DataObject) -> None:
     source = data.draw(passages())
     cuts = sorted({0, len(source.text), *data.draw(st.lists(st.integers(0, len(source.text)), max_size=4))})
     segments = list(pairwise(cuts)) or [(0, 0)]
@@ -278,7 +278,7 @@ def test_shares_joined_are_the_passage(data: st.DataObject) -> None:
 
 
 @given(passages())
-def test_words_that_keep_their_order_keep_their_tags(source: Passage) -> None:
+def test_words_in_unchanged_order_keep_their_tags(source: Passage) -> None:
     """Each word linked to itself: what is around a word in the source is around it in the translation."""
     aligned_spans = [AlignedSpan(bounds, bounds) for bounds in pairwise(range(len(source.text) + 1)) if bounds]
     letters = Passage(re.sub(r"[^好]", "好", source.text), tags=tuple(t._replace(space=False) for t in source.tags))
@@ -311,7 +311,7 @@ def many(count: int) -> tuple[list[Sequence[Tag]], int, list[AlignedSpan], str]:
     return [deep, flat, inner, marks], len(text), aligned_spans, text
 
 
-def test_thousands_of_tags_are_placed() -> None:
+def test_thousands_of_tags_are_placed_in_time() -> None:
     kinds, length, aligned_spans, text = many(3_000)
     for tags in kinds:
         found = render_tags([text], tags, length, aligned_spans, str)

@@ -77,7 +77,7 @@ def is_text(id: int) -> bool:
 @example("\u0301")
 @example("<r0></s><to_fr>")
 @example("".join(map(chr, range(0xD7FF, 0x2000, -37))))
-def test_decoding_what_was_encoded_gives_the_normalised_text(text: str) -> None:
+def test_decoding_an_encoding_gives_the_normalised_text(text: str) -> None:
     ids = TOKENIZER.encode(text)
     assert TOKENIZER.decode(ids) == TOKENIZER.normalise(text)
     assert all(is_text(id) for id in ids)
@@ -85,7 +85,7 @@ def test_decoding_what_was_encoded_gives_the_normalised_text(text: str) -> None:
 
 @THOROUGH
 @given(text=TEXT)
-def test_normalisation_is_canonical_and_done_once(text: str) -> None:
+def test_normalisation_is_canonical_and_idempotent(text: str) -> None:
     normalised = TOKENIZER.normalise(text)
     assert unicodedata.normalize("NFC", normalised) == unicodedata.normalize("NFC", text)
     assert TOKENIZER.encode(normalised) == TOKENIZER.encode(text)
@@ -99,7 +99,7 @@ def test_composed_text_is_unchanged(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_every_character_of_unicode_comes_back() -> None:
+def test_every_unicode_character_round_trips() -> None:
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     for first in range(0, len(characters), 4096):
         # A space between them, so that no two compose.
@@ -119,20 +119,20 @@ def test_every_character_of_unicode_comes_back() -> None:
         "“curly” ‘quotes’ — dashes – and… dots",
     ],
 )
-def test_nothing_is_rewritten_for_compatibility(text: str) -> None:
+def test_compatibility_characters_are_not_rewritten(text: str) -> None:
     assert TOKENIZER.normalise(text) == text
     assert TOKENIZER.decode(TOKENIZER.encode(text)) == text
 
 
 @pytest.mark.parametrize("letter", ["é", "ế", "ǖ", "ḱ", "ñ", "й", "が", "ά"])
-def test_a_letter_is_one_however_it_was_typed(letter: str) -> None:
+def test_letter_is_the_same_composed_or_decomposed(letter: str) -> None:
     for typed in {letter, *(unicodedata.normalize(form, letter) for form in ("NFD", "NFC"))}:
         assert TOKENIZER.normalise(typed) == letter
         assert TOKENIZER.encode(typed) == TOKENIZER.encode(letter)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfffb", "\ude00\ud83d", f"\udc80{MARK}"])
-def test_a_lone_surrogate_is_refused(text: str) -> None:
+def test_lone_surrogate_is_refused(text: str) -> None:
     for method in (TOKENIZER.encode, TOKENIZER.pieces, TOKENIZER.normalise):
         with pytest.raises(ValueError, match="surrogate"):
             method(text)
@@ -143,7 +143,7 @@ def test_a_lone_surrogate_is_refused(text: str) -> None:
 # ---- Symbols and parts
 
 
-def test_symbols_have_ids_of_their_own() -> None:
+def test_symbols_have_their_own_ids() -> None:
     symbols = [*TOKENIZER.reserved_ids, *TOKENIZER.language_ids.values()]
     assert len(TOKENIZER.reserved_ids) == RESERVED_SYMBOLS == 32
     assert list(TOKENIZER.language_ids) == ["en", "fr", "zh"]
@@ -154,7 +154,7 @@ def test_symbols_have_ids_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["<r0>", "</s>", "<to_fr>", "<pad>", "<unk>", "a<r31>b", "<r0> </s>\n<s>"])
-def test_a_symbol_that_a_user_types_is_text(text: str) -> None:
+def test_symbol_typed_by_a_user_is_text(text: str) -> None:
     ids = TOKENIZER.encode(text)
     assert all(is_text(id) for id in ids)
     assert TOKENIZER.decode(ids) == text
@@ -176,7 +176,7 @@ def test_symbols_have_no_text() -> None:
 @example([0, " a"])
 @example([" ", 31, " "])
 @example([MARK, 1, MARK])
-def test_parts_keep_symbols_in_their_places_and_the_text_between(parts: list[str | int]) -> None:
+def test_parts_keep_symbols_in_place_and_the_text_between(parts: list[str | int]) -> None:
     ids = TOKENIZER.encode_parts(parts)
     numbers = {id: number for number, id in enumerate(TOKENIZER.reserved_ids)}
     assert [numbers[id] for id in ids if id in numbers] == [part for part in parts if isinstance(part, int)]
@@ -206,13 +206,13 @@ def test_one_part_is_the_plain_encoding(text: str) -> None:
     assert TOKENIZER.encode_parts([text]) == TOKENIZER.encode_parts([text, ""]) == TOKENIZER.encode(text)
 
 
-def test_nothing_is_no_tokens() -> None:
+def test_empty_text_has_no_tokens() -> None:
     assert TOKENIZER.encode("") == TOKENIZER.encode_parts([]) == TOKENIZER.encode_parts(["", ""]) == []
     assert TOKENIZER.decode([]) == ""
     assert TOKENIZER.pieces("") == []
 
 
-def test_a_symbol_adds_no_space() -> None:
+def test_symbol_adds_no_space() -> None:
     pieces = [TOKENIZER.piece(id) for id in TOKENIZER.encode_parts(["at ", 3, "."])]
     assert pieces[-3:] == ["▁", "<r3>", "."]
 
@@ -241,7 +241,7 @@ SEQUENCES = st.lists(st.lists(st.one_of(TEXT, st.integers(0, 31)), max_size=5), 
 @example([[]], 0.1, 0)
 @example([TOKENIZER.encode_parts([0, MARK, 1, f" {MARK}a", 31])], 0.5, 1)
 @example([[TOKENIZER.language_ids["fr"], *TOKENIZER.encode("the moon"), TOKENIZER.reserved_ids[3]]], 0.5, 1)
-def test_other_tokens_have_the_same_text_and_the_same_symbols_in_their_places(
+def test_resegmented_tokens_have_the_same_text_and_symbols(
     sequences: list[list[int]], dropout: float, seed: int
 ) -> None:
     drawn = TOKENIZER.resegment(sequences, dropout, Random(seed))
@@ -252,14 +252,14 @@ def test_other_tokens_have_the_same_text_and_the_same_symbols_in_their_places(
 
 @THOROUGH
 @given(text=TEXT)
-def test_without_dropout_they_are_those_of_the_encoding_and_with_all_of_it_characters_and_bytes(text: str) -> None:
+def test_dropout_0_gives_the_encoding_and_dropout_1_gives_characters_and_bytes(text: str) -> None:
     ids = TOKENIZER.encode(text)
     assert TOKENIZER.resegment([ids], 0.0, Random(1)) == [ids]
     pieces = map(TOKENIZER.piece, TOKENIZER.resegment([ids], 1.0, Random(1))[0])
     assert all(len(piece) == 1 or re.fullmatch("<0x..>", piece) for piece in pieces)
 
 
-def test_equal_random_numbers_draw_equal_tokens_in_another_process_too() -> None:
+def test_equal_seeds_draw_equal_tokens_in_another_process() -> None:
     def drawn(seed: int) -> list[list[int]]:
         return TOKENIZER.resegment(list(map(TOKENIZER.encode, SENTENCES)), 0.3, Random(seed))
 
@@ -274,7 +274,7 @@ print(tokenizer.resegment({list(map(TOKENIZER.encode, SENTENCES))}, 0.3, random.
     assert json.loads(other.stdout) == drawn(5) == drawn(5) != drawn(6)
 
 
-def test_a_merge_is_left_out_as_often_as_is_asked_for() -> None:
+def test_merges_are_dropped_at_the_requested_rate() -> None:
     one_merge = next(id for id in range(TOKENIZER.vocab_size) if re.fullmatch("[a-z]{2}", TOKENIZER.piece(id)))
     drawn = TOKENIZER.resegment([[one_merge]] * 4000, 0.25, Random(1))
     assert sum(len(ids) == 2 for ids in drawn) / 4000 == pytest.approx(0.25, abs=0.03)
@@ -300,7 +300,7 @@ def test_pieces_tile_the_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_a_piece_covers_the_characters_it_spells(sentence: str) -> None:
+def test_piece_covers_the_characters_it_spells(sentence: str) -> None:
     for piece in TOKENIZER.pieces(sentence):
         if not re.fullmatch("<0x..>", piece.piece):
             assert (
@@ -309,7 +309,7 @@ def test_a_piece_covers_the_characters_it_spells(sentence: str) -> None:
             )
 
 
-def test_a_character_in_bytes_is_covered_by_the_last_of_them() -> None:
+def test_last_byte_piece_covers_the_whole_character() -> None:
     assert [(p.piece, p.start, p.end) for p in TOKENIZER.pieces("🚢")] == [
         ("▁", 0, 0),
         ("<0xF0>", 0, 0),
@@ -319,7 +319,7 @@ def test_a_character_in_bytes_is_covered_by_the_last_of_them() -> None:
     ]
 
 
-def test_a_composed_letter_covers_what_it_was_typed_as() -> None:
+def test_composed_letter_covers_the_characters_that_were_typed() -> None:
     [*_, last] = TOKENIZER.pieces("caf" + "e\u0301")
     assert (last.end, last.piece[-1]) == (5, "é")
 
@@ -330,7 +330,7 @@ def test_a_composed_letter_covers_what_it_was_typed_as() -> None:
 @example("")
 @example(MARK)
 @example(" a")
-def test_pieces_of_text_after_a_symbol_have_no_space_added_and_tile_it_too(text: str) -> None:
+def test_pieces_after_a_symbol_have_no_space_added_and_tile_the_text(text: str) -> None:
     pieces = TOKENIZER.pieces(text, before="")
     assert [piece.id for piece in pieces] == TOKENIZER.encode_parts([0, text])[len(TOKENIZER.encode_parts([0])) :]
     end = 0
@@ -353,7 +353,7 @@ IDS = st.lists(st.one_of(st.integers(0, TOKENIZER.vocab_size - 1), st.sampled_fr
 @example([UNKNOWN, 1, 2, 0])
 @example(TOKENIZER.encode("🚢")[:-1])
 @example([*TOKENIZER.encode("🚢")[:3], TOKENIZER.reserved_ids[0], *TOKENIZER.encode("猫")[-2:]])
-def test_the_texts_of_the_tokens_join_to_the_whole_text(ids: list[int]) -> None:
+def test_token_texts_join_to_the_whole_text(ids: list[int]) -> None:
     spelt = TOKENIZER.token_texts(ids)
     assert len(spelt) == len(ids)
     assert "".join(spelt).removeprefix(" ") == TOKENIZER.decode(ids)
@@ -367,7 +367,7 @@ def test_each_token_adds_its_own_characters_and_a_symbol_none() -> None:
     assert spelt[-6:] == [" ", "", "", "", "🚢", ""]
 
 
-def test_bytes_that_are_no_characters_spoil_no_other_token() -> None:
+def test_invalid_bytes_affect_no_other_token() -> None:
     word = TOKENIZER.encode("moon")
     spelt = TOKENIZER.token_texts([*word, BYTES[0xFF], BYTES[0xC3], *word])
     assert "".join(spelt[: len(word)]) == "".join(spelt[-len(word) :]) == " moon"
@@ -377,7 +377,7 @@ def test_bytes_that_are_no_characters_spoil_no_other_token() -> None:
 # ---- Where it comes from
 
 
-def test_a_tokenizer_is_its_bytes(tmp_path: Path) -> None:
+def test_tokenizers_with_equal_bytes_are_equal(tmp_path: Path) -> None:
     path = tmp_path / "sentencepiece.model"
     path.write_bytes(TOKENIZER.proto)
     loaded = Tokenizer.load(path)
@@ -392,7 +392,7 @@ def test_an_invalid_sentencepiece_model_is_refused(proto: bytes) -> None:
         Tokenizer(proto)
 
 
-def test_a_vocabulary_of_another_maker_is_refused_by_what_it_lacks() -> None:
+def test_foreign_vocabulary_is_refused_with_what_it_lacks() -> None:
     other = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(SENTENCES),
@@ -421,11 +421,11 @@ def test_source_pieces_tile_the_text_as_written(text: str) -> None:
     assert end == len(text)
 
 
-def test_a_target_keeps_its_blanks() -> None:
+def test_target_keeps_its_blanks() -> None:
     assert TOKENIZER.encode_pair("10\u202f000  €", "10\u202f000  €")[0] == TOKENIZER.encode("10 000 €")
     assert TOKENIZER.decode(TOKENIZER.encode_pair("", "10\u202f000  €")[1]) == "10\u202f000  €"
 
 
-def test_the_parts_of_a_source_are_normalised_each_and_symbols_stay() -> None:
+def test_source_parts_are_normalised_separately_and_symbols_kept() -> None:
     parts: list[str | int] = ["pay  ", 3, "\u00a0 now\u200b."]
     assert TOKENIZER.encode_source_parts(parts) == TOKENIZER.encode_parts(["pay ", 3, " now."])

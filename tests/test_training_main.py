@@ -26,7 +26,7 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())
 
 
-def test_the_verbs_of_the_trainer_are_there() -> None:
+def test_all_verbs_of_the_trainer_exist() -> None:
     assert {"prepare", "train", "evaluate", "export", "run"} <= set(VERBS)
     result = CliRunner().invoke(cli, ["--help"])
     assert result.exit_code == 0
@@ -34,7 +34,7 @@ def test_the_verbs_of_the_trainer_are_there() -> None:
 
 
 @pytest.mark.parametrize("verb", sorted(VERBS))
-def test_a_verb_explains_itself_and_each_of_its_options(verb: str) -> None:
+def test_help_explains_each_verb_and_option(verb: str) -> None:
     command = typer.main.get_command(cli).commands[verb]  # type: ignore[attr-defined]
     assert command.help
     assert [option.name for option in command.params if option.name != "help" and not option.help] == []
@@ -70,7 +70,7 @@ def test_user_errors_are_one_line_and_exit_code_1(error: Exception, capsys: pyte
     assert said.count("\n") == 1
 
 
-def test_a_fault_of_ours_is_not_hidden() -> None:
+def test_internal_error_is_not_hidden() -> None:
     def verb() -> None:
         raise RuntimeError("a bug")
 
@@ -79,7 +79,7 @@ def test_a_fault_of_ours_is_not_hidden() -> None:
 
 
 @pytest.mark.parametrize("resumable", [True, False])
-def test_stopped_by_hand_it_says_how_to_go_on_if_it_can(capsys: pytest.CaptureFixture[str], resumable: bool) -> None:
+def test_interrupted_command_says_how_to_resume(capsys: pytest.CaptureFixture[str], resumable: bool) -> None:
     def verb() -> None:
         raise KeyboardInterrupt
 
@@ -97,13 +97,13 @@ def test_steps_and_epochs_together_are_refused() -> None:
     assert result.stderr == "error: give --steps or --epochs, not both\n"
 
 
-def test_a_folder_that_is_no_data_is_refused() -> None:
+def test_folder_without_data_is_refused() -> None:
     result = CliRunner().invoke(cli, ["train", "--data", "nowhere", "--out", "r"])
     assert result.exit_code == 1
     assert "nowhere is not a data folder" in result.stderr
 
 
-def test_characters_that_the_terminal_cannot_show_end_no_command(tmp_path: Path) -> None:
+def test_unprintable_characters_do_not_end_a_command(tmp_path: Path) -> None:
     lines = [f"{pair.source}\tДа, {pair.source}\n" for pair in PAIRS]
     (tmp_path / "my.tsv").write_text("".join(lines + lines), encoding="utf-8")
     command = [sys.executable, "-m", "training", "prepare", "--pairs", "my.tsv", "--source", "en", "--target", "ru"]

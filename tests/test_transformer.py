@@ -119,7 +119,7 @@ def torch_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
     ("norm", "final_norm"), [("post", False), ("post", True), ("pre", True)], ids=["post", "post closed", "pre"]
 )
 @torch.no_grad()
-def test_same_weights_same_outputs_as_torch_nn_transformer(
+def test_equal_weights_give_the_outputs_of_torch_nn_transformer(
     norm: str, final_norm: bool, attention_bias: bool, shape: dict[str, Any]
 ) -> None:
     model = make_model(norm=norm, final_norm=final_norm, attention_bias=attention_bias, **shape)
@@ -147,7 +147,7 @@ def assert_same_as_torch(model: Transformer, src: Tensor, tgt: Tensor, atol: flo
     )
 
 
-def test_logits_are_the_hidden_states_times_the_output_matrix() -> None:
+def test_logits_are_hidden_states_times_the_output_matrix() -> None:
     model = make_model()
     src, tgt = random_tokens(4, 6), random_tokens(5, 2)
     torch.testing.assert_close(model(src, tgt), model.hidden(src, tgt) @ model.output.weight.T)
@@ -215,7 +215,7 @@ def written_out_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
 @pytest.mark.parametrize("final_norm", [True, False])
 @pytest.mark.parametrize("norm", NORMS)
 @torch.no_grad()
-def test_every_norm_placement_is_its_formula(norm: str, final_norm: bool) -> None:
+def test_every_norm_placement_equals_its_formula(norm: str, final_norm: bool) -> None:
     model = make_model(norm=norm, final_norm=final_norm, share_embeddings="none").double()
     src, tgt = random_tokens(7), random_tokens(5, seed=2)
     torch.testing.assert_close(model.hidden(src, tgt)[0], written_out_hidden(model, src[0], tgt[0]), rtol=0, atol=1e-12)
@@ -237,7 +237,7 @@ def test_padding_never_changes_a_sentence(norm: str) -> None:
 
 
 @torch.no_grad()
-def test_no_position_sees_a_later_target_token() -> None:
+def test_no_position_attends_to_a_later_target_token() -> None:
     model = make_model()
     src, tgt = random_tokens(6), random_tokens(8, seed=2)
     before = model(src, tgt)
@@ -250,7 +250,7 @@ def test_no_position_sees_a_later_target_token() -> None:
 
 
 @torch.no_grad()
-def test_every_source_token_reaches_every_target_position() -> None:
+def test_every_source_token_affects_every_target_position() -> None:
     model = make_model()
     src, tgt = random_tokens(6), random_tokens(4, seed=2)
     before = model(src, tgt)
@@ -262,7 +262,7 @@ def test_every_source_token_reaches_every_target_position() -> None:
 
 @pytest.mark.parametrize("norm", NORMS)
 @torch.no_grad()
-def test_attention_rows_sum_to_one_over_what_may_be_seen(norm: str) -> None:
+def test_attention_rows_sum_to_one_over_visible_positions(norm: str) -> None:
     model = make_model(norm=norm, encoder_layers=3)
     src, tgt = random_tokens(9, 1, 5), random_tokens(2, 6, 4, seed=2)
     record = AttentionRecord()
@@ -281,7 +281,7 @@ def test_attention_rows_sum_to_one_over_what_may_be_seen(norm: str) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_a_sequence_beyond_the_positions_is_refused(positions: str) -> None:
+def test_sequence_longer_than_the_positions_is_refused(positions: str) -> None:
     model = make_model(positions=positions, max_positions=8)
     model(random_tokens(8), random_tokens(8))
     for src, tgt in ((9, 8), (8, 9)):
@@ -292,7 +292,7 @@ def test_a_sequence_beyond_the_positions_is_refused(positions: str) -> None:
 # ---- Embeddings and positions
 
 
-def test_positions_are_the_papers_sines_and_cosines() -> None:
+def test_sinusoidal_positions_are_the_papers() -> None:
     table = sinusoidal_positions(40, 12)
     expected = [
         [
@@ -316,7 +316,7 @@ def test_embeddings_are_scaled_before_positions_are_added() -> None:
     torch.testing.assert_close(embedding(tokens, positions)[0], expected)
 
 
-def test_learned_positions_are_trained_and_sinusoidal_ones_are_no_weights() -> None:
+def test_learned_positions_are_trained_and_sinusoidal_ones_are_not_parameters() -> None:
     learned, fixed = make_model(positions="learned", max_positions=20), make_model(max_positions=20)
     assert {"source_embedding.positions", "target_embedding.positions"} <= set(dict(learned.named_parameters()))
     assert not [name for name in fixed.state_dict() if "positions" in name]
@@ -339,7 +339,7 @@ def addresses(model: Transformer) -> list[int]:
 
 
 @pytest.mark.parametrize(("sharing", "matrices"), [("none", 3), ("decoder", 2), ("all", 1)])
-def test_shared_matrices_are_one_memory(sharing: str, matrices: int) -> None:
+def test_shared_matrices_are_one_tensor(sharing: str, matrices: int) -> None:
     model = make_model(share_embeddings=sharing)
     source, target, output = addresses(model)
     assert len({source, target, output}) == matrices
@@ -355,7 +355,7 @@ def test_shared_matrices_stay_one_after_loading_and_conversion() -> None:
     assert len(set(addresses(other.to(torch.float16)))) == 1
 
 
-def test_a_shared_matrix_gathers_the_gradients_of_its_uses() -> None:
+def test_shared_matrix_accumulates_the_gradients_of_its_uses() -> None:
     shared, apart = make_model(share_embeddings="all"), make_model(share_embeddings="none")
     apart.load_state_dict(shared.state_dict())
     src, tgt = random_tokens(5, 3), random_tokens(4, 6, seed=2)
@@ -370,7 +370,7 @@ def test_a_shared_matrix_gathers_the_gradients_of_its_uses() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["toy", "d2l", "tiny", "small", "base"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_parameters_are_as_many_as_the_paper_counts(name: str, norm: str) -> None:
+def test_parameter_count_is_the_papers(name: str, norm: str) -> None:
     config = named_architecture(name, source_vocab_size=37000, target_vocab_size=37000, norm=norm)
     with torch.device("meta"):
         model = Transformer(config)
@@ -392,7 +392,7 @@ def test_attention_without_biases_has_none() -> None:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_initial_projections_keep_glorots_bound(bias: bool) -> None:
+def test_initial_projections_are_within_glorots_bound(bias: bool) -> None:
     torch.manual_seed(0)
     config = ModelConfig(90, 70, d_model=64, num_heads=4, d_ff=200, share_embeddings="none", attention_bias=bias)
     model = Transformer(config)
@@ -430,7 +430,7 @@ def test_initial_scaled_embeddings_have_unit_variance(sharing: str) -> None:
         assert (embedding.tokens.weight * embedding.scale).std().item() == pytest.approx(1, rel=0.02)
 
 
-def test_initial_learned_positions_are_small_beside_the_embeddings() -> None:
+def test_initial_learned_positions_are_small_compared_with_the_embeddings() -> None:
     torch.manual_seed(0)
     shape = {"d_model": 64, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 1, "max_positions": 200}
     model = Transformer(
@@ -440,7 +440,7 @@ def test_initial_learned_positions_are_small_beside_the_embeddings() -> None:
         assert embedding.positions.std().item() == pytest.approx(0.02, rel=0.05)
 
 
-def test_fused_attention_is_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_attention_equals_explicit_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model(dropout=0.0).train()
     src, tgt = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]), torch.tensor([[1, 8, 9], [1, 4, 0]])
 
@@ -496,7 +496,7 @@ def test_dropout_is_off_in_evaluation_and_at_rate_zero() -> None:
 
 
 @pytest.mark.parametrize("rate", [0.998, 0.9999])
-def test_the_highest_rates_stay_finite(rate: float) -> None:
+def test_highest_dropout_rates_stay_finite(rate: float) -> None:
     torch.manual_seed(0)
     dropped = Dropout(rate)(torch.ones(10_000))
     assert dropped.isfinite().all()
@@ -532,7 +532,7 @@ def test_the_gradient_of_dropout_is_its_mask(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("field", ["dropout", "attention_dropout"])
-def test_a_model_is_random_in_training_only(field: str) -> None:
+def test_model_is_random_only_in_training(field: str) -> None:
     model = make_model(**dict[str, Any]({"dropout": 0.0, "attention_dropout": 0.0} | {field: 0.3}))
     src, tgt = random_tokens(6), random_tokens(6, seed=2)
     assert torch.equal(model(src, tgt), model(src, tgt))
@@ -544,7 +544,7 @@ def test_a_model_is_random_in_training_only(field: str) -> None:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_dropout_falls_on_embeddings_and_on_all_that_is_added(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropout_applies_to_embeddings_and_all_residuals(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Dropout, "mask", lambda self, x: torch.zeros_like(x))
     model = make_model(norm=norm, dropout=0.5).train()
     hidden = model.hidden(random_tokens(6), random_tokens(4))
@@ -558,7 +558,7 @@ def test_dropout_falls_on_embeddings_and_on_all_that_is_added(norm: str, monkeyp
 
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("sharing", ["none", "all"])
-def test_every_parameter_learns(norm: str, sharing: str) -> None:
+def test_every_parameter_gets_a_gradient(norm: str, sharing: str) -> None:
     model = make_model(norm=norm, share_embeddings=sharing).train()
     logits = model(random_tokens(6, 4), random_tokens(5, 7, seed=2))
     logits.log_softmax(-1)[..., 5].mean().backward()

@@ -43,7 +43,7 @@ def words(text: str) -> list[tuple[int, int]]:
         "***",
     ],
 )
-def test_in_equal_texts_each_word_belongs_to_itself(bundle: Bundle, text: str) -> None:
+def test_equal_texts_align_each_word_with_itself(bundle: Bundle, text: str) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert item.text == text
     pairs = pairs_of(item)
@@ -58,7 +58,7 @@ def _sentences(item: TranslatedText) -> list[tuple[int, int]]:
     return [(one.start, one.start + len(one.passage.text)) for one in item.plan.sentences]
 
 
-def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bundle) -> None:
+def test_reordered_words_are_listed_in_target_order(bundle: Bundle) -> None:
     class Backwards(CannedDecoder):
         """Each word has a token of its own, and the last comes first."""
 
@@ -76,7 +76,7 @@ def test_words_in_another_order_are_in_the_order_of_the_translation(bundle: Bund
     assert pairs_of(item) == first + second
 
 
-def test_offsets_are_right_where_what_is_kept_has_another_length(bundle: Bundle) -> None:
+def test_offsets_are_right_if_protected_text_changes_length(bundle: Bundle) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle), ["Hello {a}. The cat."], glossary={"hello": "bonjour bonjour"})
     assert item.text
     assert item.text.startswith("Bonjour bonjour")
@@ -85,7 +85,7 @@ def test_offsets_are_right_where_what_is_kept_has_another_length(bundle: Bundle)
 
 
 @pytest.mark.slow
-def test_spans_are_words_of_the_two_texts_in_the_order_of_the_translation(bundle: Bundle) -> None:
+def test_spans_are_words_of_both_texts_in_target_order(bundle: Bundle) -> None:
     draw = random.Random(4)
     sent = [
         draw.choice(["", "\n", "  "]).join(

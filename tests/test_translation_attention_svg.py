@@ -88,7 +88,7 @@ def written(picture: Element, parent: str) -> list[str]:
     return [text.text or "" for text in group.iter(f"{SVG}text")]
 
 
-def test_every_pixel_is_its_weight(shown: Attention) -> None:
+def test_every_pixel_has_its_weight(shown: Attention) -> None:
     pixels = images(drawn(shown))
     expected = [head for kind in KINDS for layer in shown.weights[kind] for head in layer]
     assert len(pixels) == len(expected) == 12
@@ -96,14 +96,14 @@ def test_every_pixel_is_its_weight(shown: Attention) -> None:
         np.testing.assert_allclose(np.array(opacities(png)) / 255, np.sqrt(weights), atol=0.5 / 255 + 1e-6, rtol=0)
 
 
-def test_the_axes_are_the_tokens(shown: Attention) -> None:
+def test_axes_are_labelled_with_the_tokens(shown: Attention) -> None:
     picture = drawn(shown)
     for kind in KINDS:
         assert (written(picture, f"{kind}-rows"), written(picture, f"{kind}-columns")) == shown.axes(kind)
     assert written(picture, "decoder-columns") == ["<s>", "▁Ça", "▁va"]
 
 
-def test_a_map_is_named_by_its_layer_and_head_in_the_model(shown: Attention) -> None:
+def test_map_is_named_by_its_layer_and_head_in_the_model(shown: Attention) -> None:
     chosen = Selection(["cross"], layers=[5], heads=[3, 0])
     weights: dict[Kind, Weights] = {"cross": shown.weights["cross"][:1]}
     picture = drawn(replace(shown, weights=weights), chosen)
@@ -113,7 +113,7 @@ def test_a_map_is_named_by_its_layer_and_head_in_the_model(shown: Attention) -> 
     ]
 
 
-def test_a_line_goes_from_each_target_token_to_the_source_token_it_came_from(shown: Attention) -> None:
+def test_lines_connect_each_target_token_with_its_aligned_source_token(shown: Attention) -> None:
     picture = drawn(shown)
     [path] = picture.findall(f".//{SVG}path")
     ends = re.findall(r"M(\S+) \S+C.*? (\S+) \d+(?=M|$)", path.attrib["d"])
@@ -126,27 +126,27 @@ def test_a_line_goes_from_each_target_token_to_the_source_token_it_came_from(sho
     ]
 
 
-def test_each_weight_of_a_small_picture_has_a_label(shown: Attention) -> None:
+def test_small_maps_label_each_weight(shown: Attention) -> None:
     told = [title for title in titles(drawn(shown)) if "→" in title]
     assert len(told) == sum(weights.size for weights in shown.weights.values())
     assert told[0] == f"\u2068▁How\u2069 → \u2068▁How\u2069: {float(shown.weights['encoder'][0, 0, 0, 0]):.4g}"
 
 
-def test_a_picture_of_twenty_tokens_and_forty_maps_is_under_100_kilobytes(bundle: Bundle) -> None:
+def test_svg_of_twenty_tokens_and_forty_maps_is_under_100_kilobytes(bundle: Bundle) -> None:
     """Random weights, which do not compress as those of a model do."""
     picture = attention_svg.draw(attention(bundle, ["▁token"] * 20, ["▁token"] * 20, layers=3, heads=4), EVERYTHING)
     assert picture.count("<image") == 36
     assert len(picture.encode()) < 100_000 * 36 / 40
 
 
-def test_too_big_a_picture_is_refused_with_the_limit_named(shown: Attention) -> None:
+def test_too_large_svg_is_refused_with_the_limit(shown: Attention) -> None:
     with pytest.raises(TooMuchText, match="148 weights, over the limit of 147"):
         attention_svg.draw(shown, EVERYTHING, max_weights=147)
     attention_svg.draw(shown, EVERYTHING, max_weights=148)
 
 
 @pytest.mark.parametrize("alignment", [[], [(0, 0), (0, 1)]])
-def test_the_alignment_has_a_text_alternative(shown: Attention, alignment: list[tuple[int, int]]) -> None:
+def test_alignment_has_a_text_alternative(shown: Attention, alignment: list[tuple[int, int]]) -> None:
     [description] = drawn(replace(shown, alignment=alignment)).iter(f"{SVG}desc")
     assert (description.text or "").endswith(": 0-0 0-1)" if alignment else ": none)")
 
@@ -159,7 +159,7 @@ HOSTILE = st.sampled_from(
 
 @draw_examples(60)
 @given(tokens=st.lists(ANY | HOSTILE, min_size=1, max_size=4), others=st.lists(ANY | HOSTILE, min_size=1, max_size=4))
-def test_any_token_is_text_and_nothing_else(bundle: Bundle, tokens: list[str], others: list[str]) -> None:
+def test_any_token_is_only_text(bundle: Bundle, tokens: list[str], others: list[str]) -> None:
     plain = drawn(attention(bundle, ["a"] * len(tokens), ["b"] * len(others), 1, 1))
     picture = drawn(attention(bundle, tokens, others, 1, 1))
     assert [element.tag for element in picture.iter()] == [element.tag for element in plain.iter()]
@@ -173,7 +173,7 @@ def visible(token: str) -> str:
     return shown.replace("\x7f", "\u2421").replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")
 
 
-def test_nothing_is_run_and_nothing_fetched(bundle: Bundle) -> None:
+def test_svg_runs_and_loads_nothing(bundle: Bundle) -> None:
     hostile: dict[str, Any] = {"source": ["<script>alert(1)</script>"], "target": ['" onload="alert(1)']}
     picture = drawn(attention(bundle, **hostile))
     drawing = {"svg", "title", "desc", "style", "defs", "filter", "feFlood", "feComposite", "linearGradient", "stop"}

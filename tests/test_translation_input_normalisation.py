@@ -23,7 +23,7 @@ from training.data.vocabulary import train_vocabulary
 
 
 @given(st.data())
-def test_the_parts_of_a_passage_are_its_text_with_numbers_for_what_is_kept(data: st.DataObject) -> None:
+def test_parts_of_a_passage_are_its_text_with_numbers_for_protected_spans(data: st.DataObject) -> None:
     text = data.draw(st.text("ab {}", max_size=30))
     places = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=8)))
     protected = [ProtectedSpan(a, b, f"<{a}>") for a, b in zip(places[::2], places[1::2], strict=False)]
@@ -55,11 +55,11 @@ def test_the_parts_of_a_passage_are_its_text_with_numbers_for_what_is_kept(data:
         ("1234", False),
     ],
 )
-def test_words_in_capitals_are_so_to_the_last_letter(bundle: Bundle, text: str, capitals: bool) -> None:
+def test_text_in_capitals_has_capitals_only(bundle: Bundle, text: str, capitals: bool) -> None:
     assert is_all_caps(Passage(text), bundle.tokenizer) == capitals
 
 
-def test_a_word_in_capitals_that_is_one_piece_is_a_name_that_the_model_knows(bundle: Bundle) -> None:
+def test_single_piece_in_capitals_is_a_known_name(bundle: Bundle) -> None:
     tokenizer = Tokenizer(train_vocabulary(["Open the HTML.", "HTML is the HTML of HTML."] * 9, 330, ["en"], threads=1))
     assert [is_all_caps(Passage("HTML"), each) for each in (bundle.tokenizer, tokenizer)] == [True, False]
 
@@ -89,11 +89,11 @@ def frugal(bundle: Bundle) -> Bundle:
         ("", False),
     ],
 )
-def test_a_capitalised_word_alone_may_be_known_in_small_letters(frugal: Bundle, text: str, known: bool) -> None:
+def test_single_capitalised_word_may_have_fewer_pieces_lowercased(frugal: Bundle, text: str, known: bool) -> None:
     assert is_better_lowercased(Passage(text), frugal.tokenizer) == known
 
 
-def test_it_is_translated_in_small_letters_and_comes_back_capitalised(frugal: Bundle) -> None:
+def test_such_a_word_is_translated_lowercased_and_capitalised_again(frugal: Bundle) -> None:
     assert "".join(map(str, model_input(Passage("Cancel"), frugal))).startswith("cancel")
     tokens = [*frugal.tokenizer.encode("they may"), frugal.tokenizer.eos_id]
     for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):

@@ -31,7 +31,7 @@ CHECKS = LanguageChecks(Detector(["en", "fr", "de", "es", "zh"]))
         ("Gracias", "en-GB", "Spanish"),
     ],
 )
-def test_a_text_that_is_clearly_in_another_language_is_warned_of(text: str, source: str, name: str) -> None:
+def test_text_clearly_in_another_language_causes_a_warning(text: str, source: str, name: str) -> None:
     assert (CHECKS.other_language(text, source) or "").startswith(f"The text looks {name}, not ")
 
 
@@ -51,20 +51,18 @@ def test_a_text_that_is_clearly_in_another_language_is_warned_of(text: str, sour
         ("", "en"),
     ],
 )
-def test_a_text_in_its_language_and_a_name_are_not(text: str, source: str) -> None:
+def test_text_in_the_right_language_or_a_name_causes_no_warning(text: str, source: str) -> None:
     assert CHECKS.other_language(text, source) is None
 
 
 @pytest.mark.parametrize("text", ["Le chat dort bien sur la petite chaise.", "我明天要去图书馆看书。"])
-def test_that_is_said_in_the_answer(bundle: Bundle, text: str) -> None:
+def test_warning_about_another_language_is_in_the_response(bundle: Bundle, text: str) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "va bien"), [text])
     name = "French" if text.isascii() else "Chinese"
     assert f"The text looks {name}, not English." in item.warnings
 
 
-def test_a_text_whose_translation_is_likely_enough_is_not_looked_at(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_text_with_a_confident_translation_is_not_examined(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     class Sure(CannedDecoder):
         score = -0.5
 
@@ -83,7 +81,7 @@ def test_a_text_whose_translation_is_likely_enough_is_not_looked_at(
 
 
 @pytest.mark.parametrize("text", ["the cat sleeps", "Delete", "Cancel", "Save settings", "Good morning", "Log in"])
-def test_a_few_words_that_are_copied_are_warned_of(bundle: Bundle, text: str) -> None:
+def test_few_copied_words_cause_a_warning(bundle: Bundle, text: str) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert item.text == text
     assert item.warnings == [f"Copied rather than translated: “{text}”."]
@@ -93,19 +91,19 @@ def test_a_few_words_that_are_copied_are_warned_of(bundle: Bundle, text: str) ->
     "text",
     ["Tom", "Harry Johnson", "Marie Curie, Paris", "Orientation", "Menu", "OK", "12 345", "{name}", "a_b", "C++"],
 )
-def test_names_numbers_and_what_both_languages_have_are_not(bundle: Bundle, text: str) -> None:
+def test_copied_names_numbers_and_common_words_cause_no_warning(bundle: Bundle, text: str) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert (item.text, item.warnings) == (text, [])
 
 
-def test_the_checks_need_nothing_loaded_until_something_is_suspicious() -> None:
+def test_libraries_are_not_loaded_until_something_is_suspect() -> None:
     checks = LanguageChecks(Detector(["en", "fr"]))
     assert not checks.ready
     assert checks.other_language("안녕하세요, 반갑습니다.", "en")
     assert checks.ready
 
 
-def test_with_a_shipped_vocabulary_words_are_distinguished_from_names(shipped_en_fr: Bundle) -> None:
+def test_shipped_vocabulary_distinguishes_words_from_names(shipped_en_fr: Bundle) -> None:
     words = ["Delete", "Secret key", "Tom", "Mary", "Boston", "Harry Johnson"]
     assert [word for word in words if CHECKS.is_untranslated(word, shipped_en_fr)] == ["Delete", "Secret key"]
 
@@ -119,7 +117,7 @@ def shipped_en_fr() -> Bundle:
     return load_bundle(Path(__file__).parents[1] / "bundles" / "en-fr", torch.device("meta"))
 
 
-def test_a_paragraph_in_another_language_is_reported_with_its_location(bundle: Bundle) -> None:
+def test_paragraph_in_another_language_is_reported_with_its_location(bundle: Bundle) -> None:
     english, french = "The cat sleeps on the chair.", "Le chat dort bien sur la petite chaise."
     text = f"{english}\n\n{french}\n{french}\n\n{english}\n{french}\n"
 
@@ -133,7 +131,7 @@ def test_a_paragraph_in_another_language_is_reported_with_its_location(bundle: B
     assert item.warnings.count(warning) == 1
 
 
-def test_a_cut_sentence_is_reported_with_its_location(bundle: Bundle) -> None:
+def test_split_sentence_is_reported_with_its_location(bundle: Bundle) -> None:
     long = " ".join(["the cat sleeps and"] * 12) + "."
     (item,) = translated(bundle, CannedDecoder(bundle), [f"Hello.\n\n{long}"])
     places = [offset for offset, warning in item.located_warnings if warning.startswith("A sentence of more than")]

@@ -112,7 +112,7 @@ def with_words(**words: str) -> Callable[[Bundle], FakeDecoder]:
 @pytest.mark.slow
 @EXAMPLES
 @given(text=PLAIN_TEXTS)
-def test_translates_twice(bundles: list[Bundle], text: str) -> None:
+def test_pivot_translation_equals_two_translations(bundles: list[Bundle], text: str) -> None:
     both = translator(bundles, wild)
     between = one(both, text, "fr", "en").text
     assert between is not None
@@ -144,13 +144,13 @@ def test_html_keeps_every_tag_once_and_in_its_parent(bundles: list[Bundle], text
     assert found.startswith("<p>") and found.endswith("</p>")
 
 
-def test_html_is_translated_twice(bundles: list[Bundle]) -> None:
+def test_html_translation_equals_two_translations(bundles: list[Bundle]) -> None:
     both = translator(bundles, with_words(chat="cat", cat="Katze", dort="sleeps", sleeps="ruht"))
     found = one(both, '<p>le <b title="chat">chat</b> dort&nbsp;il<br>\n va</p><pre>a\n</pre>', html=True).text
     assert found == '<p>le <b title="Katze">Katze</b> ruht&nbsp;il<br>\n va</p><pre>a\n</pre>'
 
 
-def test_marks_in_the_text_are_text(bundles: list[Bundle]) -> None:
+def test_mark_characters_in_the_text_are_text(bundles: list[Bundle]) -> None:
     text = "le \ufdd4\ufdd6\ufdd5 chat \ufdd4 {name}"
     assert one(translator(bundles, CannedDecoder), text).text == text
 
@@ -159,17 +159,17 @@ def test_marks_in_the_text_are_text(bundles: list[Bundle]) -> None:
     "text",
     ["&Chat dort", "chat(&C)", "{n, plural, one {# chat} other {# bien}} dort", "A\tB chat\r\n\r\n  bien \n", "", " "],
 )
-def test_what_one_translation_keeps_two_keep(bundles: list[Bundle], text: str) -> None:
+def test_pivot_keeps_what_one_translation_keeps(bundles: list[Bundle], text: str) -> None:
     both = translator(bundles, CannedDecoder)
     assert one(both, text).text == one(both, text, "fr", "en").text
 
 
-def test_a_mnemonic_goes_before_its_letter_in_the_last_language(bundles: list[Bundle]) -> None:
+def test_mnemonic_marks_its_letter_in_the_last_language(bundles: list[Bundle]) -> None:
     both = translator(bundles, with_words(dort="cat", cat="bien"))
     assert one(both, "&Dort").text == "&Bien"
 
 
-def test_a_format_writes_the_translation_once(bundles: list[Bundle]) -> None:
+def test_format_encodes_the_translation_once(bundles: list[Bundle]) -> None:
     """Only the last translation is encoded, and what is in it is not encoded again."""
     passage = Passage(
         "le chat {x} dort",
@@ -182,7 +182,7 @@ def test_a_format_writes_the_translation_once(bundles: list[Bundle]) -> None:
     assert one(both, ["{", passage, "}", passage]).text == f"{{{text}}}{text}"
 
 
-def test_says_what_it_did(bundles: list[Bundle]) -> None:
+def test_result_reports_both_translations(bundles: list[Bundle]) -> None:
     first, second, _ = bundles
     both = translator(bundles, lambda bundle: CannedDecoder(bundle, log_prob=-0.1 if bundle is first else -0.4))
     done = translate(both, ["le chat"])
@@ -196,7 +196,7 @@ def test_says_what_it_did(bundles: list[Bundle]) -> None:
     assert (direct.items[0].via, direct.model) == (None, first.name)
 
 
-def test_names_both_bundles_of_a_text_without_words(bundles: list[Bundle]) -> None:
+def test_text_without_words_names_both_bundles(bundles: list[Bundle]) -> None:
     done = translate(translator(bundles, CannedDecoder), ["..."])
     assert (done.items[0].text, done.model) == ("...", f"{bundles[0].name} + {bundles[1].name}")
 
@@ -204,7 +204,7 @@ def test_names_both_bundles_of_a_text_without_words(bundles: list[Bundle]) -> No
 @pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
-def test_alignment_lies_in_both_texts(bundles: list[Bundle], text: str) -> None:
+def test_alignment_is_within_both_texts(bundles: list[Bundle], text: str) -> None:
     item = one(translator(bundles, wild), text, alignment=True)
     assert item.text is not None and item.alignment is not None
     for (a, b), (c, d) in item.alignment:
@@ -214,7 +214,7 @@ def test_alignment_lies_in_both_texts(bundles: list[Bundle], text: str) -> None:
     assert [pair.target for pair in item.alignment] == sorted(pair.target for pair in item.alignment)
 
 
-def test_alignment_is_composed(bundles: list[Bundle]) -> None:
+def test_alignment_composes_both_translations_alignments(bundles: list[Bundle]) -> None:
     text = "Le chat {name} dort.\nIl va bien."
     item = one(translator(bundles, CannedDecoder), text, alignment=True, glossary={"chat": "chat"})
     assert item.alignment and item.text == text
@@ -223,7 +223,7 @@ def test_alignment_is_composed(bundles: list[Bundle]) -> None:
     assert all(pair.source == pair.target for pair in item.alignment)
 
 
-def test_a_term_has_its_translation_in_the_last_language(bundles: list[Bundle]) -> None:
+def test_term_has_its_translation_in_the_last_language(bundles: list[Bundle]) -> None:
     """Although the pivot language has another word for it."""
     both = translator(bundles, with_words(chat="cat", cat="bien"))
     item = one(both, "le chat dort", glossary={"chat": "thank you"})
@@ -236,13 +236,13 @@ def test_a_term_has_its_translation_in_the_last_language(bundles: list[Bundle]) 
 @pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
-def test_a_term_is_never_lost(bundles: list[Bundle], text: str) -> None:
+def test_term_is_never_lost(bundles: list[Bundle], text: str) -> None:
     found = one(translator(bundles, wild), text, glossary={"chat": "Kater", "va bien": "mit & ohne"}).text
     assert found is not None
     assert found.lower().count("kater") >= text.split().count("chat")
 
 
-def test_a_glossary_is_that_of_the_end_languages(bundles: list[Bundle]) -> None:
+def test_glossary_is_chosen_by_source_and_target_languages(bundles: list[Bundle]) -> None:
     with pytest.raises(Exception, match="for fr-de"):
         one(translator(bundles, CannedDecoder), "le chat", glossary="animals")
 
@@ -274,7 +274,7 @@ class Partly(CannedDecoder):
 
 
 @pytest.mark.parametrize("failing", [0, 1])
-def test_an_item_fails_alone_in_either_translation(bundles: list[Bundle], failing: int) -> None:
+def test_item_fails_alone_in_either_translation(bundles: list[Bundle], failing: int) -> None:
     both = translator(bundles, lambda bundle: (Partly if bundle is bundles[failing] else CannedDecoder)(bundle))
     failed, done = translate(both, ["le chat", "il va"]).items
     assert isinstance(failed.error, StepFailed) and failed.text is None
@@ -282,7 +282,7 @@ def test_an_item_fails_alone_in_either_translation(bundles: list[Bundle], failin
 
 
 @pytest.mark.parametrize("stuck", [0, 1])
-def test_the_deadline_covers_both_translations(bundles: list[Bundle], stuck: int) -> None:
+def test_deadline_covers_both_translations(bundles: list[Bundle], stuck: int) -> None:
     class Stuck(CannedDecoder):
         def submit(self, jobs: list[Job]) -> None:
             """Never answers."""
@@ -299,7 +299,7 @@ def test_the_deadline_covers_both_translations(bundles: list[Bundle], stuck: int
         one(both, "le chat", deadline_ms=100)
 
 
-def test_warnings_of_both_are_merged(bundles: list[Bundle]) -> None:
+def test_warnings_of_both_translations_are_merged(bundles: list[Bundle]) -> None:
     both = translator(bundles, lambda bundle: CannedDecoder(bundle, log_prob=-0.1))
     text = "le chat dort, il va bien, merci."
     copied = f"Copied rather than translated: “{text}”."
@@ -309,7 +309,7 @@ def test_warnings_of_both_are_merged(bundles: list[Bundle]) -> None:
     assert (len(text) + 1, copied) in item.located_warnings
 
 
-def test_auto_finds_the_pivot(bundles: list[Bundle]) -> None:
+def test_auto_detection_finds_the_pivot(bundles: list[Bundle]) -> None:
     both = translator(bundles, CannedDecoder)
     texts = [
         "Le chat dort dans la maison de mes parents.",
@@ -332,7 +332,7 @@ async def parts_of(of: Translator, text: str) -> tuple[list[TranslatedPart], Tra
 @pytest.mark.slow
 @EXAMPLES
 @given(text=TEXTS)
-def test_a_stream_equals_the_whole(bundles: list[Bundle], text: str) -> None:
+def test_stream_equals_the_whole_translation(bundles: list[Bundle], text: str) -> None:
     both = translator(bundles, wild)
     parts, done = asyncio.run(parts_of(both, text))
     whole = one(both, text)
@@ -342,7 +342,7 @@ def test_a_stream_equals_the_whole(bundles: list[Bundle], text: str) -> None:
         assert part.source is None or 0 <= part.source[0] < part.source[1] <= len(text)
 
 
-def test_a_streamed_part_names_its_source(bundles: list[Bundle]) -> None:
+def test_streamed_part_has_its_source_span(bundles: list[Bundle]) -> None:
     text = "Le chat dort.\n\nIl va bien."
     parts, _ = asyncio.run(parts_of(translator(bundles, CannedDecoder), text))
     assert [part.source and text[slice(*part.source)] for part in parts] == ["Le chat dort.", "Il va bien."]
@@ -358,7 +358,7 @@ DOCUMENTS = {
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_documents_keep_their_form(bundles: list[Bundle], name: str) -> None:
+def test_documents_keep_their_structure(bundles: list[Bundle], name: str) -> None:
     async def run(make: Callable[[Bundle], FakeDecoder], target: str) -> str:
         both = translator(bundles, make)
         document = await open_document(name, DOCUMENTS[name].encode(), target, both.settings, "fr")
@@ -369,7 +369,7 @@ def test_documents_keep_their_form(bundles: list[Bundle], name: str) -> None:
     assert twice == DOCUMENTS[name].replace("chat", "Hello").replace("va", "you")
 
 
-def test_the_shortest_path_leads_through_english() -> None:
+def test_shortest_route_goes_through_english() -> None:
     def served(*pairs: str, **options: Any) -> Catalogue:
         return Catalogue([bundle_of(*pair.split("-")) for pair in pairs], **options)
 

@@ -40,13 +40,13 @@ def left(tokens: list[int], source: list[int] = PLAIN) -> list[int]:
 @pytest.mark.parametrize("size", range(1, MAX_LOOP_TOKENS + 1))
 @pytest.mark.parametrize("times", [4, 9])
 @pytest.mark.parametrize("rest", [[], [90, 91, 92]])
-def test_a_loop_in_the_middle_or_at_the_end_is_said_once(size: int, times: int, rest: list[int]) -> None:
+def test_loop_in_the_middle_or_at_the_end_is_reduced_to_one_occurrence(size: int, times: int, rest: list[int]) -> None:
     once = list(range(10, 10 + size))
     assert left([1, 2, 3, *once * times, *rest]) == [1, 2, 3, *once, *rest]
 
 
 @pytest.mark.parametrize("size", [3, 5, 16])
-def test_an_incomplete_repetition_is_cut_too(size: int) -> None:
+def test_incomplete_repetition_is_cut_too(size: int) -> None:
     once = list(range(10, 10 + size))
     assert left([1, *once * 3, *once[: size - 1], 9]) == [1, *once, 9]
 
@@ -58,7 +58,7 @@ def test_a_few_repetitions_are_allowed(size: int, times: int) -> None:
 
 
 @pytest.mark.parametrize("times", [4, 7])
-def test_repetitions_of_the_source_are_no_loop(times: int) -> None:
+def test_repetitions_of_the_source_are_not_loops(times: int) -> None:
     tokens, source = [1, *[5] * times, 2], [30, *[40, 41] * times]
     assert left(tokens, source) == tokens
     assert left([1, *[5] * (times + 1), 2], source) == [1, 5, 2]
@@ -78,7 +78,7 @@ def test_cutting_loops_keeps_order_and_every_distinct_part(tokens: list[int], so
 
 @draw_examples(200)
 @given(st.lists(st.integers(0, 2), max_size=40))
-def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None:
+def test_nothing_occurs_four_times_in_a_row_after_cutting(tokens: list[int]) -> None:
     said = left(tokens)
     for size in range(1, MAX_LOOP_TOKENS + 1):
         for start in range(len(said)):
@@ -87,19 +87,19 @@ def test_nothing_is_left_that_comes_four_times_on_end(tokens: list[int]) -> None
 
 
 @pytest.mark.slow
-def test_a_loop_is_cut_and_said_so(bundle: Bundle) -> None:
+def test_cut_loop_causes_a_warning(bundle: Bundle) -> None:
     engine = CannedDecoder(bundle, lambda text: "le chat" + " va bien" * 6)
     (item,) = translated(bundle, engine, ["The cat sleeps."])
     assert item.text == "le chat va bien"
     assert item.warnings == [LOOPS]
 
 
-def test_repetitions_of_the_source_stay_without_a_warning(bundle: Bundle) -> None:
+def test_repetitions_of_the_source_are_kept_without_a_warning(bundle: Bundle) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "va va va va va va"), ["how how how how how how"])
     assert (item.text, item.warnings) == ("va va va va va va", [])
 
 
-def test_placeholders_in_a_loop_stay(bundle: Bundle) -> None:
+def test_placeholders_in_a_loop_are_kept(bundle: Bundle) -> None:
     class Looping(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             [word] = bundle.tokenizer.encode("va")[-1:]
@@ -175,7 +175,7 @@ def test_scattered_repetitions_are_reported_but_not_cut(bundle: Bundle) -> None:
         ("1 2 3 4 5 6", "1 2 3 4 5 6", 0),
     ],
 )
-def test_a_copy_is_mostly_the_source_s_words(source: str, translation: str, expected: int) -> None:
+def test_copy_consists_mostly_of_source_words(source: str, translation: str, expected: int) -> None:
     assert count_copied_words(source, translation) == expected
 
 
@@ -207,7 +207,7 @@ def test_a_copy_is_mostly_the_source_s_words(source: str, translation: str, expe
         ("", "", []),
     ],
 )
-def test_numbers_and_symbols_without_a_reason_in_the_source_are_made_up(
+def test_numbers_and_symbols_without_a_reason_in_the_source_are_invented(
     source: str, translation: str, expected: list[str]
 ) -> None:
     assert find_invented_symbols(source, translation) == expected
@@ -227,7 +227,7 @@ def test_inserted_terms_are_not_invented_symbols(bundle: Bundle) -> None:
     assert not [warning for warning in item.warnings if warning.startswith("Perhaps made up")]
 
 
-def test_a_copy_is_said_to_be_one(bundle: Bundle) -> None:
+def test_copied_sentence_causes_a_warning(bundle: Bundle) -> None:
     text = "The cat sleeps and how are you?"
     (item,) = translated(bundle, CannedDecoder(bundle), [text])
     assert (item.text, item.warnings) == (text, [f"Copied rather than translated: “{text}”."])
@@ -248,13 +248,13 @@ class Careless(CannedDecoder):
         return structs.replace(super().answer(sequence), coverage=coverage)
 
 
-def test_words_that_nothing_attended_to_are_named(bundle: Bundle) -> None:
+def test_words_without_attention_are_named(bundle: Bundle) -> None:
     (item,) = translated(bundle, Careless(bundle, "well", "thank"), ["I am well, thank {a} you."])
     assert item.warnings == ["Perhaps not translated: “well”, “thank”."]
 
 
 @pytest.mark.parametrize("text", ["The cat sleeps.", "The  cat \u00a0 sl\u00adeeps.", "The\tcat \u200b sleeps."])
-def test_a_word_of_which_a_part_was_attended_to_was_seen(bundle: Bundle, text: str) -> None:
+def test_word_with_partial_attention_counts_as_translated(bundle: Bundle, text: str) -> None:
     (item,) = translated(bundle, Careless(bundle, "."), [text])
     assert item.warnings == []
 
@@ -270,12 +270,12 @@ def test_protected_spans_are_not_reported_as_missing_words(bundle: Bundle) -> No
     assert not [warning for warning in item.warnings if warning.startswith("Perhaps not translated")]
 
 
-def test_many_words_are_not_all_named() -> None:
+def test_only_the_first_of_many_words_are_named() -> None:
     assert quoted(["one"]) == "“one”"
     assert quoted(list("abcdefg")) == "“a”, “b”, “c”, “d”, “e” and 2 more"
 
 
-def test_a_good_translation_has_no_warnings(bundle: Bundle) -> None:
+def test_good_translation_has_no_warnings(bundle: Bundle) -> None:
     draw = random.Random(2)
     words = ["le", "chat", "dort", "il", "va", "bien"]
     for _ in range(50):
@@ -288,15 +288,15 @@ def test_a_good_translation_has_no_warnings(bundle: Bundle) -> None:
     ("text", "log_prob", "warned"),
     [("Cat", -1.0, True), ("The cat", -1.0, True), ("Cat", -0.8, False), ("The cat sleeps", -1.0, False)],
 )
-def test_a_word_or_two_with_a_low_score_is_said_to_be_unsure(
-    bundle: Bundle, text: str, log_prob: float, warned: bool
-) -> None:
+def test_low_score_of_a_short_text_causes_a_warning(bundle: Bundle, text: str, log_prob: float, warned: bool) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda _: "va bien", log_prob), [text])
     assert (f"The model is unsure of its translation of “{text}”." in item.warnings) is warned
 
 
 @pytest.mark.parametrize(("log_prob", "warned"), [(-1.0, True), (-0.8, False)])
-def test_values_count_neither_as_words_nor_in_the_score(bundle: Bundle, log_prob: float, warned: bool) -> None:
+def test_protected_values_count_neither_as_words_nor_in_the_score(
+    bundle: Bundle, log_prob: float, warned: bool
+) -> None:
     class Certain(CannedDecoder):
         """Of the symbols, whose score would make that of all better than any threshold."""
 

@@ -71,7 +71,7 @@ def wild(bundle: Bundle) -> RandomDecoder:
 @pytest.mark.parametrize(
     ("count", "words_only", "end_marks"), [(1_200, True, False), (300, False, False), (300, True, True)]
 )
-def test_placeholders_come_back_exactly_as_often_as_they_were_sent(
+def test_placeholders_occur_as_often_as_in_the_source(
     bundle: Bundle, count: int, words_only: bool, end_marks: bool
 ) -> None:
     sent = generated(count)
@@ -87,7 +87,7 @@ def test_placeholders_come_back_exactly_as_often_as_they_were_sent(
 
 
 @pytest.mark.slow
-def test_without_the_constraint_they_are_lost(bundle: Bundle) -> None:
+def test_without_the_constraint_placeholders_are_lost(bundle: Bundle) -> None:
     """The law above is the decoder's doing: the very same model does not keep it by itself."""
 
     class Unbound(RandomDecoder):
@@ -104,7 +104,7 @@ def test_without_the_constraint_they_are_lost(bundle: Bundle) -> None:
     assert whole < 30
 
 
-def test_placeholders_come_back_through_the_whole_service(service: Service) -> None:
+def test_placeholders_are_kept_through_the_whole_service(service: Service) -> None:
     sent = generated(120)
     body = {"text": [text for text, _ in sent], "source": "en", "target": "fr"}
     answer = service.post("/translate", body).json()["translations"]
@@ -114,7 +114,7 @@ def test_placeholders_come_back_through_the_whole_service(service: Service) -> N
 
 
 @pytest.mark.slow
-def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_alternatives_keep_the_placeholders_too(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = generated(60)
     items = translated(bundle, wild, [text for text, _ in sent], alternatives=3)
     others = [
@@ -139,9 +139,7 @@ def test_alternatives_hold_the_placeholders_as_well(bundle: Bundle, wild: Random
         "The cat {a}.\nHow are you, {b}? {a}{a}",
     ],
 )
-def test_placeholders_beside_each_other_and_at_the_ends_come_back(
-    bundle: Bundle, wild: RandomDecoder, text: str
-) -> None:
+def test_adjacent_and_outer_placeholders_are_kept(bundle: Bundle, wild: RandomDecoder, text: str) -> None:
     (item,) = translated(bundle, wild, [text])
     protected = [one.raw for one in find_placeholders(text, "en")]
     assert len(protected) >= 3 or text.count("{") == 2
@@ -154,7 +152,7 @@ def test_a_sentence_of_placeholders_only_is_unchanged(bundle: Bundle, wild: Rand
     assert (item.text, item.warnings) == (text, [])
 
 
-def test_more_placeholders_than_there_are_symbols_all_come_back(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_more_placeholders_than_symbols_are_all_kept(bundle: Bundle, wild: RandomDecoder) -> None:
     protected = [f"{{n{number}}}" for number in range(80)]
     text = "The cat " + " and ".join(protected) + " sleeps."
     (item,) = translated(bundle, wild, [text])
@@ -225,7 +223,7 @@ def markup(draw: random.Random, depth: int = 0) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_any_tree_comes_back_the_same_tree(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_any_tree_is_kept(bundle: Bundle, wild: RandomDecoder) -> None:
     draw = random.Random(3)
     sent = ["".join(markup(draw)) for _ in range(250)]
     items = translated(bundle, wild, sent, html=True)
@@ -244,7 +242,7 @@ def test_special_characters_of_the_format_are_escaped(bundle: Bundle) -> None:
     assert item.text == "<p>a &lt; b &amp; c &gt; d</p>"
 
 
-def test_entities_come_back_as_they_were(bundle: Bundle) -> None:
+def test_entities_are_kept(bundle: Bundle) -> None:
     text = "<p>caf&eacute; r&#244;le &lt;the cat&gt;</p>"
     (item,) = translated(bundle, CannedDecoder(bundle, lambda source: source), [text], html=True)
     assert item.text == text
@@ -265,7 +263,7 @@ def sentence(bundle: Bundle, text: str) -> Sentence:
         max_size=12,
     )
 )
-def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bundle, words: list[str]) -> None:
+def test_each_token_has_a_source_span_and_they_cover_the_sentence_in_order(bundle: Bundle, words: list[str]) -> None:
     one = sentence(bundle, "".join(words))
     spans = one.source_spans()
     assert len(spans) == len(one.sequence.source) + 1
@@ -280,7 +278,7 @@ def test_source_spans_are_one_a_token_in_order_and_cover_the_sentence(bundle: Bu
 @pytest.mark.slow
 @draw_examples(200)
 @given(st.data())
-def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.DataObject) -> None:
+def test_aligned_spans_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.DataObject) -> None:
     one = sentence(bundle, "The {a} cat %s sleeps.")
     symbols = bundle.tokenizer.reserved_ids[:2]
     any_token = st.integers(0, bundle.tokenizer.vocab_size - 1).filter(lambda id: id not in symbols)
@@ -298,20 +296,20 @@ def test_links_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.D
     assert (shown.count("{a}"), shown.count("%s")) == (1, 1)
 
 
-def test_an_empty_translation_leaves_the_sentence_and_says_so(bundle: Bundle) -> None:
+def test_empty_translation_keeps_the_sentence_with_a_warning(bundle: Bundle) -> None:
     engine = CannedDecoder(bundle, lambda text: "" if "cat" in text else text)
     (item,) = translated(bundle, engine, ["Hello. The cat sleeps.\n"])
     assert item.text == "Hello. The cat sleeps.\n"
     assert "No translation was found for “The cat sleeps.”; it is left as it was." in item.warnings
 
 
-def test_a_sentence_that_is_left_is_spelt_as_its_format_does(bundle: Bundle) -> None:
+def test_sentence_left_untranslated_is_escaped_for_its_format(bundle: Bundle) -> None:
     text = "<p>The cat &lt; le chat</p>"
     (item,) = translated(bundle, CannedDecoder(bundle, lambda _: ""), [text], html=True)
     assert item.text == text
 
 
-def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle) -> None:
+def test_empty_translation_of_markup_keeps_the_tags_too(bundle: Bundle) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda text: ""), ["<p>The <b>cat</b> &amp; I</p>"], html=True)
     assert item.text == "<p>The <b>cat</b> &amp; I</p>"
 
@@ -330,7 +328,7 @@ def test_of_an_empty_translation_of_markup_the_tags_are_left_too(bundle: Bundle)
         ("Hello... {a}...", "Hello... {a}..."),
     ],
 )
-def test_a_run_of_blanks_is_one_space_and_a_tab_or_a_row_of_marks_stays(
+def test_run_of_blanks_becomes_one_space_and_tabs_and_repeated_marks_are_kept(
     bundle: Bundle, text: str, translation: str
 ) -> None:
     (item,) = translated(
@@ -340,7 +338,7 @@ def test_a_run_of_blanks_is_one_space_and_a_tab_or_a_row_of_marks_stays(
     assert all(warning.startswith("Copied rather than translated") for warning in item.warnings)
 
 
-def test_the_model_is_given_one_space_and_one_mark(bundle: Bundle) -> None:
+def test_model_reads_one_space_and_one_mark(bundle: Bundle) -> None:
     heard: list[str] = []
 
     def listen(text: str) -> str:
@@ -362,18 +360,18 @@ def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     return sentence.render(sentence.best)
 
 
-def test_marks_that_nest_come_in_the_order_of_the_source(bundle: Bundle) -> None:
+def test_nesting_marks_keep_the_order_of_the_source(bundle: Bundle) -> None:
     assert said(bundle, "See <b>a {x}</b>.", "a ", 2, " b ", 1, " c ", 0) == "a <b> b {x} c </b>"
     assert said(bundle, "{x} and {y}", 1, " b ", 0) == "{y} b {x}"
 
 
-def test_a_separate_placeholder_stays_separate_from_words(bundle: Bundle) -> None:
+def test_separate_placeholder_stays_separate_from_words(bundle: Bundle) -> None:
     assert said(bundle, "the {x} cat", "a b", 0, "c") == "a b {x} c"
     assert said(bundle, "the {x} cat", "a '", 0, ", c") == "a '{x}, c"
     assert said(bundle, "a{x}b", "a", 0, "b") == "a{x}b"
 
 
-def test_the_space_that_a_model_writes_for_a_symbol_is_not_left_over(bundle: Bundle) -> None:
+def test_space_that_a_model_writes_for_a_symbol_is_removed(bundle: Bundle) -> None:
     assert said(bundle, "the {x} cat.", "a ", 0, " ", " c.") == "a {x} c."
     assert said(bundle, "the {x} cat.", 0, " c ", ".") == "{x} c."
     assert said(bundle, "the {x} cat", " ", " c ", 0, " ") == "c {x}"
@@ -410,7 +408,7 @@ def test_model_reads_a_space_between_protected_text_and_the_word_it_touches(
     assert spans == sorted(spans)
 
 
-def test_a_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundle) -> None:
+def test_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
     assert said(chinese, "用{x}登录", "log in with", 0, "now") == "log in with {x} now"
     assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"

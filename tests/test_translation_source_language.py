@@ -50,7 +50,7 @@ def test_greetings_and_labels_are_detected_with_certainty(text: str, target: str
     ["OK", "Menu", "Tom", "Hola", "Hallo", "Bonjour", "Buongiorno", "José García Márquez", "Привет", "你好", "xyz"],
 )
 @pytest.mark.parametrize("target", ["en", "fr", "de", "es", "zh"])
-def test_a_short_text_is_never_refused(text: str, target: str) -> None:
+def test_short_text_is_never_refused(text: str, target: str) -> None:
     detected, warnings, error = languages(target).choose(text)
     assert error is None
     reaching = {pair.split("-")[0] for pair in PAIRS if pair.endswith(f"-{target}")}
@@ -84,6 +84,6 @@ def test_short_text_in_an_unserved_language_gets_a_warning_by_name() -> None:
     assert warning == "Taken for English, but that is not sure."
 
 
-def test_only_a_text_without_words_is_in_no_language() -> None:
+def test_only_a_text_without_words_has_no_language() -> None:
     for text in ("123", "{name}", " "):
         assert languages("fr").choose(text) == ((None, 0.0), (), None)

@@ -61,15 +61,13 @@ def wild(bundle: Bundle) -> RandomDecoder:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end_marks", [False, True])
-def test_the_given_translation_is_in_the_answer_for_every_sentence_with_the_term(
-    bundle: Bundle, wild: RandomDecoder, end_marks: bool
-) -> None:
+def test_translation_of_every_sentence_contains_its_terms(bundle: Bundle, wild: RandomDecoder, end_marks: bool) -> None:
     sent = generated(400)
     used = expecting_end_marks(bundle) if end_marks else bundle
     assert lacking(sent, translated(used, wild, sent, glossary=GLOSSARY)) == []
 
 
-def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = [text.rstrip(".!") for text in generated(50)]
     glossary = {term: given + "." for term, given in GLOSSARY.items()}
     for item, text in zip(translated(expecting_end_marks(bundle), wild, sent, glossary=glossary), sent, strict=True):
@@ -78,13 +76,15 @@ def test_a_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: RandomDe
 
 
 @pytest.mark.slow
-def test_without_the_revision_it_is_not(bundle: Bundle, wild: RandomDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_redecoding_most_terms_are_lost(
+    bundle: Bundle, wild: RandomDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent = generated(400)
     monkeypatch.setattr(request, "_prepare_retry", lambda sentence: False)
     assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 380
 
 
-def test_up_to_the_last_term_the_translation_is_as_it_was_but_for_the_terms(bundle: Bundle) -> None:
+def test_up_to_the_last_term_only_the_terms_change(bundle: Bundle) -> None:
     """Shown with an engine that gives sentences back, and of what is decoded again only what it was told."""
     draw = random.Random(9)
     for _ in range(100):
@@ -99,7 +99,7 @@ def test_up_to_the_last_term_the_translation_is_as_it_was_but_for_the_terms(bund
 
 
 @pytest.mark.slow
-def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_terms_and_placeholders_in_one_sentence_all_occur(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = [f"{{a}} {text} %s and {{b}}{{c}}" for text in generated(200)]
     items = translated(bundle, wild, sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
@@ -110,9 +110,7 @@ def test_terms_and_placeholders_in_one_sentence_all_come(bundle: Bundle, wild: R
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", [20, 60, 120, 200])
-def test_a_translation_that_leaves_no_room_displaces_no_placeholder(
-    bundle: Bundle, wild: RandomDecoder, length: int
-) -> None:
+def test_long_term_displaces_no_placeholder(bundle: Bundle, wild: RandomDecoder, length: int) -> None:
     given = ("le chat dort " * 20)[:length].strip()
     sent = [f"{{a}} the cat {words} %s {{b}}!" for words in ("", "sleeps", "and how are you", "i am well thank you")]
     for item in translated(bundle, wild, sent, glossary={"cat": given}):
@@ -121,7 +119,7 @@ def test_a_translation_that_leaves_no_room_displaces_no_placeholder(
 
 
 @pytest.mark.slow
-def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_alternatives_contain_the_terms_too(bundle: Bundle, wild: RandomDecoder) -> None:
     sent = generated(60)
     items = translated(bundle, wild, sent, glossary=GLOSSARY, alternatives=2)
     assert lacking(sent, items) == []
@@ -135,7 +133,7 @@ def test_alternatives_hold_the_terms_as_well(bundle: Bundle, wild: RandomDecoder
     assert [(text, other) for text, other in others if not holds(text, other)] == []
 
 
-def test_an_alternative_that_lacks_what_the_best_translation_has_by_itself_is_none(bundle: Bundle) -> None:
+def test_alternative_without_a_term_of_the_best_translation_is_dropped(bundle: Bundle) -> None:
     class Lucky(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             best, *others = (said(bundle, text).decoded for text in ("le minet", "le chat", "un minet"))
@@ -151,7 +149,7 @@ def said(bundle: Bundle, text: str) -> Candidate:
 
 
 @pytest.mark.slow
-def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> None:
+def test_term_that_no_word_attends_to_is_inserted_by_a_symbol(bundle: Bundle) -> None:
     class Blind(RandomDecoder):
         def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
             return [
@@ -166,14 +164,14 @@ def test_a_term_that_no_word_attends_to_comes_by_a_symbol(bundle: Bundle) -> Non
     assert sum(map(bool, protected)) > 90
 
 
-def test_at_the_start_of_a_sentence_that_has_a_capital_the_term_has_one(bundle: Bundle) -> None:
+def test_term_at_the_start_of_a_capitalised_sentence_is_capitalised(bundle: Bundle) -> None:
     given = CannedDecoder(bundle)
     texts = ["Cat sleeps.", "cat sleeps.", "The cat.", "CAT"]
     items = translated(bundle, given, texts, glossary=GLOSSARY)
     assert [item.text for item in items] == ["Minet", "minet", "The minet", "Minet"]
 
 
-def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bundle) -> None:
+def test_term_inserted_by_a_symbol_is_capitalised_at_the_start_too(bundle: Bundle) -> None:
     def first_symbol(text: str) -> str | None:
         one = Sentence.of(Passage(text), bundle, [], 1, 0)
         one.terms = (ProtectedSpan(0, 3, "minet"),)
@@ -184,7 +182,7 @@ def test_a_term_that_comes_by_a_symbol_has_a_capital_at_the_start_too(bundle: Bu
     assert [first_symbol(text) for text in ("Cat sleeps", "cat sleeps")] == ["Minet dort", "minet dort"]
 
 
-def test_a_term_that_the_source_says_on_end_is_no_loop(bundle: Bundle) -> None:
+def test_term_repeated_in_the_source_is_not_a_loop(bundle: Bundle) -> None:
     text = "Red cat, red Cat, RED cat, red cat, rED cat"
     engine = CannedDecoder(bundle, lambda _: ", ".join(["chat rouge"] * 5))
     (item,) = translated(bundle, engine, [text], glossary={"red cat": "chat rouge"})
@@ -192,21 +190,21 @@ def test_a_term_that_the_source_says_on_end_is_no_loop(bundle: Bundle) -> None:
 
 
 @pytest.mark.slow
-def test_more_terms_than_there_are_symbols_all_come(bundle: Bundle) -> None:
+def test_more_terms_than_symbols_all_occur(bundle: Bundle) -> None:
     large = dataclasses.replace(bundle, limits=roomy(bundle.limits))
     text = "The " + "cat and " * 50 + "you."
     (item,) = translated(large, RandomDecoder(large), [text], glossary=GLOSSARY)
     assert holds(text, item.text)
 
 
-def test_a_long_sentence_is_not_cut_inside_a_term(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_long_sentence_is_not_split_inside_a_term(bundle: Bundle, wild: RandomDecoder) -> None:
     text = "how are " * 60 + "you"
     (item,) = translated(bundle, wild, [text], glossary=GLOSSARY)
     assert holds(text, item.text)
     assert item.warnings[0].startswith("A sentence with more than 32 things to keep was translated in ")
 
 
-def test_a_term_keeps_the_tags_around_it(bundle: Bundle, wild: RandomDecoder) -> None:
+def test_term_keeps_the_tags_around_it(bundle: Bundle, wild: RandomDecoder) -> None:
     text = "<p>Hello, the <b>cat</b> <i>dort bien</i>.</p>"
     (item,) = translated(bundle, wild, [text], glossary=GLOSSARY, html=True)
     assert holds(text, item.text)
@@ -236,7 +234,7 @@ def test_a_forced_prefix_leaves_room_for_placeholders(bundle: Bundle, words: int
         ("My hard disk.", "À l'écran.", ["À", " l'", "écran", "."], "À l'硬碟"),
     ],
 )
-def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
+def test_article_stays_before_a_term_and_the_first_part_of_a_word_does_not(
     bundle: Bundle, source: str, target: str, tokens: list[str], expected: str
 ) -> None:
     """The first token is of "My", the last of the full stop, those between of "hard disk"."""
@@ -267,13 +265,13 @@ def test_an_article_stays_before_a_term_and_no_first_part_of_a_word_does(
         ("minet et minet", 0),
     ],
 )
-def test_a_term_matches_whole_words_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
+def test_term_matches_whole_words_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
     one = Sentence.of(Passage("the cat"), bundle, [], 1, 0)
     one.terms = (ProtectedSpan(4, 7, "minet"),)
     assert len(missing_terms(one, said(bundle, translation))) == missing
 
 
-def test_a_term_said_twice_is_to_be_there_twice(bundle: Bundle) -> None:
+def test_term_that_occurs_twice_must_be_translated_twice(bundle: Bundle) -> None:
     one = Sentence.of(Passage("cat cat"), bundle, [], 1, 0)
     one.terms = (ProtectedSpan(0, 3, "minet"), ProtectedSpan(4, 7, "minet"))
     missing = [missing_terms(one, said(bundle, text)) for text in ("", "minet", "minet minet")]
@@ -292,7 +290,7 @@ def test_protected_text_does_not_count_as_a_term(bundle: Bundle) -> None:
     assert missing_terms(one, with_number) == []
 
 
-def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
+def test_terms_that_overlap_protected_text_or_contain_a_tag_are_dropped() -> None:
     found = [ProtectedSpan(0, 3, "a"), ProtectedSpan(4, 9, "b"), ProtectedSpan(10, 15, "c")]
     passage = Passage("the {cat} sleeps", (ProtectedSpan(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))
     assert usable_terms(passage, found) == (found[0],)
@@ -311,7 +309,7 @@ def test_terms_that_overlap_what_is_kept_or_hold_a_tag_are_none() -> None:
         ("The 21st, A4, 3 cats, v1.2 and 5G", []),
     ],
 )
-def test_numbers_are_terms_that_translate_as_themselves(text: str, numbers: list[str]) -> None:
+def test_numbers_are_terms_with_themselves_as_translation(text: str, numbers: list[str]) -> None:
     found = find_numbers(Passage(text), (), 32)
     assert [one.raw for one in found] == numbers
     assert all(text[one.start : one.end] == one.raw for one in found)
@@ -327,7 +325,7 @@ def test_numbers_are_terms_that_translate_as_themselves(text: str, numbers: list
         ("有 350 万人，25 个国家", "en", ["25"]),
     ],
 )
-def test_a_number_that_counts_what_the_target_counts_otherwise_is_the_model_s(
+def test_number_that_the_target_language_counts_differently_is_left_to_the_model(
     text: str, target: str, numbers: list[str]
 ) -> None:
     assert [one.raw for one in find_numbers(Passage(text), (), 32, target)] == numbers
@@ -336,7 +334,7 @@ def test_a_number_that_counts_what_the_target_counts_otherwise_is_the_model_s(
 @pytest.mark.parametrize(
     ("translation", "missing"), [("Born (1984).", 0), ("出生（１９８４）", 0), ("1984²", 0), ("Born.", 1), ("1948", 1)]
 )
-def test_full_width_digits_are_the_plain_ones(bundle: Bundle, translation: str, missing: int) -> None:
+def test_full_width_digits_equal_ascii_digits(bundle: Bundle, translation: str, missing: int) -> None:
     passage = Passage("他出生于（１９８４）。")
     one = Sentence.of(passage, bundle, [], 1, 0)
     one.terms = tuple(find_numbers(passage, (), 32))
@@ -344,17 +342,17 @@ def test_full_width_digits_are_the_plain_ones(bundle: Bundle, translation: str, 
     assert len(missing_terms(one, said(bundle, translation))) == missing
 
 
-def test_no_more_numbers_are_terms_than_there_are_symbols() -> None:
+def test_number_of_number_terms_is_limited_by_the_symbols() -> None:
     assert len(find_numbers(Passage(" ".join(str(n) for n in range(100, 180))), (), 32)) == 32
 
 
 @pytest.mark.parametrize("said", ["À 10 h 30.", "À 10:30.", "À 10.30 !"])
-def test_a_number_may_be_written_as_the_language_does(bundle: Bundle, said: str) -> None:
+def test_number_may_be_formatted_for_the_target_language(bundle: Bundle, said: str) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda source: said), ["We met at 10:30."])
     assert item.text == said
 
 
-def test_whatever_the_model_makes_of_a_number_it_is_in_the_translation(bundle: Bundle) -> None:
+def test_number_is_in_the_translation_whatever_the_model_makes_of_it(bundle: Bundle) -> None:
     texts = [f"The cat sleeps {number} well." for number in (12, 1984, "10:30", "2,000", "31/12/2023")]
     for text, item in zip(texts, translated(bundle, RandomDecoder(bundle), texts), strict=True):
         number = text.split()[3]
@@ -362,7 +360,7 @@ def test_whatever_the_model_makes_of_a_number_it_is_in_the_translation(bundle: B
         assert number in item.text
 
 
-def test_a_term_is_spelt_as_its_format_does_by_whichever_way_it_comes(bundle: Bundle) -> None:
+def test_term_is_escaped_for_its_format_however_it_is_inserted(bundle: Bundle) -> None:
     texts = [f"<p>{' '.join(random.Random(seed).sample(WORDS, 4))} cat.</p>" for seed in range(60)]
     for item in translated(bundle, RandomDecoder(bundle), texts, html=True, glossary={"cat": "R&D"}):
         assert item.text is not None

@@ -50,7 +50,7 @@ def found(bundle: Bundle, **texts: float) -> Sentence:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "sentences"), [(1, 1), (3, 1), (8, 1), (2, 2), (8, 3)])
-def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
+def test_alternatives_differ_from_the_text_and_each_other_with_the_best_first(
     bundle: Bundle, count: int, sentences: int
 ) -> None:
     items = translated(bundle, RandomDecoder(bundle), generated(20, sentences), alternatives=count)
@@ -66,13 +66,13 @@ def test_alternatives_differ_from_the_text_and_each_other_and_the_best_is_first(
     assert given >= 20 * min(count, 2) * 0.7
 
 
-def test_none_are_found_where_none_were_asked_for(bundle: Bundle) -> None:
+def test_no_alternatives_are_searched_unless_requested(bundle: Bundle) -> None:
     (item,) = translated(bundle, RandomDecoder(bundle), ["The cat sleeps."])
     assert item.plan
     assert item.plan.alternatives(3) == []
 
 
-def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) -> None:
+def test_alternatives_of_several_sentences_are_their_best_combinations(bundle: Bundle) -> None:
     words = [("a", "b", "c"), ("d", "e", "f")]
     scores = [(-1.0, -1.5, -3.0), (-1.0, -1.2, -2.0)]
     sentences = [found(bundle, **dict(zip(*one, strict=True))) for one in zip(words, scores, strict=True)]
@@ -89,7 +89,7 @@ def test_those_of_several_sentences_are_their_best_combinations(bundle: Bundle) 
 
 
 @pytest.mark.parametrize("places", [0, 1, 2, 3, 6])
-def test_sparse_choices_equal_those_by_all_indices(places: int) -> None:
+def test_sparse_combinations_equal_complete_ones(places: int) -> None:
     draw = random.Random(places)
     for _ in range(100):
         # Of few values: where sums are the same, the order is, too.
@@ -114,7 +114,7 @@ def choices_told_in_full(scores: Sequence[Sequence[float]]) -> Iterator[tuple[in
                 heapq.heappush(heap, (total + options[number - 1] - options[number], other))
 
 
-def test_the_best_combinations_of_many_sentences_take_no_square_of_them() -> None:
+def test_combinations_of_many_sentences_take_linear_space() -> None:
     tracemalloc.start()
     assert len(list(itertools.islice(best_combinations([[-1.0, -2.0]] * 2_000), 5))) == 5
     taken = tracemalloc.get_traced_memory()[1]
@@ -122,7 +122,7 @@ def test_the_best_combinations_of_many_sentences_take_no_square_of_them() -> Non
     assert taken < 2_000 * 2_000
 
 
-def test_the_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> None:
+def test_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> None:
     one = found(bundle, hello=-1.0, goodbye=-2.0)
     letters = [bundle.tokenizer.encode(letter)[-1] for letter in "hello"]
     spelt = decoded([bundle.tokenizer.encode("hello")[0], *letters], -1.5)
@@ -131,7 +131,7 @@ def test_the_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> No
     assert len([text for text, _ in TextPlan(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
 
 
-def test_loops_are_cut_out_of_every_hypothesis_of_a_beam(bundle: Bundle) -> None:
+def test_loops_are_cut_from_every_hypothesis_of_a_beam(bundle: Bundle) -> None:
     one = found(bundle, **{"le chat dort il va" + 4 * " le chat dort il va": -1.0, "bien" + 8 * " bien": -2.0})
     check_translation(one)
     plan = TextPlan(bundle, [one])
@@ -143,7 +143,7 @@ def test_loops_are_cut_out_of_every_hypothesis_of_a_beam(bundle: Bundle) -> None
 # ---- What is said, and what it costs
 
 
-def test_a_sentence_is_mended_once(bundle: Bundle) -> None:
+def test_sentence_is_checked_once(bundle: Bundle) -> None:
     one = found(bundle, **{"il va " * 9: -1.0})
     check_translation(one)
     before = one.render(one.best), list(one.warnings)
@@ -151,7 +151,7 @@ def test_a_sentence_is_mended_once(bundle: Bundle) -> None:
     assert (one.render(one.best), one.warnings) == before
 
 
-def test_after_a_cut_each_token_has_a_log_probability_and_a_source(bundle: Bundle) -> None:
+def test_each_token_has_a_log_probability_and_a_source_after_a_cut(bundle: Bundle) -> None:
     one = found(bundle, **{"il va " * 9: -1.0})
     check_translation(one)
     cut = one.best.decoded
@@ -159,7 +159,7 @@ def test_after_a_cut_each_token_has_a_log_probability_and_a_source(bundle: Bundl
     assert cut.score == -1.0
 
 
-def test_a_translation_without_an_end_is_said_to_be_so(bundle: Bundle) -> None:
+def test_translation_without_an_end_causes_a_warning(bundle: Bundle) -> None:
     class Endless(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
             return structs.replace(super().answer(sequence), finish_reason="length")
@@ -168,7 +168,7 @@ def test_a_translation_without_an_end_is_said_to_be_so(bundle: Bundle) -> None:
     assert item.warnings == ["The translation of “The cat sleeps.” was stopped where it seemed to have no end."]
 
 
-def test_a_score_is_that_of_all_tokens_and_of_none_it_is_nothing(bundle: Bundle) -> None:
+def test_score_is_the_mean_over_all_tokens_and_zero_without_any(bundle: Bundle) -> None:
     one, two = said(bundle, "le chat", -1.0), said(bundle, "le", -4.0)
     total = -1.0 * len(one.tokens) - 4.0 * len(two.tokens)
     assert mean_score([Candidate(one), Candidate(two)]) == pytest.approx(total / (len(one.tokens) + len(two.tokens)))
@@ -180,7 +180,7 @@ def test_copied_text_is_written_unchanged() -> None:
     assert plan_copy(["<p>", passage, "</p>"]).render() == "<p>{a} <i>b</i></p>"
 
 
-def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: Bundle) -> None:
+def test_planning_stops_as_soon_as_the_budget_is_exceeded(bundle: Bundle) -> None:
     passage = Passage("Hello. How are you?")
     cost = plan_text(bundle, [passage], None, 1, 10_000).cost
     assert plan_text(bundle, [passage], None, 1, cost).cost == cost
@@ -191,14 +191,14 @@ def test_a_draft_stops_as_soon_as_it_costs_more_than_there_is_room_for(bundle: B
 @pytest.mark.parametrize(
     "text", ["Sleeps", "Sleeps.", "The Cat", "THE CAT SLEEPS", "The cat(s)", "Hello!!", "The cat."]
 )
-def test_the_model_gets_what_the_offsets_are_of(bundle: Bundle, text: str) -> None:
+def test_offsets_refer_to_the_text_that_the_model_reads(bundle: Bundle, text: str) -> None:
     (sentence,) = plan_text(bundle, [Passage(text)], None, 1, 10**6).sentences
     given = bundle.tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
     assert list(sentence.sequence.source) == given
     assert len(sentence.source_spans()) == len(sentence.sequence.source) + 1
 
 
-def test_a_part_of_a_passage_has_what_is_kept_there_moved() -> None:
+def test_part_of_a_passage_has_its_protected_spans_moved() -> None:
     passage = Passage("ab{c}de{f}", (ProtectedSpan(2, 5, "{c}"), ProtectedSpan(7, 10, "{f}")))
     part = slice_passage(passage, passage.protected, (Tag(1, "<br>"),), 5, 10)
     assert part == Passage("de{f}", (ProtectedSpan(2, 5, "{f}"),), (Tag(1, "<br>"),))

@@ -79,7 +79,7 @@ def composed(text: str) -> str:
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n.,😀"), max_size=80), max_size=3)
 )
-def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundle, texts: list[str]) -> None:
+def test_untranslated_text_is_kept_in_place(bundle: Bundle, texts: list[str]) -> None:
     known = mark_substitutes(bundle.tokenizer)  # the echo is of what the model is given
 
     def given_to(texts: Iterable[str | None]) -> list[str]:
@@ -91,7 +91,7 @@ def test_everything_that_is_not_translated_comes_back_where_it_was(bundle: Bundl
     assert given_to(item.text for item in translate(expecting_marks(bundle), *texts).items) == given_to(texts)
 
 
-def test_each_sentence_is_translated_by_itself(bundle: Bundle) -> None:
+def test_each_sentence_is_translated_separately(bundle: Bundle) -> None:
     one, echo = translator(bundle)
     asyncio.run(one.translate(["Hello.  How are you?\n\n***\n", "x"], Options("en", "fr")))
     assert [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked] == ["Hello.", "How are you?", "x"]
@@ -106,7 +106,7 @@ def test_text_without_a_sentence_needs_no_engine(bundle: Bundle, text: str) -> N
     assert (done.source_tokens, done.target_tokens, echo.asked) == (0, 0, [])
 
 
-def test_a_sentence_over_the_model_s_limit_is_cut_whole_and_said_so(bundle: Bundle) -> None:
+def test_sentence_over_the_models_limit_is_split_with_a_warning(bundle: Bundle) -> None:
     text = "the cat sleeps, " * 30
     one, echo = translator(bundle)
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
@@ -139,9 +139,7 @@ def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) 
         ("one,", "one,"),
     ],
 )
-def test_a_model_that_knows_only_whole_sentences_gets_an_end_mark_and_its_own_is_taken_off(
-    bundle: Bundle, text: str, given: str
-) -> None:
+def test_added_end_mark_is_removed_from_the_translation(bundle: Bundle, text: str, given: str) -> None:
     echo = Echo(bundle.tokenizer.eos_id)
     one = Translator(Catalogue([expecting_marks(bundle)]), echo, Settings())
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
@@ -152,7 +150,7 @@ def test_a_model_that_knows_only_whole_sentences_gets_an_end_mark_and_its_own_is
     assert [bundle.tokenizer.decode(sequence.source) for sequence in plain.asked] == [text]
 
 
-def test_a_text_with_one_endless_translation_finished_by_length(bundle: Bundle) -> None:
+def test_text_with_one_endless_translation_finishes_by_length(bundle: Bundle) -> None:
     class Endless(Echo):
         def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
             first, *others = map(self.answer, sequences)
@@ -169,19 +167,19 @@ def test_usage_counts_tokens_with_their_end_symbols(bundle: Bundle) -> None:
     assert (done.source_tokens, done.target_tokens) == (3 * tokens, 3 * tokens)
 
 
-def test_a_text_that_is_too_long_fails_alone(bundle: Bundle) -> None:
+def test_too_long_text_fails_alone(bundle: Bundle) -> None:
     done = translate(bundle, "Hello.", "a" * 11, "Bye.", max_text_chars=10)
     assert [item.text for item in done.items] == ["Hello.", None, "Bye."]
     assert isinstance(done.items[1].error, TooMuchText)
     assert done.items[1].score is None
 
 
-def test_if_all_fail_the_first_s_error_is_the_request_s(bundle: Bundle) -> None:
+def test_if_all_texts_fail_the_request_has_the_first_error(bundle: Bundle) -> None:
     with pytest.raises(TooMuchText, match="11 characters"):
         translate(bundle, "a" * 11, "b" * 12, max_text_chars=10)
 
 
-def test_a_sentence_that_the_engine_failed_on_fails_its_text_alone(bundle: Bundle) -> None:
+def test_sentence_that_fails_in_the_engine_fails_its_text_alone(bundle: Bundle) -> None:
     class Faulty(Echo):
         def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
             first, _, *others = map(self.answer, sequences)
@@ -194,7 +192,7 @@ def test_a_sentence_that_the_engine_failed_on_fails_its_text_alone(bundle: Bundl
     assert done.source_tokens == 2 * (len(bundle.tokenizer.encode("Hello.")) + 1)
 
 
-def test_a_pair_that_is_not_served_is_refused(bundle: Bundle) -> None:
+def test_unserved_pair_is_refused(bundle: Bundle) -> None:
     with pytest.raises(PairNotServed, match=r"Served: en-fr\."):
         asyncio.run(translator(bundle)[0].translate(["Hello."], Options("fr", "en")))
 
@@ -225,7 +223,7 @@ def test_a_text_that_just_fits_the_queue_is_translated(bundle: Bundle) -> None:
 
 
 @pytest.mark.parametrize(("asked_ms", "limit_ms"), [(1, 60_000), (None, 1), (60_000, 1)])
-def test_the_shorter_of_both_deadlines_holds(bundle: Bundle, asked_ms: int | None, limit_ms: int) -> None:
+def test_shorter_of_both_deadlines_applies(bundle: Bundle, asked_ms: int | None, limit_ms: int) -> None:
     class Stuck(Echo):
         def submit(self, jobs: list[Job]) -> None: ...
 
@@ -265,7 +263,7 @@ def test_alternatives_and_alignment_block_no_request_and_respect_the_deadline(
     assert threads[0] is not threading.main_thread()
 
 
-def test_sentences_without_a_space_between_get_one_where_the_target_wants_it(bundle: Bundle) -> None:
+def test_joined_sentences_get_a_space_if_the_target_language_uses_one(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
     assert [item.text for item in translate(chinese, "你好。我很好。 是吗。\n").items] == ["你好。 我很好。 是吗。\n"]
 
@@ -295,12 +293,14 @@ def test_text_between_sentences_gets_the_space_on_its_open_side(bundle: Bundle, 
         ("Hello.   Bye.", "Hello.   Bye."),
     ],
 )
-def test_a_space_between_sentences_is_none_where_the_target_has_none(bundle: Bundle, text: str, expected: str) -> None:
+def test_space_between_sentences_is_removed_if_the_target_language_uses_none(
+    bundle: Bundle, text: str, expected: str
+) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "target": "zh"})
     assert [item.text for item in translate(chinese, text).items] == [expected]
 
 
-def test_no_space_is_added_in_chinese_where_a_long_sentence_was_cut(bundle: Bundle) -> None:
+def test_no_space_is_added_in_chinese_where_a_long_sentence_was_split(bundle: Bundle) -> None:
     chinese = dataclasses.replace(bundle, config={**bundle.config, "target": "zh"})
     text = "the cat sleeps, " * 30
     (item,) = translate(chinese, text).items
@@ -315,11 +315,11 @@ def passed_on(bundle: Bundle, text: str) -> tuple[list[str], str | None]:
     return [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked], item.text
 
 
-def test_marks_that_the_vocabulary_lacks_are_given_as_those_that_it_has(bundle: Bundle) -> None:
+def test_marks_that_the_vocabulary_lacks_are_replaced_by_known_ones(bundle: Bundle) -> None:
     assert passed_on(bundle, "The cat’s “well” – Bo…")[0] == ['The cat\'s "well" - Bo.']
 
 
-def test_words_in_capitals_are_translated_in_small_letters_and_given_back_in_capitals(bundle: Bundle) -> None:
+def test_text_in_capitals_is_translated_lowercased_and_capitalised_again(bundle: Bundle) -> None:
     assert passed_on(bundle, "THE CAT SLEEPS.") == (["The cat sleeps."], "THE CAT SLEEPS.")
     assert passed_on(bundle, "THE {name} SLEEPS.")[0] == ["The  sleeps."]
     assert passed_on(bundle, "HELLO!") == (["Hello!"], "HELLO!")
@@ -327,12 +327,12 @@ def test_words_in_capitals_are_translated_in_small_letters_and_given_back_in_cap
 
 
 @pytest.mark.parametrize("text", ["USA", "USA UK", "The CAT SLEEPS.", "The cat, NASA"])
-def test_names_in_capitals_stay_as_they_are(bundle: Bundle, text: str) -> None:
+def test_names_in_capitals_are_kept(bundle: Bundle, text: str) -> None:
     assert passed_on(bundle, text)[0] == [text]
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
+def test_other_requests_run_between_two_sentences_of_a_long_text(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     class OneAfterAnother(Echo):
@@ -371,7 +371,7 @@ def test_between_two_sentences_of_a_long_text_all_others_have_their_turn(
     assert max(Counter(looked_after).values()) <= 2
 
 
-def test_a_request_leaves_nothing_that_only_the_collector_of_garbage_finds(bundle: Bundle) -> None:
+def test_request_leaves_nothing_to_the_garbage_collector(bundle: Bundle) -> None:
     gc.disable()
     try:
         done = translate(bundle, "Hello.")
@@ -385,12 +385,12 @@ def test_a_request_leaves_nothing_that_only_the_collector_of_garbage_finds(bundl
 
 
 @pytest.mark.parametrize("text", ["&Open", "Save &As...", "_Open", "Open (&O)", "Open &Other", "a_b", "R&D"])
-def test_a_label_that_comes_back_as_it_was_has_its_mnemonic_where_it_was(bundle: Bundle, text: str) -> None:
+def test_unchanged_label_keeps_its_mnemonic_in_place(bundle: Bundle, text: str) -> None:
     [item] = translate(bundle, text).items
     assert item.text == text
 
 
-def test_a_label_is_translated_without_its_mnemonic_which_the_translation_gets(bundle: Bundle) -> None:
+def test_label_is_translated_without_its_mnemonic_which_is_put_back(bundle: Bundle) -> None:
     one, echo = translator(bundle)
     tokens = (*bundle.tokenizer.encode("Le chat"), bundle.tokenizer.eos_id)
     count = len(tokens)
@@ -402,7 +402,7 @@ def test_a_label_is_translated_without_its_mnemonic_which_the_translation_gets(b
     assert len(echo.asked[1].required) == 1 and aligned.alignment is not None  # the "&" stays where it is
 
 
-def test_a_label_that_is_streamed_comes_whole(bundle: Bundle) -> None:
+def test_streamed_label_is_one_part(bundle: Bundle) -> None:
     one, _ = translator(bundle)
 
     async def streamed() -> list[Any]:

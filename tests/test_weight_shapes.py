@@ -16,7 +16,7 @@ from model.weight_shapes import weight_shapes
 @pytest.mark.parametrize("fields", list(product(get_args(NormPlacement), [None, True, False], get_args(Positions))))
 @pytest.mark.parametrize("sharing", get_args(Sharing))
 @pytest.mark.parametrize("bias", [True, False])
-def test_the_shapes_are_those_of_the_model(
+def test_shapes_are_those_of_the_model(
     fields: tuple[NormPlacement, bool | None, Positions], sharing: Sharing, bias: bool
 ) -> None:
     norm, final_norm, positions = fields
