@@ -54,6 +54,9 @@ class Settings(BaseSettings):
         default="auto", description="Instruction set for int8; generic: plain C, slow. All give the same bits"
     )
     workers: int = Field(default=0, ge=0, description="Worker processes; 0: one per core, or one on a GPU")
+    memory_bytes: int | None = Field(
+        default=None, ge=1, description="Limit on loaded weights: unused models leave memory; default: all stay loaded"
+    )
     max_body_bytes: int = Field(default=1 << 20, ge=1, description="Maximum size of a request")
     max_file_bytes: int = Field(default=16 << 20, ge=1, description="Maximum size of a file to translate")
     max_text_chars: int = Field(default=50_000, ge=1, description="Code points in one text")

@@ -438,10 +438,21 @@ def test_models_are_described_by_their_training_record(service: Service, bundle:
             "device": "cpu",
             "checksum": bundle.checksum,
             "precision": "float32",
+            "loaded": True,
             "tokens_per_second": speed,
         }
     ]
     assert speed >= 0
+
+
+def test_under_a_memory_limit_models_says_which_are_loaded_and_metrics_how_many(bundle_folder: Path) -> None:
+    with serving(bundle_folder, memory_bytes=10**9) as service:
+        assert [model["loaded"] for model in service.get("/models").json()] == [False]
+        service.post("/translate", HELLO)
+        assert [model["loaded"] for model in service.get("/models").json()] == [True]
+        metrics = service.get("/metrics").text
+    assert "\ninterlinear_models_loaded 1.0\n" in metrics
+    assert "\ninterlinear_model_unloads_total 0.0\n" in metrics
 
 
 def test_docs_page_loads_nothing_from_other_hosts(service: Service) -> None:

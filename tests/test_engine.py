@@ -27,6 +27,7 @@ from shared_fixtures import Gate, decode_with, make_bundle
 from app.engine.engine import Engine, Supervision
 from app.engine.ipc import encode_frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
+from app.engine.loaded_models import LoadedModels
 from app.engine.messages import LoadResult, WorkerConfig
 from app.engine.scheduler import MAX_DEATHS, Scheduler
 from app.engine.sequence import Attention, Decoded, Sequence, Weights
@@ -47,11 +48,13 @@ def engine_of(
     workers: int = 1,
     launch: Launch = InProcessWorker,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    memory_bytes: int | None = None,
     **supervision: Any,
 ) -> Engine:
-    config = WorkerConfig([bundle.spec for bundle in bundles], "cpu", "float32", 0, rows)
+    config = WorkerConfig([bundle.spec for bundle in bundles], "cpu", "float32", 0, rows, memory_bytes=memory_bytes)
     chosen = Supervision(**supervision)
-    return Engine(config, Scheduler(1_000_000), Metrics(), launch, workers, supervision=chosen, sleep=sleep)
+    scheduler = Scheduler(1_000_000, models=LoadedModels(memory_bytes))
+    return Engine(config, scheduler, Metrics(), launch, workers, supervision=chosen, sleep=sleep)
 
 
 def supervise(engine: Engine, **supervision: Any) -> None:
@@ -165,6 +168,27 @@ def test_bundles_take_turns(bundle: LoadedBundle, other_bundle: LoadedBundle) ->
     requests = [asking(bundle, TEXTS[1]), asking(other_bundle, TEXTS[1])]
     asyncio.run(scenario())
     assert [request.tokens[0] for request in requests] == [alone(bundle, TEXTS[1]), alone(other_bundle, TEXTS[1])]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_bundles_that_do_not_fit_in_memory_together_serve_all_requests_in_turn(
+    bundle: LoadedBundle, other_bundle: LoadedBundle, workers: int
+) -> None:
+    async def scenario() -> float:
+        engine = engine_of(bundle, other_bundle, workers=workers, memory_bytes=size)
+        async with running(engine):
+            await engine.wait_started()
+            assert engine.scheduler.models.loaded == 0
+            await asyncio.gather(*(request.decode(engine) for request in requests))
+            assert engine.scheduler.models.loaded == 1
+        return engine.metrics.registry.get_sample_value("interlinear_model_unloads_total") or 0
+
+    size = sum(parameter.nbytes for parameter in bundle.model.parameters())
+    pairs = [(one, text) for text in TEXTS for one in (bundle, other_bundle)]
+    requests = [asking(one, text, "Hello.") for one, text in pairs]
+    unloads = asyncio.run(scenario())
+    assert [request.tokens for request in requests] == [[alone(one, text), alone(one, "Hello.")] for one, text in pairs]
+    assert unloads >= 1
 
 
 def test_constraints_and_attention_cross_processes_unchanged(bundle: LoadedBundle) -> None:

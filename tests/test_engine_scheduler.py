@@ -8,10 +8,11 @@ from time import monotonic
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis_profiles import draw_examples
 
 from app.engine.job import Job
+from app.engine.loaded_models import LoadedModels
 from app.engine.scheduler import MAX_DEATHS, Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.engine.waiting_queue import TILE
@@ -72,6 +73,7 @@ class Traffic(RuleBasedStateMachine):
         WorkerCapacity, st.integers(1, 4), st.integers(0, 2), st.integers(1, 8).map(lambda tiles: tiles * TILE)
     )
     QUEUE_TOKENS = 60 * TILE
+    SIZES = {"a": 4, "b": 4, "c": 1}  # noqa: RUF012
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,9 +89,14 @@ class Traffic(RuleBasedStateMachine):
         self.overtaken: dict[int, Counter[int]] = {}
         self.numbers: set[int] = set()
 
+    @initialize(max_bytes=st.sampled_from([None, 4, 5, 8]))
+    def limit_memory(self, max_bytes: int | None) -> None:
+        self.queue.models = LoadedModels(max_bytes)
+        self.queue.models.add_sizes(self.SIZES)
+
     @rule(
         lengths=st.lists(st.integers(0, 3 * TILE), min_size=1, max_size=6),
-        model=st.sampled_from("ab"),
+        model=st.sampled_from("abc"),
         late=st.sampled_from([False, False, False, True]),
     )
     def arrive(self, lengths: list[int], model: str, late: bool) -> None:
@@ -115,6 +122,16 @@ class Traffic(RuleBasedStateMachine):
             self.note_turn(job)
             self.check_capacity(job)
             self.held.append(job)
+        self.check_models()
+
+    def check_models(self) -> None:
+        """Models with jobs in a worker are loaded, and all loaded ones keep to the limit."""
+        models = self.queue.models
+        loaded = [model for model in self.SIZES if models.is_loaded(model)]
+        in_use = {job.group.model for job in self.held}
+        assert in_use <= set(loaded)
+        assert not in_use & set(models.take_unloaded())
+        assert models.max_bytes is None or sum(self.SIZES[model] for model in loaded) <= models.max_bytes
 
     def note_turn(self, job: Noted) -> None:
         """Between two turns of a request, every other has one at the most; what is run again comes before."""

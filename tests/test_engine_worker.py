@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import shutil
 import socket
 import threading
 import weakref
@@ -258,7 +259,7 @@ class Front:
         self.ours, theirs = socket.socketpair()
         self.ours.settimeout(WAIT_S)
         self._frame_decoder = FrameDecoder(FROM_WORKER)
-        self.thread = threading.Thread(target=self._work, args=(theirs,))
+        self.thread = threading.Thread(target=self._work, args=(theirs,), daemon=True)
         self.thread.start()
 
     def _work(self, end: socket.socket) -> None:
@@ -283,6 +284,10 @@ def config(bundle: LoadedBundle, name: str | None = None, precision: str = "floa
     return WorkerConfig([spec], "cpu", precision, threads=0, rows=4)
 
 
+def weight_bytes(bundle: LoadedBundle) -> dict[str, int]:
+    return {bundle.name: sum(parameter.nbytes for parameter in bundle.model.parameters())}
+
+
 def refusal(front: Front, config: WorkerConfig) -> str:
     [result] = front.ask(config)
     assert isinstance(result, LoadResult)
@@ -291,7 +296,7 @@ def refusal(front: Front, config: WorkerConfig) -> str:
 
 def test_worker_reports_what_it_has_loaded_and_ends_with_the_front(bundle: LoadedBundle) -> None:
     front = Front()
-    assert front.ask(config(bundle)) == [LoadResult("", 4, {bundle.name: "float32"})]
+    assert front.ask(config(bundle)) == [LoadResult("", 4, {bundle.name: "float32"}, weight_bytes(bundle))]
     front.close()
 
 
@@ -354,6 +359,46 @@ def test_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) 
     front.ask(config(bundle))
     sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
     front.ours.sendall(encode_frame(Assignments([Task(number, False, sequence) for number in range(500)], [])))
+    front.close()
+
+
+def result_of(messages: list[ToFront]) -> Result:
+    [report] = messages
+    assert isinstance(report, StepReport)
+    [result] = report.results
+    return result
+
+
+def test_under_a_memory_limit_a_model_loads_for_its_first_task_and_leaves_when_told(bundle: LoadedBundle) -> None:
+    sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
+    front = Front()
+    loaded = front.ask(msgspec.structs.replace(config(bundle), memory_bytes=10**9))
+    assert loaded == [LoadResult("", 4, {bundle.name: "float32"}, weight_bytes(bundle))]
+    first = result_of(front.ask(Assignments([Task(0, False, sequence)], [])))
+    # In one message: the model leaves first, and is loaded again for the task.
+    second = result_of(front.ask(Assignments([Task(1, False, sequence)], [], [bundle.name])))
+    assert (first.decoded, second.number) == (second.decoded, 1)
+    front.close()
+
+
+def test_a_task_whose_bundle_has_gone_fails_and_the_worker_goes_on(bundle: LoadedBundle, tmp_path: Path) -> None:
+    folder = shutil.copytree(bundle.folder, tmp_path / "en-fr")
+    spec = replace(bundle.spec, folder=str(folder))
+    sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
+    front = Front()
+    front.ask(msgspec.structs.replace(config(bundle), models=[spec], memory_bytes=10**9))
+    away = folder.rename(tmp_path / "away")
+    assert front.ask(Assignments([Task(0, False, sequence)], [])) == [StepReport(failures=[0])]
+    away.rename(folder)
+    assert result_of(front.ask(Assignments([Task(1, False, sequence)], []))).number == 1
+    front.close()
+
+
+def test_a_model_larger_than_the_limit_is_reported(bundle: LoadedBundle) -> None:
+    front = Front()
+    failure = refusal(front, msgspec.structs.replace(config(bundle), memory_bytes=1000))
+    assert failure.startswith(f"{bundle.name} takes ")
+    assert failure.endswith("more than INTERLINEAR_MEMORY_BYTES=1000")
     front.close()
 
 

@@ -169,11 +169,14 @@ def test_weights_shared_by_int8_workers_count_once(
     monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
     folder = shutil.copytree(bundle_folder, tmp_path / "en-fr")
     bundles = load_catalogue(Settings(bundles=(folder,)))
-    os.truncate(folder / "model.safetensors", 100_000_000)
+    os.truncate(next(folder.rglob("model.safetensors")), 100_000_000)
     shared = int(100_000_000 * (INT8_BYTES_PER_WEIGHT_BYTE + PREPARING_BYTES_PER_WEIGHT_BYTE))
     left = FRONT_GROWTH_BYTES + shared + int(2.5 * INT8_WORKER_BYTES)
     monkeypatch.setattr("app.services.startup.memory_left", lambda: left)
-    assert worker_count(Settings(device="cpu", precision="int8", cache_bytes=0), bundles) == 2
+    settings = Settings(device="cpu", precision="int8", cache_bytes=0)
+    assert worker_count(settings, bundles) == 2
+    # With half of them loaded at most, there is room for the third worker.
+    assert worker_count(settings.model_copy(update={"memory_bytes": 42_500_000}), bundles) == 3
 
 
 def test_instruction_set_that_the_processor_lacks_is_refused_at_the_start(

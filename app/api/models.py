@@ -61,5 +61,6 @@ def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
         checksum=bundle.checksum,
         device=engine.device,
         precision=engine.precisions.get(bundle.name, "not known yet"),
+        loaded=engine.scheduler.models.is_loaded(bundle.name),
         tokens_per_second=engine.tokens_per_second(bundle.name),
     )

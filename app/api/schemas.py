@@ -354,6 +354,7 @@ class ServedModel(BaseModel):
     checksum: str = Field(description="SHA-256 of the weights, in hexadecimal digits", examples=["0123456789ab..."])
     device: str = Field(description="Device that it runs on", examples=["cpu"])
     precision: str = Field(description="Numeric precision that it runs in", examples=["int8"])
+    loaded: bool = Field(description="Whether it is in memory; if not, the next request for it loads it")
     tokens_per_second: float = Field(
         description="Target tokens decoded per second over the last ten seconds; cache hits do not count",
         examples=[1234.5],

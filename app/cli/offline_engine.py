@@ -16,6 +16,7 @@ from app.cli.exit_codes import CANNOT_SERVE, OK, SOME_FAILED, UNREADABLE, WRONG_
 from app.engine.cache import ResultCache, with_cache
 from app.engine.engine import Engine
 from app.engine.launch import Launch
+from app.engine.loaded_models import LoadedModels
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
@@ -139,7 +140,8 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
     check_languages(command, bundles)
     options = Options(command.source, command.target, load_glossary(command, glossaries))
     metrics = Metrics()
-    engine = Engine(config, Scheduler(settings.queue_tokens), metrics, launch, workers)
+    scheduler = Scheduler(settings.queue_tokens, models=LoadedModels(settings.memory_bytes))
+    engine = Engine(config, scheduler, metrics, launch, workers)
     decoder = with_cache(engine, ResultCache(settings.cache_bytes, metrics))  # files often repeat sentences
     translator = Translator(bundles, decoder, settings, glossaries)
 

@@ -125,6 +125,7 @@ class Engine:
         self.metrics.queue_sentences.set_function(lambda: self.scheduler.waiting)
         self.metrics.queue_tokens.set_function(lambda: self.scheduler.waiting_tokens)
         self.metrics.workers.set_function(lambda: self.alive)
+        self.metrics.models_loaded.set_function(lambda: self.scheduler.models.loaded)
 
     async def wait_started(self) -> bool:
         """Waits until each worker has started or failed. Returns whether all have started."""
@@ -200,9 +201,12 @@ class Engine:
         self._flush_is_due = False
         for job in self.scheduler.assign():
             self._slots[job.worker].tasks.append(Task(job.number, job.priority, job.sequence))
+        unloaded = self.scheduler.models.take_unloaded()
+        if unloaded:
+            self.metrics.unloads.inc(len(unloaded))
         for slot in self._slots:
-            if slot.connection and (slot.tasks or slot.cancelled):
-                slot.connection.send(Assignments(slot.tasks, slot.cancelled))
+            if slot.connection and (slot.tasks or slot.cancelled or unloaded):
+                slot.connection.send(Assignments(slot.tasks, slot.cancelled, unloaded))
             slot.tasks, slot.cancelled = [], []
         if self._stopping and self.scheduler.is_empty:
             self._idle.set()
@@ -297,6 +301,7 @@ class Engine:
         log.info("worker %d is ready", slot.number)
         slot.state, slot.failure, slot.silent_checks = "working", None, 0
         self.precisions = result.precisions
+        self.scheduler.models.add_sizes(result.weight_bytes)
         rows = result.rows
         self.scheduler.add_worker(
             slot.number, WorkerCapacity(sequences=rows + rows // 4, priority_sequences=rows // 8, tokens=rows * 128)

@@ -25,6 +25,8 @@ class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
     """Sentences decoded together; 0: the device's default."""
     isa: str = "auto"
     """See `model.int8.isa`."""
+    memory_bytes: int | None = None
+    """Limit on the weights that are loaded, see `app.engine.loaded_models`; None: all models stay loaded."""
 
 
 class Task(Struct, frozen=True, array_like=True):
@@ -36,19 +38,26 @@ class Task(Struct, frozen=True, array_like=True):
 
 
 class Assignments(Struct, frozen=True, array_like=True, tag=True):
-    """New tasks, and the numbers of cancelled ones."""
+    """What a worker has to do, in this order: drop cancelled tasks, unload models, accept new tasks.
+
+    A worker loads the model of a task if it has not. It holds no task of a model that it unloads.
+    """
 
     tasks: list[Task]
     cancelled: list[int]
+    """Numbers of tasks."""
+    unloaded: list[str] = []
 
 
 class LoadResult(Struct, frozen=True, array_like=True, tag=True):
-    """What a worker has loaded. If `failure` is not empty, loading failed and the worker exits."""
+    """What a worker has loaded and checked. If `failure` is not empty, loading failed and the worker exits."""
 
     failure: str
     rows: int = 0
     precisions: dict[str, str] = {}
     """By bundle name."""
+    weight_bytes: dict[str, int] = {}
+    """Memory that the weights take, by bundle name."""
 
 
 class Result(Struct, frozen=True, array_like=True):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from app.engine.job import Job, JobGroup
+from app.engine.loaded_models import LoadedModels
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
 from app.runtime.throughput import DecodeRate
 
@@ -67,8 +68,9 @@ class Scheduler:
     Refuses a request that would start later than `max_wait_s` from now, or end after its deadline.
     """
 
-    def __init__(self, queue_tokens: int, max_wait_s: float = math.inf) -> None:
+    def __init__(self, queue_tokens: int, max_wait_s: float = math.inf, models: LoadedModels | None = None) -> None:
         self.queue_tokens, self.max_wait_s = queue_tokens, max_wait_s
+        self.models = models or LoadedModels()
         self.waiting = 0
         """The number of waiting jobs; `waiting_tokens` is their total cost."""
         self.waiting_tokens = 0
@@ -176,14 +178,25 @@ class Scheduler:
 
         A job goes to the worker with the least work. A job whose deadline has passed fails instead.
         """
-        if not self.waiting:
-            return []
         now = monotonic()
         given: list[Job] = []
-        for model in dict.fromkeys([*self._groups, *self._lost, *self._last_chance]):
-            while job := self._next_last_chance(model, now) or self._next(model, now):
-                given.append(job)
+        before = -1
+        # Again, as jobs that fail here may leave a model without work, which makes room for another.
+        while self._workers and self.waiting not in (0, before):
+            before = self.waiting
+            for model in self.models.admitted(self._waiting_models(), self._is_in_workers):
+                while job := self._next_last_chance(model, now) or self._next(model, now):
+                    given.append(job)
         return given
+
+    def _waiting_models(self) -> list[str]:
+        """The models with waiting jobs."""
+        queues = (self._groups, self._lost, self._last_chance)
+        return list(dict.fromkeys(model for by_model in queues for model, queue in by_model.items() if queue))
+
+    def _is_in_workers(self, model: str) -> bool:
+        """Whether a worker holds jobs of `model`."""
+        return any(worker.jobs.get(model) for worker in self._workers.values())
 
     def release(self, number: int) -> Job | None:
         """Takes the job of this number from its worker, for the caller to end. None if it was cancelled meanwhile."""

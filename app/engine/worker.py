@@ -1,4 +1,5 @@
-"""A worker process: loads every bundle, and loops - admit, step, report - until the front closes the connection."""
+"""A worker process: loads and checks every bundle, and loops - admit, step, report - until the front closes the
+connection."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import perf_counter
 
 from app.engine.executor import BundleExecutor, DecodingTask
@@ -18,6 +19,7 @@ from app.engine.ipc import FrontConnection
 from app.engine.messages import Assignments, LoadResult, Result, Step, StepReport, WorkerConfig
 from app.runtime.json_logs import log_to_stderr
 from model.backends import load_backend
+from model.bundle_files import BundleError
 from model.machine import keep_freed_memory
 
 ROWS = {"cpu": 64, "cuda": 256}
@@ -35,39 +37,96 @@ def is_due(report: StepReport, sent_at: float, has_waiting: bool) -> bool:
     return not has_waiting or perf_counter() - sent_at >= MIN_REPORT_INTERVAL_S
 
 
-class WorkerLoop:
-    """Runs the bundles' executors in turn, on the tasks that the front assigns."""
+class Models:
+    """The models of a worker's configuration, and the executors of those that are loaded, by bundle name."""
 
-    def __init__(self, executors: Mapping[str, BundleExecutor]) -> None:
-        """By bundle name."""
-        self._executors = executors
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        self._specs = {spec.name: spec for spec in config.models}
+        self.executors: dict[str, BundleExecutor] = {}
+        self.precisions: dict[str, str] = {}
+        self.weight_bytes: dict[str, int] = {}
+        self.rows = 0
+        """Of the largest batch."""
+
+    def load(self, name: str) -> BundleExecutor:
+        """The executor of the model `name`, which is loaded unless it is. Raises BundleError, and ValueError for a
+        precision that the device does not offer."""
+        if name not in self.executors:
+            spec, config = self._specs[name], self._config
+            backend = load_backend(spec, config.device, config.precision, config.isa, config.threads)
+            rows = ROWS_INT8 if backend.precision == "int8" else ROWS[config.device]
+            self.executors[name] = BundleExecutor(backend, spec, config.rows or rows)
+        return self.executors[name]
+
+    def unload(self, name: str) -> None:
+        """Frees a model, which has no tasks. Does nothing if it is not loaded."""
+        self.executors.pop(name, None)
+
+    def check(self) -> None:
+        """Loads each model once, checks its samples, and unloads it if the configuration has a limit.
+
+        Raises BundleError, in one line, also for a bundle that is not the configured one or gives wrong results.
+        """
+        limit = self._config.memory_bytes
+        for name in self._specs:
+            executor = self.load(name)
+            executor.check_samples()
+            self.rows = max(self.rows, executor.rows)
+            self.precisions[name] = executor.backend.precision
+            self.weight_bytes[name] = size = executor.backend.weight_bytes
+            if self._config.device == "cpu":  # a GPU keeps what the first steps have set up
+                executor.release_batch()
+            if limit is not None:
+                if size > limit:
+                    raise BundleError(f"{name} takes {size:,} bytes, more than INTERLINEAR_MEMORY_BYTES={limit}")
+                del executor
+                self.unload(name)
+
+
+class WorkerLoop:
+    """Runs the models' executors in turn, on the tasks that the front assigns."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
         self._tasks: dict[int, tuple[BundleExecutor, DecodingTask]] = {}
+        self._failed: list[int] = []
+        """Numbers of the tasks whose model could not be loaded."""
 
     @property
     def busy(self) -> bool:
-        return bool(self._tasks)
+        return bool(self._tasks or self._failed)
 
     @property
     def has_waiting(self) -> bool:
         """Whether sentences wait for rows."""
-        return any(executor.has_waiting for executor in self._executors.values())
+        return any(executor.has_waiting for executor in self._models.executors.values())
 
     def accept(self, message: Assignments) -> None:
-        for given in message.tasks:
-            sequence = given.sequence
-            executor = self._executors[sequence.model]
-            # Only in tests is a batch narrower than a beam.
-            hypothesis = hypothesis_of(sequence, min(sequence.beam_size, executor.rows))
-            self._tasks[given.number] = executor, DecodingTask(given.number, hypothesis, given.priority)
-            executor.add(self._tasks[given.number][1])
         for number in message.cancelled:
             if number in self._tasks:  # otherwise it has ended meanwhile
                 executor, task = self._tasks.pop(number)
                 executor.remove(task)
+        for name in message.unloaded:
+            self._models.unload(name)
+        for given in message.tasks:
+            sequence = given.sequence
+            try:
+                executor = self._models.load(sequence.model)
+            except (OSError, ValueError) as error:  # the folder has been deleted, or has another bundle
+                log.critical("%s cannot be loaded: %s", sequence.model, error)
+                self._failed.append(given.number)
+                continue
+            # Only in tests is a batch narrower than a beam.
+            hypothesis = hypothesis_of(sequence, min(sequence.beam_size, executor.rows))
+            self._tasks[given.number] = executor, DecodingTask(given.number, hypothesis, given.priority)
+            executor.add(self._tasks[given.number][1])
 
     def step(self, report: StepReport) -> None:
         """Runs one step of every bundle that has work, and adds the outcome to `report`."""
-        for model, executor in self._executors.items():
+        report.failures += self._failed
+        self._failed = []
+        for model, executor in self._models.executors.items():
             if executor.busy:
                 self._step(model, executor, report)
 
@@ -92,19 +151,19 @@ def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None)
     [config] = first
     assert isinstance(config, WorkerConfig)
     try:
-        executors = _load_executors(config)
+        models = Models(config)
+        models.check()
     except Exception as error:
         failure = (str(error) or repr(error)).splitlines()[0]  # CUDA's messages have several lines
         log.critical("the worker cannot serve: %s", failure, exc_info=not isinstance(error, ValueError))
         front.send(LoadResult(failure))
         return
-    rows = max(executor.rows for executor in executors.values())
-    if not front.send(LoadResult("", rows, {name: executor.backend.precision for name, executor in executors.items()})):
+    if not front.send(LoadResult("", models.rows, models.precisions, models.weight_bytes)):
         return
     on_loaded()
     # All objects so far stay. Collecting garbage among PyTorch's would stop every sentence for 0.1 s.
     gc.freeze()
-    loop, report, sent = WorkerLoop(executors), StepReport(), 0.0
+    loop, report, sent = WorkerLoop(models), StepReport(), 0.0
     while (messages := front.receive(wait=not loop.busy)) is not None:
         for message in messages:
             assert isinstance(message, Assignments)
@@ -114,20 +173,6 @@ def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None)
             if not front.send(report):
                 return
             report, sent = StepReport(), perf_counter()
-
-
-def _load_executors(config: WorkerConfig) -> dict[str, BundleExecutor]:
-    """Loads every bundle; executors by bundle name. Raises BundleError, in one line, also for a bundle that is not the
-    configured one or gives wrong results."""
-    executors: dict[str, BundleExecutor] = {}
-    for spec in config.models:
-        backend = load_backend(spec, config.device, config.precision, config.isa, config.threads)
-        rows = ROWS_INT8 if backend.precision == "int8" else ROWS[config.device]
-        executors[spec.name] = BundleExecutor(backend, spec, config.rows or rows)
-        executors[spec.name].check_samples()
-        if config.device == "cpu":  # a GPU keeps what the first steps have set up
-            executors[spec.name].release_batch()
-    return executors
 
 
 def main(descriptor: int) -> None:

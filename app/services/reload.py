@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.engine.cache import ResultCache, with_cache
 from app.engine.engine import Engine
 from app.engine.launch import Launch
+from app.engine.loaded_models import LoadedModels
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused
@@ -190,7 +191,8 @@ class Deployments:
     def _create(self, bundles: Catalogue, fingerprint: Fingerprint) -> Deployment:
         """Raises SettingsError."""
         settings = self.settings
-        scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000)
+        models = LoadedModels(settings.memory_bytes)
+        scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000, models)
         config = worker_config(settings, bundles)
         engine = Engine(config, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
         translator = Translator(

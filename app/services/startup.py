@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,7 +74,13 @@ def worker_config(settings: Settings, bundles: Catalogue) -> WorkerConfig:
     decodes_in_int8(settings, bundles)  # compiles the kernels once, before workers that would each do so
     specs = [bundle.spec for bundle in bundles]
     return WorkerConfig(
-        specs, device, settings.precision, threads=1 if device == "cpu" else 0, rows=0, isa=settings.isa
+        specs,
+        device,
+        settings.precision,
+        threads=1 if device == "cpu" else 0,
+        rows=0,
+        isa=settings.isa,
+        memory_bytes=settings.memory_bytes,
     )
 
 
@@ -145,10 +152,12 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
 def _memory_needs(settings: Settings, bundles: Catalogue) -> tuple[int, int]:
     """The bytes that each worker on a CPU needs for itself, and those that all of them need together."""
     sizes = [(bundle.folder / WEIGHTS).stat().st_size for bundle in bundles]
+    limit = math.inf if settings.memory_bytes is None else settings.memory_bytes
     if not decodes_in_int8(settings, bundles):
-        return WORKER_BYTES + int(WORKER_BYTES_PER_WEIGHT_BYTE * sum(sizes)), 0
-    shared = INT8_BYTES_PER_WEIGHT_BYTE * sum(sizes) + PREPARING_BYTES_PER_WEIGHT_BYTE * max(sizes)
-    return INT8_WORKER_BYTES, int(shared)
+        loading = WORKER_BYTES_PER_WEIGHT_BYTE * max(sizes)
+        return WORKER_BYTES + int(min(WORKER_BYTES_PER_WEIGHT_BYTE * sum(sizes), limit + loading)), 0
+    preparing = PREPARING_BYTES_PER_WEIGHT_BYTE * max(sizes)
+    return INT8_WORKER_BYTES, int(min(INT8_BYTES_PER_WEIGHT_BYTE * sum(sizes), limit) + preparing)
 
 
 def device_of(settings: Settings) -> str:

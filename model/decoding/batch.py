@@ -93,6 +93,8 @@ class Backend(Protocol):
     precision: str
     device: str
     """"cpu" or "cuda"."""
+    weight_bytes: int
+    """Memory that the weights take."""
 
     def new_batch(self, rows: int, limits: Limits) -> Batch: ...
 

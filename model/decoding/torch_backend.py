@@ -87,6 +87,7 @@ class TorchBackend:
         self.precision = precision or str(weight.dtype).removeprefix("torch.")
         self.tiles = find_tiles(model, model.config.head_dim) if tiled and self.device == "cpu" else UNTILED
         self.model = with_tiled_products(model, self.tiles)
+        self.weight_bytes = sum(weight.numel() * weight.element_size() for weight in model.parameters())
 
     def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
         return DecodeBatch(self.new_state(rows, limits), self.config)

@@ -33,6 +33,7 @@ class Int8Backend:
         """`memory`: the weights, packed for these kernels, which only read them. Raises MemoryError."""
         self.config, self.library = config, kernels
         self._packed = np.frombuffer(memory, np.uint8)
+        self.weight_bytes = len(memory)
         self.model: int | None = kernels.model_open(self._packed.ctypes.data)
         """Address of the C structure."""
         if not self.model:
