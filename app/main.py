@@ -94,7 +94,7 @@ def create_app(
         if admin:
             admin.start()
             logging.info("/health, /ready and /metrics are also served on port %d", admin.port)
-        loading = asyncio.create_task(asyncio.to_thread(deployments.libraries.load)) if detect_early else None
+        loading = asyncio.create_task(deployments.load_libraries()) if detect_early else None
         try:
             yield State(
                 settings=settings,

@@ -123,6 +123,11 @@ class Deployments:
             interval_s = self._timing.check_interval_s
             self._watcher = asyncio.create_task(watch(self._check_folder, interval_s, (Exception,), _log_refusal))
 
+    async def load_libraries(self) -> None:
+        """Loads the language detector's libraries once the workers have started: it would hold them up by a second."""
+        await self.current.engine.wait_started()
+        await asyncio.to_thread(self.libraries.load)
+
     async def stop(self) -> None:
         """Finishes the accepted requests, then stops all workers."""
         if self._watcher:
