@@ -62,6 +62,19 @@ class AblationRun:
     def folder(self, row: Row) -> Path:
         return self.out / row.name
 
+    def command(self, row: Row, words: Sequence[str], name: str, lock: int) -> str:
+        """Runs a command, with standard error in NAME.txt of the row's folder; returns its standard output."""
+        error_file, output_file = self.folder(row) / f"{name}.txt", self.folder(row) / f"{name}.out"
+        with open(error_file, "ab") as errors, open(output_file, "wb") as output:
+            process = self.start(words, stdout=output, stderr=errors, pass_fds=[lock])
+            code = process.wait()
+            self.running.discard(process)
+        if code:
+            lines = error_file.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no message"]
+            failure = f"{name} exited with status {code}: {lines[-1]} (see {error_file})"
+            raise RowError("stopped" if self.stopped.is_set() else failure)
+        return output_file.read_text(encoding="utf-8")
+
     def recipe(self, row: Row) -> dict[str, Any]:
         """The complete recipe of a row: {corpora} and {out} substituted, and relative paths made absolute."""
 
@@ -131,7 +144,7 @@ def run_row(row: Row, run: AblationRun) -> dict[str, Any]:
             write_atomically(folder / "recipe.toml", toml_text(run.recipe(row)).encode())
             recipe = ["--recipe", str(folder / "recipe.toml"), "--corpora", str(run.corpora)]
             where = ["--out", str(folder / "bundle"), "--work", str(folder / "work"), "--replace"]
-            _command(row, run, [*run.program, "run", *recipe, *where, *run.options()], "run", lock)
+            run.command(row, [*run.program, "run", *recipe, *where, *run.options()], "run", lock)
             result = _result(row, run, _with_beam(row, run, lock))
             write_atomically(folder / RESULT, _json(result))
     run.logs.mkdir(parents=True, exist_ok=True)
@@ -178,22 +191,8 @@ def _run_before(row: Row, run: AblationRun, number: int, command: str, lock: int
         return
     words = shlex.split(run.substitute(row, command, shlex.quote))
     python = [sys.executable] if words[0] == "python" else words[:1]
-    _command(row, run, [*python, *words[1:]], f"before-{number}", lock)
+    run.command(row, [*python, *words[1:]], f"before-{number}", lock)
     write_atomically(_done(row, run, number), command.encode())
-
-
-def _command(row: Row, run: AblationRun, words: Sequence[str], name: str, lock: int) -> str:
-    """Runs a command, with standard error in NAME.txt of the row's folder; returns its standard output."""
-    error_file, output_file = run.folder(row) / f"{name}.txt", run.folder(row) / f"{name}.out"
-    with open(error_file, "ab") as errors, open(output_file, "wb") as output:
-        process = run.start(words, stdout=output, stderr=errors, pass_fds=[lock])
-        code = process.wait()
-        run.running.discard(process)
-    if code:
-        lines = error_file.read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["no message"]
-        failure = f"{name} exited with status {code}: {lines[-1]} (see {error_file})"
-        raise RowError("stopped" if run.stopped.is_set() else failure)
-    return output_file.read_text(encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -218,7 +217,7 @@ def _with_beam(row: Row, run: AblationRun, lock: int) -> dict[str, float]:
     found += ["--encoding", recipe.prepare["encoding"]] if "encoding" in recipe.prepare else []
     bundle = ["--bundle", str(run.folder(row) / "bundle"), "--corpora", str(run.corpora)]
     words = ["evaluate", *bundle, *sets, *found, "--raw", "--beam", str(BEAM), "--json"]
-    output = _command(row, run, [*run.program, *words, *run.options()], "evaluate", lock)
+    output = run.command(row, [*run.program, *words, *run.options()], "evaluate", lock)
     return _bleu(json.loads(output)["metrics"])
 
 

@@ -9,6 +9,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -20,16 +21,6 @@ PRECISIONS = {"cpu": ("float32", "bfloat16", "int8"), "cuda": ("float32", "bfloa
 """Precisions by kind of device."""
 
 
-@cache
-def has_gpu() -> bool:
-    """Whether PyTorch can compute on a GPU here.
-
-    Only PyTorch can tell, and loading it takes over 200 MB. If there is a driver, another process loads it.
-    """
-    command = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
-    return _has_gpu_driver() and subprocess.run(command, check=False).returncode == 0
-
-
 def _has_gpu_driver() -> bool:
     if Path("/dev/kfd").exists():  # AMD's
         return True
@@ -38,6 +29,16 @@ def _has_gpu_driver() -> bool:
     except OSError:
         return False
     return True
+
+
+@cache
+def has_gpu(has_driver: Callable[[], bool] = _has_gpu_driver) -> bool:
+    """Whether PyTorch can compute on a GPU here.
+
+    Only PyTorch can tell, and loading it takes over 200 MB. If there is a driver, another process loads it.
+    """
+    command = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
+    return has_driver() and subprocess.run(command, check=False).returncode == 0
 
 
 def usable_cores(cgroups: Path = _CGROUPS) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,18 @@ from shared_fixtures import make_bundle
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.tokenizer import Tokenizer
-from training.adapt import rehearsal
 from training.adapt.rehearsal import Rehearsal, make_variants, translate_greedily
 from training.corpora.corpus import Pair
 from training.corpora.general import general_sentences
+
+
+def rehearsal_of(bundle: LoadedBundle, sentences: list[str], work: Path, min_sentences: int) -> Rehearsal:
+    """Translates every sentence as x, at once."""
+
+    def translate(bundle: LoadedBundle, backend: object, texts: Sequence[str]) -> list[Pair]:
+        return [Pair(text, "x") for text in texts]
+
+    return Rehearsal(bundle, sentences, work, min_sentences, translate)
 
 
 @pytest.fixture
@@ -29,22 +38,19 @@ def test_rehearsal_uses_our_sentences_or_the_distinct_lines_of_a_file(bundle: Lo
 
 
 def test_rehearsal_data_is_made_again_only_for_other_sentences_another_bundle_or_a_changed_file(
-    bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: LoadedBundle, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(
-        rehearsal, "translate_greedily", lambda bundle, backend, texts: [Pair(text, "x") for text in texts]
-    )
     work = tmp_path / "work"
-    ours = Rehearsal(bundle, ["One.", "Two."], work, min_sentences=2)
+    ours = rehearsal_of(bundle, ["One.", "Two."], work, min_sentences=2)
     assert not ours.is_up_to_date
     ours.make(lambda line: None)
     assert ours.is_up_to_date and not ours.is_empty
     assert ours.path.read_text(encoding="utf-8") == "One.\tx\nTwo.\tx\n"
-    assert Rehearsal(bundle, ["One.", "Two."], work, min_sentences=2).is_up_to_date
-    assert not Rehearsal(bundle, ["One.", "Two."], work, min_sentences=3).is_up_to_date
-    assert not Rehearsal(bundle, ["One."], work, min_sentences=2).is_up_to_date
+    assert rehearsal_of(bundle, ["One.", "Two."], work, min_sentences=2).is_up_to_date
+    assert not rehearsal_of(bundle, ["One.", "Two."], work, min_sentences=3).is_up_to_date
+    assert not rehearsal_of(bundle, ["One."], work, min_sentences=2).is_up_to_date
     another = load_bundle(make_bundle(tmp_path / "another", seed=1), torch.device("cpu"))
-    assert not Rehearsal(another, ["One.", "Two."], work, min_sentences=2).is_up_to_date
+    assert not rehearsal_of(another, ["One.", "Two."], work, min_sentences=2).is_up_to_date
     ours.path.write_text("One.\tx\n", encoding="utf-8")
     assert not ours.is_up_to_date
 
@@ -56,14 +62,9 @@ def test_rehearsal_pairs_are_the_bundles_translations_without_failed_ones(bundle
     assert all(pair.target == pair.target.strip() != "" for pair in found)
 
 
-def test_too_few_sentences_are_supplemented_by_variants(
-    bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        rehearsal, "translate_greedily", lambda bundle, backend, texts: [Pair(text, "x") for text in texts]
-    )
+def test_too_few_sentences_are_supplemented_by_variants(bundle: LoadedBundle, tmp_path: Path) -> None:
     said: list[str] = []
-    few = Rehearsal(bundle, ["The cat sleeps.", "How are you?"], tmp_path, min_sentences=7)
+    few = rehearsal_of(bundle, ["The cat sleeps.", "How are you?"], tmp_path, min_sentences=7)
     few.make(said.append)
     assert "2 general sentences and 5 variants of them" in said[0]
     lines = few.path.read_text(encoding="utf-8").splitlines()

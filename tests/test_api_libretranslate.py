@@ -581,9 +581,10 @@ def test_file_in_the_target_language_is_unchanged(service: Service) -> None:
     assert service.get(place).text == "Hello."
 
 
-def test_file_larger_than_the_download_store_is_refused(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Downloads, "add", lambda *arguments: None)
-    answer = send(service, "a.txt", "Hello.")
+def test_file_larger_than_the_download_store_is_refused(bundle_folder: Path) -> None:
+    with serving(bundle_folder) as service:
+        service.state["downloads"] = Downloads(max_bytes=100)
+        answer = send(service, "a.txt", "Hello.")
     assert answer.status_code == 400
     assert "too large" in error_of(answer)
 

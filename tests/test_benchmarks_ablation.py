@@ -32,7 +32,6 @@ from training.corpora.corpus import write_pairs
 from training.pipeline.recipe_file import RecipeFile, RecipeFileError
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMAND = ablation_module._command
 BASE = """
 source = "en"
 target = "fr"
@@ -69,14 +68,16 @@ def written(folder: Path, text: str = ABLATION) -> Path:
     return folder / "all.toml"
 
 
-def trained_here(row: Row, place: AblationRun, words: Sequence[str], name: str, lock: int) -> str:
-    """As `_command`, which other tests have, but the trainer in this process: loading it again takes long."""
-    program = list(place.program)
-    if list(words[: len(program)]) != program:
-        return COMMAND(row, place, words, name, lock)
-    result = CliRunner().invoke(cli, list(words[len(program) :]))
-    assert result.exit_code == 0, result.output
-    return result.stdout
+class TrainedHere(AblationRun):
+    """Trains in this process, since loading the trainer again takes long; other commands run as they do."""
+
+    def command(self, row: Row, words: Sequence[str], name: str, lock: int) -> str:
+        program = list(self.program)
+        if list(words[: len(program)]) != program:
+            return super().command(row, words, name, lock)
+        result = CliRunner().invoke(cli, list(words[len(program) :]))
+        assert result.exit_code == 0, result.output
+        return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +88,12 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[AblationRun, list[st
     sets = {"pairs": PAIRS[15:], "dev": PAIRS[:5], "test": PAIRS[5:10], "flores/test": PAIRS[10:15]}
     for name, pairs in sets.items():
         write_pairs(folder / f"{name}.tsv", pairs)
-    place = AblationRun(written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
+    place = (written(folder), folder, folder / "out", folder / "logs", "cpu", 1)
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         train_quickly(patch)
-        patch.setattr(ablation_module, "_command", trained_here)
-        assert ablate(place, [], 1, said.append)
-    return place, said
+        assert ablate(TrainedHere(*place), [], 1, said.append)
+    return AblationRun(*place), said
 
 
 def test_each_row_writes_a_table_line_a_log_and_a_result(done: tuple[AblationRun, list[str]]) -> None:
@@ -116,35 +116,34 @@ def test_each_row_writes_a_table_line_a_log_and_a_result(done: tuple[AblationRun
         assert [row["step"] for row in csv.DictReader(log)] == ["2", "4"]
 
 
-def test_beam_scores_are_matched_to_test_sets_by_name_in_any_order(
-    done: tuple[AblationRun, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beam_scores_are_matched_to_test_sets_by_name_in_any_order(done: tuple[AblationRun, list[str]]) -> None:
     place, _ = done
     given: list[str] = []
 
-    def evaluated(row: Row, place: AblationRun, words: Sequence[str], name: str, lock: int) -> str:
-        given.extend(words)
-        names = ["flores/test.tsv", "test.tsv"]  # not as in the recipe
-        metrics = [{"set": name, "metric": "BLEU", "score": float(len(name))} for name in names]
-        return json.dumps({"metrics": [*metrics, {"set": "test.tsv", "metric": "chrF", "score": 99.0}]})
+    class Evaluated(AblationRun):
+        def command(self, row: Row, words: Sequence[str], name: str, lock: int) -> str:
+            given.extend(words)
+            names = ["flores/test.tsv", "test.tsv"]  # not as in the recipe
+            metrics = [{"set": name, "metric": "BLEU", "score": float(len(name))} for name in names]
+            return json.dumps({"metrics": [*metrics, {"set": "test.tsv", "metric": "chrF", "score": 99.0}]})
 
-    monkeypatch.setattr(ablation_module, "_command", evaluated)
-    assert ablation_module._with_beam(read_rows(place.file)[0], place, 0) == {"test.tsv": 8.0, "flores/test.tsv": 15.0}
+    assert ablation_module._with_beam(read_rows(place.file)[0], Evaluated(**vars(place)), 0) == {
+        "test.tsv": 8.0,
+        "flores/test.tsv": 15.0,
+    }
     assert given[given.index("--corpora") + 1] == str(place.corpora)
 
 
-def test_beam_is_scored_on_the_recipes_files(
-    done: tuple[AblationRun, list[str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beam_is_scored_on_the_recipes_files(done: tuple[AblationRun, list[str]]) -> None:
     given: list[str] = []
 
-    def evaluated(row: Row, place: AblationRun, words: Sequence[str], name: str, lock: int) -> str:
-        given.extend(words)
-        return '{"metrics": []}'
+    class Evaluated(AblationRun):
+        def command(self, row: Row, words: Sequence[str], name: str, lock: int) -> str:
+            given.extend(words)
+            return '{"metrics": []}'
 
-    monkeypatch.setattr(ablation_module, "_command", evaluated)
     reading = {"columns": [2, 1], "encoding": "cp1252"}
-    ablation_module._with_beam(Row("r", {"test": ["test.tsv"], "prepare": reading}), done[0], 0)
+    ablation_module._with_beam(Row("r", {"test": ["test.tsv"], "prepare": reading}), Evaluated(**vars(done[0])), 0)
     assert [given[given.index(option) + 1] for option in ("--columns", "--encoding")] == ["2,1", "cp1252"]
 
 

@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import io
 import os
+import sys
 import tarfile
 import threading
 import zipfile
@@ -380,6 +381,6 @@ def test_mtdata_dataset_is_read_with_its_languages_in_order(cache: Path) -> None
 
 
 def test_without_mtdata_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "mtdata", None)
     with pytest.raises(CorpusError, match="pip install mtdata"):
         read("mtdata:Group-some_name-1.0-fra-eng")

@@ -305,8 +305,10 @@ def test_sentences_that_do_not_fit_are_not_admitted() -> None:
 
 
 class FixedShapeBackend(TorchBackend):
+    state_type = CudaGraphDecoderState
+
     def new_state(self, rows: int, limits: Limits) -> DecoderState:
-        return CudaGraphDecoderState(self.model, rows, limits)
+        return self.state_type(self.model, rows, limits)
 
 
 def test_fixed_shapes_give_the_tokens_and_scores_of_dynamic_ones(decoded_alone: list[list[int]]) -> None:
@@ -327,19 +329,21 @@ def test_fixed_shapes_support_forcing_and_recording_beside_other_sentences(decod
     assert sentences[2].tokens == decoded_alone[2]
 
 
-def test_a_fixed_shape_step_reuses_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fixed_shape_step_reuses_the_same_memory() -> None:
     """A captured graph reads and writes where it did when it was captured."""
     seen = set()
-    compute = CudaGraphDecoderState._compute
 
-    def noted(state: CudaGraphDecoderState) -> None:
-        compute(state)
-        tensors = (state._last, state._best, state._log_probs, state._positions, state._cache._row_indices)
-        masks = (state._cache.mask(), state._cache.memory_mask(), *state._cache.memory(0), *state._cache._keys)
-        seen.add((*(t.data_ptr() for t in tensors), *(tuple(t.shape) for t in (*tensors, *masks))))
+    class Noting(CudaGraphDecoderState):
+        def _compute(self) -> None:
+            super()._compute()
+            tensors = (self._last, self._best, self._log_probs, self._positions, self._cache._row_indices)
+            masks = (self._cache.mask(), self._cache.memory_mask(), *self._cache.memory(0), *self._cache._keys)
+            seen.add((*(t.data_ptr() for t in tensors), *(tuple(t.shape) for t in (*tensors, *masks))))
 
-    monkeypatch.setattr(CudaGraphDecoderState, "_compute", noted)
-    greedy_decode(FixedShapeBackend(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
+    class NotingBackend(FixedShapeBackend):
+        state_type = Noting
+
+    greedy_decode(NotingBackend(MODEL, tiled=False), SOURCES, LIMITS, rows=6)
     assert len(seen) == 1
 
 

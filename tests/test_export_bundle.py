@@ -240,10 +240,9 @@ def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Pat
         options(run_folder, data, tmp_path, dtype="int8")
 
 
-def test_commit_is_that_of_this_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_commit_is_that_of_this_checkout(tmp_path: Path) -> None:
     assert (trained.commit() is None) == (not (ROOT / ".git").exists())
-    monkeypatch.setattr(trained, "__file__", str(tmp_path / "training/export/run_folder.py"))
-    assert trained.commit() is None
+    assert trained.commit(tmp_path) is None
 
 
 def test_killed_export_leaves_the_old_bundle(run_folder: Path, data: Path, tmp_path: Path) -> None:

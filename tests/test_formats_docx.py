@@ -13,7 +13,10 @@ import pytest
 from lxml import etree
 from test_formats import as_it_was, shouted, texts
 
-from app.formats import UnreadableDocument, docx_paragraphs, package, read
+from app.formats import UnreadableDocument, read
+from app.formats.docx_paragraphs import paragraphs
+from app.formats.package import Package
+from app.formats.xml_parts import Element, parse_xml
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
@@ -282,16 +285,14 @@ def test_picture_that_cannot_be_copied_is_refused_on_reading(place: int, fault: 
         read("a.docx", bytes(content))
 
 
-def test_decompression_bomb_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_refused_before_it_is_unpacked() -> None:
     content = word(RICH, parts={"word/media/image2.png": bytes(3 << 20)})
     assert len(content) < 1 << 16
-    monkeypatch.setattr(package, "_MAX_UNPACKED_BYTES", 2 << 20)
     with pytest.raises(UnreadableDocument, match="over 2 MiB"):
-        read("a.docx", content)
-    monkeypatch.undo()
-    monkeypatch.setattr(package, "_MAX_TEXT_BYTES", 1 << 10)
+        Package(content, max_unpacked_bytes=2 << 20)
+    package = Package(content, max_text_bytes=1 << 10)
     with pytest.raises(UnreadableDocument, match="the text of the file"):
-        read("a.docx", content)
+        package.read("word/document.xml")
 
 
 def test_part_with_another_compression_is_refused_before_it_is_unpacked() -> None:
@@ -315,15 +316,20 @@ def test_no_part_unpacks_beyond_the_size_in_the_directory() -> None:
         tracemalloc.stop()
 
 
+def main_part(content: str) -> Element:
+    """The main part of a document."""
+    return parse_xml(Package(word(content)).read("word/document.xml"), "The part")
+
+
 @pytest.mark.parametrize(
     "marks", ["<w:r><w:drawing/></w:r>" * 200, f"<w:r><w:rPr>LOOK</w:rPr>{'<w:drawing/>' * 200}</w:r>"]
 )
-def test_endlessly_repeated_formatting_is_refused(marks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endlessly_repeated_formatting_is_refused(marks: str) -> None:
     look = f'<w:b w:val="{"1" * 10_000}"/>'
-    monkeypatch.setattr(docx_paragraphs, "_MAX_COPIED_CHARS", 1 << 20)
-    assert texts(read("a.docx", word(f"<w:p>{run('Hello', look)}</w:p>" * 10)))[:2] == ["Hello", "Hello"]
+    found = paragraphs(main_part(f"<w:p>{run('Hello', look)}</w:p>" * 10), max_copied_chars=1 << 20)
+    assert [paragraph.passage.text for paragraph in found[:2]] == ["Hello", "Hello"]
     with pytest.raises(UnreadableDocument, match="too much formatting"):
-        read("a.docx", word(f"<w:p>{run('Hello', look)}{marks.replace('LOOK', look)}</w:p>"))
+        paragraphs(main_part(f"<w:p>{run('Hello', look)}{marks.replace('LOOK', look)}</w:p>"), max_copied_chars=1 << 20)
 
 
 def test_two_parts_with_one_name_are_refused() -> None:

@@ -100,6 +100,11 @@ def quantised_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     return y if bias is None else y + bias
 
 
+def quantise_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has PyTorch's modules compute their products as the kernels do."""
+    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+
+
 @torch.no_grad()
 def parallel_pass(model: Transformer, hypothesis: Hypothesis) -> tuple[list[float], AttentionRecord]:
     """The log probability of each of its tokens, by the modules."""
@@ -139,7 +144,7 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
     model = make_model(**fields)
     hypotheses = decoded(Int8Backend.of(model, isa), random_sources(24))
     assert len({tuple(h.tokens) for h in hypotheses}) > 12
-    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    quantise_products(monkeypatch)
     errors = []
     for hypothesis in hypotheses:
         expected, _ = parallel_pass(model, hypothesis)
@@ -153,7 +158,7 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
 def test_chosen_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     hypotheses = decoded(Int8Backend.of(model), random_sources(24, seed=1))
-    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    quantise_products(monkeypatch)
     for hypothesis in hypotheses:
         src, tgt = torch.tensor([[*hypothesis.source, EOS]]), torch.tensor([[BOS, *hypothesis.tokens[:-1]]])
         with torch.no_grad():
@@ -215,7 +220,7 @@ def test_forced_decoding_returns_the_target_and_the_models_scores_for_it(monkeyp
     target = [149, 3, 64, 63, 127, 128]
     (forced,) = decoded(Int8Backend.of(model), [[9, 8, 7]], forced=target)
     assert forced.tokens == [*target, EOS]
-    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    quantise_products(monkeypatch)
     assert forced.log_probs == pytest.approx(parallel_pass(model, forced)[0], abs=0.05)
 
 
@@ -229,7 +234,7 @@ def test_recorded_attention_is_the_modules_and_changes_no_bit(
     batch.admit(mixed)
     run_to_the_end(batch)
     assert list(map(answer, mixed)) == list(map(answer, plain))
-    monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+    quantise_products(monkeypatch)
     for hypothesis in mixed[::2]:
         _, record = parallel_pass(model, hypothesis)
         assert hypothesis.encoder_attention is not None

@@ -48,21 +48,18 @@ def test_without_affinity_all_cores_count(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_gpu_detection_asks_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.machine._has_gpu_driver", lambda: True)
-    assert has_gpu.__wrapped__() == torch.cuda.is_available()
+def test_gpu_detection_asks_pytorch() -> None:
+    assert has_gpu(lambda: True) == torch.cuda.is_available()
 
 
 def test_without_a_driver_pytorch_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.machine._has_gpu_driver", lambda: False)
     monkeypatch.setattr(subprocess, "run", lambda *_, **options: pytest.fail("PyTorch was asked"))
-    assert not has_gpu.__wrapped__()
+    assert not has_gpu(lambda: False)
 
 
-def test_quota_limits_training_processes_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_quota_limits_training_processes_too(tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text("200000 100000\n")
-    monkeypatch.setattr("training.process_map.usable_cores", lambda: usable_cores(tmp_path))
-    assert process_count(None, much=True) == 2
+    assert process_count(None, much=True, cores=lambda: usable_cores(tmp_path)) == 2
 
 
 def test_cache_is_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

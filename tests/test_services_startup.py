@@ -92,6 +92,14 @@ def test_a_bundle_without_samples_is_not_served(tmp_path: Path) -> None:
         load_catalogue(Settings(bundles=(tmp_path,)))
 
 
+def on_machine(monkeypatch: pytest.MonkeyPatch, has_gpu: bool = False, memory_left: int | None = None) -> None:
+    """A machine with three cores and int8 kernels."""
+    facts = {"usable_cores": 3, "has_gpu": has_gpu, "memory_left": memory_left}
+    for name, fact in facts.items():
+        monkeypatch.setattr(f"app.services.startup.{name}", lambda fact=fact: fact)
+    monkeypatch.setattr("app.services.startup.library", lambda isa: None)
+
+
 @pytest.mark.parametrize("place", ["", "missing"])
 def test_error_without_a_bundle_says_how_to_get_one(tmp_path: Path, place: str) -> None:
     with pytest.raises(BundleError, match=r"python -m training run.*INTERLINEAR_BUNDLES"):
@@ -124,18 +132,17 @@ def test_pair_is_found_in_its_direction_only(bundle: Bundle) -> None:
 
 
 def test_a_missing_gpu_is_reported_at_startup(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.services.startup.has_gpu", lambda: False)
+    on_machine(monkeypatch, has_gpu=False)
     with pytest.raises(SettingsError, match="INTERLINEAR_DEVICE="):
         create_app(Settings(device="cuda"), Catalogue([bundle]))
 
 
 def test_each_available_core_gets_a_worker(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
-    monkeypatch.setattr("app.services.startup.memory_left", lambda: None)
+    on_machine(monkeypatch)
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
     assert worker_count(Settings(device="cpu"), bundles) == 3
     assert worker_count(Settings(device="cpu", workers=2), bundles) == 2
-    monkeypatch.setattr("app.services.startup.has_gpu", lambda: True)
+    on_machine(monkeypatch, has_gpu=True)
     assert worker_count(Settings(), bundles) == 1
 
 
@@ -146,12 +153,10 @@ def test_number_of_workers_is_limited_by_the_containers_memory(
     precision: Literal["float32", "int8"],
     worker_bytes: int,
 ) -> None:
-    monkeypatch.setattr("app.services.startup.library", lambda isa: None)  # as if there were kernels
-    monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
 
     def workers(left: int, workers: int = 0) -> int:
-        monkeypatch.setattr("app.services.startup.memory_left", lambda: left)
+        on_machine(monkeypatch, memory_left=left)
         return worker_count(Settings(device="cpu", precision=precision, cache_bytes=0, workers=workers), bundles)
 
     assert workers(10**10) == 3
@@ -165,14 +170,12 @@ def test_number_of_workers_is_limited_by_the_containers_memory(
 def test_weights_shared_by_int8_workers_count_once(
     bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.services.startup.library", lambda isa: None)
-    monkeypatch.setattr("app.services.startup.usable_cores", lambda: 3)
     folder = shutil.copytree(bundle_folder, tmp_path / "en-fr")
     bundles = load_catalogue(Settings(bundles=(folder,)))
     os.truncate(next(folder.rglob("model.safetensors")), 100_000_000)
     shared = int(100_000_000 * (INT8_BYTES_PER_WEIGHT_BYTE + PREPARING_BYTES_PER_WEIGHT_BYTE))
     left = FRONT_GROWTH_BYTES + shared + int(2.5 * INT8_WORKER_BYTES)
-    monkeypatch.setattr("app.services.startup.memory_left", lambda: left)
+    on_machine(monkeypatch, memory_left=left)
     settings = Settings(device="cpu", precision="int8", cache_bytes=0)
     assert worker_count(settings, bundles) == 2
     # With half of them loaded at most, there is room for the third worker.

@@ -440,7 +440,14 @@ def test_initial_learned_positions_are_small_compared_with_the_embeddings() -> N
         assert embedding.positions.std().item() == pytest.approx(0.02, rel=0.05)
 
 
-def test_fused_attention_equals_explicit_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+def fuse(model: Transformer) -> None:
+    """Has `model` use PyTorch's fused attention, as on a GPU."""
+    for module in model.modules():
+        if isinstance(module, Attention):
+            module.is_fused = lambda device: True  # type: ignore[method-assign]
+
+
+def test_fused_attention_equals_explicit_attention() -> None:
     model = make_model(dropout=0.0).train()
     src, tgt = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]), torch.tensor([[1, 8, 9], [1, 4, 0]])
 
@@ -451,14 +458,14 @@ def test_fused_attention_equals_explicit_attention(monkeypatch: pytest.MonkeyPat
         return [hidden, *(parameter.grad for parameter in model.parameters() if parameter.grad is not None)]
 
     explicit = outcome()
-    monkeypatch.setattr(Attention, "is_fused", lambda self, device: True)
+    fuse(model)
     for fused, other in zip(outcome(), explicit, strict=True):
         torch.testing.assert_close(fused, other, rtol=1e-4, atol=1e-5)
 
 
-def test_fused_attention_drops_weights_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Attention, "is_fused", lambda self, device: True)
+def test_fused_attention_drops_weights_too() -> None:
     model = make_model(dropout=0.0, attention_dropout=0.5).train()
+    fuse(model)
     src, tgt = random_tokens(6), random_tokens(6, seed=2)
     assert not torch.allclose(model(src, tgt), model(src, tgt))
 
@@ -544,9 +551,11 @@ def test_model_is_random_only_in_training(field: str) -> None:
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_dropout_applies_to_embeddings_and_all_residuals(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Dropout, "mask", lambda self, x: torch.zeros_like(x))
+def test_dropout_applies_to_embeddings_and_all_residuals(norm: str) -> None:
     model = make_model(norm=norm, dropout=0.5).train()
+    for module in model.modules():
+        if isinstance(module, Dropout):
+            module.mask = torch.zeros_like  # type: ignore[method-assign, assignment]
     hidden = model.hidden(random_tokens(6), random_tokens(4))
     # With everything dropped, only a zero goes down the residual path, through the norms that stand in it.
     norms = [n for name, n in model.decoder.named_modules() if name.endswith("_residual.norm") and norm == "post"]

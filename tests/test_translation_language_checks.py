@@ -64,7 +64,7 @@ def test_warning_about_another_language_is_in_the_response(bundle: Bundle, text:
 
 def test_text_with_a_confident_translation_is_not_examined(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     class Sure(CannedDecoder):
-        score = -0.5
+        score: float
 
         def answer(self, sequence: engine.Sequence) -> Decoded:
             made = super().answer(sequence)
@@ -72,10 +72,12 @@ def test_text_with_a_confident_translation_is_not_examined(bundle: Bundle, monke
 
     looked = list[str]()
     monkeypatch.setattr(LanguageChecks, "other_language", lambda self, text, source: looked.append(text))
-    translated(bundle, Sure(bundle, lambda text: "va bien"), ["The cat sleeps."])
+    decoder = Sure(bundle, lambda text: "va bien")
+    decoder.score = -0.5
+    translated(bundle, decoder, ["The cat sleeps."])
     assert looked == []
-    monkeypatch.setattr(Sure, "score", -0.7)
-    translated(bundle, Sure(bundle, lambda text: "va bien"), ["The cat sleeps.", "How are you? " * 1000])
+    decoder.score = -0.7
+    translated(bundle, decoder, ["The cat sleeps.", "How are you? " * 1000])
     assert looked[0] == "The cat sleeps. "
     assert 100 < len(looked[1]) <= 300
 

@@ -22,9 +22,9 @@ Result = TypeVar("Result")
 _SPAWN = get_context("spawn")
 
 
-def process_count(requested: int | None, much: bool) -> int:
+def process_count(requested: int | None, much: bool, cores: Callable[[], int] = usable_cores) -> int:
     """The number of processes: `requested` if given, else one per core if there is `much` work, else 1."""
-    return requested or (usable_cores() if much else 1)
+    return requested or (cores() if much else 1)
 
 
 def map_in_order(work: Callable[[Piece], Result], pieces: Iterable[Piece], processes: int) -> Iterator[Result]:

@@ -29,7 +29,7 @@ _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
 _NOT_FORMAT = {"lang", "noProof", "rPrChange"}
 _VISIBLE_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
 """Lines and colours: forms have underlined white space to fill in."""
-_MAX_COPIED_CHARS = 256 << 20
+MAX_COPIED_CHARS = 256 << 20
 """Limit on the formatting, in characters, that is copied into paragraphs. Properties that occur once in a file are
 copied to each run of a paragraph, and may be megabytes long."""
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
@@ -69,7 +69,7 @@ class _Target:
     """Of the text inside."""
 
 
-def paragraphs(root: Element) -> list[Paragraph]:
+def paragraphs(root: Element, max_copied_chars: int = MAX_COPIED_CHARS) -> list[Paragraph]:
     """The paragraphs with something to translate, including text boxes and tables, in order.
 
     Raises UnreadableDocument.
@@ -78,7 +78,7 @@ def paragraphs(root: Element) -> list[Paragraph]:
         element for element in root.iter(etree.Element) if local_name(element) == "p" and is_word(element)
     )
     listed = [paragraph for paragraph in map(Paragraph, found) if paragraph.passage.text]
-    if sum(paragraph.copied_chars for paragraph in listed) > _MAX_COPIED_CHARS:
+    if sum(paragraph.copied_chars for paragraph in listed) > max_copied_chars:
         raise UnreadableDocument("The file has too much formatting.")
     return listed
 

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from app.formats.document import UnreadableDocument
 from app.formats.xml_parts import local_name, parse_xml
 
-_MAX_UNPACKED_BYTES = 256 << 20
+MAX_UNPACKED_BYTES = 256 << 20
 """All parts together, unpacked. Parts that are not text are copied one by one, never held together."""
 _MAX_PARTS = 10_000
-_MAX_TEXT_BYTES = 48 << 20
+MAX_TEXT_BYTES = 48 << 20
 """For parsed parts, whose trees take ten times as much memory."""
 _CHUNK_BYTES = 1 << 16
 """Chunk size in bytes for parts that are only copied."""
@@ -29,8 +29,10 @@ _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0"
 class Package:
     """The zip file in `content`. Raises UnreadableDocument."""
 
-    def __init__(self, content: bytes) -> None:
-        self.content = content
+    def __init__(
+        self, content: bytes, max_unpacked_bytes: int = MAX_UNPACKED_BYTES, max_text_bytes: int = MAX_TEXT_BYTES
+    ) -> None:
+        self.content, self._max_text_bytes = content, max_text_bytes
         if content.startswith(_OLE_SIGNATURE):
             raise UnreadableDocument(
                 "The file is password-protected, or from a Word version before 2007; save it as .docx."
@@ -43,9 +45,9 @@ class Package:
             raise UnreadableDocument(f"The file is not .docx: {error}.") from None
         if repeated:
             raise UnreadableDocument("The file has two parts with the same name.")
-        if len(self.parts) > _MAX_PARTS or sum(info.file_size for info in self.parts.values()) > _MAX_UNPACKED_BYTES:
+        if len(self.parts) > _MAX_PARTS or sum(info.file_size for info in self.parts.values()) > max_unpacked_bytes:
             raise UnreadableDocument(
-                f"Unpacked, the file is over {_MAX_UNPACKED_BYTES >> 20} MiB or {_MAX_PARTS} parts."
+                f"Unpacked, the file is over {max_unpacked_bytes >> 20} MiB or {_MAX_PARTS} parts."
             )
         if unsupported := next((info for info in self.parts.values() if info.compress_type not in _COMPRESSIONS), None):
             raise UnreadableDocument(
@@ -58,8 +60,8 @@ class Package:
         if name not in self.parts:
             raise UnreadableDocument(f"The file is not .docx: it has no part {name}.")
         self._text_bytes += self.parts[name].file_size
-        if self._text_bytes > _MAX_TEXT_BYTES:
-            raise UnreadableDocument(f"Unpacked, the text of the file is over {_MAX_TEXT_BYTES >> 20} MiB.")
+        if self._text_bytes > self._max_text_bytes:
+            raise UnreadableDocument(f"Unpacked, the text of the file is over {self._max_text_bytes >> 20} MiB.")
         info = self.parts[name]
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpacking_errors(info), archive.open(info) as part:
             # At most the size in the directory. `archive.read` returns no more either, but unpacks up to 2 GiB first.

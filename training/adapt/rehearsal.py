@@ -44,6 +44,20 @@ SWAP_SHARE, JOIN_SHARE = 0.25, 0.3
 Say = Callable[[str], None]
 
 
+def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequence[str]) -> list[Pair]:
+    """Translates `sentences` greedily; returns pairs for those whose translation is usable."""
+    encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
+    encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
+    rows = ROWS[backend.device]
+    found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, 1, rows)
+    texts = [bundle.tokenizer.decode(hypothesis.tokens).strip() for hypothesis in found]
+    return [
+        Pair(text, translation)
+        for (text, _), hypothesis, translation in zip(encoded, found, texts, strict=True)
+        if not rejection_reason(hypothesis, translation, MAX_RATIO)
+    ]
+
+
 @dataclass(frozen=True)
 class Rehearsal:
     """The `sentences` that `bundle` rehearses, with its translations, in the folder `work`. If there are fewer than
@@ -53,6 +67,7 @@ class Rehearsal:
     sentences: Sequence[str]
     work: Path
     min_sentences: int
+    translate: Callable[[LoadedBundle, Backend, Sequence[str]], list[Pair]] = translate_greedily
 
     @classmethod
     def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
@@ -86,7 +101,7 @@ class Rehearsal:
         count, more = len(self.sentences), f" and {len(variants):,} variants of them" if variants else ""
         say(f"{self.bundle.name} translates {count:,} general sentences{more}, for rehearsal ...")
         self.work.mkdir(parents=True, exist_ok=True)
-        pairs = translate_greedily(self.bundle, prepare(self.bundle.model, "auto"), [*self.sentences, *variants])
+        pairs = self.translate(self.bundle, prepare(self.bundle.model, "auto"), [*self.sentences, *variants])
         write_pairs(self.path, pairs)
         write_atomically(self.work / RECORD_FILE, (json.dumps(self._record(), indent=2) + "\n").encode())
 
@@ -132,17 +147,3 @@ def _word_kind(tokenizer: Tokenizer, id: int, spaced: bool) -> tuple[bool, str |
     if not (tokenizer.is_text(id) and word.isalpha()) or (spaced and (word == piece or len(word) == 1)):
         return None
     return word != piece, script_of(word[0])
-
-
-def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequence[str]) -> list[Pair]:
-    """Translates `sentences` greedily; returns pairs for those whose translation is usable."""
-    encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
-    encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
-    rows = ROWS[backend.device]
-    found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, 1, rows)
-    texts = [bundle.tokenizer.decode(hypothesis.tokens).strip() for hypothesis in found]
-    return [
-        Pair(text, translation)
-        for (text, _), hypothesis, translation in zip(encoded, found, texts, strict=True)
-        if not rejection_reason(hypothesis, translation, MAX_RATIO)
-    ]

@@ -33,6 +33,7 @@ from training.optim.trainer import TrainingError, resolve_precision
 
 ORIGIN = "origin.json"
 """File of a run folder: the bundle from which its weights started, and the credits for that."""
+_CHECKOUT = Path(__file__).resolve().parent.parent.parent
 MAX_CANDIDATES = 3
 """Maximum number of candidates from `TrainedRun.candidates`."""
 INITIAL_WEIGHTS = "those that the run began with"
@@ -166,9 +167,8 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **libraries, "interlinear": __version__}
 
 
-def commit() -> str | None:
-    """This code's commit, with "-dirty" appended if files differ; None outside a checkout."""
-    root = Path(__file__).resolve().parent.parent.parent
+def commit(root: Path = _CHECKOUT) -> str | None:
+    """The commit of the code in `root`, with "-dirty" appended if files differ; None outside a checkout."""
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
