@@ -241,8 +241,8 @@ typedef struct {
     int32_t token, asked; /* asked: -1 for none */
 } Choice;
 
-/* logits [GROUP], those past the vocabulary -INFINITY. */
-ALWAYS void consider(Choice *choice, const float *logits, int column) {
+/* logits [GROUP], those past the vocabulary -INFINITY. Returns the largest. */
+ALWAYS float consider(Choice *choice, const float *logits, int column) {
     F16 l[4];
     UNROLLED for (int v = 0; v < 4; v++) l[v] = load(logits + v * LANES);
     const float best = largest_of(larger(larger(l[0], l[1]), larger(l[2], l[3])));
@@ -258,6 +258,7 @@ ALWAYS void consider(Choice *choice, const float *logits, int column) {
     UNROLLED for (int v = 0; v < 4; v++) sum = add(sum, exponential(subtract(l[v], top)));
     choice->sum = sum;
     if (choice->asked >= column && choice->asked < column + GROUP) choice->asked_logit = logits[choice->asked - column];
+    return best;
 }
 
 /* ---- Attention, a sentence or a row of the cache at its own length ---------------------------------------- */
@@ -360,7 +361,8 @@ typedef struct {
     int32_t free_count;
     int32_t *numbers; /* what the sentences' own arrays are cut from */
     float *log_probs;
-    float *x, *y, *mixed, *keys, *weights, *logits;
+    float *x, *y, *mixed, *keys, *weights;
+    float *peaks, *unseen; /* the largest logit of each group: [rows, groups]; a copy of one row's, those unseen */
     Quantised narrow, wide; /* of d_model and of d_ff columns */
     Choice *choices;
 } Batch;
@@ -593,8 +595,8 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
     feed_forward(batch, layer, rows, batch->x);
 }
 
-ALWAYS void choose_tile(const int rows, const Linear *linear, Quantised in, int row, int column, Choice *choices) {
-    float logits[TILE][GROUP];
+/* Logits of the group of columns from `column`: [rows, GROUP]. */
+ALWAYS void group_logits(const int rows, const Linear *linear, Quantised in, int row, int column, float (*logits)[GROUP]) {
     for (int panel = 0; panel < GROUP; panel += PANEL) {
         I16 sums[TILE][PANELS];
         multiply(rows, linear, in, row, column + panel, sums);
@@ -603,13 +605,24 @@ ALWAYS void choose_tile(const int rows, const Linear *linear, Quantised in, int 
                 store(logits[r] + panel + v * LANES,
                       scaled(sums[r][v], linear, column + panel + v * LANES, in.scale[row + r]));
     }
-    for (int r = 0; r < rows; r++) consider(choices + row + r, logits[r], column);
 }
 
-/* The vocabulary's product: the logits are looked at tile by tile and never written to memory. */
-static void choose(const Linear *linear, Quantised in, int rows, Choice *choices) {
+/* Number of groups of logits, rounded up to a vector. */
+static int groups_of(const Linear *linear) { return rounded_up(rounded_up(linear->outputs, GROUP) / GROUP, LANES); }
+
+ALWAYS void choose_tile(const int rows, const Linear *linear, Quantised in, int row, int column, Choice *choices,
+                        float *peaks) {
+    float logits[TILE][GROUP];
+    group_logits(rows, linear, in, row, column, logits);
+    for (int r = 0; r < rows; r++)
+        peaks[(size_t)(row + r) * groups_of(linear) + column / GROUP] = consider(choices + row + r, logits[r], column);
+}
+
+/* The vocabulary's product: the logits are looked at tile by tile and never written to memory, except the largest of
+ * each group: peaks [rows, groups_of]. */
+static void choose(const Linear *linear, Quantised in, int rows, Choice *choices, float *peaks) {
     for (int column = 0; column < linear->outputs; column += GROUP) {
-#define ROWS(count) choose_tile(count, linear, in, row, column, choices)
+#define ROWS(count) choose_tile(count, linear, in, row, column, choices, peaks)
         IN_TILES(rows, ROWS)
 #undef ROWS
     }
@@ -627,51 +640,85 @@ static void give_blocks_back(Batch *batch, const int32_t *blocks, int positions)
             batch->free_blocks[batch->free_count++] = blocks[t / POSITIONS];
 }
 
-/* Puts the `count` best of the tokens that `demands` allow into tokens, best first, and their logits; returns how many
- * there are. The row's logits are computed again, to the same bits: few sentences need it, in few steps. */
-static int allowed_best(Batch *batch, int row, const Demands *demands, int count, int32_t *tokens, float *values) {
-    const Linear *output = &batch->model->output;
-    const int32_t eos = batch->model->eos;
-    const Quantised in = batch->narrow;
-    float *logits = batch->logits;
-    const Quantised one = {in.bytes + (size_t)row * output->inputs, in.scale + row, in.offset + row, in.flip};
-    product(output, one, 1, logits, STORE);
-    const int32_t *only = demands->only;
-    int only_count = demands->only_count;
-    if (!only_count) {
-        for (int i = 0; i < demands->never_count; i++) logits[demands->never[i]] = -INFINITY;
-        if (demands->owed_count) {
-            const float end = logits[eos];
-            logits[eos] = -INFINITY;
-            float best = -INFINITY;
-            for (int token = 0; token < output->outputs; token++) best = logits[token] > best ? logits[token] : best;
-            if (end >= best) {
-                only = demands->owed;
-                only_count = demands->owed_count;
-            }
-        }
-    }
-    int found = 0;
-    const int among = only_count ? only_count : output->outputs;
-    for (int i = 0; i < among; i++) {
-        const int32_t token = only_count ? only[i] : i;
-        const float value = logits[token];
-        if (value == -INFINITY || (found == count && !(value > values[count - 1]))) continue;
-        int at = found < count ? found++ : count - 1;
-        for (; at > 0 && value > values[at - 1]; at--) {
-            values[at] = values[at - 1];
-            tokens[at] = tokens[at - 1];
-        }
-        values[at] = value;
-        tokens[at] = token;
-    }
-    return found;
-}
-
 static int is_among(int32_t token, const int32_t *tokens, int count) {
     for (int i = 0; i < count; i++)
         if (tokens[i] == token) return 1;
     return 0;
+}
+
+/* The best tokens so far, best first. */
+typedef struct {
+    int32_t *tokens;
+    float *values;
+    int count, found; /* found: at most `count` */
+} Best;
+
+/* Of two equal values the one that came first is better, or, if `by_token`, the one of the lower token. */
+static void enter(Best *best, int32_t token, float value, int by_token) {
+#define IS_BETTER(at) (value > best->values[at] || (by_token && value == best->values[at] && token < best->tokens[at]))
+    if (value == -INFINITY || (best->found == best->count && !IS_BETTER(best->count - 1))) return;
+    int at = best->found < best->count ? best->found++ : best->count - 1;
+    for (; at > 0 && IS_BETTER(at - 1); at--) {
+        best->values[at] = best->values[at - 1];
+        best->tokens[at] = best->tokens[at - 1];
+    }
+#undef IS_BETTER
+    best->values[at] = value;
+    best->tokens[at] = token;
+}
+
+static float logit_of(Batch *batch, int row, int32_t token) {
+    float logits[1][GROUP];
+    group_logits(1, &batch->model->output, batch->narrow, row, token / GROUP * GROUP, logits);
+    return logits[0][token % GROUP];
+}
+
+/* Puts the `count` best tokens that are not among `never`, nor `other`, into tokens, best first, and their logits;
+ * returns how many there are. Looks at groups in the order of their peaks, as long as they can have one of the best; their
+ * logits are computed again, to the same bits. */
+static int best_but(Batch *batch, int row, const int32_t *never, int never_count, int32_t other, int count,
+                    int32_t *tokens, float *values) {
+    const Linear *output = &batch->model->output;
+    const int groups = groups_of(output);
+    float *peaks = batch->unseen;
+    Best best = {tokens, values, count, 0};
+    memcpy(peaks, batch->peaks + (size_t)row * groups, sizeof(float) * groups);
+    for (;;) {
+        F16 highest = splat(-INFINITY);
+        for (int i = 0; i < groups; i += LANES) highest = larger(highest, load(peaks + i));
+        const float peak = largest_of(highest);
+        if (peak == -INFINITY || (best.found == count && peak < values[count - 1])) return best.found;
+        int group = 0;
+        while (peaks[group] != peak) group++;
+        peaks[group] = -INFINITY;
+        float logits[1][GROUP];
+        group_logits(1, output, batch->narrow, row, group * GROUP, logits);
+        for (int i = 0; i < GROUP; i++) {
+            const int32_t token = group * GROUP + i;
+            if (best.found == count && logits[0][i] < values[count - 1]) continue;
+            if (token != other && !is_among(token, never, never_count)) enter(&best, token, logits[0][i], 1);
+        }
+    }
+}
+
+/* Puts the `count` best of the tokens that `demands` allow into tokens, best first, and their logits; returns how many
+ * there are. */
+static int allowed_best(Batch *batch, int row, const Demands *demands, int count, int32_t *tokens, float *values) {
+    const int32_t eos = batch->model->eos, *only = demands->only;
+    int only_count = demands->only_count;
+    if (!only_count) {
+        const int is_owed = demands->owed_count > 0;
+        const int found = best_but(batch, row, demands->never, demands->never_count, is_owed ? eos : -1, count, tokens, values);
+        if (!is_owed) return found;
+        const int may_end = !is_among(eos, demands->never, demands->never_count);
+        const float end = may_end ? logit_of(batch, row, eos) : -INFINITY;
+        if (found && end < values[0]) return found;
+        only = demands->owed;
+        only_count = demands->owed_count;
+    }
+    Best best = {tokens, values, count, 0};
+    for (int i = 0; i < only_count; i++) enter(&best, only[i], logit_of(batch, row, only[i]), 0);
+    return best.found;
 }
 
 /* The best token that the sentence may have next, instead of the row's best, and its logit. */
@@ -845,7 +892,7 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
         normalise(batch->x + (size_t)row * width, &model->decoder_norm, width, batch->mixed);
         quantise_row(batch->mixed, width, batch->narrow, row);
     }
-    choose(&model->output, batch->narrow, rows, batch->choices);
+    choose(&model->output, batch->narrow, rows, batch->choices, batch->peaks);
     int count = 0;
     for (int row = 0; row < rows; row++) {
         Sentence *sentence = batch->sentences + batch->running[row];
@@ -980,7 +1027,7 @@ void batch_free(Batch *batch) {
     if (batch == NULL) return;
     if (batch->pool != NULL && batch->pool != MAP_FAILED) munmap(batch->pool, batch->pool_bytes);
     void *const parts[] = {batch->sentences, batch->running, batch->free_blocks, batch->holders, batch->numbers, batch->log_probs,
-                           batch->logits,
+                           batch->peaks, batch->unseen,
                            batch->x, batch->y, batch->mixed, batch->keys, batch->weights, batch->narrow.bytes,
                            batch->narrow.scale, batch->narrow.offset, batch->wide.bytes, batch->wide.scale,
                            batch->wide.offset, batch->choices};
@@ -1006,10 +1053,13 @@ static int make_scratch(Batch *batch, size_t tokens) {
     batch->narrow = quantised_room(tokens, width, 0);
     batch->wide = quantised_room(tokens, inner, !batch->model->is_swish);
     batch->choices = room(sizeof(Choice) * batch->rows);
-    batch->logits = room(sizeof(float) * rounded_up(batch->model->output.outputs, GROUP));
+    const int groups = groups_of(&batch->model->output);
+    batch->peaks = room(sizeof(float) * batch->rows * groups);
+    batch->unseen = room(sizeof(float) * groups);
+    for (int i = 0; batch->peaks && i < batch->rows * groups; i++) batch->peaks[i] = -INFINITY;
     return batch->x && batch->y && batch->mixed && batch->keys && batch->weights && batch->narrow.bytes &&
            batch->narrow.scale && batch->narrow.offset && batch->wide.bytes && batch->wide.scale &&
-           batch->wide.offset && batch->choices && batch->logits;
+           batch->wide.offset && batch->choices && batch->peaks && batch->unseen;
 }
 
 /* The pool is reserved for the worst case and touched block by block, the last freed first, so that the memory in
