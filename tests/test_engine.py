@@ -170,6 +170,7 @@ def test_bundles_take_turns(bundle: LoadedBundle, other_bundle: LoadedBundle) ->
     assert [request.tokens[0] for request in requests] == [alone(bundle, TEXTS[1]), alone(other_bundle, TEXTS[1])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_bundles_that_do_not_fit_in_memory_together_serve_all_requests_in_turn(
     bundle: LoadedBundle, other_bundle: LoadedBundle, workers: int

@@ -33,7 +33,6 @@ def test_products_are_exact(isa: InstructionSet, tmp_path: Path) -> None:
     assert run(isa, "cc", tmp_path) == ""
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not (shutil.which(ARM_COMPILER) and shutil.which(EMULATOR)), reason=f"there is no {ARM_COMPILER} or no {EMULATOR}"
 )
