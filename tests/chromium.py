@@ -33,7 +33,7 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visit:
-    """Pages of one browser, and whatever they did that a page must not do."""
+    """Pages of one browser, with a record of everything that a page must not do."""
 
     def __init__(self, browser: Browser, url: str) -> None:
         self.browser, self.url = browser, url
@@ -43,13 +43,13 @@ class Visit:
         """Beginnings of complaints that a test brings about itself."""
 
     def page(self, path: str = "/", **options: Any) -> Page:
-        """A new page in a context of its own; `options` are the context's, such as viewport and locale."""
+        """A new page in its own context; `options` are the context's, such as viewport and locale."""
         page = self.new(**options)
         page.goto(f"{self.url}{path}")
         return page
 
     def new(self, **options: Any) -> Page:
-        """The same, before it goes anywhere."""
+        """A new page before navigation."""
         context = self.browser.new_context(**{"locale": "en-GB", **options})
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
@@ -63,7 +63,7 @@ class Visit:
             self.complaints.append(message.text)
 
     def check(self) -> None:
-        """No request to anywhere else, nothing against the security policy, no error: all else is a failure."""
+        """Fails if there was a request to another host, a violation of the security policy, or an error."""
         inside = f"{self.url}/", "blob:", "data:"
         assert [url for url in self.requests if not url.startswith(inside)] == []
         assert [said for said in self.complaints if not said.startswith(tuple(self.allowed))] == []

@@ -1,4 +1,4 @@
-"""What every run of the tests needs: the markers by module, and the fixtures."""
+"""Setup for every test run: markers by module, and fixtures."""
 
 from __future__ import annotations
 

@@ -23,6 +23,6 @@ def client_of(url: str, key: str = "any key") -> Iterator[deepl.DeepLClient]:
 
 
 def plainly(url: str, *texts: str, **fields: Any) -> list[str]:
-    """What our own API makes of it."""
+    """The translation by our own API."""
     body = {"text": list(texts), "source": "en", "target": "fr", **fields}
     return [item["text"] for item in httpx.post(f"{url}/translate", json=body).json()["translations"]]

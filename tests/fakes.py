@@ -215,7 +215,7 @@ class ManualDecoder(FakeDecoder):
 
 
 class CacheRequest:
-    """A request to a cache, whose sequences are numbers, and what came of it."""
+    """A request to a cache, whose sequences are numbers, and its results."""
 
     def __init__(self, cache: CachingDecoder, *sources: int, model: str = "en-fr@1", within_s: float = 60.0) -> None:
         self.sequences = [engine.Sequence(model, (source,), 8) for source in sources]
@@ -260,7 +260,7 @@ async def passes(number: int = 4) -> None:
 
 
 def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """Runs a test within a time, and without an exception that the event loop alone would see."""
+    """Runs a test within a time limit, and fails on exceptions that only the event loop would see."""
 
     async def limited(work: Coroutine[Any, Any, None]) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: unseen.append(context))
@@ -278,7 +278,7 @@ def on_a_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]
 
 
 class _Jump(selectors.DefaultSelector):
-    """Waits for nothing: the time for which it would have waited is over at once."""
+    """Does not wait: the time it would have waited passes at once."""
 
     now = 0.0
 
@@ -297,13 +297,13 @@ class _VirtualTime(asyncio.SelectorEventLoop):
 
 
 def in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
-    """What `work` returns, without threads, on an event loop where time passes only while all tasks wait for it."""
+    """Returns what `work` returns, without threads, on an event loop where time passes only while all tasks wait."""
     with asyncio.Runner(loop_factory=_VirtualTime) as runner:
         return runner.run(work)
 
 
 def counted(metrics: Metrics) -> tuple[int, int, int]:
-    """Hits, joined, misses."""
+    """The numbers of hits, joined requests and misses."""
     values = (
         metrics.registry.get_sample_value("interlinear_cache_sentences_total", {"result": result})
         for result in ("hit", "joined", "miss")

@@ -1,4 +1,4 @@
-"""How many examples property tests draw, and which."""
+"""The number of examples of property tests, and their seed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ settings.register_profile("fast", settings.get_profile(settings.get_current_prof
 
 
 def draw_examples(count: int, **options: Any) -> settings:
-    """`count` examples under a profile of Hypothesis's usual 100, and in proportion under another one."""
+    """Settings for `count` examples at Hypothesis's usual 100 per test, and in proportion under other profiles."""
     profile = settings.get_profile(settings.get_current_profile_name())
     return settings(max_examples=max(1, count * profile.max_examples // 100), **options)

@@ -25,7 +25,7 @@ on_both_loops = pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 
 
 def becomes(is_so: Callable[[], bool]) -> bool:
-    """Whether it is so within WAIT_S."""
+    """Whether `is_so` becomes true within WAIT_S."""
     until = time.monotonic() + WAIT_S
     while not (found := is_so()) and time.monotonic() < until:
         time.sleep(0.01)
@@ -34,9 +34,10 @@ def becomes(is_so: Callable[[], bool]) -> bool:
 
 @dataclass
 class Small:
-    """GET /: its answer. GET /slow: the same once it `goes_on`. GET /block: nobody else is served until then.
+    """GET /: its response.
 
-    POST /read: how many bytes came. Any other POST is refused before its body is read.
+    GET /slow: the same once it `goes_on`. GET /block: blocks the event loop until then. POST /read: the number of bytes
+    received. Any other POST is refused before its body is read.
     """
 
     goes_on: threading.Event = field(default_factory=threading.Event)
@@ -94,10 +95,8 @@ class Running:
         return socket.create_connection(self.address, timeout=WAIT_S)
 
     def set_patience(self, patience_s: float) -> None:
-        """How long the connections that are open wait from now on for a head, the rest of a body, or the next request.
-
-        Set once they are where the wait begins: the test may be held up on its way there.
-        """
+        """Sets how long open connections wait from now on for a header, the rest of a body, or the next request. Call
+        it when the wait begins, since the test may be delayed before."""
         connections: list[Any] = list(self.server.server_state.connections)
         for connection in connections:
             connection.timeout_keep_alive = patience_s
@@ -112,7 +111,7 @@ class Running:
 
 
 class Patient(Connection):
-    """Waits for a client that is held up between two pieces of its body."""
+    """Waits for a client that is delayed between two parts of its body."""
 
     limits = ConnectionLimits(max_idle_s=WAIT_S, max_linger_s=WAIT_S)
 
@@ -145,12 +144,12 @@ def get(path: str = "/", *fields: str) -> bytes:
 
 
 def post(path: str, length: int, *fields: str) -> bytes:
-    """The head alone."""
+    """The header of a POST request."""
     return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {length}", *fields, "", ""]).encode()
 
 
 def answer(connection: socket.socket) -> bytes:
-    """One answer, with its head. Raises EOFError, with what came, if it is not whole."""
+    """Reads one response with its header. Raises EOFError, with the bytes received, if it is incomplete."""
     found = b""
     while b"\r\n\r\n" not in found or len(found.partition(b"\r\n\r\n")[2]) < _announced(found):
         piece = connection.recv(1 << 16)
@@ -165,7 +164,7 @@ def _announced(head: bytes) -> int:
 
 
 def pour(connection: socket.socket, piece: bytes, most: int | None = None, pause_s: float = 0.0) -> None:
-    """Sends a piece again and again, `most` times if given. Raises ConnectionError once the other end has closed."""
+    """Sends `piece` repeatedly, at most `most` times. Raises ConnectionError once the other end has closed."""
     until, sent = time.monotonic() + WAIT_S, 0
     while sent != most and time.monotonic() < until:
         connection.sendall(piece)
@@ -174,7 +173,7 @@ def pour(connection: socket.socket, piece: bytes, most: int | None = None, pause
 
 
 def rest(connection: socket.socket) -> bytes:
-    """All that comes until the other end closes. Raises ConnectionError if it resets the connection."""
+    """Reads until the other end closes. Raises ConnectionError if it resets the connection."""
     found = b""
     while piece := connection.recv(1 << 16):
         found += piece

@@ -1,5 +1,5 @@
-"""`python -m training`, except that each step after the first SLOW_AFTER takes seconds: it is busy when it is killed,
-however late that is."""
+"""`python -m training`, except that each step after the first SLOW_AFTER takes seconds, so that it is still busy when
+it is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fine-tuning: what a bundle contributes to a run, what is measured before and after, and what is recorded."""
+"""Fine-tuning: what the bundle contributes to a run, what is measured before and after, and what is recorded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shipped(_files: None, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A bundle that knows nothing yet, as others ship theirs."""
+    """An untrained bundle in the format of shipped ones."""
     return ship(monkeypatch)
 
 

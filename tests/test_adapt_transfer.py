@@ -1,4 +1,4 @@
-"""Starting from a model for other languages: what is taken over, what is not, and what is recorded."""
+"""Starting from a model for other languages: what is copied, what is not, and what is recorded."""
 
 from __future__ import annotations
 

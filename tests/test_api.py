@@ -1,4 +1,4 @@
-"""The native API over HTTP: its formats, its refusals, and no input that breaks it."""
+"""The native API over HTTP: formats, refusals, and inputs that must not break it."""
 
 from __future__ import annotations
 

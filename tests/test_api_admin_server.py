@@ -1,4 +1,4 @@
-"""The admin port answers while the event loop does not, and says so."""
+"""The admin port responds while the event loop is blocked, and reports it."""
 
 from __future__ import annotations
 

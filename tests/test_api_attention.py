@@ -1,4 +1,4 @@
-"""/attention shows the weights of the pass that translated, for the tokens as they were."""
+"""/attention returns the weights of the pass that translated, for its own tokens."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_every_row_sums_to_one_and_the_decoder_sees_no_later_token(service: Serv
 
 
 def test_attention_response_has_the_translation_that_translate_returns(service: Service, bundle: LoadedBundle) -> None:
-    """Repetitions, which POST /translate cuts, included."""
+    """Includes repetitions, which POST /translate cuts."""
     source = bundle.tokenizer.encode(SENTENCE["text"])
     [served] = greedy_decode(bundle.model, [source], bundle.limits)
     assert show(service)["translation"] == bundle.tokenizer.decode(served.tokens)

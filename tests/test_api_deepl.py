@@ -135,7 +135,7 @@ def test_usage_counts_translated_characters(bundle_folder: Path, fast_deepl_clie
 
 @pytest.fixture
 def two_keys(tmp_path: Path) -> tuple[Path, str, str]:
-    """A file of keys, and ann's and bob's."""
+    """A key file, and the keys of ann and bob."""
     (ann, first), (bob, second) = new_key("ann"), new_key("bob")
     (tmp_path / "keys").write_text(f"{first}\n{second}\n")
     return tmp_path / "keys", ann, bob

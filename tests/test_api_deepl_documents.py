@@ -192,7 +192,7 @@ def test_long_document_is_translated_in_batches(service: Service, monkeypatch: p
 
 
 def _left(service: Service, name: str, content: str, **fields: str) -> tuple[str, dict[str, str]]:
-    """Leaves a document: where it is asked after, and what with."""
+    """Uploads a document and leaves it. Returns the path of its status, and the form with its key."""
     files = {"file": (name, content.encode())}
     handle = service.request("POST", "/deepl/v2/document", files=files, data=fields).json()
     return f"/deepl/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}

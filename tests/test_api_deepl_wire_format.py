@@ -1,4 +1,4 @@
-"""DeepL's API below its client: encodings of fields, names of languages, wording of errors."""
+"""DeepL's API below its client: encodings of fields, language codes, error messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_language_codes_are_accepted_in_any_case_and_with_variants(
 
 
 def _bundle(pair: str) -> SimpleNamespace:
-    """For "fr-pt-BR": variants are in capitals, or a script's name."""
+    """A bundle for "fr-pt-BR": variants are in capitals, or a script's name."""
     parts = pair.split("-")
     at = 2 if len(parts) > 2 and (parts[1].isupper() or len(parts[1]) == 4) else 1
     return SimpleNamespace(source="-".join(parts[:at]), target="-".join(parts[at:]))

@@ -14,7 +14,7 @@ ROOT = "/mt"
 
 
 def opened(page: Page, path: str) -> Locator:
-    """An operation of the manual, unfolded, with its first example to be sent."""
+    """Expands an operation of the reference, ready to send its first example."""
     operation = page.locator(".opblock", has=page.locator(f".opblock-summary-path[data-path='{path}']")).first
     operation.locator(".opblock-summary-control").click()
     operation.get_by_role("button", name="Try it out").click()
@@ -22,7 +22,7 @@ def opened(page: Page, path: str) -> Locator:
 
 
 def status(operation: Locator) -> str:
-    """Of the answer to what is sent now."""
+    """Executes the operation, and returns the status of the response."""
     operation.get_by_role("button", name="Execute").click()
     return operation.locator(".live-responses-table .response .response-col_status").inner_text()
 
@@ -63,7 +63,7 @@ def test_docs_page_works_behind_a_proxy_that_adds_a_path(browser: Browser, bundl
     with listening(bundle_folder, root_path=ROOT) as url:
 
         def take_off(route: Route) -> None:
-            """As a proxy does, which knows the service by that path alone."""
+            """Strips the path, as a proxy does."""
             asked = route.request.url
             if asked.startswith(f"{url}{ROOT}/"):
                 route.continue_(url=asked.replace(ROOT, "", 1))

@@ -1,4 +1,4 @@
-"""LibreTranslate's API: unmodified clients made for LibreTranslate, and requests as others are known to send them."""
+"""LibreTranslate's API: unmodified clients made for LibreTranslate, and requests as other programs send them."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ GERMAN = "Das ist ein schöner Tag, und wir gehen heute im Wald spazieren."
 
 @pytest.fixture(scope="module")
 def url(bundle_folder: Path) -> Iterator[str]:
-    """Of LibreTranslate's API, on a socket."""
+    """The URL of LibreTranslate's API on a socket."""
     with listening(bundle_folder) as root:
         yield root + PREFIX
 
 
 @pytest.fixture(scope="module")
 def locked(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The same where keys are wanted, and such a key."""
+    """The URL of a service that requires keys, and a key."""
     key, line = new_key("alice")
     file = tmp_path_factory.mktemp("keys") / "keys"
     file.write_text(line)
@@ -56,7 +56,7 @@ def ours(service: Service, text: str, **options: object) -> str:
 
 
 def error_of(response: httpx.Response) -> str:
-    """Its one field; nothing else of ours shows."""
+    """The error message, which must be the response's only field."""
     (only,) = response.json().items()
     assert only[0] == "error"
     assert response.headers["content-type"] == "application/json"
@@ -65,7 +65,7 @@ def error_of(response: httpx.Response) -> str:
 
 
 def refused(work: Any, *arguments: object) -> tuple[int, str]:
-    """Status and error of what libretranslatepy raises."""
+    """Status and message of the error that libretranslatepy raises."""
     with pytest.raises(HTTPError) as caught:
         work(*arguments)
     with caught.value as error:
@@ -140,7 +140,7 @@ def test_deep_translator_raises_its_own_exceptions(locked: tuple[str, str]) -> N
 
 
 def test_mastodons_request_is_translated(service: Service) -> None:
-    """As app/lib/translation_service/libre_translate.rb sends it and reads the answer, of Mastodon 4.1 and later."""
+    """Sends and reads what Mastodon 4.1 and later do in app/lib/translation_service/libre_translate.rb."""
     told = service.request("GET", f"{PREFIX}/languages", headers={"content-type": "application/json"}).json()
     targets = {
         language["code"]: [code for code in language["targets"] if code != language["code"]] for language in told
@@ -156,7 +156,7 @@ def test_mastodons_request_is_translated(service: Service) -> None:
 
 
 def test_weblates_request_is_translated(service: Service) -> None:
-    """As weblate/machinery/libretranslate.py, of Weblate 5, sends them and reads the answer."""
+    """Sends and reads what Weblate 5 does in weblate/machinery/libretranslate.py."""
     codes = [language["code"] for language in service.get(f"{PREFIX}/languages").json()]
     assert {"en", "fr"} <= set(codes)  # else it would not ask
     texts = ["Hello.", "How are you?"]

@@ -45,7 +45,7 @@ class Manual:
         ]
 
     def resolved(self, schema: Json) -> Json:
-        """What a reference refers to; anything else as it is."""
+        """The target of a reference; anything else unchanged."""
         if "$ref" not in schema:
             return schema
         found: Any = self.document
@@ -54,7 +54,7 @@ class Manual:
         return self.resolved(found)
 
     def contents(self) -> Iterator[tuple[str, str, Json]]:
-        """Where, media type and what is said, of every body of a request or an answer."""
+        """Location, media type and content of every body of a request or a response."""
         for operation in self.operations:
             for media_type, content in operation.told.get("requestBody", {}).get("content", {}).items():
                 yield f"{operation} body", media_type, content
@@ -63,7 +63,7 @@ class Manual:
                     yield f"{operation} {status}", media_type, content
 
     def schemas(self) -> Iterator[tuple[str, Json]]:
-        """Every schema there is, those within others after them."""
+        """All schemas, including nested ones."""
         for where, media_type, content in self.contents():
             for key in {"schema", "itemSchema"} & content.keys():
                 yield from _within(f"{where} {media_type}", content[key])
@@ -74,12 +74,12 @@ class Manual:
             yield from _within(name, schema)
 
     def faults(self, value: object, schema: Json) -> list[str]:
-        """What is wrong with a value of this schema."""
+        """The errors in a value of this schema."""
         whole = {**schema, "components": self.document["components"]}
         return [error.message for error in jsonschema_rs.Draft202012Validator(whole).iter_errors(value)]
 
     def examples(self, content: Json) -> list[Any]:
-        """Of a body or a parameter: its own, else its schema's."""
+        """The examples of a body or a parameter, or else of its schema."""
         if "example" in content:
             return [content["example"]]
         if "examples" in content:
@@ -102,7 +102,7 @@ def _within(where: str, schema: Json) -> Iterator[tuple[str, Json]]:
 
 @pytest.fixture(scope="module", params=["interlinear", "libretranslate", "keys"])
 def variant(request: pytest.FixtureRequest) -> str:
-    """Which API is at the root; or ours, with keys."""
+    """The API at the root, or our own with keys."""
     return str(request.param)
 
 
@@ -271,7 +271,7 @@ def test_not_found_responses_match_the_document(path: str, manual: Manual, serve
 
 
 def _refusal(manual: Manual, operation: Operation) -> Json:
-    """The schema of the errors of an operation, which are all of one."""
+    """The schema of an operation's errors, which all have the same one."""
     found = [
         content["schema"]
         for status, answer in operation.told["responses"].items()
@@ -283,7 +283,7 @@ def _refusal(manual: Manual, operation: Operation) -> Json:
 
 
 def _check_answer(manual: Manual, operation: Operation, answer: Json, response: httpx.Response) -> None:
-    """It is what the document says."""
+    """Checks that the response is as documented."""
     if "content" not in answer:
         assert not response.content, operation
         return
@@ -295,7 +295,7 @@ def _check_answer(manual: Manual, operation: Operation, answer: Json, response: 
 
 
 def _requests(manual: Manual, operation: Operation) -> Iterator[Json]:
-    """What httpx must be given for each example: once for each of the body's, of each media type."""
+    """The arguments of httpx for each example of each media type of the body."""
     query = {
         parameter["name"]: manual.examples(parameter)[0]
         for parameter in operation.told.get("parameters", [])
@@ -322,13 +322,14 @@ def _encoded(manual: Manual, media_type: str, content: Json, example: Any) -> Js
 
 
 def _parts(name: str, value: Any, field: Json) -> list[tuple[str, tuple[str | None, str]]]:
-    """Of a list, each by itself; what is bytes has a file's name."""
+    """The parts of a multipart form: list items one by one, and bytes with a file name."""
     file = "example.txt" if field.get("format") == "binary" else None
     return [(name, (file, str(one))) for one in (value if isinstance(value, list) else [value])]
 
 
 def _sent(manual: Manual, operation: Operation, served: Service, request: Json, made: Json) -> httpx.Response:
-    """With a key, if one is wanted; and with the names of what was `made` in the place of the examples'."""
+    """The request with a key if one is required, and with the names of objects that were `made` in place of the
+    examples'."""
     request = {**request, "headers": {**request.get("headers", {}), **_key(manual, operation)}}
     for place in request.keys() & {"params", "data", "json"}:
         request[place] = {name: made.get(name, value) for name, value in request[place].items()}
@@ -338,7 +339,7 @@ def _sent(manual: Manual, operation: Operation, served: Service, request: Json, 
 
 
 def _key(manual: Manual, operation: Operation) -> Json:
-    """The header that the first lock takes. One for a key in the query is opened by the bearer's as well."""
+    """The header that the first security scheme takes; a key in the query also works as a bearer token."""
     if "security" not in operation.told:
         return {}
     names = [name for lock in operation.told["security"] for name in lock]
@@ -346,7 +347,8 @@ def _key(manual: Manual, operation: Operation) -> Json:
 
 
 def _made(manual: Manual, operation: Operation, served: Service) -> Json:
-    """What the parameters in the path are to name is made first, as the manual says; an example's is not there."""
+    """Creates the objects that the path's parameters name, as the documentation says, since those of the examples do
+    not exist."""
     before, parameter, _ = operation.path.partition("{")
     if not parameter:
         return {}
@@ -375,7 +377,7 @@ _MAKERS = {
 
 
 def _await(manual: Manual, making: Operation, served: Service, document: Json) -> None:
-    """Until it is translated."""
+    """Waits until the document is translated."""
     asking = Operation(f"{making.path}/{{document_id}}", "post", making.told)
     while True:
         request = {"json": {"document_key": ""}}

@@ -1,4 +1,4 @@
-"""Over HTTP, pairs that only two bundles make are offered and translated like any other, in all three APIs."""
+"""Pairs that need two bundles are offered and translated like any other, in all three APIs, over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXT = "Le chat dort, il va bien."
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """fr-en and en-de."""
+    """A folder with fr-en and en-de."""
     folder = tmp_path_factory.mktemp("pivot")
     make_bundle(folder / "fr-en", "fr", "en")
     make_bundle(folder / "en-de", "en", "de")

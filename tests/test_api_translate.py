@@ -1,4 +1,4 @@
-"""What the native API offers for whatever text there is: languages told, markup, glossaries, alternatives, streams."""
+"""Features of the native API: language detection, markup, glossaries, alternatives, streams."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_items_of_one_request_use_the_bundles_of_their_languages(both_ways: Serv
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["Hello", "Save", "Delete", "Cancel", "OK", "Menu", "Hola", "Bonjour", "Buongiorno"])
 def test_every_api_translates_a_short_text_whatever_language_it_resembles(both_ways: Service, text: str) -> None:
-    """Hello has the letters of a Spanish word, and Spanish reaches French through English here."""
+    """The letters of "Hello" are those of a Spanish word, and Spanish reaches French through English here."""
     (item,) = items(both_ways, source="auto", text=text)
     source = item["source"]
     assert source in (("es",) if text == "Hola" else ("en", "de", "fr"))
@@ -207,7 +207,7 @@ def test_named_glossaries_come_from_the_setting(bundle_folder: Path, tmp_path: P
 
 
 class Reader:
-    """Asks for a stream over ASGI, and gives its events as they are sent; httpx would wait for the last."""
+    """Requests a stream over ASGI and yields its events as they are sent; httpx would wait for the last."""
 
     def __init__(self, service: Service, body: dict[str, Any]) -> None:
         self._service, self._body = service, json.dumps(body).encode()
@@ -285,7 +285,7 @@ def test_joined_parts_of_a_stream_equal_the_translation(service: Service, fields
 
 
 class Hold:
-    """Lets no step be made for the sentence of these tokens while it is the only one."""
+    """Delays the sentence of these tokens as long as it is the only one in the batch."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tokens: list[int]) -> None:
         self.opened = opened = threading.Event()

@@ -1,4 +1,4 @@
-"""That a file is there whole or not at all."""
+"""Files are written completely or not at all."""
 
 import errno
 import os

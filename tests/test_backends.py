@@ -1,4 +1,4 @@
-"""Which backend a precision becomes, with the C kernels and where they cannot be."""
+"""The backend of each precision, with the C kernels and without them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shipped() -> LoadedBundle:
 
 @pytest.fixture
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A processor of the Pentium's time."""
+    """A processor without the instructions that the kernels need."""
     monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"fpu", "mmx"})
     kernels.library.cache_clear()
     yield

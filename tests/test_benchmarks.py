@@ -1,7 +1,5 @@
-"""Laws of the training benchmark: rivals get the same sentences, its arithmetic, and that it prints its rows.
-
-How fast anything is, is no test's business.
-"""
+"""The training benchmark: all trainers get the same sentences, its arithmetic, and its output. No test asserts
+speed."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def task(count: int = 300) -> Task:
 
 
 def sentences(update: list[Batch]) -> list[list[int]]:
-    """The source and target tokens of all pairs of an update, without padding, in an order of their own."""
+    """The source and target tokens of all pairs of an update, sorted, without padding."""
     pairs = (pair for batch in update for pair in torch.cat([batch.src, batch.tgt_out], dim=1).tolist())
     return sorted([token for token in pair if token != CONFIG.pad_id] for pair in pairs)
 

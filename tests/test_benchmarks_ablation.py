@@ -1,4 +1,4 @@
-"""Ablations: rows of a file that are run one by one, go on where they were stopped, and come to a table."""
+"""Ablations: rows of a file that run one by one, resume where they stopped, and result in a table."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class TrainedHere(AblationRun):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[AblationRun, list[str]]:
-    """A whole ablation of two rows, and what was said of it."""
+    """A finished ablation of two rows, and its output."""
     folder = tmp_path_factory.mktemp("a b")  # a path with a space
     (folder / "flores").mkdir()
     sets = {"pairs": PAIRS[15:], "dev": PAIRS[:5], "test": PAIRS[5:10], "flores/test": PAIRS[10:15]}
@@ -154,7 +154,7 @@ def test_committed_files_contain_no_local_paths(done: tuple[AblationRun, list[st
 
 
 def idle(place: AblationRun) -> AblationRun:
-    """`place`, where no training does any work."""
+    """`place`, where training does nothing."""
     return replace(place, program=(sys.executable, "-c", "raise SystemExit('was run')"))
 
 
@@ -279,7 +279,7 @@ typer.run(ablation.ablation)
 
 @contextlib.contextmanager
 def at_a_terminal(folder: Path, saving: float) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """The command in a process group as a terminal has it, once its training is at work, and what that tells."""
+    """Runs the command in a process group, as a terminal does, and returns it once its training is busy."""
     file, out = written(folder), folder / "out"
     words = [sys.executable, "-c", COMMAND_LINE, str(file), "--corpora", str(folder), "--out", str(out)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRAINING": TRAINING, "SAVING": str(saving)}

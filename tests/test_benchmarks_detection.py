@@ -1,4 +1,4 @@
-"""Laws of the detection benchmark: what it asks, and its arithmetic. How good anybody is, is no test's business."""
+"""The detection benchmark: its samples and its arithmetic. No test asserts accuracy."""
 
 from __future__ import annotations
 

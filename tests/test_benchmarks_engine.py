@@ -1,7 +1,5 @@
-"""Laws of the engine benchmark: both engines get the same ids, no sentence twice; its arithmetic; that it prints all.
-
-How fast anything is, is no test's business.
-"""
+"""The engine benchmark: both engines decode the same ids, each sentence once; its arithmetic; its output. No test
+asserts speed."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ def models(talkative: LoadedBundle, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def answers(models: dict[tuple[str, str], Path], engine: Engine, rows: int) -> tuple[int, list[Answer]]:
-    """Target tokens as counted while time runs, and the answers."""
+    """The number of target tokens decoded within the measured time, and the results."""
     with Team(engine, models[engine.kind, engine.precision], []) as team:
         team.load(WORK)
         team.ready(rows)
@@ -110,7 +108,7 @@ def test_more_sentences_than_the_queue_holds_are_refused(models: dict[tuple[str,
 
 
 class Played(Bench):
-    """Turns whose speeds are known."""
+    """Turns with known speeds."""
 
     def __init__(self, speeds: dict[Setting, list[float]]) -> None:
         super().__init__({}, [0], Plan(rounds=1), WORK)

@@ -1,4 +1,4 @@
-"""The GPU's benchmark, at a size for a processor: it runs, and its roofline is what can be counted by hand."""
+"""The GPU benchmark at a size for a processor: it runs, and its roofline equals one counted by hand."""
 
 from __future__ import annotations
 

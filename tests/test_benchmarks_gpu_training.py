@@ -1,4 +1,4 @@
-"""Laws of the benchmark of training on a GPU: its count of operations, and that it runs from its command."""
+"""The GPU training benchmark: its operation count, and its command."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_command_prints_every_setting_and_writes_json(tmp_path: Path) -> None:
 
 
 def until(folder: Path, vocab_size: int) -> subprocess.CompletedProcess[str]:
-    """`--until 0`, from `folder`, of files there, which are given by their names alone."""
+    """Runs `--until 0` in `folder`, on files there that are given by name."""
     lines = [f"the number is {number}\tle nombre est {number}\n" for number in range(100, 180)]
     recipe = f"[prepare]\nvocab_size = {vocab_size}\n[training]\nbatch_tokens = 200\n"
     for name, content in {"pairs.tsv": "".join(lines[8:]), "dev.tsv": "".join(lines[:8]), "own.toml": recipe}.items():

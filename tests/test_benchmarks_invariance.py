@@ -1,4 +1,4 @@
-"""The invariance benchmark: it says on what it ran, and fails if a sentence changes."""
+"""The invariance benchmark: it names the machine, and fails if a sentence changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks import invariance
 
 
 def ran(bundle: Path) -> tuple[int, list[str]]:
-    """The exit status and what was printed."""
+    """The exit status and the output."""
     app = Typer()
     app.command()(invariance.main)
     options = ["--bundle", str(bundle), "--precision", "float32", "--sentences", "12", "--no-costs"]

@@ -1,4 +1,4 @@
-"""The mixed soak reads growth rightly, and a short one runs over all routes without a fault."""
+"""The mixed soak measures growth correctly, and a short one uses all routes without a fault."""
 
 from __future__ import annotations
 

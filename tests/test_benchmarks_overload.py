@@ -1,4 +1,4 @@
-"""The loads that do harm do what they say, and the service stands them; short, on a service in this process."""
+"""The harmful loads are as described, and the service withstands them; short runs on a service in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pairs through English are made of the right lines, and each is scored beside its two halves."""
+"""The pairs through English consist of the right lines, and each is scored beside its two steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the robustness benchmark: what a variant is, and when two translations agree."""
+"""The robustness benchmark: its variants, and when two translations agree."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Laws of the serving benchmark: what the load generator counts and from when, who is asked what, and its report.
-
-How fast anything is, is no test's business.
-"""
+"""The serving benchmark: what the load generator counts and from when, requests, and its report. No test asserts
+speed."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ SERVICE = Path(__file__).resolve().parent.parent
 
 
 class Far(http.server.ThreadingHTTPServer):
-    """The other end: answers with `status`, `delay_s` after a request has come, one after the other if `lock`ed."""
+    """A server that responds with `status`, `delay_s` after each request; one at a time if `lock`ed."""
 
     daemon_threads = True
     request_queue_size = 256
@@ -53,7 +51,7 @@ class Far(http.server.ThreadingHTTPServer):
         self.released = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """The generator goes when its time is up."""
+        """Ignores errors: the generator disconnects when its time is up."""
 
 
 class Answering(http.server.BaseHTTPRequestHandler):
@@ -80,7 +78,7 @@ class Answering(http.server.BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is said."""
+        """Logs nothing."""
 
 
 @contextmanager
@@ -98,7 +96,7 @@ def far_end(*statuses: int, **options: Any) -> Iterator[Far]:
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The load generator, compiled as the benchmark does, but that every warning is an error."""
+    """The load generator, compiled as in the benchmark, but with warnings as errors."""
     program = tmp_path_factory.mktemp("load") / "load"
     options = ["-O2", "-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
     subprocess.run([compiler() or "cc", *options, "-o", program, SOURCE, "-lm"], check=True)
@@ -328,7 +326,7 @@ def test_child_processes_are_pinned_to_cores_and_the_parent_is_not() -> None:
 
 @pytest.fixture(scope="module")
 def converted(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundle for CTranslate2."""
+    """The bundle converted for CTranslate2."""
     pytest.importorskip("ctranslate2")
     folder = tmp_path_factory.mktemp("converted") / "en-fr"
     convert_bundle(ConvertOptions(bundle_folder / "en-fr", folder), lambda line: None)

@@ -1,4 +1,4 @@
-"""Laws of the benchmark of sentence splitters: what it asks, and its arithmetic."""
+"""The splitter benchmark: its samples and its arithmetic."""
 
 from __future__ import annotations
 

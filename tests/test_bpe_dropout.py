@@ -1,4 +1,4 @@
-"""Merges by score, and what BPE-dropout makes of them; that they are SentencePiece's is tests/test_tokenizer.py's."""
+"""Merges by score, and BPE-dropout. tests/test_tokenizer.py compares the merges with SentencePiece's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BYTES = range(1000, 1256)
 
 
 def merges(*pieces: str) -> Merges:
-    """Of single letters and `pieces`, the first of which is merged first; ids are places in that order."""
+    """Merges of single letters and `pieces`, the first of which is merged first; ids are positions in that order."""
     every = [*pieces, *"_abcd"]
     return Merges({piece: (id, -float(id)) for id, piece in enumerate(every)}, BYTES, MARK)
 
@@ -53,8 +53,8 @@ def test_character_without_a_piece_is_spelt_in_bytes() -> None:
 
 
 def test_segmentations_have_the_probabilities_of_the_paper() -> None:
-    """Of "abc", ab comes before bc. At first both are possible: with d dropped, ab is done with 1 - d, bc with
-    d (1 - d), none with d^2."""
+    """In "abc", ab comes before bc. At first both are possible: with dropout d, ab is merged with 1 - d, bc with d (1 -
+    d), none with d^2."""
     pieces, dropout, draws = ("ab", "bc"), 0.3, 20_000
     ours, drops = merges(*pieces), MergeDropout(dropout, Random(1))
     found = Counter(tuple(spelt(ours.encode("abc", drops), *pieces)) for _ in range(draws))
@@ -63,7 +63,7 @@ def test_segmentations_have_the_probabilities_of_the_paper() -> None:
 
 
 def test_dropped_merge_may_happen_after_another() -> None:
-    """Of "abcd", ab may be done after cd though it was dropped before it; once both are dropped, nothing is."""
+    """In "abcd", ab may be merged after cd although it was dropped before; once both are dropped, nothing is."""
     pieces, dropout, draws = ("ab", "cd"), 0.5, 20_000
     ours, drops = merges(*pieces), MergeDropout(dropout, Random(1))
     found = Counter(tuple(spelt(ours.encode("abcd", drops), *pieces)) for _ in range(draws))

@@ -1,7 +1,5 @@
-"""Bundles on disk: whole or not there, and whatever is wrong with one is said in a line.
-
-Run as a program, this file is the process that the tests kill: see `kill_at_every_moment`.
-"""
+"""Bundles on disk: complete or absent, with a one-line error for whatever is wrong. Run as a program, this file is the
+process that the tests kill: see `kill_at_every_moment`."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ def folder(tmp_path: Path, model: Transformer, tokenizer: Tokenizer) -> Path:
 
 
 def sign(folder: Path) -> None:
-    """Makes the checksums right again, so that what is wrong inside must be found by itself."""
+    """Updates the checksums, so that errors inside must be detected by themselves."""
     lines = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n" for name in SIGNED]
     (folder / "SHA256SUMS").write_text("".join(lines))
 
@@ -504,7 +502,7 @@ def test_a_folder_that_is_not_a_bundle_is_not_replaced(
 
 
 def test_a_bundle_with_foreign_files_is_not_replaced(folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:
-    """A run's work, or a repository."""
+    """Such as those of a training run or a repository."""
     check_replaceable(folder, replace=True, needed=[folder.with_name("my.tsv")])
     with pytest.raises(NotReplaceable, match=r"my\.tsv would be deleted with the bundle .*: move it elsewhere"):
         check_replaceable(folder, replace=True, needed=[folder / "my.tsv"])
@@ -597,11 +595,9 @@ def test_single_file_of_a_swapped_bundle_is_the_new_one(
 
 
 def kill_at_every_moment(parent: Path, replace: bool) -> int:
-    """In a process of its own: saves a bundle again and again, each time in a child that kills itself with SIGKILL one
-    file operation later than the last, until one comes through. Leaves what each left in a folder of `parent`.
-
-    Returns how many were killed.
-    """
+    """In a separate process: saves a bundle repeatedly, each time in a child that kills itself with SIGKILL one file
+    operation later than the last, until one finishes. Leaves each result in a folder of `parent`. Returns the number of
+    killed children."""
     tokenizer = Tokenizer((parent / "sentencepiece.model").read_bytes())
     model = make_model(tokenizer.vocab_size, seed=1)
     moment = 0
@@ -625,7 +621,7 @@ def kill_at_every_moment(parent: Path, replace: bool) -> int:
 
 
 def kill_before(moment: int) -> None:
-    """Arms this process to be killed just before its file operation of that number, counted from 0."""
+    """Makes this process kill itself just before its file operation with that number, counted from 0."""
     left = moment
 
     def on_event(event: str, arguments: tuple[object, ...]) -> None:

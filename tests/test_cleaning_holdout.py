@@ -1,4 +1,4 @@
-"""That no development sentence is in training, and that keeping it so costs little."""
+"""No development sentence is in the training data, and ensuring this costs little."""
 
 import unicodedata
 

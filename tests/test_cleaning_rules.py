@@ -1,4 +1,4 @@
-"""What is put right in pairs and what is left out, in each way in which files are messy, and that good ones stay."""
+"""What is repaired and what is dropped, for each kind of mess in files; good pairs are unchanged."""
 
 import json
 import random
@@ -243,7 +243,7 @@ def test_long_hostile_lines_are_cleaned_in_time(text: str) -> None:
 
 
 def sentences(count: int) -> list[Pair]:
-    """Sentences of words that are each translated by one word, none the same as another's."""
+    """Sentences of words with one translation each, all distinct."""
     draw = random.Random(1)
     words = [[draw.randrange(400) for _ in range(draw.randint(4, 8))] for _ in range(count)]
     return [Pair(" ".join(f"s{_name(w)}" for w in line), " ".join(f"t{_name(w)}" for w in line)) for line in words]
@@ -285,7 +285,7 @@ def test_misalignment_is_not_searched_where_words_cannot_be_learnt() -> None:
 
 @pytest.fixture
 def messy(tmp_path: Path) -> Path:
-    """A file as people have them: Windows line ends, a byte order mark, and faults of all kinds among good lines."""
+    """A messy file: Windows line ends, a byte order mark, and errors of all kinds among good lines."""
     lines = [f"{pair.source}\t{pair.target}" for pair in PAIRS]
     faults = [
         "Good evening.\t",

@@ -1,4 +1,4 @@
-"""Simplified Chinese: what training text becomes, and that what is served is normalised to the same."""
+"""Simplified Chinese: how training text is converted, and that the service normalises sources the same way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the textbook's exercise: its words, its vocabulary, its BLEU, and that lines learned by heart come back."""
+"""The textbook exercise: its words, vocabulary and BLEU, and that the model memorises lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ MADE_UP = [
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
-    """The four questions with their answers, and made-up lines; all twice, so that every word is in the vocabulary."""
+    """The four sources with their translations, and generated lines; all twice, so that every word is in the
+    vocabulary."""
     file = tmp_path / "pairs.tsv"
     lines = [f"{source}\t{target}\n" for source, target in [*QUESTIONS.items(), *MADE_UP]]
     file.write_text("".join(lines * 2), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Laws of reading lines: nothing is lost, whatever the pieces, and what is not UTF-8 is told with its line."""
+"""Reading lines: nothing is lost however input is chunked, and invalid UTF-8 is reported with its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the toy task: what its data are, that every norm placement learns it, and the line it ends with."""
+"""The toy task: its data, that every norm placement learns it, and its last line of output."""
 
 from __future__ import annotations
 

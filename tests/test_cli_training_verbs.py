@@ -1,4 +1,4 @@
-"""The command `interlinear`: it lists every verb, and those of the trainer are the trainer's own."""
+"""The command `interlinear` lists every verb, and those of the trainer behave like the trainer's own."""
 
 from __future__ import annotations
 

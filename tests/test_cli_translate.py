@@ -1,4 +1,4 @@
-"""Laws of `python -m app translate`: a line for a line, in order, at once; and what its exit codes say."""
+"""`python -m app translate`: one line out per line in, in order, at once; and its exit codes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=2
 
 
 async def shout(items: Sequence[Item]) -> list[TranslatedText]:
-    """What is long takes less time. "?" and "broken" cannot be translated; "." is warned of."""
+    """Translates into capitals, longer text faster. "?" and "broken" cannot be translated, and "." causes a warning."""
     texts = [
         item if isinstance(item, str) else "".join(p if isinstance(p, str) else p.text for p in item) for item in items
     ]
@@ -64,7 +64,7 @@ async def shout(items: Sequence[Item]) -> list[TranslatedText]:
 
 
 def translated(content: bytes, session: Session | None = None, report: Report | None = None, size: int = 50) -> bytes:
-    """What comes out when `content` is read in pieces of `size` bytes."""
+    """The output when `content` is read in chunks of `size` bytes."""
     pieces = iter([content[start : start + size] for start in range(0, len(content), size)])
     written: list[str] = []
     work = translate_lines(
@@ -364,7 +364,7 @@ def test_help_lists_every_exit_code() -> None:
 
 
 def command(bundles: Path, words: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
-    """The real thing."""
+    """The real command."""
     environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PRECISION": "float32"}
     command = [
         sys.executable,
@@ -432,7 +432,7 @@ def test_closed_output_pipe_ends_the_command_silently(bundle_folder: Path, tmp_p
 
 
 def is_a_group(number: int) -> bool:
-    """Whether processes are in the group of that number."""
+    """Whether any process is in the process group with that number."""
     try:
         os.killpg(number, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""PyTorch computes where and with how many threads it is told, or is told why it cannot."""
+"""PyTorch uses the requested device and number of threads, or reports why it cannot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shape of a model: what it refuses, and that JSON keeps it."""
+"""Model configurations: invalid ones are refused, and JSON round-trips."""
 
 from __future__ import annotations
 

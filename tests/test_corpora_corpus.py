@@ -1,4 +1,4 @@
-"""Which columns of which files are sentence pairs, which lines are left out, and that what is written is read."""
+"""Which columns of which files are sentence pairs, which lines are skipped, and that written files are read back."""
 
 import tempfile
 from pathlib import Path

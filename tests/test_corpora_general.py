@@ -1,4 +1,4 @@
-"""General text of our own: pairs of two languages, and sentences of one."""
+"""Our own general text: pairs of two languages, and sentences of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs from addresses, archives, TMX and mtdata: that they are what they should be, and that nothing half is left."""
+"""Pairs from URLs, archives, TMX and mtdata: they are correct, and nothing partial is left."""
 
 import gzip
 import hashlib
@@ -104,7 +104,7 @@ def test_every_source_format_gives_the_same_pairs(tmp_path: Path, name: str, con
 def test_columns_and_encoding_apply_only_to_files_that_do_not_declare_them(
     tmp_path: Path, name: str, content: bytes
 ) -> None:
-    """Beside a `my.tsv` that stands the other way round there may be a memory whose sides name their languages."""
+    """A swapped `my.tsv` may be combined with a translation memory whose sides declare their languages."""
     (tmp_path / name).write_bytes(content)
     spec = resolve(str(tmp_path / name), "en", "fr")
     encoding = "utf-16" if name == "a.tmx" else None

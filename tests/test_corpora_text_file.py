@@ -1,4 +1,4 @@
-"""What a file of unknown make is taken for, and the lines that come out of it."""
+"""How a file of unknown origin is read, and its lines."""
 
 import bz2
 import gzip
@@ -118,7 +118,7 @@ def test_truncated_file_is_refused_with_the_last_line_read(tmp_path: Path, packe
 
 
 def iter_into(found: list[str], lines: object) -> list[str]:
-    """Appends one at a time, so that what came before an error is kept."""
+    """Appends items one at a time, so that those before an error are kept."""
     for line in lines:  # type: ignore[attr-defined]
         found.append(line)
     return []

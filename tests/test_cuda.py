@@ -1,8 +1,7 @@
-"""What must hold on a GPU as on the processor. Skipped where there is none.
+"""What must hold on a GPU as on the processor; skipped without a GPU.
 
-    python -m pytest --noconftest tests/test_cuda.py
-
-is enough on a borrowed machine: nothing here needs the service, which tests/conftest.py imports.
+On a borrowed machine, python -m pytest --noconftest tests/test_cuda.py suffices: nothing here needs the service, which
+tests/conftest.py imports.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def test_greedy_decoding_in_float32_gives_the_cpus_tokens() -> None:
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
 def test_decoding_does_not_depend_on_the_batch_in_any_bit(precision: str) -> None:
-    """Each is encoded alone here: on a GPU the encoder's products are as high as its sentences together."""
+    """Each sentence is encoded alone here: on a GPU the encoder's products are as high as its sentences together."""
     torch.manual_seed(0)
     model = Transformer(named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY)).eval()
     limits = Limits(max_source=32, max_target=32)

@@ -1,4 +1,4 @@
-"""Copies with other names and numbers: the same on both sides, made up of those of the corpus."""
+"""Copies with other names and numbers: the same on both sides, and taken from the corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""That reserved symbols stand equally on both sides, where a placeholder would stand."""
+"""Reserved symbols are equal on both sides, in the places of placeholders."""
 
 from itertools import islice
 from random import Random

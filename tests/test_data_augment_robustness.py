@@ -1,4 +1,4 @@
-"""Copies in other case and punctuation: both sides change alike, and what is no copy of sense is not made."""
+"""Copies in other case and punctuation: both sides change alike, and copies that would make no sense are not made."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_number_of_copies_is_as_requested_and_none_is_too_long() -> None:
 
 
 def test_no_copy_has_a_sentence_of_the_development_set(tmp_path: Path) -> None:
-    """Of eighty numbers that may stand for another, half are there."""
+    """Of eighty numbers that may replace another, half are in the development set."""
     pages = [Pair(f"On page {number}.", f"À la page {number}.") for number in range(20, 100)]
     write_pairs(tmp_path / "pairs.tsv", pages[:40])
     write_pairs(tmp_path / "dev.tsv", pages[40:])

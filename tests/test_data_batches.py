@@ -1,4 +1,5 @@
-"""The order of training: each pair as often as its weight says, within the budget, the same again from any position."""
+"""The order of training: each pair as often as its weight says, within the budget, and the same when resumed at any
+position."""
 
 import json
 import shutil
@@ -60,7 +61,7 @@ def test_pairs_are_grouped_anew_in_every_epoch() -> None:
 
 
 def test_batches_are_not_ordered_by_length() -> None:
-    """They are cut from pairs in that order, in which a model would be taught short sentences first, then long ones."""
+    """Batches are made from pairs in order of length, so an unshuffled order would teach short sentences first."""
     pairs = make_pairs()
     longest = [pairs.target.lengths[rows].max() for rows in epoch_rows(pairs, 200, 1, 0)]
     assert abs(np.corrcoef(longest, range(len(longest)))[0, 1]) < 0.5

@@ -32,7 +32,7 @@ LIMITS = Limits(max_source=30, max_target=36, ratio=1.0, margin=5)
 
 
 def lively_model(*, seed: int = 0, **fields: Any) -> Transformer:
-    """Random weights, so scaled that what is decoded varies with source and step, and that a fair share ends."""
+    """Random weights, scaled so that outputs vary with source and step, and a fair share of them ends."""
     torch.manual_seed(seed)
     sizes = {"source_vocab_size": SOURCE_VOCABULARY, "target_vocab_size": TARGET_VOCABULARY, "max_positions": 64}
     shape = {"d_model": 32, "num_heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2}
@@ -68,7 +68,7 @@ def plain_loop(model: Transformer, source: Sequence[int], limit: int) -> list[in
 
 @torch.no_grad()
 def parallel_pass(model: Transformer, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, AttentionRecord]:
-    """The log probability of each of `target` [target], and the weights, of the pass that training makes."""
+    """The log probability of each of `target` [target], and the attention weights, by the pass of training."""
     record = AttentionRecord()
     src, tgt = torch.tensor([[*source, EOS]]), torch.tensor([[BOS, *target[:-1]]])
     log_probs = model.output(model.hidden(src, tgt, record)).log_softmax(-1)[0]  # [target, vocabulary]
@@ -217,7 +217,8 @@ def test_empty_batch_decodes_to_nothing() -> None:
 
 @st.composite
 def schedules(draw: st.DrawFn) -> list[tuple[str, int]]:
-    """Verbs in order: "join" so many waiting sentences, "step" once, "leave" with the running one of that number."""
+    """Verbs in order: "join" with that many waiting sentences, "step" once, "leave" with the running sentence of that
+    number."""
     verb = st.one_of(
         st.tuples(st.just("join"), st.integers(1, 4)),
         st.tuples(st.just("step"), st.integers(1, 6)),
@@ -330,7 +331,7 @@ def test_fixed_shapes_support_forcing_and_recording_beside_other_sentences(decod
 
 
 def test_a_fixed_shape_step_reuses_the_same_memory() -> None:
-    """A captured graph reads and writes where it did when it was captured."""
+    """A captured graph reads and writes at the same addresses as when it was captured."""
     seen = set()
 
     class Noting(CudaGraphDecoderState):
@@ -379,7 +380,7 @@ def test_forcing_the_models_own_choice_gives_its_scores() -> None:
 
 
 def recorded(model: Transformer) -> list[Hypothesis]:
-    """Six sentences decoded together, all but one recorded, in a batch that changed on the way; one was forced."""
+    """Six sentences decoded together, all but one recorded, in a batch that changed meanwhile; one was forced."""
     batch = TorchBackend(model).new_batch(4, LIMITS)
     waiting = [Hypothesis(s, LIMITS.target(len(s)), record=n != 1) for n, s in enumerate(random_sources(6, seed=11))]
     everybody = list(waiting)
@@ -468,7 +469,7 @@ def test_decoding_computes_no_gradients() -> None:
 
 @torch.no_grad()
 def plain_beam(model: Transformer, source: Sequence[int], limit: int, beam_size: int) -> list[tuple[float, list[int]]]:
-    """Beam search without a cache, over the whole vocabulary: what ended, with its score, the best first."""
+    """Beam search without a cache over the whole vocabulary: finished hypotheses with their scores, best first."""
     src = torch.tensor([[*source, EOS]])
     memory, mask = model.memory(model.encode(src)), model.source_mask(src)
     going: list[tuple[float, list[int]]] = [(0.0, [])]

@@ -1,4 +1,4 @@
-"""The key/value cache against a shadow that keeps every sentence's tensors apart, under any order of operations."""
+"""The key/value cache against a shadow that keeps each sentence's tensors separately, under any order of operations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def random_memory(rows: int, length: int) -> list[tuple[Tensor, Tensor]]:
 
 
 def step(cache: KVCache) -> list[tuple[Tensor, Tensor]]:
-    """One step with random keys and values; what `update` returned, a pair a layer."""
+    """One step with random keys and values; returns what `update` returned, a pair per layer."""
     cache.begin_step()
     updated = [cache.update(layer, *random_memory(len(cache), 1)[0]) for layer in range(LAYERS)]
     cache.end_step()
@@ -42,7 +42,7 @@ def step(cache: KVCache) -> list[tuple[Tensor, Tensor]]:
 
 @dataclass
 class Shadow:
-    """What the cache should hold of one sentence, in tensors of its own, made by concatenation."""
+    """The expected cache of one sentence, in separate tensors, made by concatenation."""
 
     memory: list[tuple[Tensor, Tensor]]
     """A layer each, [heads, source, d_k]."""

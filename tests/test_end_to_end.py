@@ -60,7 +60,7 @@ def test_service_returns_the_ids_that_evaluate_scores(
 
 
 def cut(tokens: list[int], source: list[int]) -> list[int]:
-    """Without the repetitions, which the service cuts and evaluation does not."""
+    """The sentences without repetitions, which the service cuts and evaluation does not."""
     return [tokens[index] for index in without_loops(tokens, source)]
 
 

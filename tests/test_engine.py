@@ -1,4 +1,5 @@
-"""The front and its workers: decoded together as each would be alone, and whatever goes wrong is told or made good."""
+"""The front and its workers: results equal those of single sentences, and every failure is reported or recovered
+from."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ def engine_of(
 
 
 def supervise(engine: Engine, **supervision: Any) -> None:
-    """Changes limits of an engine that runs."""
+    """Changes limits of a running engine."""
     engine.supervision = replace(engine.supervision, **supervision)
 
 
@@ -77,7 +78,7 @@ def other_bundle(tmp_path_factory: pytest.TempPathFactory) -> LoadedBundle:
 
 
 class Request:
-    """Sentences to be decoded together, and what came of each."""
+    """Sentences to decode together, and the result of each."""
 
     def __init__(self, bundle: LoadedBundle, *sources: list[int]) -> None:
         self.sequences = [Sequence(bundle.name, tuple(ids), bundle.limits.target(len(ids))) for ids in sources]
@@ -113,7 +114,7 @@ class Request:
 
     @property
     def tokens(self) -> list[list[int]]:
-        """Of all sentences; without any, of those that failed or were given up."""
+        """Tokens of all sentences; without any, of those that failed or were cancelled."""
         return [list(self.answers[n].tokens) if n in self.answers else [] for n in range(len(self.sequences))]
 
 
@@ -399,7 +400,7 @@ def test_repeatedly_dying_workers_are_restarted_at_growing_intervals(bundle: Loa
 
 def test_hanging_worker_is_killed_and_its_work_is_redone(bundle: LoadedBundle) -> None:
     class Hanging:
-        """Says that it is ready, and nothing more."""
+        """Reports that it is ready, and nothing more."""
 
         def __init__(self, end: socket.socket) -> None:
             self.end = end
@@ -429,10 +430,10 @@ def test_hanging_worker_is_killed_and_its_work_is_redone(bundle: LoadedBundle) -
 
 
 def test_worker_that_cannot_be_killed_gets_no_more_work(bundle: LoadedBundle) -> None:
-    """Such as one that waits for a disk or a GPU for ever: the kernel takes it away when that answers."""
+    """Such as a worker that waits forever for a disk or a GPU: the kernel removes it only when that responds."""
 
     class Undying:
-        """Says that it is ready, and nothing more; its process never ends."""
+        """Reports that it is ready, and nothing more; its process never ends."""
 
         def __init__(self, end: socket.socket) -> None:
             self.end = end
@@ -461,7 +462,7 @@ def test_worker_that_cannot_be_killed_gets_no_more_work(bundle: LoadedBundle) ->
                 done.set()
 
     def has_all_left(engine: Engine) -> bool:
-        """Whether the undying one alone has work: the other may be as slow as it likes."""
+        """Whether only the undying worker still has work; the other may be slow."""
         begun = any(request.answers for request in requests)
         return begun and sum(engine.scheduler.is_busy(slot.number) for slot in engine._slots) == 1
 
@@ -511,7 +512,7 @@ def test_worker_that_hangs_while_loading_does_not_delay_the_others(bundle: Loade
 
 
 def test_silence_while_loading_does_not_count_once_the_worker_decodes(bundle: LoadedBundle) -> None:
-    """It may be given work at once, and would be killed at the next look if it took long to load."""
+    """A worker may get work at once, and would be killed at the next check if it took long to load."""
     engine = engine_of(bundle)
     [slot] = engine._slots
     slot.silent_checks = engine.supervision.max_silent_checks + 1
@@ -520,7 +521,7 @@ def test_silence_while_loading_does_not_count_once_the_worker_decodes(bundle: Lo
 
 
 def test_failed_workers_reason_is_reported_even_if_others_started(bundle: LoadedBundle) -> None:
-    """As where bundles are replaced: all of the new workers end, since one could not serve them."""
+    """As when bundles are replaced: all new workers end because one of them could not serve."""
 
     class Refusing:
         def __init__(self, end: socket.socket) -> None:
@@ -553,7 +554,7 @@ def test_failed_workers_reason_is_reported_even_if_others_started(bundle: Loaded
 
 @pytest.mark.slow
 def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle) -> None:
-    """On uvloop, as in service: there a write to a connection that is closed raises."""
+    """On uvloop, as in service, where writing to a closed connection raises."""
     workers: list[Worker] = []
 
     def launch(end: socket.socket) -> Worker:
@@ -599,7 +600,8 @@ def test_wrong_sample_is_the_reason_given_in_every_refusal(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_worker_process_ends_with_its_front_even_if_other_workers_live() -> None:
-    """Whatever ends the front, SIGKILL too, its end of the socket is closed, and no other worker has inherited it."""
+    """However the front ends, also by SIGKILL, its end of the socket is closed, and no other worker has inherited
+    it."""
     fronts, workers = [], []
     for _ in range(2):
         ours, theirs = socket.socketpair()

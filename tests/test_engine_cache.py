@@ -1,4 +1,4 @@
-"""What the cache keeps, and that nobody can tell it from what was decoded."""
+"""What the cache keeps, and that cached results equal decoded ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ wishes = st.builds(
 
 @st.composite
 def outcomes(draw: st.DrawFn, beam: bool = True) -> Decoded:
-    """What a sequence may come to, with what its beam found."""
+    """Possible results of a sequence, including those of a beam."""
     tokens = draw(tokens_of)
     length = len(tokens)
     return Decoded(
@@ -92,7 +92,7 @@ def test_keys_are_equal_for_equal_sequences_only(one: Sequence, other: Sequence)
 @pytest.mark.slow
 @on_a_loop
 async def test_results_are_equal_with_and_without_the_cache(bundle: Bundle) -> None:
-    """Beams, terms, forced ones and prefixes, several times over and in one request with others."""
+    """Beams, terms, forced targets and prefixes, several times each and mixed in one request."""
 
     def requests() -> list[list[Sequence]]:
         random = Random(0)
@@ -168,7 +168,7 @@ async def test_least_recently_used_results_are_evicted() -> None:
 
 
 async def _kept(cache: CachingDecoder, decoder: ManualDecoder, *sources: int) -> int:
-    """The bytes kept once these are decoded."""
+    """The bytes in the cache after decoding these."""
     asked = CacheRequest(cache, *sources)
     await passes()
     decoder.end_all()

@@ -1,4 +1,4 @@
-"""A sentence that several wait for is decoded once, and nobody who waits is let down by whoever leaves."""
+"""A sentence that several requests wait for is decoded once, and a client that leaves affects no other waiter."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_long_request_keeps_sentences_that_others_started_and_abandoned() 
 
 @on_a_loop
 async def test_shared_sequence_has_the_latest_deadline_of_its_waiters() -> None:
-    """The deadline is that of whoever waits the longest: what befalls one request alone befalls no other."""
+    """The deadline is that of the waiter with the most time, so that one request's deadline affects no other."""
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     late, staying, hurried = (

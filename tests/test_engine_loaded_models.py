@@ -1,4 +1,4 @@
-"""Models within a limit of memory: the least recently used leave, those with work stay, and none waits for ever."""
+"""Models within a memory limit: the least recently used are unloaded, those with work stay, and none waits forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SIZES = {"a": 4, "b": 4, "c": 3, "d": 1}
 
 
 class Workers:
-    """Says which models have jobs in a worker, and asks `models` for room."""
+    """Tracks which models have jobs in a worker, and requests space from `models`."""
 
     def __init__(self, max_bytes: int | None) -> None:
         self.models = LoadedModels(max_bytes)
@@ -18,7 +18,7 @@ class Workers:
         self.busy: set[str] = set()
 
     def want(self, wanted: str) -> str:
-        """The models of the letters of `wanted` that may have jobs now."""
+        """Which of the models `wanted` may have jobs now."""
         return "".join(self.models.admitted(wanted, self.busy.__contains__))
 
     @property

@@ -1,4 +1,4 @@
-"""The queue: bounded, fair between requests, and it loses nothing, whatever happens to clients and workers."""
+"""The queue: bounded, fair between requests, and it loses nothing whatever happens to clients and workers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DONE = Decoded((2,), (-1.0,), "stop", (0,), (1.0,))
 
 
 class Noted(Job):
-    """One that nobody waits for, and that notes how it ended, and that it did so once."""
+    """A job without a waiter that records how it ended, and that it ended once."""
 
     outcome: Decoded | ServiceError | None = None
 
@@ -48,7 +48,7 @@ def errors(jobs: list[Noted]) -> list[ServiceError]:
 
 
 def scheduler(queue_tokens: int = 100_000, max_wait_s: float = math.inf, **capacities: WorkerCapacity) -> Scheduler:
-    """With workers 0, 1, ..."""
+    """A scheduler with workers 0, 1, ..."""
     made = Scheduler(queue_tokens, max_wait_s)
     for number, capacity in enumerate(capacities.values()):
         made.add_worker(number, capacity)
@@ -56,7 +56,7 @@ def scheduler(queue_tokens: int = 100_000, max_wait_s: float = math.inf, **capac
 
 
 def owners(given: list[Job], *requests: list[Noted]) -> list[int]:
-    """Of which of `requests` each job is."""
+    """The request of each job."""
     return [number for job in given for number, jobs in enumerate(requests) if job in jobs]
 
 
@@ -67,7 +67,7 @@ def finish(queue: Scheduler, jobs: list[Job]) -> None:
 
 
 class Traffic(RuleBasedStateMachine):
-    """Clients come, leave and are late, workers finish, fail, die and return, in any order."""
+    """Clients arrive, leave and are late, and workers finish, fail, die and return, in any order."""
 
     capacities = st.builds(
         WorkerCapacity, st.integers(1, 4), st.integers(0, 2), st.integers(1, 8).map(lambda tiles: tiles * TILE)
@@ -125,7 +125,7 @@ class Traffic(RuleBasedStateMachine):
         self.check_models()
 
     def check_models(self) -> None:
-        """Models with jobs in a worker are loaded, and all loaded ones keep to the limit."""
+        """Models with jobs in a worker are loaded, and all loaded ones stay within the limit."""
         models = self.queue.models
         loaded = [model for model in self.SIZES if models.is_loaded(model)]
         in_use = {job.group.model for job in self.held}
@@ -134,7 +134,7 @@ class Traffic(RuleBasedStateMachine):
         assert models.max_bytes is None or sum(self.SIZES[model] for model in loaded) <= models.max_bytes
 
     def note_turn(self, job: Noted) -> None:
-        """Between two turns of a request, every other has one at the most; what is run again comes before."""
+        """Between two turns of a request, every other has at most one; repeated jobs come first."""
         own = self.request_of[job]
         self.overtaken[own] = Counter()
         if self.deaths[job]:
@@ -178,7 +178,7 @@ class Traffic(RuleBasedStateMachine):
     @precondition(lambda self: any(map(self.unfinished, range(len(self.requests)))))
     @rule(data=st.data(), alone=st.booleans())
     def leave(self, data: st.DataObject, alone: bool) -> None:
-        """A request, or from one of its sequences everybody who waited for that."""
+        """Cancels a request, or all waiters of one of its sequences."""
         number = data.draw(st.sampled_from([n for n in range(len(self.requests)) if self.unfinished(n)]))
         leaving = self.unfinished(number)
         for job in [data.draw(st.sampled_from(leaving))] if alone else leaving:
@@ -224,7 +224,7 @@ class Traffic(RuleBasedStateMachine):
                     assert job.turns_left == 0
 
     def teardown(self) -> None:
-        """All that is left is answered as soon as there is a worker."""
+        """Everything left is answered once a worker is available."""
         if not self.capacity_of:
             self.join(0, WorkerCapacity(1, 0, TILE))
         for _ in range(1_000):
@@ -357,7 +357,7 @@ def test_cancelled_job_of_a_dead_worker_gives_its_request_no_second_turn() -> No
 
 
 def test_a_sentence_that_kills_its_workers_fails_alone() -> None:
-    """Two deaths may be chance; at the third the culprit is the only one of its kind in there."""
+    """Two deaths may be chance; at the third, this sentence is the only one of its kind in the batch."""
     queue = scheduler(one=AMPLE)
     jobs = request(*[5] * 20)
     poison = jobs[7]
@@ -428,7 +428,7 @@ def test_request_larger_than_the_queue_is_too_much_text() -> None:
 
 
 def paced(queue: Scheduler, seconds_per_tile: float) -> Scheduler:
-    """A worker takes so long for a sentence of one tile."""
+    """A scheduler whose workers take this long for a sentence of one tile."""
     queue.decode_rate.add_step(rows=10, seconds=10 * seconds_per_tile)
     queue.decode_rate.add_sentence(target_tokens=1, cost=TILE)
     return queue

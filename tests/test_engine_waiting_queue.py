@@ -1,4 +1,4 @@
-"""What is encoded next: within the budget, nobody twice, nobody never."""
+"""Which sentences are encoded next: within the budget, each exactly once."""
 
 from __future__ import annotations
 

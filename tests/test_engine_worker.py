@@ -1,4 +1,4 @@
-"""A worker's turns: whoever breaks a step fails alone, everybody else gets the answer that he gets alone."""
+"""A worker's turns: a sentence that breaks a step fails alone, and every other gets the result it would have alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CPU = torch.device("cpu")
 
 
 class Faulty(DecodeBatch):
-    """Fails as the class says: in a step or an admission, of whatever sentences."""
+    """Fails in a step or an admission of certain sentences."""
 
     broken: Callable[[list[Hypothesis]], bool]
     in_step = True
@@ -62,7 +62,7 @@ def faulty(broken: Callable[[list[Hypothesis]], bool], in_step: bool = True) -> 
 
 
 def has(poison: list[int], at: int = 0) -> Callable[[list[Hypothesis]], bool]:
-    """Whether `poison` is among them and has come to step `at`."""
+    """Whether `poison` is in the batch and has reached step `at`."""
     return lambda running: any(h.source == poison and len(h.tokens) >= at for h in running)
 
 
@@ -78,7 +78,7 @@ def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[DecodingTask
 
 
 def turns(executor: BundleExecutor) -> tuple[list[DecodingTask], list[DecodingTask], int]:
-    """Takes turns until nothing is left: the finished, the failed, how many turns."""
+    """Takes turns until nothing is left. Returns the finished, the failed, and the number of turns."""
     finished: list[DecodingTask] = []
     failed: list[DecodingTask] = []
     count = 0
@@ -93,7 +93,7 @@ def turns(executor: BundleExecutor) -> tuple[list[DecodingTask], list[DecodingTa
 
 @pytest.fixture(scope="module")
 def alone(bundle: LoadedBundle) -> dict[int, Hypothesis]:
-    """What becomes of each of the first `tasks` without any trouble."""
+    """The result of each of the first `tasks` without any failure."""
     everybody = tasks(bundle, 20)
     return dict(enumerate(greedy_decode(bundle.model, [task.source for task in everybody], bundle.limits)))
 
@@ -137,7 +137,7 @@ def test_sentences_that_fail_together_are_split_into_parts(
 def test_a_failed_batch_is_freed_before_a_new_one_is_allocated(
     bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it was memory that ran out, there is no room for two."""
+    """If memory ran out, there is no room for two batches."""
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
     new_batch, made, left = BundleExecutor.new_batch, list[weakref.ref[object]](), list[int]()
 
@@ -160,7 +160,8 @@ def test_sentence_with_non_finite_numbers_fails_alone(
     bundle: LoadedBundle, alone: dict[int, Hypothesis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Poisoned(DecodeBatch):
-        """Who joins after the poison gets NaN too, as from memory that was left in its row and is masked with 0."""
+        """A sentence that joins after the poison gets NaN too, as from stale memory in its row that is masked with
+        0."""
 
         spoilt = False
 
@@ -243,7 +244,7 @@ def test_every_other_sentence_is_answered_once_whatever_fails_or_is_cancelled(
 
 
 def test_worker_ends_if_every_batch_fails(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else it would fail sentence after sentence for ever, where another process could do them."""
+    """Otherwise it would fail every sentence, which another process could decode."""
     decode_with(faulty(lambda running: True), monkeypatch)
     one = executor(bundle)
     one.spec = replace(one.spec, samples=(Sample("a", (40,), (2,)),))
@@ -267,7 +268,7 @@ class Front:
             work(FrontConnection(end))
 
     def ask(self, message: ToWorker) -> list[ToFront]:
-        """The messages that come next."""
+        """The next messages."""
         self.ours.sendall(encode_frame(message))
         while not (messages := list(self._frame_decoder.add(self.ours.recv(1 << 16)))):
             pass

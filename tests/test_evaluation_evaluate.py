@@ -1,7 +1,4 @@
-"""The command `evaluate`: what it prints, writes and refuses.
-
-Most laws hold with --raw and without; they are tested with it, since no service has to start.
-"""
+"""The command `evaluate`: its output, files and refusals. Most tests use --raw, since then no service has to start."""
 
 import json
 from pathlib import Path
@@ -63,7 +60,7 @@ def test_scores_are_sacrebleus_for_the_bundles_greedy_translations(bundle: Loade
 def test_without_raw_the_scores_are_those_of_the_service(
     bundle: LoadedBundle, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of texts that it does not hand to the model as they are: two sentences, no last mark, capitals."""
+    """On texts that the service changes before decoding: two sentences, no end mark, capitals."""
     typed = ["Hello. How are you?", "How are you", "HELLO.", "The cat sleeps.\u2028Hello."]
     write_pairs(tmp_path / "set.tsv", [Pair(source, "Bonjour.") for source in typed])
     sources = [pair.source for pair in TestSet.read(str(tmp_path / "set.tsv"), "en", "fr").pairs]

@@ -1,4 +1,4 @@
-"""Translating and scoring: sacreBLEU with the language's tokeniser, and cut sentences are reported."""
+"""Translating and scoring: sacreBLEU with the language's tokeniser, and truncated sentences are reported."""
 
 import dataclasses
 import sys

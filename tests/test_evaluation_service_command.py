@@ -1,4 +1,4 @@
-"""Translating through the service's own command: odd lines, and a command that fails."""
+"""Translating through the service's own command: unusual lines, and a command that fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LANGUAGES = ("en", "fr")
 
 
 def answering(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts a Python program in the place of the service's command."""
+    """Replaces the service's command by a Python program."""
     monkeypatch.setattr(service_command, "_command", lambda *asked: [sys.executable, "-c", program])
 
 

@@ -119,7 +119,7 @@ def test_recorded_metrics_equal_those_of_evaluate(exported: Path, data: Path) ->
 
 @pytest.mark.real_service
 def test_scores_in_record_and_card_are_the_services(run_folder: Path, data: Path, tmp_path: Path) -> None:
-    """Two sentences in a text, and one without its mark, which the decoder takes as they are."""
+    """Two sentences in one text, and one without its end mark, which the decoder would take as they are."""
     texts = [Pair("Tom has 2 dogs. Bo has 3 books.", "Tom a 2 chiens. Bo a 3 livres."), Pair("Tom has 4 dogs", "Tom")]
     write_pairs(tmp_path / "held-out.tsv", texts)
     asked = options(run_folder, data, tmp_path / "en-fr", evaluate_on=(str(tmp_path / "held-out.tsv"),))

@@ -58,7 +58,7 @@ for folder, sources, targets in json.load(sys.stdin):
 
 @dataclass(frozen=True)
 class Both:
-    """What we and what CTranslate2 make of the same sources: its tokens, and log probabilities of targets given."""
+    """Our results and CTranslate2's for the same sources: tokens, and log probabilities of given targets."""
 
     finish_reasons: list[str | None]
     ours: list[list[str]]
@@ -68,7 +68,7 @@ class Both:
 
 
 def random_model(tokenizer: Tokenizer, seed: int = 0, **fields: Any) -> Transformer:
-    """Every parameter is random, those too that training begins with at 0 or 1, so that none can stand for another."""
+    """Every parameter is random, including those initialised with 0 or 1, so that swapped ones would be noticed."""
     shape = {"d_model": 32, "num_heads": 4, "encoder_layers": 2, "decoder_layers": 2, "max_positions": 26}
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(seed)
@@ -97,7 +97,7 @@ def random_tokens(tokenizer: Tokenizer, lengths: Iterable[int], seed: int) -> li
 
 
 def log_probs(model: Transformer, source: list[int], target: list[int]) -> list[float]:
-    """Of the tokens of `target` and its end."""
+    """The log probabilities of the tokens of `target` and its end."""
     eos = model.config.eos_id
     logits = model(torch.tensor([[*source, eos]]), torch.tensor([[model.config.bos_id, *target]]))[0]
     return list(logits.log_softmax(-1).gather(-1, torch.tensor([[*target, eos]]).T)[:, 0].tolist())
@@ -160,7 +160,7 @@ def test_quantising_leaves_the_bundle_unchanged(bundle: LoadedBundle) -> None:
 
 @pytest.fixture
 def sampled(tmp_path: Path, bundle: LoadedBundle) -> Path:
-    """A bundle whose samples are what it says."""
+    """A bundle with the given samples."""
     sources = [bundle.tokenizer.encode(text) for text in SENTENCES[:3]]
     found = greedy_decode(bundle.model, sources, bundle.limits)
     samples = [

@@ -1,4 +1,4 @@
-"""What ships of a fine-tuned bundle: weights that keep general quality, or nothing."""
+"""Which weights of a fine-tuned bundle are exported: those that keep general quality, or none."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def knowing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores of a bundle that knows much elsewhere: BLEU falls with each step away from it, and rises on own pairs."""
+    """Scores of a bundle that is good elsewhere: its general BLEU falls with each step away from it, and rises on the
+    user's pairs."""
     begun = load_bundle(Path("bundles/shipped"), torch.device("cpu")).model.state_dict()
 
     def evaluate_set(model: Any, tokenizer: Any, limits: Any, target: str, test: TestSet) -> Any:

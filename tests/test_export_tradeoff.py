@@ -1,4 +1,4 @@
-"""The trade-off between gains in a field and losses elsewhere: which point ships, and what is reported."""
+"""The trade-off between gains in a field and losses elsewhere: which point is exported, and what is reported."""
 
 from __future__ import annotations
 

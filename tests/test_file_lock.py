@@ -88,7 +88,7 @@ def test_a_second_command_in_a_folder_is_refused_until_the_first_ends(tmp_path: 
 
 
 def test_process_that_holds_a_lock_may_lock_a_folder_inside(tmp_path: Path) -> None:
-    """As `run` is, which prepares and trains."""
+    """As `run` does, which prepares and trains."""
     with lock_folder(tmp_path), lock_output(tmp_path / "data"), lock_folder(tmp_path / "run"):
         pass
 

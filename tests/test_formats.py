@@ -1,4 +1,4 @@
-"""Documents: everything that is not text comes back to the byte, and other texts do not change the structure."""
+"""Documents: everything that is not text is reproduced byte for byte, and other texts do not change the structure."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def as_it_was(document: Document) -> bytes:
 
 
 def shouted(document: Document) -> bytes:
-    """Its texts in capitals, what is kept and tags where they are."""
+    """The document with its texts in capitals, and protected text and tags in place."""
     return document.write([render_source(_loud(passage)) for passage in document.passages])
 
 

@@ -64,7 +64,7 @@ def part(content: bytes, name: str = "word/document.xml") -> bytes:
 
 
 def body(content: bytes) -> str:
-    """What is in the body, as lxml writes it."""
+    """The content of the body, as lxml writes it."""
     written = etree.tostring(etree.fromstring(part(content))[0], encoding="unicode")
     return written.replace(f' xmlns:w="{W}"', "").removeprefix("<w:body>").removesuffix("</w:body>")
 
@@ -278,7 +278,7 @@ def test_files_that_are_not_word_documents_are_refused(content: bytes, fault: st
 
 @pytest.mark.parametrize(("place", "fault"), [(16, "Bad CRC-32"), (10, "compression"), (8, "encrypted")])
 def test_picture_that_cannot_be_copied_is_refused_on_reading(place: int, fault: str) -> None:
-    """`place`: of a byte in its entry of the directory: of its checksum, its compression method, its flags."""
+    """`place`: a byte of its directory entry: of its checksum, compression method or flags."""
     content = bytearray(word(f"<w:p>{run('Hello')}</w:p>"))
     content[content.rindex(b"PK\1\2", 0, content.rindex(b"word/media/image1.png")) + place] ^= 1
     with pytest.raises(UnreadableDocument, match=f"image1.png cannot be unpacked: .*{fault}"):

@@ -23,7 +23,7 @@ _XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'><fi
 
 
 def of(name: str, count: int) -> bytes:
-    """A file with so many passages."""
+    """A file with that number of passages."""
     if name.endswith("docx"):
         # One of the notes as well.
         return word("".join(f"<w:p>{run('Hello.')}</w:p>" for _ in range(count - 1)))

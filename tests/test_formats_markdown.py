@@ -77,7 +77,7 @@ PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"]).use(front_m
 
 
 def structure(markdown: str) -> Sequence[object]:
-    """All that the parser finds, but text: blocks, code, addresses; tags of a block in any order."""
+    """Everything that the parser finds except text: blocks, code, addresses; tags of a block in any order."""
 
     def inline(tokens: Sequence[Token]) -> Sequence[object]:
         shown = {"code_inline", "html_inline"}
@@ -95,7 +95,7 @@ def structure(markdown: str) -> Sequence[object]:
 
 
 def _plain_attributes(token: Token) -> Sequence[tuple[str, object]]:
-    """All but those that are text, of which only whether they are there."""
+    """All attributes except those that are text, which are only checked for presence."""
     return [(name, name == "title" or value) for name, value in token.attrs.items()]
 
 
@@ -227,7 +227,7 @@ def test_unquoted_title_is_quoted_if_yaml_would_read_it_differently(translation:
 
 
 def _moved(passage: Passage, by: int) -> tuple[Tag, ...]:
-    """The tags of a passage whose last word has grown `by` characters."""
+    """The tags of a passage whose last word has grown by `by` characters."""
     start = passage.text.index("hello")
     return tuple(tag._replace(at=tag.at + by) if tag.at > start else tag for tag in passage.tags)
 

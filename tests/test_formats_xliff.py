@@ -43,7 +43,7 @@ def units(content: bytes, name: str) -> list[etree._Element]:
 
 
 def inner(element: etree._Element, name: str) -> str:
-    """What stands in the child of that name, as lxml writes it."""
+    """The content of the child with that name, as lxml writes it."""
     child = next(e for e in element if etree.QName(e).localname == name)
     written = etree.tostring(child, encoding="unicode", with_tail=False)
     return written[written.index(">") + 1 : written.rindex("<")] if len(child) or child.text else ""

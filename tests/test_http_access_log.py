@@ -144,7 +144,7 @@ def test_a_preformatted_line_is_written_unchanged() -> None:
 
 
 class Writes(io.StringIO):
-    """Keeps what each write was given."""
+    """Records the arguments of each write."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -84,7 +84,7 @@ def test_changed_key_file_is_read_again_and_an_invalid_one_changes_nothing(
     file.write_text(first_line)
 
     def put(text: str) -> None:
-        """At once: between the emptying and the filling of a file, it would be read as one without keys."""
+        """Replaces the file atomically: an emptied file would be read as one without keys."""
         (tmp_path / "new").write_text(text)
         (tmp_path / "new").replace(file)
 

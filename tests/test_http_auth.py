@@ -1,5 +1,4 @@
-"""Authentication: with keys only their holders get in, each within the rates, and untrusted proxies are not
-believed."""
+"""Authentication: only holders of keys get in, each within the rates, and untrusted proxies are ignored."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ OPEN = ["/health", "/ready", "/languages", "/models", "/openapi.json", "/docs"]
 
 @contextmanager
 def keyed(bundles: Path, folder: Path, rates: str = "", **settings: Any) -> Iterator[tuple[Service, str]]:
-    """A service that wants keys, and a key of alice."""
+    """A service that requires keys, and a key of alice."""
     key, line = new_key("alice")
     (folder / "keys").write_text(f"{line} {rates}")
     with serving(bundles, api_keys_file=folder / "keys", **settings) as service:

@@ -31,7 +31,7 @@ FIELDS = st.dictionaries(st.sampled_from(["q", "text", "source", "é"]), TEXT, m
 
 
 def received(sent: httpx.Request, chunks: Iterable[bytes] | None = None, **limits: Any) -> Request:
-    """`sent` as the service would have it; after `chunks`, if there are any, the client says no more."""
+    """What the service receives for `sent`; after `chunks`, if there are any, the client sends no more."""
     settings = Settings(**limits)
     state = {
         "settings": settings,
@@ -62,7 +62,7 @@ def upload(limits: dict[str, Any] | None = None, **options: Any) -> tuple[Upload
 
 
 def in_parts(fields: dict[str, Any]) -> dict[str, Any]:
-    """A form in parts of which none is a file."""
+    """A multipart form without a file."""
     return {"files": [(name, (None, value)) for name, value in fields.items()]}
 
 

@@ -34,7 +34,7 @@ def fill(budget: ByteBudget) -> Reservation:
 
 
 def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[list[Message], ByteBudgets]:
-    """What comes of `messages` of an application that holds ten bytes of its request."""
+    """What becomes of the `messages` of an application that holds ten bytes of its request."""
     found, budgets = list[Message](), ByteBudgets.for_size(most)
     budgets.bodies.peak = 0
 

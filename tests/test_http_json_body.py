@@ -20,7 +20,7 @@ JSON = {"content-type": "application/json"}
 
 
 def request(*messages: str) -> Request:
-    """One whose client has nothing more to say than `messages`."""
+    """A request whose client sends nothing more than `messages`."""
     left = list(messages)
 
     async def receive() -> dict[str, Any]:

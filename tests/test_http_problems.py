@@ -13,7 +13,7 @@ from app.http.problems import ErrorRenderers, add_handlers
 
 
 def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
-    """What a client gets from a route that raises `error`, and what was counted."""
+    """The response to a client of a route that raises `error`, and the counted errors."""
 
     async def fail() -> None:
         raise error

@@ -29,7 +29,7 @@ LIMITS = Limits(max_source=40, max_target=40)
 
 
 def lively_model() -> Transformer:
-    """Random, so scaled that what is decoded varies with source and step, and that a fair share ends."""
+    """Random weights, scaled so that outputs vary with source and step, and a fair share of them ends."""
     shape = {"d_model": 64, "num_heads": 4, "d_ff": 64, "encoder_layers": 1, "decoder_layers": 2}
     config = ModelConfig.from_dict(
         {"source_vocab_size": VOCABULARY, "target_vocab_size": VOCABULARY, "share_embeddings": "none", **shape}
@@ -95,7 +95,7 @@ def test_every_required_token_occurs_once_and_no_forbidden_one(backend: Backend)
 
 @pytest.mark.slow
 def test_without_constraints_required_tokens_do_not_occur(backend: Backend) -> None:
-    """So the test above would fail without the constraint."""
+    """So the test above would fail without the constraints."""
     free = [Hypothesis(h.source, h.limit) for h in map(demanding, range(300))]
     for hypothesis, wished in zip(decoded(backend, free), map(demanding, range(300)), strict=True):
         hypothesis.required = wished.required
@@ -142,7 +142,7 @@ def test_every_hypothesis_of_a_beam_meets_the_constraints(backend: Backend) -> N
 
 @pytest.mark.slow
 def test_beams_log_probabilities_equal_those_of_forcing_its_tokens(backend: Backend) -> None:
-    """Each branch's cache is its own history: whoever forked from whom, and from however full a block."""
+    """Each branch's cache is its own history, whichever branch it forked from, and however full the block was."""
     for seed in range(12):
         draw = random.Random(seed)
         wide = Hypothesis([draw.randrange(3, 60) for _ in range(12)], 40, beam_size=5)

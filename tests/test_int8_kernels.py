@@ -46,7 +46,7 @@ RUNNABLE = [isa.name for isa in INSTRUCTION_SETS if isa.runs_on(platform.machine
 
 
 def make_model(**fields: Any) -> Transformer:
-    """Random weights, large enough that what is decoded varies with the source and that a fair share ends."""
+    """Random weights, large enough that outputs vary with the source and a fair share of them ends."""
     torch.manual_seed(3)
     sizes = {"source_vocab_size": VOCABULARY, "target_vocab_size": VOCABULARY, "max_positions": 64}
     shape = {"d_model": 64, "num_heads": 2, "d_ff": 112, "encoder_layers": 2, "decoder_layers": 2}
@@ -78,7 +78,7 @@ def run_to_the_end(batch: Int8Batch) -> None:
 
 
 def decoded(backend: Int8Backend, sources: Sequence[Sequence[int]], **fields: Any) -> list[Hypothesis]:
-    """All of them together."""
+    """All sentences decoded together."""
     hypotheses = new_hypotheses(sources, **fields)
     batch = backend.new_batch(rows_taken(hypotheses), LIMITS)
     batch.admit(hypotheses)
@@ -91,7 +91,7 @@ def answer(hypothesis: Hypothesis) -> tuple[list[int], list[float]]:
 
 
 def quantised_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """What the kernels compute, in double precision: exact for the integers' sums."""
+    """What the kernels compute, in double precision; the sums of integers are exact."""
     rows = x.reshape(-1, x.size(-1))
     inputs, input_scale = quantise_rows(rows)
     weights, weight_scale = quantise_rows(weight)
@@ -107,7 +107,7 @@ def quantise_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @torch.no_grad()
 def parallel_pass(model: Transformer, hypothesis: Hypothesis) -> tuple[list[float], AttentionRecord]:
-    """The log probability of each of its tokens, by the modules."""
+    """The log probability of each token, by the modules."""
     src = torch.tensor([[*hypothesis.source, EOS]])
     record = AttentionRecord()
     hidden = model.hidden(src, torch.tensor([[BOS, *hypothesis.tokens[:-1]]]), record)
@@ -180,7 +180,7 @@ def test_no_bit_depends_on_the_batch(backend: Int8Backend) -> None:
 
 
 def test_sentences_that_join_or_leave_change_no_bit(backend: Int8Backend) -> None:
-    """Far more sentences than the cache has blocks, so that a block lost or given twice would show."""
+    """There are far more sentences than the cache has blocks, so that a block lost or allocated twice would show."""
     sources = random_sources(600, seed=4)
     alone = {tuple(source): answer(decoded(backend, [source])[0]) for source in sources}
     draw, waiting, finished = random.Random(5), new_hypotheses(sources), list[Hypothesis]()
@@ -248,7 +248,7 @@ def test_recorded_attention_is_the_modules_and_changes_no_bit(
 
 
 def test_sentence_with_non_finite_numbers_affects_no_other(backend: Int8Backend) -> None:
-    """An embedding of NaN: whoever has that token gets NaN as scores, and the neighbours what they would alone."""
+    """An embedding of NaN: sentences with that token get NaN as scores, and the others what they would get alone."""
     model = make_model()
     with torch.no_grad():
         model.source_embedding.tokens.weight[77] = math.nan
@@ -378,7 +378,7 @@ def test_every_instruction_set_gives_the_same_bits(fields: dict[str, Any]) -> No
 
 
 def test_bits_are_the_recorded_ones_on_every_machine() -> None:
-    """What one machine cannot show: the same bits on another one, in another year. The weights are raw random bits."""
+    """One machine cannot show that another gives the same bits, now or later. The weights are raw random bits."""
     config = make_model().config
     raw = np.random.PCG64(1)
     weights = {
@@ -399,7 +399,7 @@ def test_bits_are_the_recorded_ones_on_every_machine() -> None:
 
 
 def test_batch_outlives_its_runner() -> None:
-    """The weights that it points to live as long as it does."""
+    """The weights that it points to must live as long as it does."""
     model = make_model()
     found = []
     for backend in (Int8Backend.of(model), None):
@@ -413,7 +413,7 @@ def test_batch_outlives_its_runner() -> None:
 
 @pytest.mark.parametrize("sharing", ["all", "decoder", "none"])
 def test_weight_arena_fits_any_sharing_and_vocabulary_size(sharing: str) -> None:
-    """With 10,000 pieces a small model is mostly its embeddings."""
+    """With 10,000 pieces, a small model consists mostly of its embeddings."""
     sizes = {"source_vocab_size": 10_000, "target_vocab_size": 10_000, "share_embeddings": sharing}
     model = make_model(**sizes, d_model=128, d_ff=128, encoder_layers=1, decoder_layers=1)
     (hypothesis,) = decoded(Int8Backend.of(model, "generic"), [[9_999, 9_998]])

@@ -45,7 +45,7 @@ def shipped() -> LoadedBundle:
 
 @pytest.fixture
 def spec(shipped: LoadedBundle, tmp_path: Path) -> ModelSpec:
-    """A copy of the shipped bundle, which a test may spoil."""
+    """A copy of the shipped bundle, which a test may damage."""
     folder = shutil.copytree(SHIPPED, tmp_path / "en-fr")
     return dataclasses.replace(shipped.spec, folder=str(folder))
 

@@ -19,7 +19,7 @@ EMULATED = [isa for isa in INSTRUCTION_SETS if isa.machine == "aarch64"]
 
 
 def run(isa: InstructionSet, compiler: str, folder: Path, emulator: tuple[str, ...] = ()) -> str:
-    """What the program prints, which is nothing if all products are right."""
+    """The program's output, which is empty if all products are right."""
     flags = [flag for flag in (*FLAGS, *isa.flags) if flag != "-shared"]
     program = folder / "products"
     compiled = [compiler, *flags, f"-DISA_{isa.name.upper()}", "-static", "-o", str(program), str(PROGRAM), "-lm"]

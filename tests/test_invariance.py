@@ -51,7 +51,7 @@ def random_sources(bundle: LoadedBundle, count: int) -> list[list[int]]:
 
 
 def decoded(backend: Backend, bundle: LoadedBundle, sources: list[list[int]]) -> list[Answer]:
-    """All of them together, from the first step on."""
+    """All sentences decoded together, from the first step on."""
     hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
     batch = backend.new_batch(len(sources), bundle.limits)
     batch.admit(hypotheses)
@@ -61,7 +61,7 @@ def decoded(backend: Backend, bundle: LoadedBundle, sources: list[list[int]]) ->
 
 
 def coming_and_going(backend: Backend, bundle: LoadedBundle, sources: list[list[int]], rows: int) -> list[Answer]:
-    """They join a few at a time, and some are taken out and begin again."""
+    """Sentences join a few at a time, and some are removed and start again."""
     draw = random.Random(rows)
     hypotheses = [Hypothesis(source, bundle.limits.target(len(source))) for source in sources]
     waiting, numbers = list(hypotheses), {id(h): number for number, h in enumerate(hypotheses)}

@@ -15,7 +15,7 @@ MAKE = shutil.which("make") or "make"
 
 
 def said(folder: Path, *words: str, **environment: str) -> str:
-    """What make would run, and what it says beside."""
+    """The commands that make would run, and its messages."""
     checkout = folder / "a checkout"
     checkout.mkdir()
     for name in ("Makefile", "pyproject.toml", "requirements.lock", "requirements-dev.lock"):

@@ -99,7 +99,7 @@ def written(found: list[Piece]) -> str:
 
 
 def passages(markup: str, rules: Rules = NO_RULES) -> list[str]:
-    """What is translated, with tags and what is kept in it: `[..]` are marks that are spaces, `{..}` is kept."""
+    """The translated passages, with tags and protected text: `[..]` are marks that are spaces, `{..}` is protected."""
     found = []
     for passage in markup_pieces(markup, rules):
         if isinstance(passage, Passage):
@@ -128,7 +128,7 @@ def test_any_input_keeps_its_characters(markup: str) -> None:
 
 
 def read(markup: str) -> list[str]:
-    """The tags as they are written, and between them the characters that the text stands for."""
+    """The tags as written, and between them the characters that the text represents."""
     found = [""]
     for token in tokens(markup):
         if token.kind == "text":
@@ -368,7 +368,7 @@ NAMES = ["p", "div", "b", "i", "a", "span", "x", "unknown", "br", "code", "li", 
 
 @st.composite
 def trees(draw: st.DrawFn) -> ElementTree.Element:
-    """Well-formed documents, in which each element has a number of its own."""
+    """Well-formed documents in which each element has its own number."""
     elements = [ElementTree.Element("html", id="0")]
     for number in range(1, draw(st.integers(1, 12))):
         parent = draw(st.sampled_from(elements[-4:]))
@@ -380,7 +380,7 @@ def trees(draw: st.DrawFn) -> ElementTree.Element:
 
 
 def scrambled(passage: Passage) -> str:
-    """Its words in the opposite order, each linked to itself."""
+    """The words in reverse order, each linked to itself."""
     spans = [found.span() for found in re.finditer(r"\S+", passage.text)]
     held = {(protected.start, protected.end): protected for protected in passage.protected}
     spans = [span for span in spans if not any(k.start < span[1] and span[0] < k.end for k in passage.protected)]
@@ -404,7 +404,7 @@ def test_translated_document_is_the_same_tree(tree: ElementTree.Element) -> None
 
 
 def nested(tree: ElementTree.Element) -> dict[str | None, tuple[str, list[str | None]]]:
-    """Of each element by its number: its name, and the numbers of its children, in any order."""
+    """For each element's number: its name, and the numbers of its children, in any order."""
     return {e.get("id"): (e.tag, sorted((child.get("id") for child in e), key=str)) for e in tree.iter()}
 
 
@@ -456,7 +456,7 @@ def test_nested_elements_take_linear_time(name: str) -> None:
 
 
 def steps(markup: str) -> int:
-    """Lines of the program that telling what the elements mean goes through."""
+    """The number of lines that run to determine what the elements mean."""
     found, lines = list(tokens(markup)), 0
 
     def step(frame: FrameType, event: str, argument: object) -> Any:

@@ -65,7 +65,7 @@ def test_discarding_leaves_no_weights(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_full_disk_is_reported_and_partial_files_are_deleted(tmp_path: Path) -> None:
-    """In a process of its own, whose files may have a mebibyte; PyTorch makes a RuntimeError of what a file says."""
+    """In a separate process whose files may have one mebibyte; PyTorch turns a file's error into a RuntimeError."""
     save_state(tmp_path, {"state": {"step": 1}})
     program = (
         "import resource, signal, sys, torch; from pathlib import Path\n"

@@ -32,7 +32,7 @@ ODD = [Pair(f"{pair.source} {number}", f"{number} {pair.target}") for number, pa
 
 
 def prepared(folder: Path, pairs: list[Pair], dev: list[Pair]) -> list[str]:
-    """The warnings of these pairs and a development file, if there is one, before anything is trained."""
+    """The warnings for these pairs, and a development file if given, before training."""
     write_pairs(folder / "own.tsv", pairs)
     write_pairs(folder / "dev.tsv", dev)
     data, own = folder / "data", str(folder / "own.tsv")

@@ -1,6 +1,6 @@
-"""Several processes that train one model take the same steps as one would, and start, stop and die together.
+"""Several processes that train one model take the same steps as one, and start, stop and die together.
 
-Run as a program, this file trains in two forked processes, as often as it is told to: see `in_processes`.
+Run as a program, this file trains in forked processes, as often as it is told to: see `in_processes`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RECIPE: dict[str, Any] = {
 
 
 def run_training(data: Path, run: Path, dropout: float = 0.0, **recipe: Any) -> State:
-    """In this process, or in all that are started, the same."""
+    """Trains in this process, or in all processes started."""
     vocab_size = Tokenizer.load(data / "sentencepiece.model").vocab_size
     # Without biases: that of the keys has no gradient but rounding, which Adam makes as large as any.
     config = small_config(vocab_size, dropout=dropout, attention_bias=False)
@@ -57,7 +57,7 @@ def run_training(data: Path, run: Path, dropout: float = 0.0, **recipe: Any) -> 
 
 
 def in_processes(calls: list[tuple[int, list[str], dict[str, Any]]]) -> None:
-    """Makes each call in as many processes as it says, one call after the other; prints their exit codes."""
+    """Makes each call in the number of processes that it names, one call after the other; prints their exit codes."""
     progress._plot = lambda history: b"plot"
     loop.BLEU_SENTENCES = 1
     torch.set_num_threads(1)
@@ -92,7 +92,7 @@ def forked(rank: int, count: int, address: dict[str, str], arguments: list[str],
 
 
 def interrupt_in_step(number: int) -> None:
-    """Ctrl-C in this process, in the step of that number."""
+    """Sends Ctrl-C to this process in the step with that number."""
     step, left = Trainer.step, iter(range(number))
 
     def interrupted(trainer: Trainer, *arguments: Any) -> torch.Tensor:
@@ -104,7 +104,7 @@ def interrupt_in_step(number: int) -> None:
 
 
 def call(*calls: tuple[int, list[object], dict[str, Any]]) -> tuple[list[list[int]], str]:
-    """The exit codes of each call's processes, and all that they said; see `in_processes`."""
+    """The exit codes of each call's processes, and their output; see `in_processes`."""
     program = [sys.executable, __file__, json.dumps(calls, default=str)]
     done = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
@@ -125,7 +125,7 @@ def assert_same_losses(run: Path, other: Path) -> None:
 
 @pytest.fixture(scope="module")
 def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[int]], str]:
-    """Where runs of one, two and three processes lie, and of one that they took in turns."""
+    """Folders of runs with one, two and three processes, and of one that used each number in turn."""
     folder, other = tmp_path_factory.mktemp("runs"), tmp_path_factory.mktemp("other") / "data"
     subprocess.run(["cp", "-r", data, other], check=True)
     record = (other / "prepared.json").read_text(encoding="utf-8")
@@ -224,7 +224,7 @@ def started(data: Path, run: Path) -> subprocess.Popen[str]:
 
 
 def workers(agent: int) -> list[int]:
-    """Of torchrun's process, the ones that train: by rank. A machine need not have `ps`."""
+    """The training workers of torchrun's process, by rank. A machine need not have `ps`."""
     lists = [file.read_text() for file in Path(f"/proc/{agent}/task").glob("*/children")]
     return sorted(int(child) for text in lists for child in text.split())
 

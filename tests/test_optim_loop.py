@@ -1,7 +1,6 @@
-"""Whole runs: curves, early stopping, and that a run killed at any moment ends with the weights it would have had.
-
-Run as a program, this file is the process that is killed before every file operation: see `kill_at_every_moment`.
-"""
+"""Whole runs: curves, early stopping, and that a run killed at any moment ends with the weights of an uninterrupted
+one. Run as a program, this file is the process that is killed before every file operation: see
+`kill_at_every_moment`."""
 
 from __future__ import annotations
 
@@ -56,7 +55,7 @@ def run_training(
 
 
 def trainer_with(losses: Iterable[float]) -> type[Trainer]:
-    """Trainers that find one development loss after the other."""
+    """Trainers that measure the given development losses one after the other."""
     left = iter(losses)
 
     class Scripted(Trainer):
@@ -330,7 +329,7 @@ def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_pa
 
 
 def wait_for_step(process: subprocess.Popen[bytes], run: Path, step: int) -> None:
-    """Until the state on disk is at `step` or later, by its own account; the process must still be at it."""
+    """Waits until the state on disk is at `step` or later; the process must still be running."""
     while process.poll() is None:
         snapshot = load_state(run) if run.exists() else None
         if snapshot and snapshot["state"]["step"] >= step:
@@ -344,8 +343,8 @@ def without_time(row: dict[str, float]) -> dict[str, float]:
 
 
 def kill_at_every_moment(data: Path, run: Path) -> int:
-    """In a process of its own: trains in children, each of which goes on where the last was killed, by itself, just
-    before a file operation, each before a later one; returns how many died."""
+    """In a separate process: trains in children that resume where the last was killed. Each kills itself just before a
+    later file operation. Returns the number of killed children."""
     progress._plot = lambda history: b"plot"
     torch.set_num_threads(1)
     for moment in range(200):
@@ -363,7 +362,8 @@ def kill_at_every_moment(data: Path, run: Path) -> int:
 
 
 def kill_before(moment: int, run: Path) -> None:
-    """Arms this process to be killed just before its operation of that number, from 0, that changes a file in `run`."""
+    """Makes this process kill itself just before its operation with that number, from 0, that changes a file in
+    `run`."""
     left = moment
 
     def on_event(event: str, arguments: tuple[Any, ...]) -> None:

@@ -92,7 +92,7 @@ def test_second_signal_ends_at_once() -> None:
 
 
 def test_signal_is_handled_even_if_the_output_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a Ctrl-C that ended `tee` too."""
+    """As after a Ctrl-C that ended `tee` too."""
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "w") as gone:

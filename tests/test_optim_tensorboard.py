@@ -15,7 +15,7 @@ from training.optim.tensorboard import write_tensorboard
 
 
 class FakeWriter:
-    """Stands for torch.utils.tensorboard's, and remembers what it was given."""
+    """Replaces torch.utils.tensorboard's writer, and records its arguments."""
 
     written: ClassVar[list[tuple[str, float, int]]] = []
     made: ClassVar[list[tuple[str, int]]] = []

@@ -112,7 +112,7 @@ def test_without_dropout_r_drop_takes_the_steps_of_one_pass() -> None:
 
 
 def rehearsing(rows: range, rehearsed: list[int]) -> Batch:
-    """Pairs of which those numbered are rehearsed."""
+    """Pairs, some of which are rehearsed."""
     flags = np.isin(np.arange(24), rehearsed)
     return dataclasses.replace(make_pairs(), rehearsed=flags).batch(np.array(rows), CONFIG)
 

@@ -18,7 +18,7 @@ USUAL = 7
 
 @dataclass(frozen=True)
 class Shape:
-    """A part, whose fields other options may give; `inner` is no option."""
+    """A group of options; `inner` is not an option."""
 
     width: int = 4
     """Of a layer."""
@@ -48,7 +48,7 @@ built: list[Options] = []
 
 @command_from_options
 def work(options: Options) -> None:
-    """Does it."""
+    """Does the work."""
     built.append(options)
 
 

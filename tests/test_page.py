@@ -22,7 +22,7 @@ LIMIT = 200
 
 
 def lit(page: Page) -> tuple[list[str], list[str]]:
-    """The words that are lit: of the text, of the translation."""
+    """The highlighted words of the text and of the translation."""
     return page.locator("#mirror .lit").all_inner_texts(), page.locator("#target-text .lit").all_inner_texts()
 
 
@@ -311,7 +311,7 @@ def test_page_waits_for_a_service_that_is_down_behind_a_proxy(visit: Visit, stat
 
 @pytest.fixture(scope="module")
 def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """Another service, where a key is wanted and LibreTranslate's API is at the root: its URL and a key."""
+    """A service that requires a key, with LibreTranslate's API at the root: its URL and a key."""
     key, line = new_key("page")
     file = tmp_path_factory.mktemp("keys") / "keys"
     file.write_text(line)

@@ -25,7 +25,7 @@ LINES, MAP = ".lines", ".map-body"
 
 
 class Window:
-    """A page of its own, and what it asked about attention. All else that it did is checked when it is closed."""
+    """A page, and its requests for attention. Everything else that it did is checked when it is closed."""
 
     def __init__(self, browser: Browser, url: str, **options: Any) -> None:
         self.visit = Visit(browser, url)
@@ -39,7 +39,7 @@ class Window:
             self.asked.append(json.loads(request.post_data or ""))
 
     def translate(self, text: str = SENTENCE) -> Page:
-        """The page with the view open and everything in it read."""
+        """The page with the view open and everything in it loaded."""
         self.page.fill("#source-text", text)
         expect(self.page.locator("#target-text")).not_to_be_empty()
         if not self.page.locator("#attention-panel[open]").count():
@@ -60,7 +60,7 @@ class Window:
 
 @pytest.fixture(scope="module")
 def window(browser: Browser, shipped_url: str) -> Iterator[Window]:
-    """With SENTENCE; tests leave it translated and open, and choose for themselves what they look at."""
+    """A window with SENTENCE. Tests leave it translated and open, and select what they need."""
     with Window(browser, shipped_url) as window:
         window.translate()
         yield window
@@ -79,7 +79,7 @@ def choose(page: Page, kind: str, layer: int | None = None, head: int | None = N
 
 
 def matrix(answer: Any, kind: str, layer: int | None = None, head: int | None = None) -> list[list[float]]:
-    """The weights of a head, or means of them: [query][key]."""
+    """The weights of a head, or means of weights: [query][key]."""
     layers = answer["attention"][kind] if layer is None else [answer["attention"][kind][layer]]
     heads = [weights for of_layer in layers for weights in (of_layer if head is None else [of_layer[head]])]
     return [[sum(cell) / len(heads) for cell in zip(*rows, strict=True)] for rows in zip(*heads, strict=True)]
@@ -90,7 +90,7 @@ def spoken(token: dict[str, Any]) -> str:
 
 
 def of_cell(page: Page) -> tuple[str, str, float, float]:
-    """What is said of the cell that is pointed at: query, key, weight, the row's sum."""
+    """The texts about the cell under the pointer: query, key, weight, the row's sum."""
     said = page.inner_text(".map-said")
     found = re.fullmatch(r"“(.+)” → “(.+)”: ([-.\de]+)\. The row’s sum: ([.\d]+)", said)
     assert found, said
@@ -382,7 +382,7 @@ def test_phone_never_scrolls_sideways_and_maps_follow_the_theme(browser: Browser
 
 
 def with_first_tokens(page: Page, piece: str) -> None:
-    """From now on each sentence and its translation begin with another token."""
+    """Makes each sentence and its translation begin with another token from now on."""
 
     def change(route: Route) -> None:
         told = route.fetch().json()

@@ -130,7 +130,7 @@ CONTRAST = """() => {
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_colour_has_enough_contrast(visit: Visit, scheme: Any) -> None:
-    """WCAG 2.2, 1.4.3, level AA; the luminance is its own."""
+    """WCAG 2.2, 1.4.3, level AA, with its definition of luminance."""
     page = visit.page(color_scheme=scheme)
     assert page.locator("html").get_attribute("data-theme") == scheme
     assert page.evaluate(CONTRAST) == []

@@ -14,7 +14,7 @@ ENGLISH, GERMAN = "My house is red.", "Mein Haus ist rot."
 
 
 def stub(page: Page, pairs: dict[str, list[str]] | None = None) -> None:
-    """Answers for a service of `pairs`: the text is English or German, and its translation names the target."""
+    """Responds as a service of `pairs`: the text is English or German, and its translation names the target."""
     served = pairs or {"en": ["fr", "de"], "fr": ["en"], "de": ["en"]}
     languages = [{"code": code, "name": code, "targets": targets} for code, targets in served.items()]
 

@@ -47,7 +47,7 @@ GO_ON_TYPING = """(afterText) => {
 
 
 def refuse_once(page: Page, pattern: str, status: int, slug: str, **headers: str) -> list[str]:
-    """Refuses the first request for `pattern`; what all of them sent, as they come."""
+    """Refuses the first request for `pattern`. Returns the bodies of all requests, as they arrive."""
     asked: list[str] = []
 
     def answer(route: Route) -> None:
@@ -149,7 +149,7 @@ def test_abandoned_file_does_not_delay_the_next(visit: Visit) -> None:
 
 
 def test_view_that_failed_to_load_appears_after_a_reload(visit: Visit) -> None:
-    """Nor can it be before: browsers remember that a module failed."""
+    """It cannot appear earlier: browsers remember that a module failed."""
     visit.allowed = [REFUSED, "TypeError: Failed to fetch"]
     page = translated(visit)
     page.route("**/page/attention/view.js", lambda route: route.abort(), times=1)
@@ -193,7 +193,7 @@ def test_results_for_outdated_text_are_not_announced(visit: Visit) -> None:
 
 
 def test_page_notices_new_bundles(visit: Visit) -> None:
-    """Their models may have fewer layers and heads than those that were there when the page was opened."""
+    """Their models may have fewer layers and heads than those served when the page was opened."""
     page = translated(visit)
     page.click("#attention-panel summary")
     page.wait_for_selector('#attention[aria-busy="false"] .thumb.ready')

@@ -15,7 +15,7 @@ _NAMES = {"model", "licence", "name", "set", "device", "precision"}
 
 
 def hostile(value: Any, key: str = "") -> Any:
-    """`value`, parsed from JSON, with script in each text that a bundle names something by."""
+    """`value`, parsed from JSON, with a script in each text by which a bundle names something."""
     if isinstance(value, dict):
         return {name: hostile(inner, name) for name, inner in value.items()}
     if isinstance(value, list):

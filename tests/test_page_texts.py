@@ -75,7 +75,7 @@ def test_scores_are_rounded_as_on_the_model_card(visit: Visit) -> None:
 
 
 def test_focus_ring_around_a_map_is_complete(visit: Visit) -> None:
-    """The layers' names, which stay while the pictures scroll, cover no part of it."""
+    """The layers' names, which stay while the maps scroll, cover no part of it."""
     page = translated(visit)
     page.locator("#attention-panel summary").click()
     name = page.locator('.grid th[scope="row"]').last

@@ -101,7 +101,8 @@ def test_minutes_include_the_final_measurements() -> None:
 
 
 def test_training_stops_while_there_is_time_for_evaluation_and_export() -> None:
-    """At the speed of the steps so far, whatever was planned with: 8 minutes are 8 where all takes 3 times as long."""
+    """At the speed of the steps so far, whatever the plan assumed: 8 minutes are 8 even if everything takes 3 times as
+    long."""
     now = [0.0]
     limit = dataclasses.replace(plan(exporting=20.0).time_limit(480.0), clock=lambda: now[0])
     for seconds, slower in ((0.5, 1), (1.5, 3), (0.25, 0.5)):

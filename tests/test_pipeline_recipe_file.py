@@ -362,6 +362,6 @@ def test_each_shipped_bundle_has_a_recipe_for_a_gpu_and_one_for_a_processor() ->
 
 
 def mebibytes(config: ModelConfig) -> float:
-    """In float16."""
+    """The size in float16."""
     with torch.device("meta"):
         return Transformer(config).parameter_count() * 2 / 2**20

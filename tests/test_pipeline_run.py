@@ -101,7 +101,7 @@ def test_resumed_run_counts_its_minutes_anew_and_keeps_the_plan() -> None:
 def test_run_slower_than_planned_stops_in_time_and_exports_what_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Preparing, which takes three of the eight minutes by this clock, counts too."""
+    """Preparation, which takes three of the eight minutes by this clock, counts too."""
     clock = [0.0]
 
     def slow_preparing(*given: Any) -> PreparedSummary:

@@ -87,6 +87,6 @@ if __name__ == "__main__":
 
 
 def is_running(process: int) -> bool:
-    """Whether there is such a process; one that has ended but that nobody has waited for counts as none."""
+    """Whether there is such a process; a zombie counts as none."""
     shown = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True).stdout
     return shown.strip() != "" and not shown.startswith("Z")

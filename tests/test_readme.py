@@ -46,7 +46,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 
 
 def anchors(page: Path) -> set[str]:
-    """What GitHub makes of its headings."""
+    """The anchors that GitHub makes of its headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -87,22 +87,19 @@ def read(name: str | Path) -> str:
 
 def commands(text: str) -> list[tuple[str, str]]:
     """Each `python -m`, torchrun or interlinear command in a page or a file's comments: its module with the verb, and
-    what follows.
-
-    Lines that a backslash joins are one.
-    """
+    its arguments. Lines joined by a backslash are one."""
     joined = re.sub(r"\\\n[#\s]*", " ", text).replace("make train ARGS=", "-m training run ")
     joined = re.sub(r"(?<=bin/)interlinear ([a-z][\w-]*)", lambda match: f"-m {_module_of(match[1])}", joined)
     return re.findall(r"-m ((?:app|training) [a-z]\w*|(?:benchmarks|model)(?:\.\w+)+)\b([^\n`|;)]*)", joined)
 
 
 def _module_of(verb: str) -> str:
-    """The module behind a verb of `interlinear`, and what that calls it."""
+    """The module behind a verb of `interlinear`, and the verb's name there."""
     return f"training {TRAINER[verb].name}" if verb in TRAINER else f"app {verb}"
 
 
 def verbs_of(cli: typer.Typer) -> Mapping[str, Any]:
-    """Its commands, as typer has them."""
+    """Its commands, from typer."""
     group = typer.main.get_command(cli)
     assert isinstance(group, TyperGroup)
     return group.commands
@@ -110,7 +107,7 @@ def verbs_of(cli: typer.Typer) -> Mapping[str, Any]:
 
 @cache
 def options_of(command: str) -> set[str] | None:
-    """All of a verb or a benchmark; None if there is none such."""
+    """All options of a verb or a benchmark; None if it does not exist."""
     module, _, verb = command.partition(" ")
     if verb:
         found = verbs_of(CLIS[module]).get(verb)
@@ -134,7 +131,7 @@ def test_every_command_and_its_options_exist(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOLD)
 def test_every_option_mentioned_exists(name: str) -> None:
-    """In backquotes, perhaps behind its verb, as in `prepare --limit 10000`."""
+    """Options in backquotes, perhaps behind a verb, as in `prepare --limit 10000`."""
     by_verb: dict[str, set[str]] = {}
     for module, cli in CLIS.items():
         for verb in verbs_of(cli):
@@ -148,7 +145,7 @@ def test_every_option_mentioned_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", TOLD)
 def test_every_file_mentioned_exists(name: str) -> None:
-    """Links apart; with a star, at least one."""
+    """Except links; a name with a star matches at least one file."""
     folders = "app|benchmarks|docs|model|recipes|tests|training"
     for path in re.findall(rf"(?<![\w/.(-])((?:{folders})/[\w./*-]*\.(?:py|toml|tsv|md|csv|json|c)\b)", read(name)):
         assert list(Path().glob(path)), path

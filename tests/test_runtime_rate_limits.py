@@ -13,7 +13,7 @@ from app.runtime.rate_limits import Rate, RateLimiter
 
 
 class Clock:
-    """In place of the library's."""
+    """Replaces the library's clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0

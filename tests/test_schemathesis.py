@@ -1,7 +1,7 @@
 """schemathesis over the whole OpenAPI document: no 5xx, no undocumented response, no invalid request accepted.
 
-Accepted findings are in schemathesis.toml, each with its reason. By hand, for as long as you like, and with another
-seed each time: `schemathesis run http://127.0.0.1:8000/openapi.json --max-examples 1000`.
+Accepted findings are in schemathesis.toml, each with its reason. To run longer by hand, with another seed each time:
+`schemathesis run http://127.0.0.1:8000/openapi.json --max-examples 1000`.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def test_wrong_checksum_stops_the_start(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def _until(lines: Iterable[str], text: str) -> str:
-    """The lines up to the first that holds `text`."""
+    """The lines up to the first that contains `text`."""
     read = ""
     for line in lines:
         read += line

@@ -1,4 +1,4 @@
-"""A server that shuts down answers what was sent to it; one without file descriptors lets clients wait."""
+"""At shutdown, a server answers every request it has received; one without file descriptors lets clients wait."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MANY = 20
 
 @on_both_loops
 def test_requests_received_before_shutdown_are_answered_whether_read_accepted_or_neither(loop: str) -> None:
-    """All of them come while the event loop is busy, and it is told to stop meanwhile."""
+    """All requests arrive while the event loop is busy, and the shutdown signal meanwhile."""
     with running(loop) as server, ExitStack() as opened:
         kept = [opened.enter_context(server.connect()) for _ in range(MANY)]
         for client in kept:

@@ -1,4 +1,5 @@
-"""The end of a connection: a response always arrives, and clients that still listen are told from those that left."""
+"""The end of a connection: a response always arrives, and clients that still listen are distinguished from those that
+left."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ MEGABYTE = bytes(1 << 20)
 
 
 def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
-    """The answer to one who reads it when all is sent, as most clients do; and all that comes after it."""
+    """The response to a client that reads it after sending everything, as most do; and whatever follows it."""
     connection.sendall(head)
     for start in range(0, len(body), 1 << 18):
         connection.sendall(body[start : start + (1 << 18)])
@@ -151,7 +152,7 @@ def test_refusals_of_every_api_reach_the_client(
 
 
 def noting_ends(ended: list[bool], **limits: Any) -> type[Connection]:
-    """Connections that add to `ended` whenever they have seen that a client ended its side."""
+    """Connections that append to `ended` when they notice that a client half-closed."""
 
     class Noting(Patient):
         def eof_received(self) -> bool:  # type: ignore[override]
@@ -177,7 +178,7 @@ def test_half_closed_client_gets_its_response(loop: str, field: str) -> None:
 @on_both_loops
 @pytest.mark.parametrize(("version", "interim"), [("1.0", b""), ("1.1", b"HTTP/1.1 100 Continue\r\n\r\n")])
 def test_half_closed_client_gets_even_a_late_response(loop: str, version: str, interim: bytes) -> None:
-    """It is asked whether it listens, and believed after every look."""
+    """The server polls whether it still listens, and believes it each time."""
     looks = list[bool]()
 
     class Noting(Patient):

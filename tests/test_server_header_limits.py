@@ -1,4 +1,4 @@
-"""Request heads: an endless one is refused, a missing one is not waited for; bodies are left alone."""
+"""Request headers: endless ones are refused, missing ones time out, and bodies are unaffected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def length_of_body(scope: Scope, receive: Receive, send: Send) -> None:
 def connected(
     patience_s: float = 600, protocol: type[HeaderLimitsProtocol] = HeaderLimitsProtocol
 ) -> Iterator[socket.socket]:
-    """A connection with a server that waits so long for a head."""
+    """A connection to a server that waits this long for a header."""
     config = uvicorn.Config(length_of_body, http=protocol, lifespan="off", log_config=None)
     config.timeout_keep_alive = patience_s  # type: ignore[assignment]  # whole seconds are long in a test
     server = uvicorn.Server(config)
@@ -56,7 +56,7 @@ def connected(
 
 
 def ended(connection: socket.socket) -> bytes:
-    """What comes until the other end closes the connection."""
+    """Reads until the other end closes the connection."""
     found = b""
     try:
         while piece := connection.recv(1 << 16):
@@ -108,7 +108,7 @@ def test_header_that_arrives_too_slowly_times_out() -> None:
 
 
 def test_body_may_be_longer_and_slower_than_a_header_and_another_request_may_follow() -> None:
-    """Waits that end between requests, as they may where the test is held up, end nothing here."""
+    """Waits that end between requests, as they may if the test is delayed, end nothing here."""
     ended = list[str]()
 
     class Noting(HeaderLimitsProtocol):

@@ -13,7 +13,7 @@ from app.server.listener import CannotListen, listen
 
 
 def closed(sockets: list[socket.socket]) -> list[tuple[str, int]]:
-    """Where they listened."""
+    """Closes `sockets`. Returns the addresses that they listened on."""
     names = [each.getsockname()[:2] for each in sockets]
     for each in sockets:
         each.close()

@@ -36,7 +36,7 @@ def make_queue(unread: int = 1 << 20, **options: Any) -> RequestQueue:
 
 
 def begin(queue: RequestQueue, start: Callable[[], None]) -> None:
-    """As a connection does."""
+    """Starts a request, as a connection does."""
     if queue.try_start():
         start()
     else:
@@ -167,7 +167,7 @@ def running(application: Any, loop: str = "uvloop") -> Iterator[tuple[str, int]]
 
 
 def unread(application: Application) -> int:
-    """How many connections have something that the server has not read yet."""
+    """The number of connections with bytes that the server has not read yet."""
     poller = poll()
     for connection in list(application.connections):
         poller.register(connection.transport.get_extra_info("socket"), POLLIN)
@@ -175,7 +175,7 @@ def unread(application: Application) -> int:
 
 
 def answered(connection: socket.socket) -> tuple[int, bytes]:
-    """Status and body of a short answer."""
+    """Status and body of a short response."""
     found = b""
     while not found.partition(b"\r\n\r\n")[2]:
         piece = connection.recv(1 << 16)
@@ -186,7 +186,7 @@ def answered(connection: socket.socket) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
 def test_health_check_waits_for_no_other_request(loop: str) -> None:
-    """It comes last, after five hundred others, while the event loop can read none of them."""
+    """It arrives last, after five hundred others, while the event loop can read none of them."""
     application = Application()
     with running(application, loop) as address, ExitStack() as stack:
         connections = [stack.enter_context(socket.create_connection(address, timeout=WAIT_S)) for _ in range(502)]

@@ -44,7 +44,7 @@ class Long(Application):
 
 
 def asking(address: tuple[str, int]) -> socket.socket:
-    """A client with little room for what it does not read."""
+    """A client with a small receive buffer that does not read."""
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
     connection.settimeout(WAIT_S)
@@ -68,7 +68,7 @@ def test_client_that_reads_nothing_is_disconnected_and_its_memory_released(loop:
 
 
 class Clock:
-    """The test lets the time pass, and waits for looks."""
+    """Lets the test advance the time, and wait for checks."""
 
     def __init__(self) -> None:
         self.now, self.looks = 0.0, 0
@@ -78,7 +78,7 @@ class Clock:
         return self.now
 
     def passes(self, seconds: float) -> None:
-        """Returns once that was seen by a look that began thereafter."""
+        """Returns once a check that began afterwards has noticed it."""
         self.now += seconds
         seen = self.looks + 2
         assert becomes(lambda: self.looks >= seen)

@@ -29,7 +29,7 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 
 
 class Site:
-    """A folder of bundles and keys, to be changed while a service serves it."""
+    """A folder of bundles and keys that tests change while a service serves it."""
 
     def __init__(self, folder: Path) -> None:
         self.bundles, self._keys = folder / "bundles", folder / "keys"
@@ -43,7 +43,7 @@ class Site:
         return serving(self.bundles, api_keys_file=self._keys, **settings)
 
     def put(self, name: str, source: str = "en", target: str = "fr") -> None:
-        """A bundle unlike all before, in place of any of this name."""
+        """Puts a bundle unlike all before in place of any with this name."""
         self._made += 1
         made = make_bundle(self.bundles.parent / str(self._made), source, target, seed=self._made)
         shutil.rmtree(self.bundles / name, ignore_errors=True)
@@ -149,7 +149,7 @@ def test_model_that_returns_while_it_is_still_stopping_keeps_its_metrics(
 
 
 def test_cancelled_reload_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the service stops while it looks at what lies in the folder it watches."""
+    """As when the service stops while it checks the watched folder."""
     begun: list[Engine] = []
 
     async def never(engine: Engine) -> bool:
@@ -443,7 +443,7 @@ def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def _figure(service: Service, name: str, **labels: str) -> float:
-    """A metric's value now."""
+    """A metric's current value."""
     value: float | None = service.state["metrics"].registry.get_sample_value(name, labels)
     assert value is not None
     return value

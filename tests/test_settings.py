@@ -52,7 +52,7 @@ def test_most_common_settings_are_options_of_serve(option: str) -> None:
 
 
 def test_settings_of_the_shell_reach_the_container() -> None:
-    """But for those that say where in it things are, and the device, which is the profile's."""
+    """Except those that name paths in it, and the device, which the profile sets."""
     compose = (Path(__file__).parent.parent / "docker-compose.yml").read_text(encoding="utf-8")
     passed_on = re.findall(r"^  (INTERLINEAR_\w+):(?:$| \$\{\1:-)", compose, re.M)
     all_of_them = [f"INTERLINEAR_{name.upper()}" for name in Settings.model_fields]

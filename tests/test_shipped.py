@@ -1,4 +1,4 @@
-"""The bundles that ship: complete, below the size limit, with our own samples as on export, and complete cards."""
+"""The shipped bundles: complete, below the size limit, with our own samples as at export, and complete cards."""
 
 from __future__ import annotations
 

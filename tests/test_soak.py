@@ -38,7 +38,7 @@ def ask(port: int, text: str | list[str] = ENGLISH, **fields: object) -> httpx.R
 
 
 def expect_translations(port: int) -> None:
-    """The service translates, takes a file over a megabyte, and says that it is ready."""
+    """The service translates, accepts a file of over a megabyte, and reports that it is ready."""
     assert ask(port).json()["translations"][0]["text"] == FRENCH
     document = f"{ENGLISH}\n\n" + "\n" * 1_200_000
     answer = httpx.post(
@@ -57,7 +57,7 @@ def bodies_of(sentences: Sequence[str]) -> list[bytes]:
 
 
 def killed(port: int, front: int, sentences: int, kills: int, every_s: float) -> Soak:
-    """Asks from 16 clients while workers are killed; what became of the requests."""
+    """Sends requests from 16 clients while workers are killed; returns the outcomes."""
     bodies = bodies_of(pseudoword_sentences(sentences, 12, seed=7))
 
     async def run() -> Soak:
@@ -85,7 +85,7 @@ def test_killed_workers_change_lose_and_repeat_no_response(sentences: int, kills
 
 
 def in_namespace(script: str) -> list[str]:
-    """A command prefix that runs what follows with mounts of its own, changed by `script`."""
+    """A command prefix that runs a command with its own mounts, changed by `script`."""
     return ["unshare", "--mount", "--propagation", "private", "sh", "-c", f'{script} && exec "$@"', "sh"]
 
 
@@ -163,7 +163,7 @@ def test_with_little_memory_the_service_loses_nothing_or_refuses_to_start(limit:
 
 @pytest.fixture(scope="module")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process whose wall clock is moved by the file named in it."""
+    """The environment of a process whose wall clock is shifted by the file named in it."""
     folder = tmp_path_factory.mktemp("clock")
     library, offset = folder / "clock_offset.so", folder / "offset"
     source = Path(__file__).with_name("clock_offset.c")
@@ -277,7 +277,8 @@ AT_ONCE_TO_THE_SYSTEM = {"MALLOC_MMAP_THRESHOLD_": str(1 << 16), "MALLOC_ARENA_M
 
 
 def unread_answers(port: int, clients: int) -> int:
-    """How many clients began to get an answer of megabytes. Half of them leave, the others are cut off."""
+    """The number of clients that began to receive a response of megabytes. Half of them leave, the others are
+    disconnected."""
     fields = {"text": "house " * WORDS, "source": "en", "target": "fr", "target_text": "maison"}
     body = json.dumps(fields).encode()
     asked = post("/attention", len(body), "Content-Type: application/json") + body
@@ -299,7 +300,7 @@ def unread_answers(port: int, clients: int) -> int:
 
 @pytest.mark.parametrize(("clients", "waves"), [(10, 6), pytest.param(60, 20, marks=pytest.mark.soak)])
 def test_clients_that_do_not_read_attention_leave_nothing_behind(clients: int, waves: int) -> None:
-    """If a quarter of the answers stayed in memory, it would grow by more than is allowed."""
+    """If a quarter of the responses stayed in memory, it would grow by more than allowed."""
     model = json.loads((BUNDLE / "config.json").read_text())["architecture"]
     answer_mb = 4 * model["encoder_layers"] * model["num_heads"] * (WORDS + 1) ** 2 / 1e6  # of float32
     settings = {**SETTINGS, **AT_ONCE_TO_THE_SYSTEM, "INTERLINEAR_SEND_TIMEOUT_MS": str(SEND_TIMEOUT_MS)}

@@ -1,4 +1,4 @@
-"""The command `translate`: pairs for a student, what is left out of them, and that a kill costs nothing but time."""
+"""The command `translate`: pairs for a student, which are dropped, and that a kill costs only time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAIRS = [Pair(f"I see the {word} of my {other}.", f"Bonjour, {word}.") for word 
 
 @pytest.fixture(scope="module")
 def shipped() -> LoadedBundle:
-    """What it says means something, and comes to an end."""
+    """A bundle whose output makes sense and ends."""
     return load_bundle(SHIPPED / "en-fr", torch.device("cpu"))
 
 
@@ -58,7 +58,7 @@ def lines_of(path: Path) -> list[str]:
 
 
 def translations(bundle: LoadedBundle, texts: Sequence[str], beam_size: int) -> list[list[str]]:
-    """Of each text what the beam found, the best first."""
+    """The beam's translations of each text, best first."""
     encoded = [bundle.tokenizer.encode(text) for text in texts]
     found = beam_decode(prepare(bundle.model, "auto"), encoded, bundle.limits, beam_size)
     return [[bundle.tokenizer.decode(h.tokens) for h in decoded.finished or [decoded]] for decoded in found]
@@ -291,7 +291,7 @@ def test_samples_depend_on_the_batch_and_translations_do_not(shipped: LoadedBund
 
 
 def test_killed_command_resumes_to_the_file_of_an_uninterrupted_one(shipped: LoadedBundle, tmp_path: Path) -> None:
-    """A real process with two that work for it; SIGKILL lets nobody clean up."""
+    """A real process with two workers; SIGKILL prevents any cleanup."""
     sources = [f"I see the {one} {number}." for number in range(50) for one in WORDS]
     (tmp_path / "texts.txt").write_text("".join(f"{source}\n" for source in sources), encoding="utf-8")
     given = ["--bundle", shipped.folder.resolve(), "--texts", tmp_path / "texts.txt", "--beam", 1]

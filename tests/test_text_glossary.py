@@ -13,7 +13,7 @@ from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, GlossaryChain, mer
 
 
 def found(terms: dict[str, str], text: str, language: str = "en") -> list[tuple[str, str]]:
-    """What is found in `text`, and the translation."""
+    """The terms found in `text`, and their translations."""
     return [(text[start:end], raw) for start, end, raw in Glossary(terms, language).find(text)]
 
 

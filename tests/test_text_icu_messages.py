@@ -22,7 +22,7 @@ def passages(text: str) -> list[str]:
 
 
 def shouted(text: str) -> str:
-    """With its passages in capitals, what is kept as it is."""
+    """The message with its passages in capitals, and the rest unchanged."""
     loud = (
         p if isinstance(p, str) else render_source(replace(p, text=p.text.upper())) for p in message_pieces(text) or []
     )

@@ -1,4 +1,4 @@
-"""Laws of language detection: which languages are detected, how sure it is, and what is ignored."""
+"""Language detection: which languages are detected, with what confidence, and what is ignored."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FOREIGN = {
 
 @pytest.fixture(scope="session")
 def detector_of() -> Callable[..., Detector]:
-    """A detector of languages, with the libraries that were loaded before."""
+    """A language detector with libraries that are already loaded."""
     loaded = Detector(SERVED)
     loaded.detect(SENTENCES["en"])
 
@@ -196,7 +196,7 @@ def test_any_text_has_a_served_language_or_none_and_a_probability(
     "unit", ["a", "<", "{", "a/", "%(", "a_", "://", "x@", "aA", "`", "&#", "你", "あa", "\n", "a."]
 )
 def test_every_text_is_detected_in_time(detector_of: Callable[..., Detector], unit: str) -> None:
-    """Counted, not timed: whatever the length, few characters reach the libraries."""
+    """Counts rather than times: few characters reach the libraries, whatever the length."""
     detector, read = detector_of(*SERVED), 0
 
     def trace(frame: object, event: str, argument: object) -> None:

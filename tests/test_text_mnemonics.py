@@ -1,4 +1,4 @@
-"""Mnemonics: the model sees the label without its mark, which is restored; other text is left alone."""
+"""Mnemonics: the model reads the label without its mark, which is restored; other text is unchanged."""
 
 from __future__ import annotations
 

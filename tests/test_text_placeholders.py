@@ -34,7 +34,7 @@ def name(random: Random) -> str:
 
 
 def spelt(template: str, random: Random) -> str:
-    """`template` with a name of its own for each §, a capitalised one for each ¶, a digit for each 9."""
+    """`template` with distinct names for each §, capitalised ones for each ¶, and a digit for each 9."""
     parts = {"§": lambda: name(random), "¶": lambda: name(random).title(), "9": lambda: random.choice("23456789")}
     return "".join(parts[character]() if character in parts else character for character in template)
 
@@ -118,7 +118,7 @@ STRINGS = [(template, seed) for seed in range(12) for template in TEMPLATES]
 
 
 def surrounded(one: str, random: Random) -> tuple[str, int]:
-    """A sentence with `one` in it, and where it begins."""
+    """A sentence with `one` in it, and its position."""
     before = " ".join(random.choices(WORDS, k=random.randint(0, 6)))
     opening, closing = random.choice([("", ""), ("(", ")"), ('"', '"'), ("“", "”"), ("«\u00a0", "\u00a0»")])
     head = f"{before} {opening}".lstrip(" ") if not one.startswith(("~", "(")) else f"{before}\n"

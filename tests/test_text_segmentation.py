@@ -39,7 +39,7 @@ def parts(text: str, found: list[Segment]) -> list[str]:
 
 
 def protected(text: str, *ranges: str) -> list[ProtectedSpan]:
-    """The first of each of `ranges` in `text`."""
+    """The first occurrence of each of `ranges` in `text`."""
     return [ProtectedSpan(text.index(one), text.index(one) + len(one), one) for one in ranges]
 
 

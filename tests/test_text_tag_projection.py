@@ -1,4 +1,4 @@
-"""Laws of placing tags, for any tags and any alignment, and cases that read like real ones."""
+"""Tag projection: properties for any tags and alignment, and realistic examples."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def words(text: str) -> list[tuple[int, int]]:
 
 
 def linked(source: str, target: str, pairs: str) -> list[AlignedSpan]:
-    """`pairs`: for each word of the target the number of its word of the source."""
+    """`pairs`: for each target word, the number of its source word."""
     spans, places = words(source), words(target)
     ends = [0, *(end for _, end in places)]
     numbers = [int(number) for number in pairs.split()]
@@ -187,7 +187,7 @@ def test_tags_are_split_among_the_segments_they_belong_to(markup: str, expected:
 
 @st.composite
 def passages(draw: st.DrawFn, alphabet: str = "ab 好.,") -> Passage:
-    """Well-nested tags, each with a raw of its own, at any place in any text."""
+    """Well-nested tags, each with a unique `raw`, at any places in any text."""
     text = draw(st.text(alphabet, max_size=24))
     places = sorted(draw(st.lists(st.integers(0, len(text)), max_size=14)))
     tags: list[Tag] = []
@@ -210,7 +210,7 @@ def passages(draw: st.DrawFn, alphabet: str = "ab 好.,") -> Passage:
 
 @st.composite
 def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | ProtectedSpan], list[AlignedSpan]]:
-    """Any translation, and any links of it to a source of `length` characters."""
+    """Any translation, with any alignment to a source of `length` characters."""
     pieces: list[str | ProtectedSpan] = []
     for piece in draw(st.lists(st.text("xy 语.’", max_size=8), max_size=4)):
         pieces += (
@@ -225,7 +225,7 @@ def aligned(draw: st.DrawFn, length: int) -> tuple[list[str | ProtectedSpan], li
 
 
 def parents(markup: str) -> dict[str, str]:
-    """The element that each element and mark stands in; fails where tags do not nest."""
+    """The parent element of each element and mark; fails if tags do not nest."""
     found: dict[str, str] = {}
     names = re.findall(r"<(/?)(\w+)(/?)>", markup)
     # An element whose opening is not here began before.
@@ -279,7 +279,7 @@ def test_joined_shares_are_the_passage(data: st.DataObject) -> None:
 
 @given(passages())
 def test_words_in_unchanged_order_keep_their_tags(source: Passage) -> None:
-    """Each word linked to itself: what is around a word in the source is around it in the translation."""
+    """Each word is linked to itself: its tags in the source are its tags in the translation."""
     aligned_spans = [AlignedSpan(bounds, bounds) for bounds in pairwise(range(len(source.text) + 1)) if bounds]
     letters = Passage(re.sub(r"[^好]", "好", source.text), tags=tuple(t._replace(space=False) for t in source.tags))
     found = render_tags([letters.text], letters.tags, len(letters.text), aligned_spans, str)

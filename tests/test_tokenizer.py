@@ -221,7 +221,8 @@ def test_symbol_adds_no_space() -> None:
 
 
 def symbols_and_text(ids: list[int]) -> list[int | str]:
-    """What `ids` are, however the text is cut: symbols, and the text between them with the spaces it begins with."""
+    """The content of `ids` however the text is tokenised: symbols, and the text between them with its leading
+    spaces."""
     found: list[int | str] = []
     for are_text, group in groupby(ids, is_text):
         run = list(group)

@@ -22,7 +22,7 @@ from training.optim.trainer import TrainingError
 
 
 def plain(text: str) -> str:
-    """Without colours and frames."""
+    """Help without colours and frames."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m|[│╭╮╰╯─]", " ", text).split())
 
 

@@ -1,4 +1,4 @@
-"""The Transformer against PyTorch's own, against its formulas written out, and the laws of its parts."""
+"""The Transformer against PyTorch's own, against its formulas written out, and properties of its parts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def real(tokens: Tensor) -> Tensor:
 
 
 def torch_transformer(config: ModelConfig) -> nn.Transformer:
-    """PyTorch's own in the same shape. Its `bias` takes all biases away, so attention without them is put in here."""
+    """PyTorch's own Transformer in the same shape. Its `bias` removes all biases, so attention without them is inserted
+    here."""
     shape: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "norm_first": config.norm == "pre"}
     shape["activation"] = nn.functional.silu if config.activation == "swish" else "relu"
     encoder_layer = nn.TransformerEncoderLayer(config.d_model, config.num_heads, config.d_ff, **shape)
@@ -68,7 +69,7 @@ def torch_transformer(config: ModelConfig) -> nn.Transformer:
 
 
 def torch_name(name: str) -> str:
-    """What PyTorch's own Transformer calls the parameter that ours calls `name`."""
+    """The name in PyTorch's own Transformer of the parameter that ours calls `name`."""
     stack = name[: len("encoder")]
     for ours, theirs in {
         f"{stack}.": f"{stack}.layers.",
@@ -88,7 +89,7 @@ def torch_name(name: str) -> str:
 
 
 def torch_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
-    """What PyTorch's own Transformer makes of the same embeddings with the same weights: [batch, target, d_model]."""
+    """The output of PyTorch's own Transformer for the same embeddings and weights: [batch, target, d_model]."""
     reference = torch_transformer(model.config).to(model.output.weight.dtype).eval()
     weights = {name: value for name, value in model.state_dict().items() if name.startswith(("encoder", "decoder"))}
     # Strict: every weight of theirs must have been given one of ours.

@@ -1,4 +1,4 @@
-"""Words that belong together are words of both texts, told by what attended to what, wherever in the texts they are."""
+"""Word alignment: aligned words are words of both texts, with correct offsets."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _sentences(item: TranslatedText) -> list[tuple[int, int]]:
 
 def test_reordered_words_are_listed_in_target_order(bundle: Bundle) -> None:
     class Backwards(CannedDecoder):
-        """Each word has a token of its own, and the last comes first."""
+        """Each word is one token, and the order is reversed."""
 
         def answer(self, sequence: engine.Sequence) -> Decoded:
             tokens = (*sequence.source[::-1], bundle.tokenizer.eos_id)

@@ -63,7 +63,7 @@ def images(picture: Element) -> list[bytes]:
 
 
 def opacities(png: bytes) -> list[list[int]]:
-    """Of an image of grey and alpha, whose lines are not filtered."""
+    """The opacities of a grey and alpha image whose lines are not filtered."""
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     chunks, place = {}, 8
     while place < len(png):
@@ -133,7 +133,7 @@ def test_small_maps_label_each_weight(shown: Attention) -> None:
 
 
 def test_svg_of_twenty_tokens_and_forty_maps_is_under_100_kilobytes(bundle: Bundle) -> None:
-    """Random weights, which do not compress as those of a model do."""
+    """Random weights, which compress worse than those of a model."""
     picture = attention_svg.draw(attention(bundle, ["▁token"] * 20, ["▁token"] * 20, layers=3, heads=4), EVERYTHING)
     assert picture.count("<image") == 36
     assert len(picture.encode()) < 100_000 * 36 / 40
@@ -168,7 +168,7 @@ def test_any_token_is_only_text(bundle: Bundle, tokens: list[str], others: list[
 
 
 def visible(token: str) -> str:
-    """As `token`, but that what XML may not hold, or a reader not see, is shown."""
+    """`token` with invisible characters and those invalid in XML made visible."""
     shown = "".join(chr(0x2400 + ord(character)) if ord(character) < 0x20 else character for character in token)
     return shown.replace("\x7f", "\u2421").replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")
 

@@ -69,7 +69,7 @@ def test_single_piece_in_capitals_is_a_known_name(bundle: Bundle) -> None:
 
 @pytest.fixture(scope="module")
 def frugal(bundle: Bundle) -> Bundle:
-    """One with few pieces, of which "cancel" is one."""
+    """A tokenizer with few pieces, of which "cancel" is one."""
     tokenizer = Tokenizer(
         train_vocabulary(["You may cancel it.", "I cancel, they cancel."] * 9, 340, ["en"], threads=1)
     )

@@ -1,4 +1,4 @@
-"""A text in another language than was said is warned of, and so are a few words copied; names and numbers are not."""
+"""Text in another language than stated causes a warning, and so do a few copied words; names and numbers do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two bundles translate one after the other, and nothing that one of them keeps is lost between them."""
+"""Two bundles translate one after the other, and nothing that each of them keeps is lost in between."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def wild(bundle: Bundle) -> RandomDecoder:
 
 
 class Dictionary(FakeDecoder):
-    """Translates the words that it has, and copies everything else, symbols included."""
+    """Translates the words in it, and copies everything else, symbols included."""
 
     def __init__(self, bundle: Bundle, words: dict[str, str]) -> None:
         encode = self.encode = bundle.tokenizer.encode
@@ -170,7 +170,7 @@ def test_mnemonic_marks_its_letter_in_the_last_language(bundles: list[Bundle]) -
 
 
 def test_format_encodes_the_translation_once(bundles: list[Bundle]) -> None:
-    """Only the last translation is encoded, and what is in it is not encoded again."""
+    """Only the last translation is encoded, and its content is not encoded twice."""
     passage = Passage(
         "le chat {x} dort",
         (ProtectedSpan(8, 11, "<x/>"),),
@@ -285,7 +285,7 @@ def test_item_fails_alone_in_either_translation(bundles: list[Bundle], failing: 
 def test_deadline_covers_both_translations(bundles: list[Bundle], stuck: int) -> None:
     class Stuck(CannedDecoder):
         def submit(self, jobs: list[Job]) -> None:
-            """Never answers."""
+            """Never delivers a result."""
 
     class EachStuck(Each):
         async def decode(self, sequences: list[engine.Sequence], deadline: float) -> list[Future[Decoded]]:

@@ -1,4 +1,4 @@
-"""Loops are cut but what the source says itself is not; copies and what was left out are said; nothing else is."""
+"""Loops are cut unless the source repeats itself; copies and omissions cause warnings; nothing else does."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_repetitions_of_the_source_are_not_loops(times: int) -> None:
 @draw_examples(400)
 @given(st.lists(st.integers(0, 3), max_size=60), st.lists(st.integers(0, 3), max_size=20))
 def test_cutting_loops_keeps_order_and_every_distinct_part(tokens: list[int], source: list[int]) -> None:
-    """So no symbol, which comes once, is ever lost."""
+    """So no symbol, which occurs once, is ever lost."""
     kept = without_loops(tokens, source)
     assert kept == sorted(set(kept))
     assert {tokens[index] for index in kept} == set(tokens)
@@ -298,7 +298,7 @@ def test_protected_values_count_neither_as_words_nor_in_the_score(
     bundle: Bundle, log_prob: float, warned: bool
 ) -> None:
     class Certain(CannedDecoder):
-        """Of the symbols, whose score would make that of all better than any threshold."""
+        """Certain of the symbols, whose score would raise that of the whole above any threshold."""
 
         def answer(self, sequence: engine.Sequence) -> Decoded:
             symbols, tokenizer = bundle.tokenizer.reserved_ids, bundle.tokenizer

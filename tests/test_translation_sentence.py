@@ -1,4 +1,4 @@
-"""What is kept comes back as often as it was sent, and markup as the tree that it was, whatever a model wants."""
+"""Placeholders occur as often as in the source, and markup keeps its tree, whatever the model prefers."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ KINDS = [
 
 
 def placeholder(draw: random.Random) -> str:
-    """One of every kind; some names are made of letters, some of digits where that is one as well."""
+    """A placeholder of every kind; some names consist of letters, and some of digits where allowed."""
     kind = draw.choice(KINDS)
     name = "".join(draw.choices("abcdefghij", k=4))
     return kind.replace("§", "7" if kind == "v1.2.§" else name)
 
 
 def sentence_with(draw: random.Random) -> tuple[str, list[str]]:
-    """A random sentence and the placeholders in it, in their places; each may come several times."""
+    """A random sentence with placeholders, each of which may occur several times."""
     own = [placeholder(draw) for _ in range(draw.randint(1, 4))]
     words = draw.choices(WORDS, k=draw.randint(1, 8)) + [draw.choice(own) for _ in range(draw.randint(1, 6))]
     draw.shuffle(words)
@@ -88,7 +88,7 @@ def test_placeholders_occur_as_often_as_in_the_source(
 
 @pytest.mark.slow
 def test_without_the_constraint_placeholders_are_lost(bundle: Bundle) -> None:
-    """The law above is the decoder's doing: the very same model does not keep it by itself."""
+    """The property above is due to the decoder: the same model does not keep placeholders by itself."""
 
     class Unbound(RandomDecoder):
         def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
@@ -170,7 +170,7 @@ TRANSLATED = re.compile(r' (title|alt)="[^"]*"')
 
 
 class Tree(HTMLParser):
-    """The elements and comments by their ways from the root; and, wherever they are, those that are kept whole: they
+    """The elements and comments by their paths from the root; and, anywhere, those that are protected as a whole: they
     are words of the sentence, and go where the model puts them."""
 
     def __init__(self, markup: str) -> None:
@@ -203,7 +203,7 @@ class Tree(HTMLParser):
 
 
 def markup(draw: random.Random, depth: int = 0) -> Iterator[str]:
-    """A random fragment."""
+    """A random HTML fragment."""
     for _ in range(draw.randint(1, 4)):
         match draw.randrange(9 if depth < 3 else 3):
             case 0 | 1 | 2:
@@ -350,7 +350,7 @@ def test_model_reads_one_space_and_one_mark(bundle: Bundle) -> None:
 
 
 def said(bundle: Bundle, text: str, *parts: str | int) -> str:
-    """`text` translated by a model that says `parts`, in which numbers are symbols."""
+    """`text` translated by a model that outputs `parts`, in which numbers are symbols."""
     protected = tuple(find_placeholders(text, bundle.source))
     sentence = Sentence.of(Passage(text, protected), bundle, [], 1, 0)
     sentence.set_decoded(decoded(bundle.tokenizer.encode_parts(parts)))

@@ -1,4 +1,4 @@
-"""A language is chosen among those that reach the target, and what is in some other one is named."""
+"""The language is chosen among those that reach the target, and others are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A glossary's translation is in the answer wherever its term is in the text, whatever the model would rather say."""
+"""A glossary's translation is in the result wherever its term is in the text, whatever the model prefers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def spelt(draw: random.Random, word: str) -> str:
 
 
 def sentence_with(draw: random.Random, terms: int) -> str:
-    """Of random words in which terms are, in any case, some of them twice."""
+    """A sentence of random words with terms in any case, some of them twice."""
     others = [word for word in WORDS if not any(word in term for term in GLOSSARY)]
     words = draw.choices(others, k=draw.randint(0, 6)) + [
         spelt(draw, term) for term in draw.choices(list(GLOSSARY), k=terms)
@@ -44,7 +44,7 @@ def generated(count: int) -> list[str]:
 
 
 def holds(text: str, translation: str | None) -> bool:
-    """Whether every term's translation is there as often as the term."""
+    """Whether every term's translation occurs as often as the term."""
     assert translation is not None
     said, made = text.casefold(), translation.casefold()
     return all(made.count(given) >= said.count(term) for term, given in GLOSSARY.items())
@@ -85,7 +85,7 @@ def test_without_redecoding_most_terms_are_lost(
 
 
 def test_up_to_the_last_term_only_the_terms_change(bundle: Bundle) -> None:
-    """Shown with an engine that gives sentences back, and of what is decoded again only what it was told."""
+    """Uses a decoder that returns its source, and after a required prefix only the prefix."""
     draw = random.Random(9)
     for _ in range(100):
         words = draw.choices([word for word in WORDS if word not in GLOSSARY], k=6)
@@ -237,7 +237,7 @@ def test_a_forced_prefix_leaves_room_for_placeholders(bundle: Bundle, words: int
 def test_article_stays_before_a_term_and_the_first_part_of_a_word_does_not(
     bundle: Bundle, source: str, target: str, tokens: list[str], expected: str
 ) -> None:
-    """The first token is of "My", the last of the full stop, those between of "hard disk"."""
+    """The first token belongs to "My", the last to the full stop, and those between to "hard disk"."""
     assert "".join(tokens) == target
     ends = list(accumulate(map(len, tokens)))
     spans = [(0, 2), *[(3, 12)] * (len(tokens) - 2), (12, 13)]

@@ -1,4 +1,4 @@
-"""What becomes of a text's sentences: alternatives of the whole, loops cut once, and what is said of them."""
+"""The sentences of a text: alternatives of the whole, loops that are cut once, and warnings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def said(bundle: Bundle, text: str, score: float) -> Decoded:
 
 
 def found(bundle: Bundle, **texts: float) -> Sentence:
-    """A sentence decoded with a beam that found `texts`, by their scores; the best first."""
+    """A sentence decoded by a beam that found `texts`, ordered by score."""
     one = Sentence.of(Passage("hello"), bundle, bundle.tokenizer.encode("hello"), len(texts), 0)
     best, *others = (said(bundle, text, score) for text, score in texts.items())
     one.set_decoded(structs.replace(best, coverage=(), alternatives=tuple(others)))
@@ -100,7 +100,7 @@ def test_sparse_combinations_equal_complete_ones(places: int) -> None:
 
 
 def choices_told_in_full(scores: Sequence[Sequence[float]]) -> Iterator[tuple[int, ...]]:
-    """The same with the numbers of all lists, which is readable, and takes the square of their count."""
+    """The same with the indices of all lists, which is readable but takes quadratic space."""
     heap = [(-sum(options[0] for options in scores), (0,) * len(scores))]
     seen = {heap[0][1]}
     while heap:

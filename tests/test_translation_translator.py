@@ -1,4 +1,4 @@
-"""The translation policy, shown with an engine that gives every sentence back as it came."""
+"""The translation policy, with a decoder that returns every sentence unchanged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from model.normalisation import normalise_source
 
 
 class Echo(FakeDecoder):
-    """Stands in for the engine: each sentence's translation is itself, at -1 a token."""
+    """Replaces the engine: each sentence's translation is itself, at -1 per token."""
 
     def __init__(self, eos_id: int) -> None:
         self.eos_id = eos_id
@@ -66,7 +66,7 @@ def translate(bundle: Bundle, *texts: str, **limits: Any) -> Translations:
 
 
 def expecting_marks(bundle: Bundle) -> Bundle:
-    """As if it had learnt from nothing but sentences with end marks."""
+    """A bundle recorded as trained only on sentences with end marks."""
     training = {**bundle.config["training"], "sources_with_end_marks": 1.0}
     return dataclasses.replace(bundle, config={**bundle.config, "training": training})
 
@@ -309,7 +309,7 @@ def test_no_space_is_added_in_chinese_where_a_long_sentence_was_split(bundle: Bu
 
 
 def passed_on(bundle: Bundle, text: str) -> tuple[list[str], str | None]:
-    """What the model is given for `text`, and what comes of its giving that back."""
+    """The model's input for `text`, and the translation if the model returns it."""
     one, echo = translator(bundle)
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
     return [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked], item.text
@@ -336,7 +336,7 @@ def test_other_requests_run_between_two_sentences_of_a_long_text(
     bundle: Bundle, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     class OneAfterAnother(Echo):
-        """Each sentence is done two passes of the event loop after the one before it."""
+        """Each sentence is done two passes of the event loop after the one before."""
 
         def submit(self, jobs: list[Job]) -> None:
             self.task = asyncio.create_task(self.end(jobs))

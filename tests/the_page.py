@@ -1,4 +1,4 @@
-"""The page's two panes, for tests that type into one and read the other; and a service that refuses."""
+"""The page's two panes, for tests that type into one and read the other; and a service that refuses requests."""
 
 from __future__ import annotations
 

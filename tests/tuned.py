@@ -1,4 +1,4 @@
-"""An untrained bundle in the format of those that ship, and the command that adapts it, both fast."""
+"""An untrained bundle in the format of shipped ones, and the command that fine-tunes it, both fast."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") fo
 
 
 def begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Goes into `folder`, with pairs of the user's and others in it."""
+    """Makes `folder` the working directory, and writes the user's and general pairs there."""
     monkeypatch.chdir(folder)
     write_pairs(Path("own.tsv"), OWN)
     write_pairs(Path("general.tsv"), GENERAL)
 
 
 def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
-    """The bundle, `more` in its config.json, where few sentences are rehearsed and measured on."""
+    """Makes the bundle, with `more` in its config.json, and reduces rehearsal and measurement to few sentences."""
     train_quickly(monkeypatch, Timings(step=0.01, evaluation=0.1))
     monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
