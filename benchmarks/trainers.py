@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from benchmarks import joey
 from model.config import ModelConfig
 from model.machine import keep_freed_memory
-from model.transformer import sinusoidal_positions
+from model.positions import sinusoidal_positions
 from training.data.batches import Batch, Pairs, epoch_rows
 from training.optim.distributed import ALONE, World
 from training.optim.trainer import Recipe, Trainer, resolve_precision
@@ -58,7 +58,7 @@ class PlainTransformer(nn.Module):
         self.source_embedding = nn.Embedding(config.source_vocab_size, config.d_model)
         self.target_embedding = nn.Embedding(config.target_vocab_size, config.d_model)
         self.positions: Tensor
-        self.register_buffer("positions", sinusoidal_positions(config.max_positions, config.d_model))
+        self.register_buffer("positions", torch.tensor(sinusoidal_positions(config.max_positions, config.d_model)))
         self.dropout = nn.Dropout(config.dropout)
         self.transformer = nn.Transformer(
             d_model=config.d_model,

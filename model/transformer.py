@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig
 from model.packing import Packing
+from model.positions import sinusoidal_positions
 
 
 @dataclass
@@ -270,7 +271,7 @@ class Embedding(nn.Module):
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(config.max_positions, config.d_model))
         else:
-            table = sinusoidal_positions(config.max_positions, config.d_model)
+            table = torch.tensor(sinusoidal_positions(config.max_positions, config.d_model))
             self.register_buffer("positions", table, persistent=False)
         self.dropout = Dropout(config.dropout)
 
@@ -368,19 +369,6 @@ class Transformer(nn.Module):
             if isinstance(module, Attention):
                 for projection in module.query_key_value.weight.chunk(3):
                     nn.init.xavier_uniform_(projection)
-
-
-def sinusoidal_positions(length: int, d_model: int) -> Tensor:
-    """Positional encodings (section 3.5), [length, d_model].
-
-    PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(pos / 10000^(2i / d_model)).
-    """
-    positions = torch.arange(length, dtype=torch.float64)[:, None]  # [length, 1]
-    rates = torch.exp(torch.arange(0, d_model, 2, dtype=torch.float64) * (-math.log(10000.0) / d_model))  # [d_model/2]
-    table = torch.empty(length, d_model, dtype=torch.float64)
-    table[:, 0::2] = torch.sin(positions * rates)
-    table[:, 1::2] = torch.cos(positions * rates)
-    return table.float()
 
 
 def replace_linears(model: Transformer, replacement: Callable[[Linear], nn.Module]) -> Transformer:

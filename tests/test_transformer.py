@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from model.config import ModelConfig, NormPlacement, named_architecture
-from model.transformer import Attention, AttentionRecord, Dropout, Embedding, Transformer, sinusoidal_positions
+from model.positions import sinusoidal_positions
+from model.transformer import Attention, AttentionRecord, Dropout, Embedding, Transformer
 
 NORMS: tuple[NormPlacement, ...] = ("post", "pre", "residual_post")
 VOCABULARY = 50
@@ -294,7 +295,7 @@ def test_sequence_longer_than_the_positions_is_refused(positions: str) -> None:
 
 
 def test_sinusoidal_positions_are_the_papers() -> None:
-    table = sinusoidal_positions(40, 12)
+    table = torch.tensor(sinusoidal_positions(40, 12))
     expected = [
         [
             value
@@ -313,7 +314,7 @@ def test_sinusoidal_positions_are_the_papers() -> None:
 def test_embeddings_are_scaled_before_positions_are_added() -> None:
     embedding = make_model().source_embedding
     tokens, positions = torch.tensor([[4, 7]]), torch.tensor([[5, 2]])
-    expected = embedding.tokens.weight[[4, 7]] * math.sqrt(32) + sinusoidal_positions(6, 32)[[5, 2]]
+    expected = embedding.tokens.weight[[4, 7]] * math.sqrt(32) + torch.tensor(sinusoidal_positions(6, 32))[[5, 2]]
     torch.testing.assert_close(embedding(tokens, positions)[0], expected)
 
 

@@ -10,7 +10,7 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from ctypes import CDLL, c_int32
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from safetensors.numpy import load
 
 from model.config import ModelConfig
 from model.int8.isa import KernelsUnavailable
+from model.positions import sinusoidal_positions
 
 Weights = Mapping[str, NDArray[np.float32]]
 """By the names of `model.weight_shapes`."""
@@ -175,14 +176,3 @@ def _pack_matrix(kernels: CDLL, layout: Layout, weight: NDArray[np.int8], nonneg
 
 def _padded(x: NDArray[np.float32], value: float = 0.0) -> NDArray[np.float32]:
     return np.pad(x, (0, -len(x) % _GROUP), constant_values=value)
-
-
-@lru_cache(maxsize=4)
-def sinusoidal_positions(length: int, width: int) -> NDArray[np.float32]:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(the same) (section 3.5): [length, width].
-
-    By the C library's functions, value by value: NumPy's own vary with the instruction set.
-    """
-    rates = [math.exp(i * -math.log(10000.0) / width) for i in range(0, width, 2)]
-    rows = [[f(position * rate) for rate in rates for f in (math.sin, math.cos)] for position in range(length)]
-    return np.array(rows, np.float32)
