@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -12,7 +13,7 @@ Sharing = Literal["none", "decoder", "all"]
 Activation = Literal["relu", "swish"]
 
 
-LATER_FIELDS: dict[str, Any] = {"activation": "relu", "output_bias": False}
+LATER_FIELDS: dict[str, Any] = {"activation": "relu", "output_bias": False, "source_eos": True}
 """Fields that the first version did not have, and the values that mean the same as their absence."""
 _NO_DEFAULT = object()
 
@@ -25,8 +26,9 @@ class ModelConfig:
     embedding too; requires a shared vocabulary; section 3.4). `final_norm`: whether a layer normalisation ends each
     stack. None is the placement's default: the paper's `post` already ends in one, `pre` and `residual_post` do not and
     get one. `activation`: of the feed-forward networks; swish is x * sigmoid(x) (Ramachandran et al. 2017), used by
-    OPUS-MT's models. These also have an `output_bias`, a number for each target token. `max_positions`: the longest
-    sequence, in tokens, that positions, and so the key/value cache, support.
+    OPUS-MT's models. These also have an `output_bias`, a number for each target token. `source_eos`: whether `eos_id`
+    ends each source; models trained by OpenNMT-py do without. `max_positions`: the longest sequence, in tokens, that
+    positions, and so the key/value cache, support.
 
     Raises ValueError, naming the field, if the values do not describe a model.
     """
@@ -46,6 +48,7 @@ class ModelConfig:
     attention_bias: bool = True
     activation: Activation = "relu"
     output_bias: bool = False
+    source_eos: bool = True
     dropout: float = 0.1
     attention_dropout: float = 0.0
     pad_id: int = 0
@@ -99,6 +102,15 @@ class ModelConfig:
     @property
     def has_final_norm(self) -> bool:
         return self.norm != "post" if self.final_norm is None else self.final_norm
+
+    def source_ends(self, source_length: int) -> int:
+        """The number of end symbols, 1 or 0, that a source of `source_length` tokens gets. Without any token it has
+        one in any case: attention needs a key."""
+        return int(self.source_eos or source_length == 0)
+
+    def source_ids(self, source: Sequence[int]) -> tuple[int, ...]:
+        """The token ids that the encoder reads: `source` and its end symbol, if it gets one."""
+        return (*source, *[self.eos_id] * self.source_ends(len(source)))
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON. Leaves out fields of later versions at their defaults, so that earlier versions can read it."""

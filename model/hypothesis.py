@@ -64,8 +64,8 @@ class TokenConstraint:
 class Hypothesis:
     """A sentence in decoding.
 
-    `source` has no end symbol; decoding adds it. `forced` gives the target instead of the model's choice; scores and
-    attention are then the model's for that target. The target begins with `prefix`, contains each of `required` exactly
+    `source` has no end symbol; decoding adds it, unless the model does without. `forced` gives the target instead of
+    the model's choice; scores and attention are then the model's for that target. The target begins with `prefix`, contains each of `required` exactly
     once, and none of `forbidden`; `limit` must leave room for the required ones. If `beam_size` is over 1, the result
     is that of the best hypothesis in `finished`.
 
@@ -88,8 +88,8 @@ class Hypothesis:
     excluded. Uses the mean over all layers and heads, which finds words that both sides share in Tatoeba's development
     set with an accuracy of 97.5 % (the last layer alone: 96.3 %)."""
     coverage: Sequence[float] = ()
-    """For each source token, the end symbol included, the sum of the attention it received from all tokens but the last
-    (Tu et al. 2016)."""
+    """For each token that the encoder reads, the end symbol included, the sum of the attention it received from all
+    tokens but the last (Tu et al. 2016)."""
     finished: list[Hypothesis] = field(default_factory=list)
     """The finished hypotheses of a beam, by mean log probability, best first."""
     encoder_attention: Weights | None = None

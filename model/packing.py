@@ -21,7 +21,7 @@ def round_up(number: int, unit: int) -> int:
 
 
 class Packing:
-    """The token ids of `sources`, with `</s>` added to each, and the way between packed and unpacked tensors.
+    """The token ids of `sources`, with their end symbols, and the way between packed and unpacked tensors.
 
     Packed tensors are [tokens, ...], unpacked ones [batch, source, ...]. `tokens` is rounded up to a multiple of `rows`
     with padding that belongs to no sentence, and `source` to a multiple of `keys`.
@@ -35,7 +35,7 @@ class Packing:
         rows: int = 1,
         keys: int = 1,
     ) -> None:
-        self.lengths = [len(source) + 1 for source in sources]
+        self.lengths = [len(source) + config.source_ends(len(source)) for source in sources]
         real, source_length = sum(self.lengths), round_up(max(self.lengths), keys)
         fill = round_up(real, rows) - real
         lengths = torch.tensor(self.lengths)
@@ -43,7 +43,7 @@ class Packing:
         sentences = torch.repeat_interleave(lengths)  # [real], the sentence of each token
         steps = torch.arange(real) - starts[sentences]  # [real], the position of each token in its sentence
         within = torch.arange(source_length) < lengths[:, None]  # [batch, source]
-        ids = [*chain.from_iterable((*source, config.eos_id) for source in sources), *[config.pad_id] * fill]
+        ids = [*chain.from_iterable(map(config.source_ids, sources)), *[config.pad_id] * fill]
         self.tokens = torch.tensor(ids, device=device)  # [tokens]
         self.positions = F.pad(steps, (0, fill)).to(device)  # [tokens]
         self.mask = within[:, None, None, :].to(device)

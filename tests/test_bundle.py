@@ -274,7 +274,7 @@ def test_another_format_version_is_refused(folder: Path, version: object) -> Non
     assert_refused(folder, rf"bundle format {version!r} is not the one this version reads \(1\)")
 
 
-@pytest.mark.parametrize("fields", [{"activation": "swish"}, {"output_bias": True}], ids=str)
+@pytest.mark.parametrize("fields", [{"activation": "swish"}, {"output_bias": True}, {"source_eos": False}], ids=str)
 def test_a_bundle_that_earlier_versions_cannot_read_has_another_format_version(
     fields: dict[str, Any], tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
@@ -292,7 +292,7 @@ def test_a_bundle_that_earlier_versions_cannot_read_has_another_format_version(
 def test_a_bundle_without_such_fields_stays_readable_to_earlier_versions(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     assert config["format_version"] == 1
-    assert not {"activation", "output_bias"} & set(config["architecture"])
+    assert not {"activation", "output_bias", "source_eos"} & set(config["architecture"])
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ WRONG_TYPE: list[tuple[str, Any]] = [
     ("attention_bias", 1),
     ("attention_bias", None),
     ("output_bias", 1),
+    ("source_eos", None),
 ]
 
 
@@ -91,10 +92,17 @@ def test_json_round_trips_a_configuration(architecture: str) -> None:
 
 
 def test_fields_of_later_versions_are_written_only_if_they_say_something() -> None:
-    assert not {"activation", "output_bias"} & set(ModelConfig(**VOCABULARIES).to_dict())
-    config = ModelConfig(**VOCABULARIES, activation="swish", output_bias=True)
-    assert {"activation": "swish", "output_bias": True}.items() <= config.to_dict().items()
+    assert not {"activation", "output_bias", "source_eos"} & set(ModelConfig(**VOCABULARIES).to_dict())
+    config = ModelConfig(**VOCABULARIES, activation="swish", output_bias=True, source_eos=False)
+    assert {"activation": "swish", "output_bias": True, "source_eos": False}.items() <= config.to_dict().items()
     assert ModelConfig.from_dict(config.to_dict()) == config
+
+
+def test_a_source_ends_in_the_end_symbol_if_the_model_says_so_or_nothing_else_is_there() -> None:
+    with_end, without = (ModelConfig(**VOCABULARIES, source_eos=value, eos_id=7) for value in (True, False))
+    assert [with_end.source_ids(source) for source in ([5, 6], [])] == [(5, 6, 7), (7,)]
+    assert [without.source_ids(source) for source in ([5, 6], [])] == [(5, 6), (7,)]
+    assert [config.source_ends(length) for config in (with_end, without) for length in (2, 0)] == [1, 1, 0, 1]
 
 
 def test_unknown_and_missing_fields_are_named() -> None:

@@ -42,6 +42,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "attention_bias": False,
     },
     "swish, output bias": {"activation": "swish", "output_bias": True},
+    "no source end": {"source_eos": False},
     "deeper encoder, one head": {"encoder_layers": 3, "decoder_layers": 1, "num_heads": 1},
 }
 DECODE = """
@@ -99,7 +100,7 @@ def random_tokens(tokenizer: Tokenizer, lengths: Iterable[int], seed: int) -> li
 def log_probs(model: Transformer, source: list[int], target: list[int]) -> list[float]:
     """The log probabilities of the tokens of `target` and its end."""
     eos = model.config.eos_id
-    logits = model(torch.tensor([[*source, eos]]), torch.tensor([[model.config.bos_id, *target]]))[0]
+    logits = model(torch.tensor([model.config.source_ids(source)]), torch.tensor([[model.config.bos_id, *target]]))[0]
     return list(logits.log_softmax(-1).gather(-1, torch.tensor([[*target, eos]]).T)[:, 0].tolist())
 
 

@@ -25,6 +25,7 @@ import model.int8.isa as instruction_sets
 import model.int8.library as kernels
 from model.config import ModelConfig
 from model.decoding.batch import rows_taken
+from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.int8.backend import Int8Backend
 from model.int8.batch import Int8Batch
@@ -108,7 +109,7 @@ def quantise_products(monkeypatch: pytest.MonkeyPatch) -> None:
 @torch.no_grad()
 def parallel_pass(model: Transformer, hypothesis: Hypothesis) -> tuple[list[float], AttentionRecord]:
     """The log probability of each token, by the modules."""
-    src = torch.tensor([[*hypothesis.source, EOS]])
+    src = torch.tensor([model.config.source_ids(hypothesis.source)])
     record = AttentionRecord()
     hidden = model.hidden(src, torch.tensor([[BOS, *hypothesis.tokens[:-1]]]), record)
     log_probs = model.output(hidden)[0].log_softmax(-1)
@@ -134,6 +135,7 @@ SHAPES: list[dict[str, Any]] = [
     {"d_model": 96, "num_heads": 1, "share_embeddings": "all"},
     {"d_model": 32, "num_heads": 2, "d_ff": 16, "encoder_layers": 1, "decoder_layers": 3},
     {"norm": "post", "activation": "swish", "output_bias": True, "share_embeddings": "all"},
+    {"source_eos": False},
 ]
 
 
@@ -165,6 +167,34 @@ def test_chosen_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatc
             log_probs = model(src, tgt)[0].log_softmax(-1)
         chosen = log_probs.gather(1, torch.tensor(hypothesis.tokens)[:, None])[:, 0]
         assert (log_probs.amax(-1) - chosen).max() < 0.05
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_every_source_token_but_the_end_symbol_can_be_aligned(ends: bool, isa: str) -> None:
+    model = make_model(source_eos=ends)
+    for backend in (Int8Backend.of(model, isa), TorchBackend(model)):
+        batch = backend.new_batch(48, LIMITS)
+        hypotheses = [
+            Hypothesis(source, LIMITS.target(len(source)), record=True, beam_size=size)
+            for source in random_sources(12, 3, seed=9)
+            for size in (1, 3)
+        ]
+        batch.admit(hypotheses)
+        while batch.running:
+            batch.step()
+        for hypothesis in hypotheses:
+            length = len(model.config.source_ids(hypothesis.source))
+            assert len(hypothesis.coverage) == length
+            assert max(hypothesis.aligned) < max(1, len(hypothesis.source))
+            assert hypothesis.encoder_attention is not None
+            assert hypothesis.encoder_attention.shape[-1] == length
+            if hypothesis.beam_size == 1:
+                assert hypothesis.cross_attention.shape[-1] == length
+                means = hypothesis.cross_attention.mean((0, 1))[:, : max(1, len(hypothesis.source))]
+                assert list(hypothesis.aligned) == means.argmax(-1).tolist()
+                assert np.allclose(hypothesis.coverage, hypothesis.cross_attention.mean((0, 1))[:-1].sum(0), atol=1e-5)
+        last = [max(h.aligned) == len(h.source) - 1 for h in hypotheses if len(h.source) > 1]
+        assert any(last)
 
 
 def test_no_bit_depends_on_the_batch(backend: Int8Backend) -> None:

@@ -97,7 +97,8 @@ def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[P
         forced, limit = tuple(piece.id for piece in target), len(target)
     placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
     sequence = engine.Sequence(bundle.name, ids, limit, forced, attention=True)
-    return [*placed, Piece(bundle.tokenizer.eos_id, END, end, end)], sequence
+    ends = bundle.architecture.source_ends(len(pieces))
+    return [*placed, *[Piece(bundle.tokenizer.eos_id, END, end, end)] * ends], sequence
 
 
 def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:

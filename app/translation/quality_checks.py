@@ -233,7 +233,7 @@ def _symbol_class(symbol: str) -> str:
 def find_untranslated_words(sentence: Sentence) -> list[str]:
     """The source words to which the translation pays hardly any attention."""
     coverage = sentence.best.decoded.coverage
-    if not coverage or min(coverage[:-1], default=1) >= MIN_COVERAGE:
+    if not coverage or min(coverage[: len(sentence.sequence.source)], default=1) >= MIN_COVERAGE:
         return []
     text = sentence.passage.text
     seen = [0.0] * (len(text) + 1)

@@ -175,7 +175,8 @@ class Sentence:
                 at += len(protected[token].raw)
 
     def source_spans(self) -> list[tuple[int, int]]:
-        """The characters of the sentence that each source token encodes; the end symbol's, which is last, are none."""
+        """The characters of the sentence that each source token encodes; the end symbol, which is last if there is one,
+        encodes none."""
         spans: list[tuple[int, int]] = []
         at, before = 0, SPACE
         tokenizer = self.bundle.tokenizer
@@ -193,7 +194,7 @@ class Sentence:
                 spans += [(min(at + piece.start, length), min(at + piece.end, length)) for piece in pieces]
                 at += len(part)
             before = ""
-        return [*spans, (length, length)]
+        return [*spans, *[(length, length)] * self.bundle.architecture.source_ends(len(spans))]
 
     def _source_texts(self) -> list[str]:
         """The parts of the sentence that the model reads as text; an empty string for each protected span."""

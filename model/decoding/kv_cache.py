@@ -54,6 +54,7 @@ class KVCache:
         self._memory_keys, self._memory_values = allocate(source), allocate(source)
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
         self._source_mask[:, 0] = True  # an unused row must have a key to attend to
+        self._source_ends = int(config.source_eos)
         # Source tokens but the end symbol; the mean cross-attention of the last step, and its sum over earlier steps.
         self._alignable = torch.zeros_like(self._source_mask)  # [rows, source]
         self._last_attention = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
@@ -72,7 +73,7 @@ class KVCache:
     def admit(self, memory: Sequence[Memory], source_lengths: Sequence[int]) -> None:
         """Stores an encoded batch, one pair in `memory` per layer, in the next free rows. It must fit.
 
-        Keys and values are [sentences, heads, source, d_k]; source lengths include the end symbol.
+        Keys and values are [sentences, heads, source, d_k]; source lengths include end symbols.
         """
         first, last = len(self), len(self) + len(source_lengths)
         assert last <= self.rows and max(source_lengths) <= self.max_source
@@ -81,7 +82,10 @@ class KVCache:
             self._memory_values[layer][first:last, :, : value.size(2)] = value
         steps = torch.arange(self._source_mask.size(1), device=self.device)  # [source]
         lengths = torch.tensor(source_lengths, device=self.device)[:, None]  # [sentences, 1]
-        self._source_mask[first:last], self._alignable[first:last] = steps < lengths, steps < lengths - 1
+        self._source_mask[first:last], self._alignable[first:last] = (
+            steps < lengths,
+            steps < lengths - self._source_ends,
+        )
         self._last_attention[first:last] = 0
         self._coverage[first:last] = 0
         self.source_lengths.extend(source_lengths)

@@ -29,7 +29,7 @@ class EncoderOutput:
     memory: list[Memory]
     """Keys and values of each decoder layer's cross-attention."""
     lengths: list[int]
-    """The length of each source, `</s>` included."""
+    """The length of each source, with its end symbol if it has one."""
     attention: list[Tensor]
     """The encoder's weights, per layer [batch, heads, source, source]; empty unless recorded."""
 
@@ -37,7 +37,7 @@ class EncoderOutput:
 def encode_batch(
     model: Transformer, sources: Sequence[Sequence[int]], record: bool = False, tiles: Tiles = UNTILED
 ) -> EncoderOutput:
-    """Encodes the token ids of `sources`, with `</s>` added to each.
+    """Encodes the token ids of `sources`, with `</s>` added to each unless the model does without.
 
     Matrix products run over the packed tokens of all sentences; see Packing. Raises ValueError for a source with more
     tokens than the model has positions.

@@ -64,18 +64,18 @@ class Int8Batch:
         """Encodes `hypotheses` and gives them rows. They must fit: see `free`. Raises ValueError for anything unsafe
         for C."""
         self._check(hypotheses)
-        count, eos = len(hypotheses), self._config.eos_id
+        count, config = len(hypotheses), self._config
         for hypothesis in hypotheses:
             if hypothesis.record:
-                length = len(hypothesis.source) + 1
-                shape = self._config.encoder_layers, self._config.num_heads, length, length
+                length = self._source_length(hypothesis)
+                shape = config.encoder_layers, config.num_heads, length, length
                 hypothesis.encoder_attention = np.empty(shape, np.float32)
         numbers = (c_int32 * count)()
         self._library.batch_admit(
             self._batch,
             count,
-            _integers([id for h in hypotheses for id in (*h.source, eos)]),
-            _integers([len(h.source) + 1 for h in hypotheses]),
+            _integers([id for h in hypotheses for id in config.source_ids(h.source)]),
+            _integers(list(map(self._source_length, hypotheses))),
             _integers([h.limit for h in hypotheses]),
             _integers([id for h in hypotheses for id in h.forced or h.prefix]),
             _integers([len(h.prefix) or -1 if h.forced is None else len(h.forced) for h in hypotheses]),
@@ -89,7 +89,7 @@ class Int8Batch:
         )
         for number, hypothesis in zip(numbers, hypotheses, strict=True):
             if hypothesis.beam_size > 1:
-                self._beams[hypothesis] = Beam(hypothesis, eos)
+                self._beams[hypothesis] = Beam(hypothesis, config.eos_id)
                 hypothesis = self._beams[hypothesis].branches[0]
             self._sentences[number] = hypothesis
 
@@ -136,6 +136,10 @@ class Int8Batch:
                 if ids and not 0 <= min(ids) <= max(ids) < size:
                     raise ValueError(f"token ids must be under {size} and not negative: {min(ids)} to {max(ids)}")
 
+    def _source_length(self, hypothesis: Hypothesis) -> int:
+        """The number of tokens that the encoder reads."""
+        return len(hypothesis.source) + self._config.source_ends(len(hypothesis.source))
+
     def _finish(self, number: int) -> Hypothesis:
         hypothesis = self._sentences[number]
         count = self._read(number, hypothesis)
@@ -147,7 +151,7 @@ class Int8Batch:
     def _read(self, number: int, hypothesis: Hypothesis) -> int:
         places = self._tokens, self._log_probs, self._aligned, self._coverage
         count: int = self._library.batch_read(self._batch, number, *places)
-        alignments, sources = count + (hypothesis.beam_size > 1), len(hypothesis.source) + 1
+        alignments, sources = count + (hypothesis.beam_size > 1), self._source_length(hypothesis)
         hypothesis.aligned = array("i", self._aligned_bytes[: 4 * alignments].tobytes())
         hypothesis.coverage = array("f", self._coverage_bytes[: 4 * sources].tobytes())
         return count
@@ -198,7 +202,7 @@ class Int8Batch:
         self._records = {}
         for number, hypothesis in self._sentences.items():
             if hypothesis.record:
-                lengths = len(hypothesis.decoder_rows) + 1, len(hypothesis.source) + 1
+                lengths = len(hypothesis.decoder_rows) + 1, self._source_length(hypothesis)
                 decoder, cross = (np.empty((layers, heads, length), np.float32) for length in lengths)
                 self._records[number] = decoder, cross
         if not self._records:

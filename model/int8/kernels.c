@@ -53,7 +53,8 @@ enum { PRE, POST, RESIDUAL_POST };
 
 typedef struct {
     int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
-    int32_t is_swish; /* the activation: swish, or ReLU */
+    int32_t is_swish;    /* the activation: swish, or ReLU */
+    int32_t source_ends; /* end symbols of a source, 1 or 0, which no target token aligns to */
     Embedding source, target;
     Layer *encoder, *decoder;
     Norm encoder_norm, decoder_norm;
@@ -742,9 +743,9 @@ static void obey(Batch *batch, const Sentence *sentence, int row, int32_t *token
     allowed_best(batch, row, &demands, 1, token, logit);
 }
 
-static int best_aligned(const Sentence *sentence) {
+static int best_aligned(const Sentence *sentence, int source_ends) {
     int best = 0;
-    for (int t = 1; t < sentence->source_length - 1; t++)
+    for (int t = 1; t < sentence->source_length - source_ends; t++)
         if (sentence->look[t] > sentence->look[best]) best = t;
     return best;
 }
@@ -835,12 +836,14 @@ Model *model_open(const void *packed) {
         int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
         int32_t source_vocabulary, target_vocabulary, positions;
         int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, has_half_tokens, is_swish;
+        int32_t source_ends;
     } head;
     memcpy(&head, next_array(&reader, sizeof head), sizeof head);
     Model *model = calloc(1, sizeof(Model));
     if (model == NULL) return NULL;
     memcpy(model, &head, 8 * sizeof(int32_t));
     model->is_swish = head.is_swish;
+    model->source_ends = head.source_ends;
     model->encoder = calloc(head.encoder_layers, sizeof(Layer));
     model->decoder = calloc(head.decoder_layers, sizeof(Layer));
     if (!model->encoder || !model->decoder) {
@@ -896,7 +899,7 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
     int count = 0;
     for (int row = 0; row < rows; row++) {
         Sentence *sentence = batch->sentences + batch->running[row];
-        sentence->aligned[sentence->length] = best_aligned(sentence);
+        sentence->aligned[sentence->length] = best_aligned(sentence, model->source_ends);
         if (!sentence->wide && extend(batch, sentence, row)) finished[count++] = batch->running[row];
     }
     return count;

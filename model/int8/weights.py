@@ -96,7 +96,7 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
             *(config.encoder_layers, config.decoder_layers, config.bos_id, config.eos_id),
             *(len(source), len(target), config.max_positions),
             *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
-            *(are_half, config.activation == "swish"),
+            *(are_half, config.activation == "swish", config.source_eos),
         ],
         np.int32,
     )

@@ -153,7 +153,7 @@ class Pairs:
         """
         mine = rows[part::parts]
         shown = mine if len(mine) else rows[:1]
-        src = self.source.padded(shown, None, config.eos_id, config.pad_id)
+        src = self.source.padded(shown, None, config.eos_id if config.source_eos else None, config.pad_id)
         tgt_in = self.target.padded(shown, config.bos_id, None, config.pad_id)
         tgt_out = self.target.padded(shown, None, config.eos_id, config.pad_id)
         if not len(mine):

@@ -94,7 +94,7 @@ def model_spec(bundle: LoadedBundle) -> Any:
     spec.register_target_vocabulary(pieces)
     spec.config.bos_token = spec.config.decoder_start_token = tokenizer.piece(config.bos_id)
     spec.config.eos_token = tokenizer.piece(config.eos_id)
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = config.source_eos
     return spec
 
 
