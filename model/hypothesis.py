@@ -65,9 +65,9 @@ class Hypothesis:
     """A sentence in decoding.
 
     `source` has no end symbol; decoding adds it, unless the model does without. `forced` gives the target instead of
-    the model's choice; scores and attention are then the model's for that target. The target begins with `prefix`, contains each of `required` exactly
-    once, and none of `forbidden`; `limit` must leave room for the required ones. If `beam_size` is over 1, the result
-    is that of the best hypothesis in `finished`.
+    the model's choice; scores and attention are then the model's for that target. The target begins with `prefix`,
+    contains each of `required` exactly once, and none of `forbidden`; `limit` must leave room for the required ones. If
+    `beam_size` is over 1, the result is that of the best hypothesis in `finished`.
 
     `tokens` ends in `</s>` if and only if `finish_reason` is "stop"; `log_probs` has one natural logarithm per token.
     """
