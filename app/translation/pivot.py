@@ -19,7 +19,7 @@ from app.markup.passage import NestedPassage, Passage, Piece, ProtectedSpan, Tag
 from app.text.glossary import Glossary, merge_spans
 from app.text.placeholders import is_nesting
 from app.translation.alignment import WordPair, word_pairs
-from app.translation.sentence import Candidate, Sentence
+from app.translation.sentence import Sentence
 from app.translation.terminology import usable_terms
 from app.translation.text_plan import Label, TextPlan, plan_text, protected_spans
 from model.bundle import Bundle
@@ -94,11 +94,6 @@ class FirstLeg:
     @property
     def via(self) -> list[str]:
         return [self.bundle.target]
-
-    @property
-    def candidates(self) -> list[Candidate]:
-        """The translation of each sentence."""
-        return [sentence.best for sentence in self.plan.sentences]
 
     def pieces(self) -> list[Piece]:
         """The item in the pivot language. The sentences must be decoded and checked."""

@@ -97,7 +97,7 @@ class PlannedItem:
         reason: FinishReason = "stop" if stopped else "length"
         text = plan.render()
         pairs = (leg.align(plan) if leg else word_pairs(plan)) if options.alignment else None
-        pivot = leg.candidates if leg else ()
+        pivot = [sentence.best for sentence in self.pivot_sentences]
         others = plan.alternatives(options.alternatives, pivot) if options.alternatives else ()
         return TranslatedText(
             text, mean_score(best), reason, warnings, None, source, confidence, plan, others, pairs, leg

@@ -37,6 +37,7 @@ def _are_sentences(cells: list[str]) -> bool:
 
 
 def ignored_columns(taken: tuple[int, int], columns: list[list[str]]) -> str:
+    """A note about the columns that are not `taken`."""
     count = len(columns)
     if taken != (0, 1):
         others = [column for column in range(taken[1]) if column not in taken]
@@ -66,10 +67,12 @@ def are_quoted(rows: list[list[str]]) -> bool:
 
 
 def unquoted(cell: str) -> str:
+    """`cell` without the quotes of RFC 4180, if it has them."""
     return cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell
 
 
 def csv_hint(rows: list[list[str]]) -> str:
+    """A hint for an error message, if lines without a tab seem to be CSV."""
     for separator in ",;":
         if all(separator in row[0] for row in rows):
             return f" (is this CSV, separated by {separator!r}? save it separated by tabs)"
