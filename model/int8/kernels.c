@@ -21,6 +21,7 @@
 enum {
     DEMANDS = 64,      /* tokens that a sentence must have, and as many that it must not have */
     POSITIONS = 16,    /* of a block of the cache */
+    CHUNK = PANELS == 4 ? TILE : 64, /* rows of which a group's logits are kept */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
 
@@ -144,9 +145,13 @@ ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row
                 add_pairs(rows, sums, weight, bytes + order[block] + k, inputs);
         return;
     }
+    /* The next panel, if it comes from memory, comes while the rows use this one. A single row is faster without. */
+    const size_t ahead = rows > 1 && row == 0 ? at.bytes : 0;
     for (; block < safe; block++, shuffle += BLOCK)
-        for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES)
+        for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES) {
+            __builtin_prefetch(weight + ahead);
             add_shuffled_pairs(rows, sums, weight, bytes + order[block], inputs, shuffle + k);
+        }
     for (; block < blocks; block++)
         for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES)
             add_any_pairs(rows, sums, weight, bytes + order[block] + k, inputs);
@@ -596,37 +601,35 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
     feed_forward(batch, layer, rows, batch->x);
 }
 
-/* Logits of the group of columns from `column`: [rows, GROUP]. */
-ALWAYS void group_logits(const int rows, const Linear *linear, Quantised in, int row, int column, float (*logits)[GROUP]) {
-    for (int panel = 0; panel < GROUP; panel += PANEL) {
-        I16 sums[TILE][PANELS];
-        multiply(rows, linear, in, row, column + panel, sums);
-        UNROLLED for (int r = 0; r < rows; r++)
-            UNROLLED for (int v = 0; v < PANELS; v++)
-                store(logits[r] + panel + v * LANES,
-                      scaled(sums[r][v], linear, column + panel + v * LANES, in.scale[row + r]));
-    }
+/* Logits of `rows` rows from `row` and the panel of columns from `column`, into rows of GROUP floats. */
+ALWAYS void logits_tile(const int rows, const Linear *linear, Quantised in, int row, int column, float *logits) {
+    I16 sums[TILE][PANELS];
+    multiply(rows, linear, in, row, column, sums);
+    UNROLLED for (int r = 0; r < rows; r++)
+        UNROLLED for (int v = 0; v < PANELS; v++)
+            store(logits + r * GROUP + v * LANES, scaled(sums[r][v], linear, column + v * LANES, in.scale[row + r]));
 }
 
 /* Number of groups of logits, rounded up to a vector. */
 static int groups_of(const Linear *linear) { return rounded_up(rounded_up(linear->outputs, GROUP) / GROUP, LANES); }
 
-ALWAYS void choose_tile(const int rows, const Linear *linear, Quantised in, int row, int column, Choice *choices,
-                        float *peaks) {
-    float logits[TILE][GROUP];
-    group_logits(rows, linear, in, row, column, logits);
-    for (int r = 0; r < rows; r++)
-        peaks[(size_t)(row + r) * groups_of(linear) + column / GROUP] = consider(choices + row + r, logits[r], column);
-}
-
-/* The vocabulary's product: the logits are looked at tile by tile and never written to memory, except the largest of
- * each group: peaks [rows, groups_of]. */
+/* The vocabulary's product: logits are looked at group by group and never written to memory, except the largest of each
+ * group: peaks [rows, groups_of]. A panel of weights stays in the first-level cache while CHUNK rows use it. */
 static void choose(const Linear *linear, Quantised in, int rows, Choice *choices, float *peaks) {
-    for (int column = 0; column < linear->outputs; column += GROUP) {
-#define ROWS(count) choose_tile(count, linear, in, row, column, choices, peaks)
-        IN_TILES(rows, ROWS)
+    const int groups = groups_of(linear);
+    float logits[CHUNK * GROUP];
+    for (int column = 0; column < linear->outputs; column += GROUP)
+        for (int first = 0; first < rows; first += CHUNK) {
+            const int count = rows - first < CHUNK ? rows - first : CHUNK;
+            for (int panel = 0; panel < GROUP; panel += PANEL) {
+#define ROWS(count) logits_tile(count, linear, in, first + row, column + panel, logits + row * GROUP + panel)
+                IN_TILES(count, ROWS)
 #undef ROWS
-    }
+            }
+            for (int r = 0; r < count; r++)
+                peaks[(size_t)(first + r) * groups + column / GROUP] =
+                    consider(choices + first + r, logits + r * GROUP, column);
+        }
 }
 
 static int32_t take_block(Batch *batch) {
@@ -668,10 +671,16 @@ static void enter(Best *best, int32_t token, float value, int by_token) {
     best->tokens[at] = token;
 }
 
-static float logit_of(Batch *batch, int row, int32_t token) {
-    float logits[1][GROUP];
-    group_logits(1, &batch->model->output, batch->narrow, row, token / GROUP * GROUP, logits);
-    return logits[0][token % GROUP];
+/* One row's logits of a group, computed again. */
+static void group_logits(const Batch *batch, int row, int column, float *logits) {
+    for (int panel = 0; panel < GROUP; panel += PANEL)
+        logits_tile(1, &batch->model->output, batch->narrow, row, column + panel, logits + panel);
+}
+
+static float logit_of(const Batch *batch, int row, int32_t token) {
+    float logits[GROUP];
+    group_logits(batch, row, token / GROUP * GROUP, logits);
+    return logits[token % GROUP];
 }
 
 /* Puts the `count` best tokens that are not among `never`, nor `other`, into tokens, best first, and their logits;
@@ -679,8 +688,7 @@ static float logit_of(Batch *batch, int row, int32_t token) {
  * logits are computed again, to the same bits. */
 static int best_but(Batch *batch, int row, const int32_t *never, int never_count, int32_t other, int count,
                     int32_t *tokens, float *values) {
-    const Linear *output = &batch->model->output;
-    const int groups = groups_of(output);
+    const int groups = groups_of(&batch->model->output);
     float *peaks = batch->unseen;
     Best best = {tokens, values, count, 0};
     memcpy(peaks, batch->peaks + (size_t)row * groups, sizeof(float) * groups);
@@ -692,12 +700,12 @@ static int best_but(Batch *batch, int row, const int32_t *never, int never_count
         int group = 0;
         while (peaks[group] != peak) group++;
         peaks[group] = -INFINITY;
-        float logits[1][GROUP];
-        group_logits(1, output, batch->narrow, row, group * GROUP, logits);
+        float logits[GROUP];
+        group_logits(batch, row, group * GROUP, logits);
         for (int i = 0; i < GROUP; i++) {
             const int32_t token = group * GROUP + i;
-            if (best.found == count && logits[0][i] < values[count - 1]) continue;
-            if (token != other && !is_among(token, never, never_count)) enter(&best, token, logits[0][i], 1);
+            if (best.found == count && logits[i] < values[count - 1]) continue;
+            if (token != other && !is_among(token, never, never_count)) enter(&best, token, logits[i], 1);
         }
     }
 }
