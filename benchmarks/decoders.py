@@ -29,7 +29,7 @@ class Decoder(Protocol):
         """The backend, its precision and version."""
         ...
 
-    def load(self, sources: list[list[int]], limit: int) -> None:
+    def load(self, sources: list[list[int]], limit: int, beam_size: int) -> None:
         """Sets the sentences to decode."""
         ...
 
@@ -74,10 +74,11 @@ class OurDecoder:
     def about(self) -> str:
         return f"{type(self._runner).__name__}, {self._runner.precision}; PyTorch {self._version}"
 
-    def load(self, sources: list[list[int]], limit: int) -> None:
-        self._sources, self._limit = sources, limit
+    def load(self, sources: list[list[int]], limit: int, beam_size: int) -> None:
+        self._sources, self._limit, self._beam_size = sources, limit, beam_size
 
     def ready(self, rows: int) -> None:
+        rows *= self._beam_size
         if rows not in self._batches:
             self._batches[rows] = self._runner.new_batch(rows, self._limits)
         self._batch = self._batches[rows]
@@ -86,7 +87,7 @@ class OurDecoder:
         batch, taken = self._batch, {}
         while True:
             # As in greedy_decode: fewer than a quarter of the rows are not worth a pass of the encoder.
-            if batch.free >= max(1, batch.rows // 4) and (joining := self._take(batch.free)):
+            if batch.free >= max(1, batch.rows // 4) and (joining := self._take(batch.free // self._beam_size)):
                 taken.update(joining)
                 batch.admit(list(joining.values()))
             if not batch.running:
@@ -101,7 +102,7 @@ class OurDecoder:
         seconds = []
         for number in numbers:
             began = perf_counter()
-            self._batch.admit([self._hypothesis(self._sources[number], self._limit)])
+            self._batch.admit([self._new(number)])
             while self._batch.running:
                 self._batch.step()
             seconds.append(perf_counter() - began)
@@ -112,7 +113,10 @@ class OurDecoder:
         numbers = array.array(INDEX_TYPE)
         with contextlib.suppress(BlockingIOError):
             numbers.frombytes(os.read(self._queue, count * numbers.itemsize))
-        return {number: self._hypothesis(self._sources[number], self._limit) for number in numbers}
+        return {number: self._new(number) for number in numbers}
+
+    def _new(self, number: int) -> Any:
+        return self._hypothesis(self._sources[number], self._limit, beam_size=self._beam_size)
 
 
 class TheirDecoder:
@@ -134,9 +138,9 @@ class TheirDecoder:
     def about(self) -> str:
         return f"CTranslate2 {self._version}, {self._translator.compute_type}"
 
-    def load(self, sources: list[list[int]], limit: int) -> None:
+    def load(self, sources: list[list[int]], limit: int, beam_size: int) -> None:
         self._sources = [[self._pieces[id] for id in source] for source in sources]
-        self._limit = limit
+        self._limit, self._beam_size = limit, beam_size
 
     def ready(self, rows: int) -> None:
         self._rows = rows
@@ -164,7 +168,7 @@ class TheirDecoder:
             sources,
             max_batch_size=self._rows,
             batch_type="examples",
-            beam_size=1,
+            beam_size=self._beam_size,
             max_decoding_length=self._limit,
             min_decoding_length=0,
             max_input_length=0,

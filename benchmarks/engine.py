@@ -1,6 +1,7 @@
 """Our engine against CTranslate2: the same weights, the same token ids, the same cores, one after the other.
 
     python -m benchmarks.engine --bundle bundles/en-fr --pairs my.tsv
+    python -m benchmarks.engine --shape opus --beam 4
 
 Chooses sentences, weights and cores, and prints the results; the measurements are in `benchmarks.engine_tables`.
 """
@@ -36,6 +37,7 @@ from benchmarks.engine_tables import (
     sweep,
 )
 from benchmarks.sentences import random_sentences
+from benchmarks.shapes import SHAPES, random_bundle
 from benchmarks.table import Table
 from benchmarks.team import Work
 from model.bundle_weights import LoadedBundle, load_bundle
@@ -67,7 +69,7 @@ def measure(bench: Bench, bundle: LoadedBundle, parts: Sequence[str]) -> Iterato
         yield by_length(bench, bundle.limits.max_source, bundle.limits.target)
 
 
-def chosen_work(bundle: LoadedBundle, pairs: Path | None, count: int) -> Work:
+def chosen_work(bundle: LoadedBundle, pairs: Path | None, count: int, beam_size: int = 1) -> Work:
     """Sentences of a file in random order, or random ones. The target limit is the bundle's for the longest of them."""
     texts = [pair.source for pair in read_pairs(pairs)[0]] if pairs else random_sentences(2 * count)
     random.Random(1).shuffle(texts)
@@ -75,7 +77,7 @@ def chosen_work(bundle: LoadedBundle, pairs: Path | None, count: int) -> Work:
     sources = [source for source in encoded if 0 < len(source) <= bundle.limits.max_source][:count]
     if not sources:
         raise typer.BadParameter(f"no sentence of {pairs} has 1 to {bundle.limits.max_source} tokens")
-    return Work(sources, max(bundle.limits.target(len(source)) for source in sources))
+    return Work(sources, max(bundle.limits.target(len(source)) for source in sources), beam_size)
 
 
 def models_of(bundle: LoadedBundle, folder: Path, precisions: Sequence[str]) -> dict[tuple[str, str], Path]:
@@ -100,15 +102,21 @@ def introduction(bundle: LoadedBundle, work: Work, origin: str, plan: Plan) -> I
     shape, lengths = bundle.model.config, work.lengths
     layers = f"{shape.encoder_layers} + {shape.decoder_layers} layers, width {shape.d_model}"
     yield f"{bundle.name}: {layers}, {bundle.model.parameter_count():,} parameters"
+    search = "greedy" if work.beam_size == 1 else f"beams of {work.beam_size}"
     yield (
         f"{len(work.sources):,} sentences of {origin}: {statistics.fmean(lengths):.1f} source tokens, at most "
-        f"{max(lengths)}; greedy, targets of at most {work.limit} tokens, end symbols counted"
+        f"{max(lengths)}; {search}, targets of at most {work.limit} tokens, end symbols counted"
     )
     yield f"{plan.rounds} rounds, the engines in turns of at least {plan.seconds} s; medians, and the range"
 
 
 def main(
     bundles: Annotated[list[Path] | None, typer.Option("--bundle", help="Weights to measure; repeatable.")] = None,
+    shapes: Annotated[
+        list[str] | None,
+        typer.Option("--shape", help=f"Random weights of a shape: {', '.join(SHAPES)}; repeatable."),
+    ] = None,
+    beam_size: Annotated[int, typer.Option("--beam", min=1, help="Size of the beams; 1 is greedy.")] = 1,
     pairs: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Sentence pairs (TSV). (default: random sentences)"),
@@ -129,18 +137,25 @@ def main(
         raise typer.BadParameter("CTranslate2 is not installed: pip install ctranslate2")
     if unknown := sorted(set(parts or ()) - set(PARTS)):
         raise typer.BadParameter(f"--part must be one of {', '.join(PARTS)}, not {unknown[0]}")
+    if unknown := sorted(set(shapes or ()) - set(SHAPES)):
+        raise typer.BadParameter(f"--shape must be one of {', '.join(SHAPES)}, not {unknown[0]}")
     plan = Plan(rounds, seconds, precisions=tuple(precision or Plan.precisions))
     if short:
         sentences, plan = min(sentences, 200), short_plan(plan)
     machine = f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}"
     typer.echo(machine)
     found: dict[str, Any] = {}
-    for folder in bundles or [HERE.parent / "bundles" / "en-fr"]:
-        bundle = load_bundle(folder, torch.device("cpu"))
-        work = chosen_work(bundle, pairs, sentences)
-        for line in introduction(bundle, work, pairs.name if pairs else "random words", plan):
-            typer.echo(line)
+    shipped = HERE.parent / "bundles" / "en-fr"
+    for wanted in [*(bundles or ([] if shapes else [shipped])), *(shapes or ())]:
         with tempfile.TemporaryDirectory() as temporary:
+            if isinstance(wanted, Path):
+                bundle = load_bundle(wanted, torch.device("cpu"))
+            else:
+                like = load_bundle(shipped, torch.device("cpu"))
+                bundle = random_bundle(Path(temporary) / wanted, wanted, like)
+            work = chosen_work(bundle, pairs, sentences, beam_size)
+            for line in introduction(bundle, work, pairs.name if pairs else "random words", plan):
+                typer.echo(line)
             models = models_of(bundle, Path(temporary), plan.precisions)
             for chosen in chosen_cores(cores):
                 with Bench(models, chosen, plan, work) as bench:

@@ -11,7 +11,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -230,7 +230,7 @@ def compared(reference: Sequence[Answer], found: Sequence[Answer]) -> list[Cell]
 
 def by_rows(bench: Bench) -> Table:
     """Throughput by batch size."""
-    work = Work(bench.work.sources[: bench.plan.sample], bench.work.limit)
+    work = replace(bench.work, sources=bench.work.sources[: bench.plan.sample])
     columns = ("ours, sentences/s", "CTranslate2's", "ours / theirs")
     table = Table("by sentences decoded together", columns, note=_one_core(bench))
     for rows in bench.plan.rows:
@@ -247,7 +247,7 @@ def by_length(bench: Bench, longest: int, limit: Callable[[int], int]) -> Table:
     for length in bench.plan.lengths:
         if length - 1 <= longest:
             sources = joined(bench.work.sources, length - 1, max(LENGTH_ROWS, LENGTH_TOKENS // length))
-            ours, theirs = _pair(bench, LENGTH_ROWS, Work(sources, limit(length - 1)))
+            ours, theirs = _pair(bench, LENGTH_ROWS, Work(sources, limit(length - 1), bench.work.beam_size))
             tokens = [statistics.median(s.tokens / s.sentences for s in speeds) for speeds in (ours, theirs)]
             times = [[1_000 / s.sentences for s in speeds] for speeds in (ours, theirs)]
             each = [1_000 * value / (length + tokens[0]) for value in times[0]]

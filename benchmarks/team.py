@@ -36,10 +36,14 @@ class Engine:
 
 @dataclass(frozen=True)
 class Work:
-    """Sentences to decode, as token ids without end symbols, and the maximum number of target tokens of each."""
+    """Sentences to decode, as token ids without end symbols.
+
+    `limit`: the maximum number of target tokens of each.
+    """
 
     sources: list[list[int]]
     limit: int
+    beam_size: int = 1
 
     @property
     def lengths(self) -> list[int]:
@@ -95,7 +99,7 @@ class Team:
         if len(work.sources) > QUEUE_CAPACITY:
             raise ValueError(f"{len(work.sources):,} sentences exceed the {QUEUE_CAPACITY:,} that the queue holds")
         if work is not self._work:
-            self._call_all("load", sources=work.sources, limit=work.limit)
+            self._call_all("load", sources=work.sources, limit=work.limit, beam_size=work.beam_size)
             # The longest first, as in greedy_decode, so that the workers end at about the same time.
             order = sorted(range(len(work.sources)), key=lambda number: -len(work.sources[number]))
             self._work, self._order = work, array.array(INDEX_TYPE, order).tobytes()

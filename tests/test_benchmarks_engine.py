@@ -17,6 +17,7 @@ import typer
 from benchmarks.decoders import OURS, THEIRS
 from benchmarks.engine import PARTS, chosen_cores, chosen_work, main, models_of
 from benchmarks.engine_tables import Bench, Plan, Setting, Speed, compare_best, compared, in_turns, joined
+from benchmarks.shapes import SHAPES, random_bundle
 from benchmarks.table import Table, shown
 from benchmarks.team import QUEUE_CAPACITY, Answer, Engine, Team, Work
 from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
@@ -221,6 +222,34 @@ def test_command_names_the_machine_and_prints_every_table(bundle: LoadedBundle, 
     tables = measured["tables"]
     assert len(tables) == len(PARTS) + 1
     assert all(table["title"] in result.stdout and table["rows"] for table in tables)
+
+
+def test_both_engines_find_the_same_beams(models: dict[tuple[str, str], Path]) -> None:
+    work, found = replace(WORK, sources=WORK.sources[:12], beam_size=3), []
+    for engine in (Engine(OURS, "float32"), Engine(THEIRS, "float32")):
+        with Team(engine, models[engine.kind, engine.precision], []) as team:
+            team.load(work)
+            team.ready(4)
+            team.decode()
+            found.append([answer.tokens for answer in team.answers()])
+    same = sum(ours == theirs for ours, theirs in zip(*found, strict=True))
+    assert same >= 9  # the engines end a beam by other rules
+
+
+def test_a_random_bundle_has_the_shape_asked_for(bundle: LoadedBundle, tmp_path: Path) -> None:
+    shape = {"vocabulary": 500, "d_model": 32, "num_heads": 2, "d_ff": 64, "activation": "swish", "output_bias": True}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SHAPES, "small", shape)
+        made = random_bundle(tmp_path / "made", "small", bundle)
+    assert made.tokenizer.vocab_size == made.model.config.target_vocab_size == 500
+    assert made.model.config.activation == "swish"
+    text = "The kettle is on the stove."
+    assert made.tokenizer.encode_source(text) == bundle.tokenizer.encode_source(text)
+
+
+def test_unknown_shapes_are_refused() -> None:
+    with pytest.raises(typer.BadParameter, match="huge"):
+        main(shapes=["opus", "huge"])
 
 
 def test_unknown_parts_are_refused() -> None:
