@@ -22,6 +22,7 @@ from model.languages import END_MARKS_EXPECTED, is_language_code
 from model.model_spec import ModelSpec, Sample
 from model.tokenizer import Tokenizer
 from model.weight_shapes import weight_shapes
+from model.weight_storage import SCALES, is_int8, stored_tensors
 
 
 @dataclass(frozen=True)
@@ -177,17 +178,22 @@ def _check_weights(architecture: ModelConfig, content: bytes) -> None:
     layers = architecture.encoder_layers + architecture.decoder_layers
     if layers > len(weights):  # listing the shapes of very many layers would take forever
         raise BundleError(f"{WEIGHTS} has {len(weights)} tensors, the architecture {layers} layers")
-    shapes = weight_shapes(architecture)
-    if missing := sorted(shapes.keys() - weights.keys()):
+    tensors = stored_tensors(weight_shapes(architecture), is_int8(content))
+    if missing := sorted(tensors.keys() - weights.keys()):
         raise BundleError(f"{WEIGHTS} lacks {missing[0]}")
-    if surplus := sorted(weights.keys() - shapes.keys()):
+    if surplus := sorted(weights.keys() - tensors.keys()):
         raise BundleError(f"{WEIGHTS} holds {surplus[0]}, which the architecture does not have")
-    for name, ours in shapes.items():
-        if (theirs := tuple(weights[name]["shape"])) != ours:
+    for name, (types, ours) in tensors.items():
+        tensor = weights[name]
+        if (theirs := tuple(tensor["shape"])) != ours:
             raise BundleError(f"{name} in {WEIGHTS} has the shape {theirs}, the architecture needs {ours}")
-        if not _is_finite(weights[name]["dtype"], weights[name]["data"]):
+        if tensor["dtype"] not in types:
+            raise BundleError(f"{name} in {WEIGHTS} is stored as {tensor['dtype']}, not {' or '.join(types)}")
+        if not _is_finite(tensor["dtype"], tensor["data"]):
             # The result of a failed training: such a model cannot translate.
             raise BundleError(f"{name} in {WEIGHTS} is not finite")
+        if types == SCALES and np.any(np.frombuffer(tensor["data"], "<f4") < 0):
+            raise BundleError(f"{name} in {WEIGHTS} is negative")
 
 
 _EXPONENTS = {

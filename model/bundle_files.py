@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from model.config import LATER_FIELDS
+from model.weight_storage import is_int8
 
 T = TypeVar("T")
 CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
@@ -30,13 +31,14 @@ class BundleError(ValueError):
     """A bundle cannot be read or written; one line says why."""
 
 
-def format_version(architecture: object) -> int:
-    """The version of the format of bundles with this architecture, a section of config.json.
+def format_version(architecture: object, int8: bool) -> int:
+    """The version of the format of bundles with this architecture, a section of config.json, and with weights stored in
+    int8 or not.
 
-    Fields that version 1 did not have make it 2, so that readers of version 1 refuse the bundle.
+    What version 1 did not have makes it 2, so that readers of version 1 refuse the bundle.
     """
     fields = architecture if isinstance(architecture, dict) else {}
-    return 2 if any(fields.get(name, default) != default for name, default in LATER_FIELDS.items()) else 1
+    return 2 if int8 or any(fields.get(name, default) != default for name, default in LATER_FIELDS.items()) else 1
 
 
 def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -99,7 +101,8 @@ def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, byte
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
             raise BundleError(f"{folder}: {name} does not match its checksum")
     config = _parsed(folder, files[CONFIG])
-    found, readable = config.get("format_version"), format_version(config.get("architecture"))
+    found = config.get("format_version")
+    readable = format_version(config.get("architecture"), is_int8(files[WEIGHTS]))
     if type(found) is not int or found != readable:
         raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({readable})")
     return config, files

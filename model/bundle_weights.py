@@ -23,8 +23,10 @@ from model.bundle_files import CARD, CONFIG, SUMS, VOCABULARY, WEIGHTS, BundleEr
 from model.decoding import as_backend
 from model.decoding.batch import Backend
 from model.hypothesis import Limits
+from model.int8.reference import quantise_rows
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from model.weight_storage import is_int8_matrix, scale_name
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
     bundle = checked(folder, config, files)
     try:
         model = Transformer(bundle.architecture)
-        _fill(model, load(files[WEIGHTS]))
+        fill(model, restored(load(files[WEIGHTS])))
     except (ValueError, TypeError, RuntimeError) as error:
         # PyTorch reports a wrong size in a RuntimeError of several lines.
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
@@ -52,10 +54,32 @@ def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.f
     return LoadedBundle(**known, model=model.to(device, dtype).eval())
 
 
-def _fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+def fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
+    """Copies `weights` by name into the parameters of `model`."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name])
+
+
+def stored(weights: Mapping[str, Tensor], storage: str) -> dict[str, Tensor]:
+    """The tensors of model.safetensors for `weights`, in a type of `STORAGES`, on the CPU."""
+    tensors: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        if storage == "int8" and is_int8_matrix(name, tuple(weight.shape)):
+            tensors[name], tensors[scale_name(name)] = quantise_rows(weight.detach().cpu().contiguous())
+        else:
+            dtype = getattr(torch, "float16" if storage == "int8" else storage)
+            tensors[name] = weight.detach().to("cpu", dtype).contiguous()
+    return tensors
+
+
+def restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that `stored` made `tensors` of, rounded, int8 ones as float32. Stored again, they give `tensors`."""
+    weights = dict(tensors)
+    for name, tensor in tensors.items():
+        if tensor.dtype == torch.int8:
+            weights[name] = tensor.float().mul_(weights.pop(scale_name(name))[:, None])
+    return weights
 
 
 def check_samples(bundle: LoadedBundle, backend: Backend | None = None) -> None:
@@ -71,10 +95,10 @@ def save_bundle(
     record: Mapping[str, Any],
     card: str,
     *,
-    dtype: torch.dtype = torch.float16,
+    dtype: str = "float16",
     replace: bool = False,
 ) -> None:
-    """Writes a bundle to `folder`, its weights as `dtype`.
+    """Writes a bundle to `folder`, its weights stored as `dtype`, one of `STORAGES`.
 
     `record` completes config.json (source, target, training, metrics, licence, attribution, remarks, samples); `card`
     is the model card. The bundle is written beside its place and renamed, so that no reader sees a partial one. Raises
@@ -83,22 +107,17 @@ def save_bundle(
     check_replaceable(folder, replace)
     architecture = model.config.to_dict()
     config = {
-        "format_version": format_version(architecture),
+        "format_version": format_version(architecture, dtype == "int8"),
         "architecture": architecture,
         "limits": dataclasses.asdict(limits),
         **record,
     }
     files = {
         CONFIG: (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode(),
-        WEIGHTS: save(_compact(model, dtype)),
+        WEIGHTS: save(stored(dict(model.named_parameters()), dtype)),
         VOCABULARY: tokenizer.proto,
     }
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
     with replacing_folder(folder) as temporary:
         for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
             (temporary / name).write_bytes(content)
-
-
-def _compact(model: Transformer, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The weights by name, as `dtype`; a shared matrix once, under its first name."""
-    return {name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in model.named_parameters()}

@@ -47,7 +47,7 @@ def parent(tmp_path: Path) -> ParentBundle:
     record |= {"attribution": ["the parent's makers"]}
     older = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": []}
     record |= {"training": {"corpora": [{"name": "theirs.tsv", "pairs": 60, "weight": 1.0}], "parent": older}}
-    save_bundle(tmp_path / "parent", model, tokenizer, Limits(), record, "", dtype=torch.float32)
+    save_bundle(tmp_path / "parent", model, tokenizer, Limits(), record, "", dtype="float32")
     return ParentBundle.load(tmp_path / "parent")
 
 

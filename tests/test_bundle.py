@@ -133,7 +133,7 @@ def test_bundle_translates_like_the_model_it_was_made_from(
     tmp_path: Path, tokenizer: Tokenizer, sharing: str, norm: str
 ) -> None:
     model = make_model(tokenizer.vocab_size, share_embeddings=sharing, norm=norm, attention_bias=False)
-    save_bundle(tmp_path / "b", model, tokenizer, LIMITS, RECORD, "", dtype=torch.float32)
+    save_bundle(tmp_path / "b", model, tokenizer, LIMITS, RECORD, "", dtype="float32")
     loaded = load_bundle(tmp_path / "b", CPU)
     sources = [tokenizer.encode(sentence)[:20] for sentence in SENTENCES]
     found, expected = (greedy_decode(m, sources, LIMITS) for m in (loaded.model, model))
@@ -279,7 +279,7 @@ def test_a_bundle_that_earlier_versions_cannot_read_has_another_format_version(
     fields: dict[str, Any], tmp_path: Path, tokenizer: Tokenizer
 ) -> None:
     model, folder = make_model(tokenizer.vocab_size, **fields), tmp_path / "en-fr"
-    save_bundle(folder, model, tokenizer, LIMITS, RECORD, "# A card\n", dtype=torch.float32)
+    save_bundle(folder, model, tokenizer, LIMITS, RECORD, "# A card\n", dtype="float32")
     assert json.loads((folder / "config.json").read_text())["format_version"] == 2
     loaded = load_bundle(folder, CPU).model
     assert loaded.config == model.config

@@ -23,8 +23,10 @@ from typer.testing import CliRunner
 
 from model import __version__
 from model.atomic_files import NotReplaceable
+from model.backends import load_backend, prepare
 from model.bundle_weights import check_samples, load_bundle
 from model.tokenizer import Tokenizer
+from model.transformer import Transformer
 from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
 from training.data.batches import load_pairs
@@ -177,6 +179,35 @@ def test_card_has_scores_corpora_and_attribution(exported: Path) -> None:
         assert text in card
 
 
+@pytest.mark.real_service
+def test_int8_bundle_is_measured_and_checked_with_the_weights_that_it_restores(
+    run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[dict[str, torch.Tensor]] = []
+
+    def evaluate_set(model: Transformer, *given: Any) -> Any:
+        measured.append(dict(model.named_parameters()))
+        return evaluate_module.evaluate_set(model, *given)
+
+    monkeypatch.setattr(export_module, "evaluate_set", evaluate_set)
+    sizes, said, out = {}, list[str](), tmp_path / "int8"
+    for dtype in ("float16", "int8"):
+        measured.clear()
+        export_run(options(run_folder, data, tmp_path / dtype, dtype=dtype), said.append)
+        sizes[dtype] = (tmp_path / dtype / "model.safetensors").stat().st_size
+    config, bundle = config_of(out), load_bundle(out, CPU)
+    assert 0.5 < sizes["int8"] / sizes["float16"] < 0.65  # scales are a larger part of small matrices
+    assert (config["format_version"], config["training"]["form"]["dtype"]) == (2, "int8")
+    assert "Its weights are stored in int8." in (out / "README.md").read_text(encoding="utf-8")
+    assert any(f"{out} is {bundle.name}, " in line and " MiB in int8, with " in line for line in said)
+    restored = dict(bundle.model.named_parameters())
+    assert any(all(torch.equal(weights[name], restored[name]) for name in restored) for weights in measured)
+    assert {metric["served"] for metric in config["metrics"]} == {True}
+    for precision in ("float32", "int8"):
+        check_samples(bundle, prepare(bundle.model, precision))
+    check_samples(bundle, load_backend(bundle.spec, "cpu", "auto"))
+
+
 def test_weights_with_the_best_translations_are_exported(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +268,7 @@ def test_run_without_its_best_weights_is_refused_at_once(
 
 def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="--dtype"):
-        options(run_folder, data, tmp_path, dtype="int8")
+        options(run_folder, data, tmp_path, dtype="int4")
 
 
 def test_commit_is_that_of_this_checkout(tmp_path: Path) -> None:
@@ -361,9 +392,7 @@ def test_trained_weights_are_exported_unless_the_initial_ones_score_higher(
     said: list[str] = []
     offered: Any = [(what, what) for what in learnt]
     begun_with: Any = None if before is None else INITIAL_WEIGHTS
-    chosen: Any = export_module._choose_weights(
-        run, offered, begun_with, torch.float16, CPU, dev, accepted, said.append
-    )
+    chosen: Any = export_module._choose_weights(run, offered, begun_with, "float16", CPU, dev, accepted, said.append)
     assert chosen[:3] == (shipped, shipped, [{"model": shipped}])
     assert [candidate["weights"] for candidate in chosen[3]] == list(scores)
     warned = [line for line in said if line.startswith("warning: what was learnt costs 0.11 BLEU")]

@@ -83,7 +83,7 @@ def random_model(tokenizer: Tokenizer, seed: int = 0, **fields: Any) -> Transfor
 def random_bundle(folder: Path, tokenizer: Tokenizer, **fields: Any) -> Path:
     record = {"source": "en", "target": "fr", "samples": [], "licence": "CC0-1.0", "attribution": ["木村"]}
     model = random_model(tokenizer, **fields)
-    save_bundle(folder, model, tokenizer, LIMITS, record, "A card.\n", dtype=torch.float32)
+    save_bundle(folder, model, tokenizer, LIMITS, record, "A card.\n", dtype="float32")
     return folder
 
 

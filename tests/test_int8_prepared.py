@@ -12,8 +12,9 @@ from time import time
 import pytest
 import torch
 
+from model.backends import prepare
 from model.bundle_files import BundleError
-from model.bundle_weights import LoadedBundle, load_bundle
+from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.decoding import decode_all
 from model.hypothesis import Hypothesis
 from model.int8 import prepared
@@ -100,6 +101,18 @@ def test_workers_that_start_together_make_one_file(spec: ModelSpec, expected: Re
     assert [decoded(backend, spec) for backend in backends] == [expected] * 4
     inodes = {line.split()[4] for line in Path("/proc/self/maps").read_text().splitlines() if ".int8" in line}
     assert inodes == {str(file.stat().st_ino) for file in weights_folder.glob("*.int8")}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
+def test_bundle_in_another_storage_type_is_served_with_the_weights_that_it_restores(
+    shipped: LoadedBundle, tmp_path: Path, dtype: str
+) -> None:
+    record = {name: shipped.config[name] for name in ("source", "target", "samples")}
+    save_bundle(tmp_path / dtype, shipped.model, shipped.tokenizer, shipped.limits, record, "", dtype=dtype)
+    bundle = load_bundle(tmp_path / dtype, torch.device("cpu"))
+    for precision in ("float32", "int8"):
+        check_samples(bundle, prepare(bundle.model, precision))
+    assert decoded(load_prepared(bundle.spec), bundle.spec) == decoded(Int8Backend.of(bundle.model), bundle.spec)
 
 
 def test_instruction_set_with_another_layout_has_its_own_file(spec: ModelSpec, expected: Results) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from ctypes import CDLL, c_int32
 from functools import partial
@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load
+from safetensors import deserialize
 
 from model.config import ModelConfig
 from model.int8.isa import KernelsUnavailable
 from model.positions import sinusoidal_positions
+from model.weight_storage import INT8, scale_name
 
 Weights = Mapping[str, NDArray[np.float32]]
 """By the names of `model.weight_shapes`."""
@@ -73,8 +74,20 @@ def pack_into_memory(weights: Weights, config: ModelConfig, layout: Layout, kern
 
 
 def read_weights(content: bytes) -> Weights:
-    """The weights of a bundle's model.safetensors as float32."""
-    return {name: weight.astype(np.float32) for name, weight in load(content).items()}
+    """The weights in a model.safetensors that `model.bundle` has verified, as float32."""
+    tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
+    arrays = {name: _as_float32(**tensor) for name, tensor in tensors.items()}
+    for name, tensor in tensors.items():
+        if tensor["dtype"] == INT8:
+            arrays[name] *= arrays.pop(scale_name(name))[:, None]
+    return arrays
+
+
+def _as_float32(dtype: str, shape: Sequence[int], data: bytes) -> NDArray[np.float32]:
+    if dtype == "BF16":  # NumPy does not have it: the upper half of a float32
+        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
+    types = {INT8: "<i1", "F16": "<f2", "F32": "<f4", "F64": "<f8"}
+    return np.frombuffer(data, types[dtype]).astype(np.float32).reshape(shape)
 
 
 def quantise_rows(x: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:

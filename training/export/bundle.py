@@ -23,6 +23,7 @@ from model.atomic_files import check_replaceable
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.machine import keep_freed_memory
 from model.transformer import Transformer
+from model.weight_storage import STORAGES
 from training.compute import pick_device, use_threads
 from training.corpora.general import general_pairs_of
 from training.corpora.text_file import open_text
@@ -49,7 +50,6 @@ REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
 """The options that each value of `--to` requires."""
 GENERAL_PAIRS = 200
 """Maximum number of development pairs that a bundle carries as general pairs."""
-DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 Say = Callable[[str], None]
 
 
@@ -70,8 +70,8 @@ class ExportOptions:
     out: Path
     replace: bool = False
     dtype: str = "float16"
-    """Storage type of weights: float16, bfloat16 or float32; for CTranslate2 also int8. (default: float16; for
-    CTranslate2 float32)"""
+    """Storage type of weights: float16, bfloat16, float32, or int8, which has half the size of float16. (default:
+    float16; for CTranslate2 float32)"""
     evaluate_on: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
     """Additional sentence pairs to measure on; repeat for more."""
     columns: tuple[int, int] | None = None
@@ -112,8 +112,8 @@ class ExportOptions:
         return {"dtype": self.dtype, "samples": Path(self.samples).name, **given}
 
     def __post_init__(self) -> None:
-        if self.dtype not in DTYPES:
-            raise ValueError(f"--dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
+        if self.dtype not in STORAGES:
+            raise ValueError(f"--dtype must be one of {', '.join(STORAGES)}, not {self.dtype!r}")
 
     def sentences(self) -> list[str]:
         """The sentences in the file `samples`, if it is one. Raises CorpusError."""
@@ -158,18 +158,17 @@ def export_run(
     if tests is None:
         tests = options.tests(run.summary.source, run.summary.target)
     dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
-    dtype = DTYPES[options.dtype]
     choice: dict[str, Any] = {}
     if options.initial and baseline is None:
         weights, chosen, choice = load_choice(run.folder)
         learnt = [(weights, chosen)]
     before = None if options.initial else run.beginning()
     weights, model, metrics, candidates = _choose_weights(
-        run, learnt, before, dtype, device, dev, MIN_BLEU_DIFFERENCE, say
+        run, learnt, before, options.dtype, device, dev, MIN_BLEU_DIFFERENCE, say
     )
     if baseline is not None:
         best = weights, dict(learnt)[weights]
-        weights, model, choice = choose_interpolation(run, best, baseline, dev, dtype, device, say)
+        weights, model, choice = choose_interpolation(run, best, baseline, dev, options.dtype, device, say)
         result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
         report(result, dev, run.limits, say)
         metrics = result.metrics()
@@ -199,7 +198,7 @@ def export_run(
 
     def write(folder: Path) -> None:
         card = model_card({"architecture": run.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
-        how: dict[str, Any] = {"dtype": dtype, "replace": options.replace}
+        how: dict[str, Any] = {"dtype": options.dtype, "replace": options.replace}
         save_bundle(folder, model, run.tokenizer, run.limits, record, card, **how)
 
     try:
@@ -215,7 +214,7 @@ def export_run(
     bundle = load_bundle(options.out, torch.device("cpu"))
     check_samples(bundle)
     size = sum(file.stat().st_size for file in options.out.iterdir())
-    say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB, with {weights}")
+    say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB in {options.dtype}, with {weights}")
 
 
 def _load_snapshot(options: ExportOptions) -> tuple[TrainedRun, Iterable[tuple[str, dict[str, Tensor]]]]:
@@ -236,7 +235,7 @@ def _choose_weights(
     run: TrainedRun,
     learnt: Iterable[tuple[str, dict[str, Tensor]]],
     before: dict[str, Tensor] | None,
-    dtype: torch.dtype,
+    dtype: str,
     device: torch.device,
     dev: TestSet,
     accepted: float,

@@ -48,7 +48,7 @@ def choose_interpolation(
     learnt: tuple[str, Mapping[str, Tensor]],
     baseline: Baseline,
     dev: TestSet,
-    dtype: torch.dtype,
+    dtype: str,
     device: torch.device,
     say: Say,
 ) -> tuple[str, Transformer, dict[str, Any]]:
@@ -88,7 +88,7 @@ def choose_interpolation(
         say(f"warning: {advice}")
     record = {**found.record(), "blend": best.share, "advice": advice}
     _save_choice(run.folder, what, weights, record)
-    return what, run.model(dict(weights), dtype, device), record
+    return what, run.model(weights, dtype, device), record
 
 
 def _save_choice(folder: Path, what: str, weights: Mapping[str, Tensor], record: Mapping[str, Any]) -> None:

@@ -54,7 +54,7 @@ def converted_card(config: Mapping[str, Any], name: str) -> str:
 
 
 def _opening(config: Mapping[str, Any]) -> Iterator[str]:
-    shape = config["architecture"]
+    shape, storage = config["architecture"], config["training"]["form"]["dtype"]
     source, target = language_name(config["source"]), language_name(config["target"])
     yield f"# {source} to {target}"
     yield ""
@@ -62,6 +62,7 @@ def _opening(config: Mapping[str, Any]) -> Iterator[str]:
         f"A Transformer that translates {source} into {target}, one sentence at a time: "
         f"{shape['encoder_layers']} encoder and {shape['decoder_layers']} decoder layers, width {shape['d_model']}, "
         f"{config['training']['parameters']:,} parameters, {shape['target_vocab_size']:,} tokens."
+        + (f" Its weights are stored in {storage}." if storage != "float16" else "")
     )
     yield ""
 

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from model import __version__
 from model.atomic_files import write_atomically
+from model.bundle_weights import fill, restored, stored
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
@@ -72,12 +73,10 @@ class TrainedRun:
         now = load_state(self.folder)
         return now is not None and len(now["state"]["history"]) == len(self.snapshot["state"]["history"])
 
-    def model(self, weights: dict[str, Tensor], dtype: torch.dtype, device: torch.device) -> Transformer:
+    def model(self, weights: Mapping[str, Tensor], dtype: str, device: torch.device) -> Transformer:
         """The model with `weights` as a bundle in `dtype` restores them: rounded, then float32."""
         model = Transformer(self.config)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.copy_(weights[name].to(dtype))
+        fill(model, restored(stored({name: weights[name] for name, _ in model.named_parameters()}, dtype)))
         return model.to(device).eval()
 
     def candidates(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
