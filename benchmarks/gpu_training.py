@@ -143,16 +143,23 @@ def kernels(trainer: Trainer, batches: Sequence[Batch], count: int = 12) -> Tabl
 
 
 def sweep(
-    pairs: Pairs, config: ModelConfig, device: torch.device, sizes: Sequence[int], steps: int, rounds: int
+    pairs: Pairs,
+    config: ModelConfig,
+    device: torch.device,
+    sizes: Sequence[int],
+    steps: int,
+    rounds: int,
+    trainer_type: Callable[..., Trainer] = Trainer,
+    measure: Callable[[Trainer, Sequence[Batch], int], Speed] = speed,
 ) -> Iterator[tuple[str, Speed, Trainer, list[Batch]]]:
     """Measures every batch size uncompiled, then compiled. Reports and skips those that do not fit the memory or do not
     compile, so that the other results remain."""
     for compiled, size in product((False, True) if device.type == "cuda" else (False,), sizes):
         batches = list(islice(batches_from(pairs, config, size, 1, Position()), steps))
-        trainer = Trainer(config, Recipe(steps=1, batch_tokens=size), device, compiled=compiled)
+        trainer = trainer_type(config, Recipe(steps=1, batch_tokens=size), device, compiled=compiled)
         label = f"{size:,} tokens{', compiled' if compiled else ''}"
         try:
-            yield label, speed(trainer, batches, rounds), trainer, batches
+            yield label, measure(trainer, batches, rounds), trainer, batches
         except torch.OutOfMemoryError:
             typer.echo(f"{label}: out of memory")
         except torch._dynamo.exc.TorchDynamoException as error:

@@ -326,6 +326,20 @@ def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
     visit.close()
 
 
+def with_processor_features(patch: pytest.MonkeyPatch, *features: str) -> None:
+    """A processor with these alone."""
+    patch.setattr("model.int8.isa.processor_features", lambda: set(features))
+
+
+def fail_admission(patch: pytest.MonkeyPatch, service: Service, error: Exception) -> None:
+    """Raises `error` where requests ask whether the engine has room for them."""
+
+    def fail() -> None:
+        raise error
+
+    patch.setattr(service.state["engine"].scheduler, "check", fail)
+
+
 def decode_with(batch: type[DecodeBatch], monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the workers of this test, which are threads, decode with `batch`.
 
@@ -393,12 +407,13 @@ def small_config(vocab_size: int, **fields: Any) -> ModelConfig:
     )
 
 
-def train_quickly(patch: pytest.MonkeyPatch, timings: Timings | None = None) -> None:
-    """Has commands draw no curves, and plan by `timings`, or by three steps instead of those of six seconds."""
+measure_briefly = partial(measure, min_timed_s=0.0)
+
+
+def train_quickly(patch: pytest.MonkeyPatch, measured: Callable[..., Timings] = measure_briefly) -> None:
+    """Has commands draw no curves, and plan by what is `measured`: by default three steps, not those of six seconds."""
     patch.setattr("training.optim.progress._plot", lambda history: b"")
-    patch.setattr(
-        "training.pipeline.run.measure", partial(measure, min_timed_s=0.0) if timings is None else lambda *_: timings
-    )
+    patch.setattr("training.pipeline.run.measure", measured)
 
 
 @pytest.fixture

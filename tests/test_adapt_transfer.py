@@ -158,7 +158,7 @@ def test_a_parent_of_another_width_is_refused(parent: ParentBundle, german: Toke
 @pytest.fixture
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, parent: ParentBundle) -> None:
     monkeypatch.chdir(tmp_path)
-    train_quickly(monkeypatch, Timings(step=0.01, evaluation=0.1))
+    train_quickly(monkeypatch, lambda *_: Timings(step=0.01, evaluation=0.1))
     write_pairs(
         Path("own.tsv"), [Pair(pair.source, f"{number} {pair.target}") for number, pair in enumerate(PAIRS[:80])]
     )

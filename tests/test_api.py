@@ -20,12 +20,10 @@ from shared_fixtures import Gate, Service, decode_with, make_bundle, serving
 from app.api.schemas import TranslateResponse
 from app.engine.worker import ROWS
 from app.translation.quality_checks import without_loops
-from model.bundle_files import BundleError
 from model.bundle_weights import LoadedBundle
 from model.decoding import greedy_decode
-from model.decoding.batch import Batch, DecodeBatch
+from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
-from model.model_spec import ModelSpec
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
@@ -369,13 +367,11 @@ def test_disconnected_clients_request_is_cancelled(bundle_folder: Path, gate: Ga
 
 
 def test_without_workers_ready_and_translate_give_the_reason_while_health_responds(
-    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    def wrong(spec: ModelSpec, batch: Batch) -> None:
-        raise BundleError("the sample 'Hello.' is not translated as on export")
-
-    monkeypatch.setattr("model.model_spec.ModelSpec.check_samples", wrong)
-    with serving(bundle_folder) as service:
+    sample = {"source": "Hello.", "target": "?", "source_ids": [40], "target_ids": [2]}
+    make_bundle(tmp_path / "en-fr", samples=[sample])
+    with serving(tmp_path) as service:
         for path in ("/translate", "/translate/stream", "/attention"):
             assert service.post(path, HELLO).status_code == 503
         ready = service.get("/ready")

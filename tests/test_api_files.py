@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
-from shared_fixtures import Gate, Service, serving
+from shared_fixtures import Gate, Service, fail_admission, serving
 from test_formats_docx import run, word
 
 from app.errors import TooMuchText
@@ -275,10 +275,7 @@ def test_disconnected_clients_request_is_cancelled(bundle_folder: Path, gate: Ga
 
 
 def test_overloaded_service_does_not_read_the_file(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
-        raise TooMuchText("busy")
-
-    monkeypatch.setattr(service.state["engine"].scheduler, "check", refuse)
+    fail_admission(monkeypatch, service, TooMuchText("busy"))
     assert send(service, "a.pdf", "Hello").json()["detail"] == "busy"
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from libretranslatepy import LibreTranslateAPI
-from shared_fixtures import Gate, Service, listening, make_bundle, serving
+from shared_fixtures import Gate, Service, fail_admission, listening, make_bundle, serving
 
 from app import errors
 from app.errors import Overloaded, ServiceError
@@ -375,10 +375,7 @@ def test_every_error_has_libretranslates_status_and_format(
 
 
 def test_internal_error_has_the_same_format(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*arguments: object) -> None:
-        raise RuntimeError
-
-    monkeypatch.setattr(service.state["engine"].scheduler, "check", fail)
+    fail_admission(monkeypatch, service, RuntimeError())
     transport = httpx.ASGITransport(service._with_state, raise_app_exceptions=False)
 
     async def ask() -> httpx.Response:
@@ -405,10 +402,7 @@ def test_errors_of_several_fields_have_no_pointers(service: Service) -> None:
 
 
 def test_overloaded_service_refuses_before_reading_the_body(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
-        raise Overloaded("full", retry_after_s=1.0)
-
-    monkeypatch.setattr(service.state["engine"].scheduler, "check", refuse)
+    fail_admission(monkeypatch, service, Overloaded("full", retry_after_s=1.0))
     for path in ("translate", "translate_file"):
         answer = service.request("POST", f"{PREFIX}/{path}", content=b"{")
         assert (answer.status_code, error_of(answer)) == (503, "full")

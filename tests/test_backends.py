@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from shared_fixtures import with_processor_features
 
-import model.int8.isa as instruction_sets
 import model.int8.library as kernels
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle
@@ -27,7 +27,7 @@ def shipped() -> LoadedBundle:
 @pytest.fixture
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A processor without the instructions that the kernels need."""
-    monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"fpu", "mmx"})
+    with_processor_features(monkeypatch, "fpu", "mmx")
     kernels.library.cache_clear()
     yield
     kernels.library.cache_clear()

@@ -6,14 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import gpu_training
 from benchmarks.gpu_training import ROOT, Speed, logged, operations, padding, peak, sweep
 from model.config import ModelConfig
 from training.data.batches import Batch, Pairs
@@ -51,23 +52,19 @@ def test_peak_rate_is_found_by_the_gpus_name() -> None:
     assert peak("a processor") is None
 
 
-def test_compiled_setting_runs_last_and_failed_settings_do_not_stop_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def made(config: ModelConfig, recipe: Recipe, device: torch.device, compiled: bool) -> tuple[int, bool]:
+def test_compiled_setting_runs_last_and_failed_settings_do_not_stop_others(capsys: pytest.CaptureFixture[str]) -> None:
+    def made(config: ModelConfig, recipe: Recipe, device: torch.device, compiled: bool) -> Any:
         return recipe.batch_tokens, compiled
 
-    def speed(trainer: tuple[int, bool], batches: list[Batch], rounds: int) -> Speed:
+    def speed(trainer: Any, batches: Sequence[Batch], rounds: int) -> Speed:
         if trainer == (64, True):
             raise torch._dynamo.exc.TorchDynamoException("\nno Triton\nand where")
         if trainer == (128, False):
             raise torch.OutOfMemoryError
         return Speed([1.0], 1.0, 1.0, 0.0, 1.0)
 
-    monkeypatch.setattr(gpu_training, "Trainer", made)
-    monkeypatch.setattr(gpu_training, "speed", speed)
     pairs = Pairs.of([[5] * 6] * 80, [[6] * 6] * 80)
-    found = [label for label, *_ in sweep(pairs, CONFIG, torch.device("cuda"), [64, 128], 1, 1)]
+    found = [label for label, *_ in sweep(pairs, CONFIG, torch.device("cuda"), [64, 128], 1, 1, made, speed)]
     assert found == ["64 tokens", "128 tokens, compiled"]
     said = ["128 tokens: out of memory", "64 tokens, compiled: does not compile: no Triton"]
     assert capsys.readouterr().out.splitlines() == said

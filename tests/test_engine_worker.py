@@ -66,8 +66,10 @@ def has(poison: list[int], at: int = 0) -> Callable[[list[Hypothesis]], bool]:
     return lambda running: any(h.source == poison and len(h.tokens) >= at for h in running)
 
 
-def executor(bundle: LoadedBundle, rows: int = 8) -> BundleExecutor:
-    return BundleExecutor(TorchBackend(bundle.model), bundle.spec, rows)
+def executor(
+    bundle: LoadedBundle, rows: int = 8, executor_type: type[BundleExecutor] = BundleExecutor
+) -> BundleExecutor:
+    return executor_type(TorchBackend(bundle.model), bundle.spec, rows)
 
 
 def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[DecodingTask]:
@@ -139,16 +141,16 @@ def test_a_failed_batch_is_freed_before_a_new_one_is_allocated(
 ) -> None:
     """If memory ran out, there is no room for two batches."""
     decode_with(faulty(lambda running: len(running) > 3), monkeypatch)
-    new_batch, made, left = BundleExecutor.new_batch, list[weakref.ref[object]](), list[int]()
+    made, left = list[weakref.ref[object]](), list[int]()
 
-    def watched(one: BundleExecutor) -> Batch:
-        left.append(sum(batch() is not None for batch in made))
-        batch = new_batch(one)
-        made.append(weakref.ref(batch))
-        return batch
+    class Watched(BundleExecutor):
+        def new_batch(self) -> Batch:
+            left.append(sum(batch() is not None for batch in made))
+            batch = super().new_batch()
+            made.append(weakref.ref(batch))
+            return batch
 
-    monkeypatch.setattr(BundleExecutor, "new_batch", watched)
-    one = executor(bundle)
+    one = executor(bundle, executor_type=Watched)
     for task in tasks(bundle, 8):
         one.add(task)
     assert len(turns(one)[0]) == 8

@@ -229,12 +229,11 @@ def test_weights_with_the_best_translations_are_exported(
 
 
 def test_an_existing_bundle_is_refused_before_any_work(
-    run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     make_bundle(tmp_path / "en-fr")
-    monkeypatch.setattr(trained.TrainedRun, "load", lambda *folders: pytest.fail("it began to work"))
     with pytest.raises(NotReplaceable, match="--replace"):
-        export_run(options(run_folder, data, tmp_path / "en-fr"), quiet)
+        export_run(options(tmp_path / "no run", tmp_path / "no data", tmp_path / "en-fr"), quiet)
 
 
 @pytest.mark.parametrize("made_of", [["--run", "RUN", "--data", "DATA"], ["--to", "ctranslate2", "--bundle", "x"]])
@@ -373,11 +372,11 @@ def test_candidates_are_averages_of_the_last_weights_and_the_best(
     ],
 )
 def test_trained_weights_are_exported_unless_the_initial_ones_score_higher(
-    monkeypatch: pytest.MonkeyPatch, learnt: dict[str, float], before: float | None, accepted: float, shipped: str
+    learnt: dict[str, float], before: float | None, accepted: float, shipped: str
 ) -> None:
     scores = learnt if before is None else {**learnt, INITIAL_WEIGHTS: before}
 
-    def evaluated(model: str, *_: Any) -> Any:
+    def evaluate(model: Any) -> Any:
         return SimpleNamespace(scores=[SimpleNamespace(score=scores[model])], metrics=lambda: [{"model": model}])
 
     run: Any = SimpleNamespace(
@@ -386,14 +385,14 @@ def test_trained_weights_are_exported_unless_the_initial_ones_score_higher(
         tokenizer=None,
         limits=None,
     )
-    monkeypatch.setattr(export_module, "evaluate_set", evaluated)
-    monkeypatch.setattr(export_module, "report", lambda *_: None)
-    dev: Any = None
     said: list[str] = []
     offered: Any = [(what, what) for what in learnt]
     begun_with: Any = None if before is None else INITIAL_WEIGHTS
-    chosen: Any = export_module._choose_weights(run, offered, begun_with, "float16", CPU, dev, accepted, said.append)
-    assert chosen[:3] == (shipped, shipped, [{"model": shipped}])
+    chosen: Any = export_module._choose_weights(
+        run, offered, begun_with, "float16", CPU, evaluate, accepted, said.append
+    )
+    assert chosen[:2] == (shipped, shipped)
+    assert chosen[2].metrics() == [{"model": shipped}]
     assert [candidate["weights"] for candidate in chosen[3]] == list(scores)
     warned = [line for line in said if line.startswith("warning: what was learnt costs 0.11 BLEU")]
     assert bool(warned) == (shipped == INITIAL_WEIGHTS)

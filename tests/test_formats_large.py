@@ -32,16 +32,21 @@ def of(name: str, count: int) -> bytes:
     return json.dumps(["Hello."] * count).encode()
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.xliff", "a.json"])
-def test_a_document_has_a_maximum_number_of_passages(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.fixture
+def at_most_five_passages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document, "MAX_PASSAGES", 5)
+
+
+@pytest.mark.usefixtures("at_most_five_passages")
+@pytest.mark.parametrize("name", ["a.docx", "a.xliff", "a.json"])
+def test_a_document_has_a_maximum_number_of_passages(name: str) -> None:
     assert len(read(name, of(name, 5), "fr").passages) == 5
     with pytest.raises(UnreadableDocument, match="over 5 paragraphs"):
         read(name, of(name, 6), "fr")
 
 
+@pytest.mark.usefixtures("at_most_five_passages")
 def test_paragraphs_are_counted_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "MAX_PASSAGES", 5)
     monkeypatch.setattr(docx_paragraphs, "Paragraph", None)
     with pytest.raises(UnreadableDocument, match="over 5 paragraphs"):
         read("a.docx", of("a.docx", 7))
@@ -62,7 +67,7 @@ def test_text_has_a_size_limit_that_pictures_and_markup_do_not(
         assert status("a.docx", of("a.docx", 2)) == status("a.XLIFF", of("a.xliff", 2)) == 200
 
 
-def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_documents_leave_threads_for_texts() -> None:
     done = threading.Event()
 
     def slowly(name: str, content: bytes, target: str, *others: object) -> formats.Document:
@@ -71,7 +76,8 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
 
     async def texts_meanwhile() -> None:
         opening = [
-            asyncio.create_task(documents.open_document("a.txt", b"Hello.", "fr", Settings())) for _ in range(100)
+            asyncio.create_task(documents.open_document("a.txt", b"Hello.", "fr", Settings(), read=slowly))
+            for _ in range(100)
         ]
         await asyncio.sleep(0)
         try:
@@ -81,18 +87,16 @@ def test_many_documents_leave_threads_for_texts(monkeypatch: pytest.MonkeyPatch)
             done.set()
         assert len(await asyncio.gather(*opening)) == 100
 
-    monkeypatch.setattr(formats, "read", slowly)
     asyncio.run(texts_meanwhile())
 
 
-def test_a_reader_that_stops_early_blocks_no_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_stops_early_blocks_no_caller() -> None:
     def stop(name: str, content: bytes, target: str, *others: object) -> formats.Document:
         raise StopIteration
 
     async def opened() -> None:
         async with asyncio.timeout(WAIT_S):
-            await documents.open_document("a.txt", b"Hello.", "fr", Settings())
+            await documents.open_document("a.txt", b"Hello.", "fr", Settings(), read=stop)
 
-    monkeypatch.setattr(formats, "read", stop)
     with pytest.raises(RuntimeError, match="stopped early"):
         asyncio.run(opened())

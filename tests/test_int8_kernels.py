@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from shared_fixtures import with_processor_features
 from torch import Tensor, nn
 
-import model.int8.isa as instruction_sets
 import model.int8.library as kernels
 from model.config import ModelConfig
 from model.decoding.batch import rows_taken
@@ -368,7 +368,7 @@ def test_compiled_library_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_best_instruction_set_of_the_processor_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"avx2", "fma", "avx_vnni", "sse2"})
+    with_processor_features(monkeypatch, "avx2", "fma", "avx_vnni", "sse2")
     assert [isa.name for isa in choose()] == ["avxvnni", "avx2"]
     assert [isa.name for isa in choose("avx2")] == ["avx2"]
     with pytest.raises(KernelsUnavailable, match="no avx512vnni"):
@@ -378,7 +378,7 @@ def test_best_instruction_set_of_the_processor_is_chosen(monkeypatch: pytest.Mon
 
 
 def test_plain_c_is_used_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instruction_sets, "processor_features", lambda: {"sse2"})
+    with_processor_features(monkeypatch, "sse2")
     with pytest.raises(KernelsUnavailable, match="this processor has no"):
         choose()
     assert [isa.name for isa in choose("generic")] == ["generic"]

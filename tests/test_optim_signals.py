@@ -20,8 +20,7 @@ from shared_fixtures import TRAINING_LIMITS, small_config
 
 from model.tokenizer import Tokenizer
 from training.data.batches import Batch
-from training.optim import loop
-from training.optim.checkpoint import STATE, load_state, save_state, saved_weights
+from training.optim.checkpoint import STATE, load_state, saved_weights
 from training.optim.loop import State, train
 from training.optim.signals import Stopped, current_command, immediate_stop, stop_requests
 from training.optim.trainer import Recipe, Trainer
@@ -66,16 +65,14 @@ def test_signal_during_a_step_saves_that_step_and_resuming_changes_nothing(
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
 
 
-def test_signal_while_the_last_step_is_saved_skips_what_follows(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(run: Path, state: dict[str, Any]) -> None:
-        signal.raise_signal(signal.SIGTERM)
-        save_state(run, state)
+def test_signal_while_the_last_step_is_saved_skips_what_follows(data: Path, tmp_path: Path) -> None:
+    class Interrupted(Trainer):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.optimizer.register_state_dict_pre_hook(lambda optimizer: signal.raise_signal(signal.SIGTERM))
 
-    monkeypatch.setattr(loop, "save_state", interrupted)
     with pytest.raises(Stopped) as stopped:
-        trained(data, tmp_path / "run")
+        trained(data, tmp_path / "run", Interrupted)
     assert (stopped.value.number, stopped.value.saved) == (signal.SIGTERM, True)
     saved = load_state(tmp_path / "run")
     assert saved is not None

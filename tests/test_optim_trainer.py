@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -263,8 +264,8 @@ def test_gpu_that_would_emulate_bfloat16_uses_float32(
     ],
 )
 def test_processor_uses_bfloat16_if_it_is_faster(
-    vendor: str, flag: str, amx: bool, precision: str, monkeypatch: pytest.MonkeyPatch
+    vendor: str, flag: str, amx: bool, precision: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("pathlib.Path.read_text", lambda path: f"vendor_id\t: {vendor}\nflags\t\t: avx2 {flag}\n")
+    (tmp_path / "cpuinfo").write_text(f"vendor_id\t: {vendor}\nflags\t\t: avx2 {flag}\n")
     monkeypatch.setattr("torch.cpu._is_amx_tile_supported", lambda: amx)
-    assert resolve_precision("auto", CPU) == precision
+    assert resolve_precision("auto", CPU, tmp_path / "cpuinfo") == precision

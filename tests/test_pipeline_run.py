@@ -115,7 +115,7 @@ def test_run_slower_than_planned_stops_in_time_and_exports_what_it_has(
     step = Trainer.step
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr("training.pipeline.run.prepare_corpora", slow_preparing)
-    train_quickly(monkeypatch, Timings(0.1, 1.0, 0.01))
+    train_quickly(monkeypatch, lambda *_: Timings(0.1, 1.0, 0.01))
     monkeypatch.setattr(Trainer, "step", slow_step)
     output = run("--minutes", "8")
     planned = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
@@ -130,7 +130,7 @@ def test_speed_measured_on_a_busy_machine_is_measured_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = iter([Timings(2563.0, 1.0, 0.01), Timings(0.01, 0.1, 0.001)])
-    monkeypatch.setattr("training.pipeline.run.measure", lambda *given: next(found))
+    train_quickly(monkeypatch, lambda *_: next(found))
     output = run("--minutes", "8")
     assert "timing again, in case the machine was busy" in output
     assert "warning: one step" not in output

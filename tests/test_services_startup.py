@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from shared_fixtures import make_bundle
+from shared_fixtures import make_bundle, with_processor_features
 
 from app.engine.registry import Catalogue
 from app.errors import PairNotServed
@@ -187,7 +187,7 @@ def test_instruction_set_that_the_processor_lacks_is_refused_at_the_start(
 ) -> None:
     bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
     assert worker_config(Settings(device="cpu", isa="generic"), bundles).isa == "generic"
-    monkeypatch.setattr("model.int8.isa.processor_features", lambda: {"sse2"})
+    with_processor_features(monkeypatch, "sse2")
     assert worker_config(Settings(device="cpu", isa="dotprod", precision="float32"), bundles).precision == "float32"
     library.cache_clear()
     with pytest.raises(SettingsError, match=r"^INTERLINEAR_ISA=dotprod: this processor has no dotprod$"):

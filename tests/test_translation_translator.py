@@ -26,16 +26,15 @@ from app.engine.sequence import Decoded
 from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.settings import Settings
-from app.translation import planned_item
 from app.translation import request as request_module
 from app.translation.input_normalisation import mark_substitutes
 from app.translation.quality_checks import check_translation
 from app.translation.sentence import Sentence
-from app.translation.text_plan import TextPlan
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 from model.bundle import Bundle
 from model.normalisation import normalise_source
+from model.tokenizer import Tokenizer
 
 
 class Echo(FakeDecoder):
@@ -203,18 +202,17 @@ def test_too_many_texts_are_refused(bundle: Bundle) -> None:
 
 
 @pytest.mark.parametrize("texts", [["a\n" * 1_000], ["a\n"] * 1_000])
-def test_a_text_larger_than_the_queue_is_refused_before_it_is_fully_encoded(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, texts: list[str]
-) -> None:
-    def encode(text: str) -> list[int]:
-        encoded.append(text)
-        return encode_parts([text])
-
+def test_a_text_larger_than_the_queue_is_refused_before_it_is_fully_encoded(bundle: Bundle, texts: list[str]) -> None:
     encoded: list[str] = []
-    encode_parts = bundle.tokenizer.encode_source_parts
-    monkeypatch.setattr(bundle.tokenizer, "encode_source", encode)
+
+    class Noting(Tokenizer):
+        def encode_source(self, text: str) -> list[int]:
+            encoded.append(text)
+            return super().encode_source(text)
+
+    noting = dataclasses.replace(bundle, tokenizer=Noting(bundle.tokenizer.proto))
     with pytest.raises(TooMuchText, match="over 160 tokens"):
-        translate(bundle, *texts, queue_tokens=10 * TILE)
+        translate(noting, *texts, queue_tokens=10 * TILE)
     assert len(encoded) <= 2 * 11
 
 
@@ -232,9 +230,15 @@ def test_shorter_of_both_deadlines_applies(bundle: Bundle, asked_ms: int | None,
         asyncio.run(one.translate(["Hello."], Options("en", "fr", deadline_ms=asked_ms)))
 
 
-@pytest.mark.parametrize("asked", [Options("en", "fr", alternatives=1), Options("en", "fr", alignment=True)])
+@pytest.mark.parametrize(
+    ("slow", "asked"),
+    [
+        ("text_plan.TextPlan.alternatives", Options("en", "fr", alternatives=1)),
+        ("planned_item.word_pairs", Options("en", "fr", alignment=True)),
+    ],
+)
 def test_alternatives_and_alignment_block_no_request_and_respect_the_deadline(
-    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, asked: Options
+    bundle: Bundle, monkeypatch: pytest.MonkeyPatch, slow: str, asked: Options
 ) -> None:
     late, threads = threading.Event(), list[threading.Thread]()
 
@@ -256,8 +260,7 @@ def test_alternatives_and_alignment_block_no_request_and_respect_the_deadline(
 
     one, loops = translator(bundle)[0], list[asyncio.AbstractEventLoop]()
 
-    monkeypatch.setattr(TextPlan, "alternatives", slowly)
-    monkeypatch.setattr(planned_item, "word_pairs", slowly)
+    monkeypatch.setattr(f"app.translation.{slow}", slowly)
     asyncio.run(scenario())
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()

@@ -35,7 +35,7 @@ def begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
     """Makes the bundle, with `more` in its config.json, and reduces rehearsal and measurement to few sentences."""
-    train_quickly(monkeypatch, Timings(step=0.01, evaluation=0.1))
+    train_quickly(monkeypatch, lambda *_: Timings(step=0.01, evaluation=0.1))
     monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
     monkeypatch.setattr(finetune, "FINE_TUNING_SIZES", (finetune.SizeDefaults(1e9, batch_tokens=200, epochs=2),))

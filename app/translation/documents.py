@@ -40,6 +40,7 @@ async def open_document(
     settings: Settings,
     source: str = AUTO,
     format_options: formats.FormatOptions | None = None,
+    read: Callable[..., Document] = formats.read,
 ) -> Document:
     """Reads `content` as a document to translate from `source` into `target`; the suffix of `name` decides its format.
 
@@ -48,9 +49,7 @@ async def open_document(
     if len(content) > _MAX_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKUP_SUFFIXES:
         raise TooMuchText(f"The file is over the limit of {_MAX_TEXT_BYTES} bytes for text. Split it.")
     try:
-        reading = partial(
-            formats.read, name, content, target, settings.max_text_chars, source, **(format_options or {})
-        )
+        reading = partial(read, name, content, target, settings.max_text_chars, source, **(format_options or {}))
         document = await _in_document_thread(reading)
     except formats.UnknownFormat as error:
         raise WrongContentType(str(error)) from None

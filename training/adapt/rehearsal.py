@@ -67,15 +67,15 @@ class Rehearsal:
     sentences: Sequence[str]
     work: Path
     min_sentences: int
-    translate: Callable[[LoadedBundle, Backend, Sequence[str]], list[Pair]] = translate_greedily
+    translate: Callable[[LoadedBundle, Backend, Sequence[str]], list[Pair]]
 
     @classmethod
     def of(cls, bundle: LoadedBundle, texts: Sequence[str], work: Path) -> Rehearsal:
         """A rehearsal of the distinct lines of the files `texts`, or else of our own sentences. Raises CorpusError."""
         if not texts:
-            return cls(bundle, general_sentences(bundle.source), work, MIN_SENTENCES)
+            return cls(bundle, general_sentences(bundle.source), work, MIN_SENTENCES, translate_greedily)
         lines = (text.text for path in texts for text in Texts(open_text(Path(path))))
-        return cls(bundle, list(dict.fromkeys(lines)), work, MIN_SENTENCES)
+        return cls(bundle, list(dict.fromkeys(lines)), work, MIN_SENTENCES, translate_greedily)
 
     @property
     def path(self) -> Path:

@@ -29,7 +29,7 @@ from training.corpora.general import general_pairs_of
 from training.corpora.text_file import open_text
 from training.data.batches import load_pairs
 from training.data.dataset import dev_pairs
-from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set, report
+from training.evaluation.evaluate import DEVELOPMENT, Result, TestSet, evaluate_set, report
 from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
 from training.evaluation.service_command import NotServed
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
@@ -163,18 +163,24 @@ def export_run(
         weights, chosen, choice = load_choice(run.folder)
         learnt = [(weights, chosen)]
     before = None if options.initial else run.beginning()
-    weights, model, metrics, candidates = _choose_weights(
-        run, learnt, before, options.dtype, device, dev, MIN_BLEU_DIFFERENCE, say
+
+    def evaluate(model: Transformer, test: TestSet) -> Result:
+        return evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
+
+    weights, model, result, candidates = _choose_weights(
+        run, learnt, before, options.dtype, device, lambda model: evaluate(model, dev), MIN_BLEU_DIFFERENCE, say
     )
+    report(result, dev, run.limits, say)
+    metrics = result.metrics()
     if baseline is not None:
         best = weights, dict(learnt)[weights]
         weights, model, choice = choose_interpolation(run, best, baseline, dev, options.dtype, device, say)
-        result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
+        result = evaluate(model, dev)
         report(result, dev, run.limits, say)
         metrics = result.metrics()
     seen: dict[str, int] = {}
     for test in tests:
-        result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
+        result = evaluate(model, test)
         seen[test.name] = trained_on([run.tokenizer.encode_source(pair.source) for pair in test.pairs], pairs)
         result = dataclasses.replace(result, trained_on=seen[test.name])
         report(result, test, run.limits, say)
@@ -237,19 +243,19 @@ def _choose_weights(
     before: dict[str, Tensor] | None,
     dtype: str,
     device: torch.device,
-    dev: TestSet,
+    evaluate: Callable[[Transformer], Result],
     accepted: float,
     say: Say,
-) -> tuple[str, Transformer, list[dict[str, Any]], list[dict[str, Any]]]:
-    """Chooses the candidate with the best BLEU on the development set.
+) -> tuple[str, Transformer, Result, list[dict[str, Any]]]:
+    """Chooses the candidate with the best BLEU on the development set, on which `evaluate` measures a model.
 
-    Returns its description, its model, its metrics there, and the BLEU of each candidate. The weights from `before` the
+    Returns its description, its model, its result there, and the BLEU of each candidate. The weights from `before` the
     run win only by more than `accepted`.
     """
     found = []
     for what, weights in chain(learnt, [(INITIAL_WEIGHTS, before)] if before else []):
         model = run.model(weights, dtype, device)
-        result = evaluate_set(model, run.tokenizer, run.limits, run.summary.target, dev)
+        result = evaluate(model)
         found.append((result.scores[0].score, what, model, result))
         say(f"{what}: BLEU {result.scores[0].score:.2f} on the development set")
     best = max(found[:-1] if before else found, key=lambda candidate: candidate[0])
@@ -260,9 +266,8 @@ def _choose_weights(
             "the run began with"
         )
     _, what, model, result = best
-    report(result, dev, run.limits, say)
     tried = [{"weights": name, "development_bleu": round(bleu, 2)} for bleu, name, *_ in found]
-    return what, model, result.metrics(), tried
+    return what, model, result, tried
 
 
 def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:

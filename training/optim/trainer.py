@@ -232,7 +232,7 @@ class _Loss(nn.Module):
         return self.loss(batch, smoothing, r_drop)
 
 
-def resolve_precision(precision: str, device: torch.device) -> str:
+def resolve_precision(precision: str, device: torch.device, cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """Resolves "auto": bfloat16 where its matrix products are faster than float32's, else float32.
 
     They are faster on GPUs that have it (NVIDIA's since Ampere), with AMX, and on AMD's processors with AVX-512 BF16 (a
@@ -244,13 +244,13 @@ def resolve_precision(precision: str, device: torch.device) -> str:
     if device.type == "cuda":  # there may be none: also called for a bundle that was trained on one
         fast = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
     else:
-        fast = torch.cpu._is_amx_tile_supported() or _is_amd_with_bfloat16()
+        fast = torch.cpu._is_amx_tile_supported() or _is_amd_with_bfloat16(cpuinfo)
     return "bfloat16" if fast else "float32"
 
 
-def _is_amd_with_bfloat16() -> bool:
+def _is_amd_with_bfloat16(cpuinfo: Path) -> bool:
     try:
-        processor = Path("/proc/cpuinfo").read_text()
+        processor = cpuinfo.read_text()
     except OSError:
         return False
     return "AuthenticAMD" in processor and "avx512_bf16" in processor
