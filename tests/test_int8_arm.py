@@ -31,7 +31,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", ["dotprod", "generic"])
+@pytest.mark.parametrize("name", ["i8mm", "dotprod", "generic"])
 def test_arm_decodes_a_bundles_samples_to_the_same_bits(name: str, tmp_path: Path) -> None:
     config, files = read_bundle(BUNDLE)
     limits, weights = Limits(**config["limits"]), read_weights(files[WEIGHTS])

@@ -38,6 +38,7 @@ INSTRUCTION_SETS = (
     ),
     InstructionSet("avxvnni", "x86_64", ("avx2", "fma", "avx_vnni"), ("-mavx2", "-mfma", "-mavxvnni")),
     InstructionSet("avx2", "x86_64", ("avx2", "fma"), ("-mavx2", "-mfma")),
+    InstructionSet("i8mm", "aarch64", ("asimddp", "i8mm"), ("-march=armv8.2-a+dotprod+i8mm",)),
     InstructionSet("dotprod", "aarch64", ("asimddp",), ("-march=armv8.2-a+dotprod",)),
     InstructionSet("generic", "", (), ()),
 )

@@ -157,6 +157,21 @@ ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row
             add_any_pairs(rows, sums, weight, bytes + order[block] + k, inputs);
 }
 
+#elif defined ISA_I8MM
+
+ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
+    const int inputs = linear->inputs;
+    const int8_t *bytes = in.bytes + (size_t)row * inputs;
+    const int8_t *panel = (const int8_t *)linear->weight + (size_t)column * inputs;
+    int32x4_t squares[TILE / 2][LANES / 2] = {0};
+    for (int k = 0; k < inputs; k += DEPTH, panel += DEPTH * PANEL)
+        UNROLLED for (int r = 0; r < rows; r += 2) { /* a last row without another is paired with itself */
+            const int8_t *first = bytes + (size_t)r * inputs + k;
+            add_squares(squares[r / 2], panel, load_pair(first, r + 1 < rows ? first + inputs : first));
+        }
+    UNROLLED for (int r = 0; r < rows; r++) sums[r][0] = row_of_squares(squares[r / 2], r % 2);
+}
+
 #else
 
 ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
@@ -777,7 +792,7 @@ static int extend(Batch *batch, Sentence *sentence, int row) {
 /* ---- The weights ------------------------------------------------------------------------------------------ */
 
 /* How the weights must be packed for these kernels; model/int8/backend.py reads it. */
-const Layout kernel_layout = {PANEL, 4, ZERO, SATURATING};
+const Layout kernel_layout = {PANEL, DEPTH, ZERO, SATURATING};
 
 /* Reads packed weights from the front, array by array, each from a multiple of 64 bytes on. */
 typedef struct {

@@ -15,7 +15,8 @@
 
 #if defined ISA_AVX512VNNI || defined ISA_AVXVNNI || defined ISA_AVX2
 #include <immintrin.h>
-#elif defined ISA_DOTPROD
+#elif defined ISA_DOTPROD || defined ISA_I8MM
+#define ISA_NEON 1
 #include <arm_neon.h>
 #endif
 
@@ -34,6 +35,8 @@ enum { WIDTH = 16, PANELS = 4, TILE = 6, QUERIES = 8, ZERO = 128 };
 enum { WIDTH = 8, PANELS = 1, TILE = 6, QUERIES = 4, ZERO = 128 };
 #elif defined ISA_AVX2
 enum { WIDTH = 8, PANELS = 1, TILE = 4, QUERIES = 4, ZERO = 0 };
+#elif defined ISA_I8MM
+enum { WIDTH = 4, PANELS = 1, TILE = 4, QUERIES = 4, ZERO = 0 };
 #elif defined ISA_DOTPROD
 enum { WIDTH = 4, PANELS = 1, TILE = 6, QUERIES = 4, ZERO = 0 };
 #else
@@ -43,6 +46,11 @@ enum { WIDTH = 4, PANELS = 1, TILE = 4, QUERIES = 4, ZERO = 0 };
 #define SATURATING 1 /* the second of layout.h's layouts */
 #else
 #define SATURATING 0
+#endif
+#ifdef ISA_I8MM
+enum { DEPTH = 8 };
+#else
+enum { DEPTH = 4 };
 #endif
 enum { PARTS = LANES / WIDTH, PANEL = PANELS * LANES };
 
@@ -76,7 +84,7 @@ ALWAYS Floats select_part(Ints mask, Floats a, Floats b) {
     return (Floats)_mm256_blendv_ps((__m256)b, (__m256)a, (__m256)mask);
 }
 
-#elif defined ISA_DOTPROD
+#elif defined ISA_NEON
 
 ALWAYS Floats fused_part(Floats a, Floats b, Floats c) {
     return (Floats)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
@@ -397,8 +405,23 @@ ALWAYS Inputs load_inputs(const int8_t *from) {
 ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
     EACH_PART sum->part[p] = (Ints)vdotq_s32((int32x4_t)sum->part[p], weights.part[p], inputs);
 }
-ALWAYS void store_bytes(int8_t *to, I16 x, int flip) {
-    for (int i = 0; i < LANES; i++) to[i] = (int8_t)(x.part[i / WIDTH][i % WIDTH] ^ flip);
+
+#elif defined ISA_I8MM
+
+/* Two rows' eight inputs each by two columns' weights of them: row by column, in the lanes 00 01 10 11. */
+ALWAYS int8x16_t load_pair(const int8_t *first, const int8_t *second) { return vcombine_s8(vld1_s8(first), vld1_s8(second)); }
+ALWAYS void add_squares(int32x4_t sums[LANES / 2], const int8_t *weight, int8x16_t inputs) {
+    UNROLLED for (int c = 0; c < LANES / 2; c++) sums[c] = vmmlaq_s32(sums[c], inputs, vld1q_s8(weight + 16 * c));
+}
+/* The sums of the pair's first or second row. */
+ALWAYS I16 row_of_squares(const int32x4_t sums[LANES / 2], int second) {
+    I16 row;
+    EACH_PART {
+        const int32x4_t a = sums[2 * p], b = sums[2 * p + 1];
+        row.part[p] = second ? (Ints)vcombine_s32(vget_high_s32(a), vget_high_s32(b))
+                             : (Ints)vcombine_s32(vget_low_s32(a), vget_low_s32(b));
+    }
+    return row;
 }
 
 #else
@@ -412,10 +435,13 @@ ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
         for (int k = 0; k < 4; k++)
             sum->part[column / WIDTH][column % WIDTH] += weights[4 * column + k] * inputs[k];
 }
+
+#endif
+
+#if !(defined ISA_AVX512VNNI || defined ISA_AVXVNNI || defined ISA_AVX2)
 ALWAYS void store_bytes(int8_t *to, I16 x, int flip) {
     for (int i = 0; i < LANES; i++) to[i] = (int8_t)(x.part[i / WIDTH][i % WIDTH] ^ flip);
 }
-
 #endif
 
 /* ---- Transposition: to[column][row] = from[row][column], 16 by 16; rows from `count` on are taken as 0 ------- */
