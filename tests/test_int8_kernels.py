@@ -23,6 +23,8 @@ from shared_fixtures import with_processor_features
 from torch import Tensor, nn
 
 import model.int8.library as kernels
+import model.int8.weights as packing
+from model.bundle_weights import fill, restored, stored
 from model.config import ModelConfig
 from model.decoding.batch import rows_taken
 from model.decoding.torch_backend import TorchBackend
@@ -439,6 +441,27 @@ def test_batch_outlives_its_runner() -> None:
         batch.admit([found[-1]])
         run_to_the_end(batch)
     assert found[0].tokens == found[1].tokens
+
+
+@pytest.mark.parametrize("sharing", ["none", "all"])
+def test_token_embeddings_are_packed_in_the_smallest_type_that_holds_them(
+    sharing: str, isa: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, sizes, smallest = make_model(share_embeddings=sharing, d_model=128), [], packing._number_bytes
+    for storage in ("int8", "float16", "float32"):
+        fill(model, restored(stored(dict(model.named_parameters()), storage)))
+        found = []
+        for number_bytes in (smallest, lambda _: 4):
+            monkeypatch.setattr(packing, "_number_bytes", number_bytes)
+            backend = Int8Backend.of(model, isa)
+            found.append([answer(h) for h in decoded(backend, random_sources(8))])
+            sizes.append(backend.weight_bytes)
+        assert found[0] == found[1]
+        model = make_model(share_embeddings=sharing, d_model=128)
+    numbers = (1 if sharing == "all" else 2) * VOCABULARY * 128
+    assert sizes[0] < sizes[2] < sizes[4] == sizes[1] == sizes[3] == sizes[5]
+    assert sizes[4] - sizes[2] == pytest.approx(2 * numbers, rel=0.01)
+    assert sizes[4] - sizes[0] == pytest.approx(3 * numbers, rel=0.05)
 
 
 @pytest.mark.parametrize("sharing", ["all", "decoder", "none"])

@@ -45,7 +45,9 @@ typedef struct {
 
 typedef struct {
     const float *tokens;         /* [vocabulary, d_model], or NULL: then */
-    const uint16_t *half_tokens; /* the same in half precision */
+    const uint16_t *half_tokens; /* the same in half precision, or NULL: then */
+    const int8_t *int8_tokens;   /* the same in int8, times */
+    const float *row_scales;     /* [vocabulary] */
     const float *positions;      /* [positions, d_model] */
     float scale;
 } Embedding;
@@ -523,6 +525,8 @@ static void embed(const Embedding *embedding, int32_t token, int position, int w
     const float *row = x, *at = embedding->positions + (size_t)position * width;
     if (embedding->half_tokens)
         for (int i = 0; i < width; i++) x[i] = from_half(embedding->half_tokens[start + i]);
+    else if (embedding->int8_tokens)
+        for (int i = 0; i < width; i++) x[i] = (float)embedding->int8_tokens[start + i] * embedding->row_scales[token];
     else row = embedding->tokens + start;
     const F16 scale = splat(embedding->scale);
     for (int i = 0; i < width; i += LANES) store(x + i, add(times(load(row + i), scale), load(at + i)));
@@ -807,9 +811,14 @@ static const void *next_array(Reader *reader, size_t bytes) {
 
 static const float *next_floats(Reader *reader, size_t count) { return next_array(reader, sizeof(float) * count); }
 
-static void next_tokens(Reader *reader, Embedding *embedding, size_t count, int are_half) {
-    if (are_half) embedding->half_tokens = next_array(reader, sizeof(uint16_t) * count);
-    else embedding->tokens = next_floats(reader, count);
+static void next_tokens(Reader *reader, Embedding *embedding, size_t vocabulary, size_t width, int number_bytes) {
+    const void *tokens = next_array(reader, number_bytes * vocabulary * width);
+    if (number_bytes == 4) embedding->tokens = tokens;
+    if (number_bytes == 2) embedding->half_tokens = tokens;
+    if (number_bytes == 1) {
+        embedding->int8_tokens = tokens;
+        embedding->row_scales = next_floats(reader, vocabulary);
+    }
 }
 
 static Linear next_linear(Reader *reader, int inputs, int outputs, int has_bias, int nonnegative) {
@@ -858,7 +867,7 @@ Model *model_open(const void *packed) {
     struct {
         int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
         int32_t source_vocabulary, target_vocabulary, positions;
-        int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, has_half_tokens, is_swish;
+        int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, token_number_bytes, is_swish;
         int32_t source_ends;
     } head;
     memcpy(&head, next_array(&reader, sizeof head), sizeof head);
@@ -874,9 +883,9 @@ Model *model_open(const void *packed) {
         return NULL;
     }
     const size_t width = head.d_model;
-    next_tokens(&reader, &model->source, head.source_vocabulary * width, head.has_half_tokens);
+    next_tokens(&reader, &model->source, head.source_vocabulary, width, head.token_number_bytes);
     if (head.shares_embeddings) model->target = model->source;
-    else next_tokens(&reader, &model->target, head.target_vocabulary * width, head.has_half_tokens);
+    else next_tokens(&reader, &model->target, head.target_vocabulary, width, head.token_number_bytes);
     model->source.positions = model->target.positions = next_floats(&reader, head.positions * width);
     if (head.learns_positions) model->target.positions = next_floats(&reader, head.positions * width);
     model->source.scale = model->target.scale = (float)sqrt((double)width);

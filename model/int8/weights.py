@@ -102,21 +102,22 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
     shared = config.share_embeddings
     source = weights["source_embedding.tokens.weight"]
     target = source if shared == "all" else weights["target_embedding.tokens.weight"]
-    are_half = _fits_half(source) and _fits_half(target)
+    number_bytes = max(_number_bytes(source), _number_bytes(target))
     yield np.array(
         [
             *(config.d_model, config.num_heads, config.d_ff, PLACEMENTS.index(config.norm)),
             *(config.encoder_layers, config.decoder_layers, config.bos_id, config.eos_id),
             *(len(source), len(target), config.max_positions),
             *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
-            *(are_half, config.activation == "swish", config.source_eos),
+            *(number_bytes, config.activation == "swish", config.source_eos),
         ],
         np.int32,
     )
-    tokens_type = np.float16 if are_half else np.float32
-    yield source.astype(tokens_type)
-    if shared != "all":
-        yield target.astype(tokens_type)
+    for tokens in (source,) if shared == "all" else (source, target):
+        if number_bytes == 1:
+            yield from quantise_rows(tokens)
+        else:
+            yield tokens.astype(np.float16 if number_bytes == 2 else np.float32)
     if config.positions == "learned":
         yield weights["source_embedding.positions"]
         yield weights["target_embedding.positions"]
@@ -152,10 +153,14 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
         yield from norm("decoder_norm")
 
 
-def _fits_half(x: NDArray[np.float32]) -> bool:
-    """Whether each number is one of half precision, as in bundles that are stored so."""
-    with np.errstate(over="ignore"):
-        return np.array_equal(x, x.astype(np.float16))
+def _number_bytes(x: NDArray[np.float32]) -> int:
+    """The fewest bytes for each number of x [rows, columns]: 1 if quantising by row restores it exactly, as in bundles
+    stored in int8; 2 if half precision does; else 4."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        signed, scale = quantise_rows(x)
+        if np.array_equal(signed * scale[:, None], x):
+            return 1
+        return 2 if np.array_equal(x, x.astype(np.float16)) else 4
 
 
 def _layer(
