@@ -55,8 +55,10 @@ class Piece(NamedTuple):
 
 
 class Tokenizer:
-    """A SentencePiece vocabulary with byte fallback: `decode(encode(x)) == normalise(x)` for any Unicode text.
+    """A SentencePiece vocabulary. With byte fallback, as all that `training` trains have, `decode(encode(x)) ==
+    normalise(x)` for any Unicode text.
 
+    A vocabulary of an imported model may be without: then a character that it lacks becomes the unknown symbol.
     Normalisation is inside the SentencePiece model, so that training and serving cannot differ. Surrogates are not
     Unicode scalar values and are rejected with ValueError.
     """
@@ -75,12 +77,18 @@ class Tokenizer:
         self.bos_id: int = self._processor.bos_id()
         self.eos_id: int = self._processor.eos_id()
         self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
-        self._mark_ids = [self._id(piece) for piece in _MARK_PIECES]
         self._silent = {id for id in range(self.vocab_size) if self._processor.is_control(id)}
         self._symbols = self._silent | {self._processor.unk_id()}
         self._bytes = {id for id in range(self.vocab_size) if self._processor.is_byte(id)}
+        unknown = self._processor.unk_id()
+        self._mark_ids = list(map(self._id, _MARK_PIECES)) if self._bytes else [unknown]
+        self._unlike_text = self._bytes | {unknown}
+        """Tokens whose own text is not that which they stand for."""
         pieces = [self._processor.id_to_piece(id) for id in range(self.vocab_size)]
-        self._splits_at_spaces = not any(MARK in piece[1:] for piece in pieces)
+        # Unknown characters in a row are one token, which crosses a space that is unknown itself.
+        self._splits_at_spaces = (bool(self._bytes) or MARK in pieces) and not any(
+            MARK in piece[1:] for piece in pieces
+        )
         self._word_ids = lru_cache(MAX_CACHED_WORDS)(lambda word: self._processor.encode(SPACE + word))
         self.language_ids = {
             piece.removeprefix("<to_").removesuffix(">"): id
@@ -165,7 +173,7 @@ class Tokenizer:
         """The tokens of `text` with the code points each covers; none covers the space that is put `before` it."""
         if not text:
             return []
-        if text.isascii() and self._bytes.isdisjoint(ids := self._encode_text(before + text)):  # nothing composes
+        if text.isascii() and self._unlike_text.isdisjoint(ids := self._encode_text(before + text)):  # nothing composes
             places = accumulate([len(self._texts[id]) for id in ids], initial=-len(before))
             spans = pairwise(max(0, place) for place in places)
             return [Piece(id, self.piece(id), start, end) for id, (start, end) in zip(ids, spans, strict=True)]
@@ -173,8 +181,8 @@ class Tokenizer:
         offset = -len(before)
         for number, run in enumerate(_reject_surrogates(before + text).split(MARK)):
             if number:
-                ends = [offset] * (len(_MARK_PIECES) - 1) + [offset + 1]
-                found.extend(map(Piece, self._mark_ids, _MARK_PIECES, [offset] * len(ends), ends))
+                ends = [offset] * (len(self._mark_ids) - 1) + [offset + 1]
+                found.extend(map(Piece, self._mark_ids, map(self.piece, self._mark_ids), [offset] * len(ends), ends))
                 offset += len(MARK)
             mapping = self._processor.encode(run, return_type="offset_mapping")
             for id, piece, (start, end) in zip(mapping["ids"], mapping["pieces"], mapping["offsets"], strict=True):
@@ -243,7 +251,7 @@ class Tokenizer:
         return found if "".join(found) == text else [""] * (len(bytes) - 1) + [text]
 
     def has_piece(self, character: str) -> bool:
-        """Whether the vocabulary has a piece for `character`; otherwise it is spelt in bytes."""
+        """Whether the vocabulary has a piece for `character`; otherwise it is spelt in bytes, or unknown."""
         return not self._processor.is_unknown(self._processor.piece_to_id(character))
 
     def _encode_parts(self, parts: Sequence[str | int], rule: Callable[[str], str]) -> list[int]:

@@ -180,6 +180,8 @@ ORDER = {
     " training.options training.file_lock training.process_map model",
     "training.export": "training.optim training.evaluation training.data training.cleaning training.corpora"
     " training.compute training.options training.file_lock training.process_map model",
+    "training.importing": "training.export training.evaluation training.data training.corpora training.compute"
+    " training.options training.file_lock model",
     "training.synthetic": "training.optim training.evaluation training.data training.cleaning training.corpora"
     " training.compute training.options training.file_lock training.process_map model",
     "training.adapt": "training.synthetic training.export training.optim training.evaluation training.data"
@@ -188,9 +190,9 @@ ORDER = {
     "training.pipeline": "training.adapt training.synthetic training.export training.optim training.evaluation"
     " training.data training.cleaning training.corpora training.compute training.options training.file_lock"
     " training.process_map model",
-    "training.cli": "training.pipeline training.adapt training.synthetic training.export training.optim"
-    " training.evaluation training.data training.cleaning training.corpora training.compute training.options"
-    " training.file_lock training.process_map model",
+    "training.cli": "training.importing training.pipeline training.adapt training.synthetic training.export"
+    " training.optim training.evaluation training.data training.cleaning training.corpora training.compute"
+    " training.options training.file_lock training.process_map model",
     "training.__main__": "training model",
 }
 """Bottom up: which of our modules each package, or module beside the packages, may import."""
@@ -336,6 +338,6 @@ def test_every_package_is_installed() -> None:
 
 def test_only_the_command_line_imports_a_verb() -> None:
     modules = {path.stem for path in (ROOT / "training" / "cli").glob("*.py")} - {"__init__", "builder"}
-    assert len(modules) == 8
+    assert len(modules) == 9
     files = [path for path in python_files(*TOP_PACKAGES) if path != ROOT / "training" / "__main__.py"]
     assert imports_among(files, {f"training.cli.{module}" for module in modules}) == []

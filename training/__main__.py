@@ -14,6 +14,7 @@ import typer
 from training.cli.d2l import d2l
 from training.cli.evaluate import evaluate
 from training.cli.export import export
+from training.cli.import_model import import_model
 from training.cli.prepare import prepare
 from training.cli.run import run
 from training.cli.toy import toy
@@ -69,6 +70,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "translate": translate,
     "evaluate": evaluate,
     "export": export,
+    "import": import_model,
     "run": run,
     "toy": toy,
     "d2l": d2l,

@@ -30,6 +30,8 @@ class Option:
     names: tuple[str, ...] = ()
     """Such as "--from"; by default the field's name."""
     metavar: str | None = None
+    is_argument: bool = False
+    """Whether it is given by its place on the command line, without a name."""
     panel: str | None = None
     """The heading under which `--help` lists it."""
     parse: Callable[[str], Any] | None = None

@@ -50,7 +50,8 @@ def _parameter(name: str, hint: Any, option: Option, default: Any) -> inspect.Pa
     kind = _parsed_type(hint, option)
     if default is None:
         kind |= None
-    given = typer.Option(*option.flags(name), help=option.help, metavar=option.metavar, rich_help_panel=option.panel)
+    shown: Values = {"help": option.help, "metavar": option.metavar, "rich_help_panel": option.panel}
+    given = typer.Argument(**shown) if option.is_argument else typer.Option(*option.flags(name), **shown)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, given])
 
 

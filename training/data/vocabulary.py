@@ -102,19 +102,21 @@ def _without_path(model: bytes, path: str) -> bytes:
     SentencePiece's own classes for it cannot be imported if protobuf is older than the version that generated them
     (7.36.1 for 0.2.3), which none of its requirements says.
     """
-    entry = b"\x32" + _varint(len(path.encode())) + path.encode()  # NormalizerSpec.normalization_rule_tsv, field 6
+    entry = (
+        b"\x32" + encode_varint(len(path.encode())) + path.encode()
+    )  # NormalizerSpec.normalization_rule_tsv, field 6
     kept, at = bytearray(), 0
     while at < len(model):
         tag, (length, start) = model[at : at + 1], _read_varint(model, at + 1)
         content = model[start : start + length].replace(entry, b"")
-        kept += tag + _varint(len(content)) + content
+        kept += tag + encode_varint(len(content)) + content
         at = start + length
     return bytes(kept)
 
 
-def _varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Seven bits a byte, the lowest first; the high bit says that another byte follows."""
-    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _varint(number >> 7)
+    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + encode_varint(number >> 7)
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:

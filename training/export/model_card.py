@@ -26,6 +26,12 @@ longest = min({max_target}, int({ratio} * len(source)) + {margin})
 print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
 ```
 """
+_NOT_MEASURED = (
+    "## Figures",
+    "",
+    "Nothing was measured. `evaluate` (below) measures BLEU and chrF on your own sentences.",
+    "",
+)
 
 
 def model_card(config: Mapping[str, Any]) -> str:
@@ -51,6 +57,26 @@ def converted_card(config: Mapping[str, Any], name: str) -> str:
     )
     rights = _rights({"licence": "Not stated", "attribution": [], **config})
     return "\n".join([opening, *_limitations(config), *rights])
+
+
+def imported_card(config: Mapping[str, Any]) -> str:
+    """A description of a bundle that was made of a published model: where it comes from, what was changed, and what was
+    measured."""
+    imported = config["training"]["imported"]
+    return "\n".join(
+        [
+            *_opening(config),
+            "## Where it comes from",
+            "",
+            f"Imported from a {imported['family']} model, {imported['file']}.",
+            f"SHA-256 of its file: {imported['sha256']}.",
+            "",
+            *(_metrics(config) if config["metrics"] else _NOT_MEASURED),
+            *_rights(config),
+            *_limits(config),
+            *_usage(config),
+        ]
+    )
 
 
 def _opening(config: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,18 @@
+"""The command `import`: makes a bundle of a published model.
+
+python -m training import translate-en_fr.argosmodel --source en --target fr --out bundles/en-fr
+"""
+
+from __future__ import annotations
+
+import typer
+
+from training.cli.builder import command_from_options
+from training.importing.bundle import ImportOptions
+from training.importing.bundle import import_model as make_bundle
+
+
+@command_from_options
+def import_model(options: ImportOptions) -> None:
+    """Make a bundle of a published model: a CTranslate2 folder, or an Argos Translate package (.argosmodel)."""
+    make_bundle(options, typer.echo)

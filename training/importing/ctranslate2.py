@@ -1,0 +1,514 @@
+"""Models of CTranslate2: folders with `model.bin`, and Argos Translate's packages (`.argosmodel`), zips of them.
+
+`training.export.ctranslate2` is the inverse. The format is as read in CTranslate2's specifications and Argos' sources,
+and tried on models that CTranslate2 itself wrote; never on a published file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import mmap
+import shutil
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from model.config import Activation, ModelConfig, Sharing
+from model.hypothesis import Limits
+from model.positions import sinusoidal_positions
+from training.importing.errors import ImportFault
+from training.importing.model import ImportedModel, output_bias, with_added_rows
+from training.importing.model_bin import Variable, read_model_bin
+from training.importing.vocabulary import Specials, Vocabulary, build_vocabulary
+
+MODEL, CONFIG, METADATA = "model.bin", "config.json", "metadata.json"
+VOCABULARIES = tuple(f"{side}_vocabulary.{kind}" for side in ("shared", "source", "target") for kind in ("json", "txt"))
+SENTENCE_PIECES = ("sentencepiece.model", "source.spm", "spm.model")
+REVISION = 7
+MAX_POSITIONS = 512
+MAX_TEXT_BYTES = 64 << 20
+"""Maximum size of each file but the weights."""
+MAX_LAYERS = 200
+MAX_SENTENCE = 256
+"""Maximum tokens of a source, and of a target."""
+ZERO_START = "<zero>"
+"""The start token, with an embedding of zeros, of models that start from zeros."""
+EPSILON = 1e-5
+"""Of our layer normalisation."""
+_ACTIVATIONS: dict[int, Activation] = {0: "relu", 2: "swish"}
+_ACTIVATION_NAMES = ("ReLU", "GELU (tanh)", "swish", "GELU", "GELU (sigmoid)", "tanh", "sigmoid")
+_REFUSED = {
+    "relative_position": "relative positions",
+    "relative_asymmetric": "relative positions",
+    "relative_attention": "relative positions",
+    "relative_left": "relative positions",
+    "relative_right": "relative positions",
+    "rotary": "rotary positions",
+    "original_max_position": "rotary positions",
+    "alibi": "ALiBi",
+    "linear_0_noact": "gated feed-forward networks",
+    "multi_query": "multi-query attention",
+    "num_heads_kv": "multi-query attention",
+    "weight_zero": "quantisation such as AWQ",
+    "sliding_window": "a sliding window of attention",
+    "layernorm_embedding": "a layer normalisation of embeddings",
+    "project_in": "projected embeddings",
+    "project_out": "projected embeddings",
+    "q_norm": "normalised queries",
+    "k_norm": "normalised queries",
+    "v_norm": "normalised queries",
+    "queries_scale": "scaled queries",
+    "scale_outputs": "scaled outputs",
+    "softcapping": "capped logits",
+    "embeddings_1": "several features a token",
+    "shared_layer_norm": "parallel residual connections",
+    "input_layer_norm": "layer normalisations on both sides",
+    "memory_kv": "merged attention",
+    "layer_scalar": "scaled layers",
+}
+"""By a part of a variable's name, what an unsupported one is for."""
+
+
+def is_ctranslate2(path: Path) -> bool:
+    """Whether `path` has the form of this family."""
+    if path.is_dir():
+        return any((folder / MODEL).is_file() for folder in (path, path / "model"))
+    return zipfile.is_zipfile(path)
+
+
+def read_ctranslate2(path: Path, source: str, target: str) -> ImportedModel:
+    """Reads the model at `path`, which translates `source` into `target`. Raises ImportFault."""
+    if path.is_dir():
+        return _read_folder(path, source, target)
+    with _unpacked(path) as folder:
+        return _read_folder(folder, source, target)
+
+
+@contextmanager
+def _unpacked(package: Path) -> Iterator[Path]:
+    """A temporary folder with the files of a package that are needed, under our names for them."""
+    try:
+        with zipfile.ZipFile(package) as archive, TemporaryDirectory(prefix="interlinear-") as place:
+            limits = dict.fromkeys((CONFIG, METADATA, *VOCABULARIES, *SENTENCE_PIECES), MAX_TEXT_BYTES)
+            limits[MODEL] = 20 * package.stat().st_size + MAX_TEXT_BYTES  # weights hardly compress
+            for entry in archive.infolist():
+                name = PurePosixPath(entry.filename).name
+                if name == "bpe.model":
+                    raise ImportFault(f"{package}: its text is split by bpe.model, which is not supported")
+                if name not in limits or Path(place, name).exists() or not _is_ours(entry.filename):
+                    continue
+                if entry.file_size > limits[name]:
+                    raise ImportFault(f"{package}: {name} would take {entry.file_size:,} bytes")
+                with archive.open(entry) as packed, open(Path(place, name), "wb") as file:
+                    shutil.copyfileobj(packed, file)  # never more than `file_size`
+            if not Path(place, MODEL).exists():
+                raise ImportFault(f"{package}: a zip without {MODEL}")
+            yield Path(place)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError) as error:
+        raise ImportFault(
+            f"{package}: a damaged zip: {str(error).splitlines()[0] if str(error) else error!r}"
+        ) from None
+
+
+def _is_ours(name: str) -> bool:
+    """Whether a path in a package is `<package>/FILE` or `<package>/model/FILE`, or FILE itself."""
+    folders = PurePosixPath(name).parts[:-1]
+    return ".." not in folders and len(folders) <= 2 and (len(folders) < 2 or folders[1] == "model")
+
+
+def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
+    base = folder if (folder / MODEL).is_file() else folder / "model"
+    if (folder / "bpe.model").exists():
+        raise ImportFault(f"{folder}: its text is split by bpe.model, which is not supported")
+    metadata = _json(folder / METADATA) if (folder / METADATA).exists() else {}
+    settings = _json(base / CONFIG) if (base / CONFIG).exists() else {}
+    if not isinstance(metadata, dict) or not isinstance(settings, dict):
+        raise ImportFault(f"{folder}: {CONFIG} or {METADATA} is not a JSON object")
+    _check_languages(folder, metadata, source, target)
+    if any("quantization" in key and value for key, value in settings.items()):
+        raise ImportFault(f"{folder}: quantisation such as AWQ is not supported")
+    tokens = _read_tokens(base)
+    if not (base / MODEL).stat().st_size:
+        raise ImportFault(f"{base / MODEL} is empty")
+    with open(base / MODEL, "rb") as file:
+        content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    try:
+        parsed = read_model_bin(content)
+        if parsed.spec != "TransformerSpec":
+            raise ImportFault(f"has a {parsed.spec!r}: only encoder-decoder Transformers are supported")
+        if parsed.revision != REVISION:
+            raise ImportFault(f"has revision {parsed.revision} of its specification, not {REVISION}")
+        pieces = _find_sentence_pieces(folder, base)
+        return _assembled(_Network(dict(parsed.variables)), tokens, pieces, settings, metadata, (source, target))
+    except ImportFault as error:
+        raise ImportFault(f"{base / MODEL}: {error}") from None
+
+
+def _check_languages(folder: Path, metadata: dict[str, Any], source: str, target: str) -> None:
+    if metadata.get("type", "translate") != "translate":
+        raise ImportFault(f"{folder}: a package of type {metadata['type']!r}, not a translation model")
+    theirs = metadata.get("from_code", source), metadata.get("to_code", target)
+    if theirs != (source, target):
+        raise ImportFault(f"{folder}: translates {theirs[0]} to {theirs[1]}, not {source} to {target}")
+    if metadata.get("target_prefix"):
+        raise ImportFault(f"{folder}: needs the target prefix {metadata['target_prefix']!r}, which is not supported")
+
+
+def _text_file(path: Path) -> bytes:
+    if path.stat().st_size > MAX_TEXT_BYTES:
+        raise ImportFault(f"{path} has {path.stat().st_size:,} bytes, over {MAX_TEXT_BYTES:,}")
+    return path.read_bytes()
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_text_file(path))
+    except (ValueError, RecursionError) as error:
+        raise ImportFault(f"{path} is not JSON: {error}") from None
+
+
+def _read_tokens(base: Path) -> list[str]:
+    """The vocabulary, which both sides share."""
+    found = {}
+    for name in VOCABULARIES:
+        side = name.split("_")[0]
+        if side not in found and (base / name).exists():
+            found[side] = _read_vocabulary(base / name)
+    if "shared" not in found and found.keys() != {"source", "target"}:
+        raise ImportFault(f"{base}: has no vocabulary, such as shared_vocabulary.json")
+    if "shared" not in found and found["source"] != found["target"]:
+        raise ImportFault(f"{base}: source and target have different vocabularies, which is not supported")
+    return found.get("shared") or found["source"]
+
+
+def _read_vocabulary(path: Path) -> list[str]:
+    if path.suffix == ".json":
+        tokens = _json(path)
+    else:
+        try:
+            tokens = _text_file(path).decode().removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise ImportFault(f"{path} is not UTF-8: {error.reason}") from None
+    if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
+        raise ImportFault(f"{path} is not a list of tokens")
+    if len(set(tokens)) != len(tokens):
+        raise ImportFault(f"{path} has a token twice")
+    try:
+        "".join(tokens).encode()
+    except UnicodeEncodeError:
+        raise ImportFault(f"{path} has a token that is not Unicode") from None
+    return tokens
+
+
+def _find_sentence_pieces(folder: Path, base: Path) -> bytes:
+    for place in (folder, base):
+        for name in SENTENCE_PIECES:
+            if (place / name).exists():
+                return _text_file(place / name)
+    raise ImportFault(f"has no SentencePiece model beside it ({' or '.join(SENTENCE_PIECES)})")
+
+
+class _Network:
+    """The variables of a model, each taken once."""
+
+    def __init__(self, variables: dict[str, Variable]) -> None:
+        self._left = variables
+        for name, variable in variables.items():
+            is_neutral = not variable.shape and not variable.numbers().any()  # a flag that is off
+            for part, meaning in _REFUSED.items():
+                if part in name and not is_neutral:
+                    raise ImportFault(f"uses {meaning} ({name}), which is not supported")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._left
+
+    def matrix_shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a matrix, which stays. Raises ImportFault if it is none."""
+        if name not in self or len(self._left[name].shape) != 2:
+            raise ImportFault(f"has no matrix {name}")
+        return self._left[name].shape
+
+    def dtype(self, name: str) -> str | None:
+        return self._left[name].dtype if name in self else None
+
+    def flag(self, name: str, default: float) -> float:
+        """A number by itself."""
+        variable = self._left.pop(name, None)
+        if variable is None:
+            return default
+        if variable.shape not in ((), (1,)):
+            raise ImportFault(f"has {name} of shape {variable.shape}, not a number")
+        return float(self._numbers(name, variable).reshape(())[()])
+
+    def take(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
+        """The values of a variable, with its scale applied."""
+        variable = self._left.pop(name, None)
+        if variable is None:
+            raise ImportFault(f"has no {name}")
+        if shape is not None and variable.shape != tuple(shape):
+            raise ImportFault(f"has {name} of shape {variable.shape}, not {tuple(shape)}")
+        scale = self._left.pop(f"{name}_scale", None)
+        values = self._numbers(name, variable)
+        if variable.dtype == "int32" or (variable.dtype in ("int8", "int16")) != (scale is not None):
+            raise ImportFault(f"has {name} as {variable.dtype} {'with' if scale else 'without'} a scale")
+        if scale is not None:
+            divisor = self._numbers(f"{name}_scale", scale)
+            if scale.shape not in ((), (1,), variable.shape[:1]) or not (divisor > 0).all():
+                raise ImportFault(f"has {name}_scale of shape {scale.shape}, which does not fit or is not positive")
+            with np.errstate(over="ignore"):
+                values = values / divisor.reshape(-1, *[1] * (values.ndim - 1))
+        return _finite(name, torch.from_numpy(values.copy()))
+
+    def take_shared(self, names: Sequence[str], shape: Sequence[int]) -> list[Tensor]:
+        """The values of variables of which some may be one."""
+        variables = [self._left.get(name) for name in names]
+        taken: list[Tensor] = []
+        for number, name in enumerate(names):
+            first = next(n for n in range(number + 1) if variables[n] is variables[number])
+            taken.append(taken[first] if first < number else self.take(name, shape))
+            self.drop(name, f"{name}_scale")
+        return taken
+
+    def take_optional(self, name: str, shape: Sequence[int]) -> Tensor | None:
+        return self.take(name, shape) if name in self else None
+
+    def drop(self, *names: str) -> None:
+        for name in names:
+            self._left.pop(name, None)
+
+    def check_empty(self) -> None:
+        """Raises ImportFault if the model has anything that was not read."""
+        if self._left:
+            raise ImportFault(f"has {min(self._left)}, which is not supported")
+
+    def depth(self, stack: str) -> int:
+        found = (n for n in range(MAX_LAYERS + 1) if f"{stack}/layer_{n}/ffn/linear_0/weight" not in self)
+        count = next(found, MAX_LAYERS + 1)
+        if not 1 <= count <= MAX_LAYERS:
+            raise ImportFault(f"has not 1 to {MAX_LAYERS} layers in its {stack}")
+        return count
+
+    @staticmethod
+    def _numbers(name: str, variable: Variable) -> Any:
+        try:
+            return variable.numbers()
+        except ImportFault as error:
+            raise ImportFault(f"{name} {error}") from None
+
+
+def _same_in_both(network: _Network, name: str, default: float) -> float:
+    """A flag that encoder and decoder must agree on."""
+    values = {network.flag(f"{stack}/{name}", default) for stack in ("encoder", "decoder")}
+    if len(values) > 1:
+        raise ImportFault(f"has another {name} in the encoder than in the decoder, which is not supported")
+    return values.pop()
+
+
+def _assembled(
+    network: _Network,
+    tokens: list[str],
+    pieces: bytes,
+    settings: dict[str, Any],
+    metadata: dict[str, Any],
+    languages: tuple[str, str],
+) -> ImportedModel:
+    """The imported model. Raises ImportFault."""
+    zero_start = bool(network.flag("decoder/start_from_zero_embedding", 0))
+    vocabulary, ids = _vocabulary(tokens, pieces, settings, languages, zero_start)
+    activation = int(_same_in_both(network, "activation", 0))
+    if activation not in _ACTIVATIONS:
+        named = _ACTIVATION_NAMES[activation] if 0 <= activation < len(_ACTIVATION_NAMES) else f"number {activation}"
+        raise ImportFault(f"uses the activation {named}, which is not supported")
+    heads = int(_same_in_both(network, "num_heads", 8))
+    pre_norm = bool(_same_in_both(network, "pre_norm", 1))
+    network.drop("encoder/embeddings_merge", "encoder/multi_query_attention", "decoder/alibi")
+    network.drop("decoder/alibi_use_positive_positions", "decoder/scale_alibi")
+    network.drop("decoder/alignment_layer", "decoder/alignment_heads")
+
+    weights: dict[str, Tensor] = {}
+    names = {"source": "encoder/embeddings_0/weight", "target": "decoder/embeddings/weight"}
+    if names["source"] not in network:
+        names["source"] = "encoder/embeddings/weight"
+    width = network.matrix_shape(names["target"])[1]
+    matrices = network.take_shared([*names.values(), "decoder/projection/weight"], (len(tokens), width))
+    source = _scaled(network, "encoder", matrices[0])
+    target = _scaled(network, "decoder", matrices[1])
+    sharing = _sharing(source, target, matrices[2])
+    size = vocabulary.size
+    weights["source_embedding.tokens.weight"] = with_added_rows(source, size)
+    if sharing != "all":
+        weights["target_embedding.tokens.weight"] = with_added_rows(target, size)
+    if sharing == "none":
+        weights["output.weight"] = with_added_rows(matrices[2], size)
+    bias = network.take_optional("decoder/projection/bias", (len(tokens),))
+    has_bias = bias is not None or size > len(tokens) or not vocabulary.has_bytes
+    if has_bias:
+        weights["output.bias"] = output_bias(bias, len(tokens), size, ids["unknown"])
+    positions = _positions(network, width, weights)
+    final_norms = [f"{stack}/layer_norm/gamma" in network for stack in ("encoder", "decoder")]
+    if len(set(final_norms)) > 1:
+        raise ImportFault("has a final layer normalisation in one stack only, which is not supported")
+    if final_norms[0]:
+        for stack in ("encoder", "decoder"):
+            _norm(network, f"{stack}/layer_norm", f"{stack}_norm", width, weights)
+    depths = {stack: network.depth(stack) for stack in ("encoder", "decoder")}
+    inner = network.matrix_shape("encoder/layer_0/ffn/linear_0/weight")[0]
+    has_attention_bias = "encoder/layer_0/self_attention/linear_0/bias" in network
+    for stack, depth in depths.items():
+        for number in range(depth):
+            _layer(network, f"{stack}/layer_{number}", f"{stack}.{number}", width, inner, has_attention_bias, weights)
+    network.check_empty()
+    try:
+        config = ModelConfig(
+            source_vocab_size=size,
+            target_vocab_size=size,
+            d_model=width,
+            num_heads=heads,
+            d_ff=inner,
+            encoder_layers=depths["encoder"],
+            decoder_layers=depths["decoder"],
+            norm="pre" if pre_norm else "post",
+            final_norm=None if final_norms[0] == pre_norm else final_norms[0],
+            positions="learned" if "source_embedding.positions" in weights else "sinusoidal",
+            max_positions=positions,
+            share_embeddings=sharing,
+            attention_bias=has_attention_bias,
+            activation=_ACTIVATIONS[activation],
+            output_bias=has_bias,
+            source_eos=bool(settings.get("add_source_eos", False)),
+            pad_id=vocabulary.pad_id,
+            bos_id=ids["start"],
+            eos_id=ids["end"],
+        )
+    except ValueError as error:
+        raise ImportFault(str(error)) from None
+    longest = min(MAX_SENTENCE, positions - 1)
+    remarks = list(_remarks(settings, vocabulary, len(tokens)))
+    return ImportedModel("CTranslate2", config, weights, vocabulary, Limits(longest, longest), remarks, metadata)
+
+
+def _vocabulary(
+    tokens: list[str], pieces: bytes, settings: dict[str, Any], languages: tuple[str, str], zero_start: bool
+) -> tuple[Vocabulary, dict[str, int]]:
+    """The vocabulary, and the ids of the unknown, end and start tokens."""
+    special = {}
+    for role, default in (("unk", "<unk>"), ("bos", "<s>"), ("eos", "</s>"), ("decoder_start", "<s>")):
+        token = settings.get(f"{role}_token", default)
+        if not isinstance(token, str) or (token not in tokens and role != "bos"):
+            raise ImportFault(f"has {role}_token {token!r}, which the vocabulary does not have")
+        special[role] = token
+    if settings.get("add_source_bos"):
+        raise ImportFault("adds a start token to the source, which is not supported")
+    if zero_start:
+        special["decoder_start"] = ZERO_START
+    vocabulary = build_vocabulary(pieces, tokens, languages, Specials(*special.values()))
+    names = vocabulary.ids
+    ids = {"unknown": names[special["unk"]], "end": names[special["eos"]], "start": names[special["decoder_start"]]}
+    return vocabulary, ids
+
+
+def _scaled(network: _Network, stack: str, matrix: Tensor) -> Tensor:
+    """An embedding matrix for our scale, sqrt(width)."""
+    ours = math.sqrt(matrix.size(1))
+    name = f"{stack}/scale_embeddings"
+    is_flag = network.dtype(name) in (None, "int8")
+    value = network.flag(name, 1)
+    theirs = (ours if value else 1.0) if is_flag else value
+    return matrix if math.isclose(theirs, ours, rel_tol=1e-6) else _finite(name, matrix * (theirs / ours))
+
+
+def _finite(name: str, values: Tensor) -> Tensor:
+    """`values`. Raises ImportFault if a scale made one infinite."""
+    if not values.isfinite().all():
+        raise ImportFault(f"has {name} with a value that is not finite")
+    return values
+
+
+def _sharing(source: Tensor, target: Tensor, output: Tensor) -> Sharing:
+    if not torch.equal(target, output):
+        return "none"
+    return "all" if torch.equal(source, target) else "decoder"
+
+
+def _positions(network: _Network, width: int, weights: dict[str, Tensor]) -> int:
+    """The number of positions. Their tables go to `weights`, unless they are our sinusoids."""
+    names = [f"{stack}/position_encodings/encodings" for stack in ("encoder", "decoder")]
+    if any(name not in network for name in names):
+        raise ImportFault("has no table of positions, which is not supported: convert the model with its table")
+    count = min(MAX_POSITIONS, *(network.matrix_shape(name)[0] for name in names))
+    precision = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(network.dtype(names[0]) or "", torch.float32)
+    tables = [table[:count] for table in network.take_shared(names, network.matrix_shape(names[0]))]
+    if tables[0].size(1) != width or count < 2:
+        raise ImportFault(f"has positions of shape {tuple(tables[0].shape)}, which do not fit")
+    # Ours at the precision of theirs, which was rounded on conversion.
+    ours = torch.from_numpy(sinusoidal_positions(count, width + width % 2)[:, :width]).to(precision).float()
+    if not all(torch.allclose(table, ours, rtol=0, atol=1e-6) for table in tables):
+        for side, table in zip(("source", "target"), tables, strict=True):
+            weights[f"{side}_embedding.positions"] = table
+    return count
+
+
+def _norm(network: _Network, theirs: str, ours: str, width: int, weights: dict[str, Tensor]) -> None:
+    if f"{theirs}/beta" not in network:
+        raise ImportFault(f"uses RMS normalisation ({theirs}), which is not supported")
+    weights[f"{ours}.weight"] = network.take(f"{theirs}/gamma", (width,))
+    weights[f"{ours}.bias"] = network.take(f"{theirs}/beta", (width,))
+
+
+def _linear(network: _Network, name: str, shape: tuple[int, int], has_bias: bool) -> tuple[Tensor, Tensor | None]:
+    """The matrix, and a bias if the layer `has_bias`: zeros where this one has none."""
+    bias = network.take_optional(f"{name}/bias", shape[:1])
+    if bias is not None and not has_bias:
+        raise ImportFault(f"has {name}/bias, and other attentions have none")
+    return network.take(f"{name}/weight", shape), torch.zeros(shape[0]) if has_bias and bias is None else bias
+
+
+def _layer(
+    network: _Network, theirs: str, ours: str, width: int, inner: int, has_bias: bool, weights: dict[str, Tensor]
+) -> None:
+    def put(name: str, *parts: tuple[Tensor, Tensor | None]) -> None:
+        weights[f"{ours}.{name}.weight"] = torch.cat([weight for weight, _ in parts])
+        biases = [bias for _, bias in parts if bias is not None]
+        if biases:
+            weights[f"{ours}.{name}.bias"] = torch.cat(biases)
+
+    # CTranslate2 joins the projections of one input: query, key and value, or key and value of the other side.
+    attentions = {"self_attention": ("self", [3])}
+    if ours.startswith("decoder"):
+        attentions["attention"] = ("cross", [1, 2])
+    for attention, (name, counts) in attentions.items():
+        linear = f"{theirs}/{attention}/linear_"
+        parts = [_linear(network, f"{linear}{n}", (count * width, width), has_bias) for n, count in enumerate(counts)]
+        put(f"{name}_attention.query_key_value", *parts)
+        put(f"{name}_attention.output", _linear(network, f"{linear}{len(counts)}", (width, width), has_bias))
+        _norm(network, f"{theirs}/{attention}/layer_norm", f"{ours}.{name}_residual.norm", width, weights)
+    put("feed_forward.inner", _linear(network, f"{theirs}/ffn/linear_0", (inner, width), True))
+    put("feed_forward.outer", _linear(network, f"{theirs}/ffn/linear_1", (width, inner), True))
+    _norm(network, f"{theirs}/ffn/layer_norm", f"{ours}.feed_residual.norm", width, weights)
+
+
+def _remarks(settings: dict[str, Any], vocabulary: Vocabulary, known: int) -> Iterator[str]:
+    """What was dropped or approximated."""
+    epsilon = settings.get("layer_norm_epsilon")
+    if epsilon not in (None, EPSILON):
+        yield f"Its layer normalisation adds {epsilon} to the variance; here it adds {EPSILON}."
+    if not vocabulary.has_bytes:
+        yield "A character that its vocabulary lacks is unknown to it. The symbol for unknown text is never generated."
+    if vocabulary.missing:
+        yield f"{vocabulary.missing:,} of its tokens are no pieces of its SentencePiece model: text never has them."
+    if vocabulary.surplus:
+        yield f"{vocabulary.surplus:,} pieces of its SentencePiece model are not its tokens: text is split into others."
+    if vocabulary.size > known:
+        yield (
+            f"{vocabulary.size - known} symbols were added to its vocabulary, which it was not trained with: it puts "
+            "placeholders, tags and terms where the constraint alone puts them, mostly at the end."
+        )

@@ -1,0 +1,121 @@
+"""Reads `model.bin`, CTranslate2's file of weights, without trusting any number in it.
+
+The format is the one that CTranslate2's `specs/model_spec.py` writes, version 6: a header, variables, and aliases,
+other names of variables. Numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from training.importing.errors import ImportFault
+
+VERSION = 6
+_DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
+_SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
+_MAX_RANK = 4
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A tensor as stored; `content` is a part of the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    content: memoryview
+
+    def numbers(self) -> NDArray[np.float32]:
+        """The values as float32, which holds all but large int32 exactly. Raises ImportFault unless all are finite."""
+        if self.dtype == "bfloat16":  # the upper half of a float32
+            bits = np.frombuffer(self.content, "<u2").astype(np.uint32) << 16
+            values = bits.view(np.float32)
+        else:
+            values = np.frombuffer(self.content, np.dtype(self.dtype).newbyteorder("<")).astype(np.float32)
+        if not np.isfinite(values).all():
+            raise ImportFault("has a value that is not finite")
+        return values.reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class ModelBin:
+    """The content of a file. `spec` and `revision` say which variables to expect."""
+
+    spec: str
+    revision: int
+    variables: Mapping[str, Variable]
+    """By name, aliases included."""
+
+
+class _Reader:
+    def __init__(self, content: memoryview) -> None:
+        self._content, self._at = content, 0
+
+    @property
+    def rest(self) -> int:
+        return len(self._content) - self._at
+
+    def take(self, size: int) -> memoryview:
+        if size > self.rest:
+            raise ImportFault(f"ends in the middle: {size:,} bytes are announced, {self.rest:,} are left")
+        self._at += size
+        return self._content[self._at - size : self._at]
+
+    def number(self, kind: str) -> int:
+        return int(struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0])
+
+    def string(self) -> str:
+        """A length, which counts the NUL at the end, and so many bytes."""
+        content = bytes(self.take(self.number("H")))
+        if not content.endswith(b"\0") or b"\0" in content[:-1]:
+            raise ImportFault("has a name without an end")
+        try:
+            return content[:-1].decode()
+        except UnicodeDecodeError:
+            raise ImportFault("has a name that is not UTF-8") from None
+
+
+def read_model_bin(content: memoryview) -> ModelBin:
+    """Parses a whole file; variables remain parts of `content`. Raises ImportFault."""
+    reader = _Reader(content)
+    if (version := reader.number("I")) != VERSION:
+        raise ImportFault(
+            f"has version {version} of CTranslate2's format, not {VERSION}: convert the model again with a current "
+            "CTranslate2"
+        )
+    spec, revision = reader.string(), reader.number("I")
+    variables: dict[str, Variable] = {}
+    for _ in range(reader.number("I")):
+        name = reader.string()
+        if name in variables:
+            raise ImportFault(f"has two variables called {name!r}")
+        variables[name] = _read_variable(reader, name)
+    for _ in range(reader.number("I")):
+        alias, name = reader.string(), reader.string()
+        if alias in variables:
+            raise ImportFault(f"has two variables called {alias!r}")
+        if name not in variables:
+            raise ImportFault(f"has {alias!r} for {name!r}, which is not there")
+        variables[alias] = variables[name]
+        if f"{name}_scale" in variables:  # which an alias shares without saying so
+            variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
+    if reader.rest:
+        raise ImportFault(f"goes on for {reader.rest:,} bytes after its end")
+    return ModelBin(spec, revision, variables)
+
+
+def _read_variable(reader: _Reader, name: str) -> Variable:
+    if (rank := reader.number("B")) > _MAX_RANK:
+        raise ImportFault(f"has {name!r} with {rank} dimensions")
+    shape = tuple(reader.number("I") for _ in range(rank))
+    if (number := reader.number("B")) >= len(_DTYPES):
+        raise ImportFault(f"has {name!r} with the unknown type {number}")
+    dtype, size = _DTYPES[number], reader.number("I")
+    if math.prod(shape) * _SIZES[dtype] != size:
+        raise ImportFault(f"has {name!r} with {size:,} bytes, which is not the size of {dtype} {shape}")
+    return Variable(dtype, shape, reader.take(size))

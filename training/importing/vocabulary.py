@@ -1,0 +1,182 @@
+"""One SentencePiece vocabulary in the order of a model's own, with the symbols that bundles need.
+
+A SentencePiece model is a Protocol Buffers message: pieces (field 1), the trainer's settings (2), the normaliser (3).
+Its own classes are not used; see `training.data.vocabulary`. Of a field given twice the last counts, so settings are
+changed by appending.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import sentencepiece
+
+from model.tokenizer import control_symbols
+from training.data.vocabulary import encode_varint
+from training.importing.errors import ImportFault
+
+NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6
+_PIECES, _TRAINER, _NORMALISER = 1, 2, 3
+PADDING = "<pad>"
+OTHER_CONTROLS = ("<blank>",)
+"""Tokens that other programs use for padding."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    text: str
+    score: float
+    kind: int
+
+
+class Specials(NamedTuple):
+    """The tokens of a translation model that are no text."""
+
+    unknown: str
+    begin: str
+    end: str
+    start: str
+    """The first input of the decoder."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A vocabulary for a bundle: the model's own tokens first, in their order, then those that were added."""
+
+    proto: bytes
+    ids: dict[str, int]
+    """By token."""
+    missing: int
+    """Tokens of the model without a piece: text never encodes to them."""
+    surplus: int
+    """Pieces without a token of the model: they are left out, and text is split into smaller ones."""
+    has_bytes: bool
+    """Whether it spells characters that it lacks in bytes."""
+
+    @property
+    def size(self) -> int:
+        return len(self.ids)
+
+    @property
+    def pad_id(self) -> int:
+        return self.ids[PADDING]
+
+
+def build_vocabulary(model: bytes, tokens: Sequence[str], languages: Sequence[str], specials: Specials) -> Vocabulary:
+    """`model` is the SentencePiece model that prepares the text, `tokens` the translation model's vocabulary.
+
+    A vocabulary that already is one for bundles stays as it is. Raises ImportFault.
+    """
+    try:
+        sentencepiece.SentencePieceProcessor(model_proto=model)
+    except RuntimeError as error:
+        raise ImportFault(f"the SentencePiece model cannot be read: {str(error).splitlines()[0]}") from None
+    known, settings = {}, {_TRAINER: b"", _NORMALISER: b""}
+    for field, _, content in _fields(model):
+        if field == _PIECES and isinstance(content, bytes):
+            piece = _read_piece(content)
+            known[piece.text] = piece
+        elif field in settings and isinstance(content, bytes):
+            settings[field] += content
+    symbols = [
+        PADDING,
+        *control_symbols(languages),
+        *({specials.begin, specials.end, specials.start} - {specials.unknown}),
+    ]
+    given = set(tokens)
+    all_tokens = [*tokens, *(symbol for symbol in dict.fromkeys(symbols) if symbol not in given)]
+    ids = {token: id for id, token in enumerate(all_tokens)}
+    if list(known) == all_tokens:
+        return Vocabulary(model, ids, 0, 0, any(piece.kind == BYTE for piece in known.values()))
+    controls = {*symbols, *OTHER_CONTROLS}
+    pieces = []
+    for token in all_tokens:
+        old = known.get(token)
+        if token == specials.unknown:
+            pieces.append(Piece(token, 0, UNKNOWN))
+        elif token in controls:
+            pieces.append(Piece(token, 0, CONTROL))
+        elif old is None or old.kind in (UNKNOWN, CONTROL):
+            pieces.append(Piece(token, 0, UNUSED))
+        else:
+            pieces.append(old)
+    has_bytes = sum(piece.kind == BYTE for piece in pieces) == 256
+    if not has_bytes:
+        pieces = [Piece(piece.text, 0, UNUSED) if piece.kind == BYTE else piece for piece in pieces]
+    trainer = settings[_TRAINER] + _numbers({4: len(pieces), 35: has_bytes})
+    trainer += _texts({45: specials.unknown, 46: specials.begin, 47: specials.end, 48: PADDING})
+    # White space is significant: the tokenizer adds the leading space itself.
+    normaliser = settings[_NORMALISER] + _numbers({3: 0, 4: 0})
+    proto = b"".join(_message(_PIECES, _piece(piece)) for piece in pieces)
+    proto += _message(_TRAINER, trainer) + _message(_NORMALISER, normaliser)
+    missing = sum(piece.kind == UNUSED for piece in pieces)
+    surplus = sum(piece.kind not in (UNKNOWN, CONTROL, UNUSED) and piece.text not in ids for piece in known.values())
+    return Vocabulary(proto, ids, missing, surplus, has_bytes)
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int, bytes | int]]:
+    """The number, wire type and content of each field. Raises ImportFault."""
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, wire = key >> 3, key & 7
+        if wire == 0:
+            value, at = _varint(message, at)
+            yield number, wire, value
+            continue
+        if wire == 2:
+            size, at = _varint(message, at)
+        else:
+            size = {1: 8, 5: 4}.get(wire, -1)
+        if size < 0 or at + size > len(message):
+            raise ImportFault("the SentencePiece model is damaged")
+        yield number, wire, message[at : at + size]
+        at += size
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """The number at `at`, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(message):
+            break
+        byte, at = message[at], at + 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ImportFault("the SentencePiece model is damaged")
+
+
+def _read_piece(content: bytes) -> Piece:
+    text, score, kind = "", 0.0, NORMAL
+    for number, wire, value in _fields(content):
+        if number == 1 and isinstance(value, bytes):
+            text = value.decode(errors="replace")
+        elif number == 2 and wire == 5 and isinstance(value, bytes):
+            score = struct.unpack("<f", value)[0]
+        elif number == 3 and isinstance(value, int):
+            kind = value
+    return Piece(text, score, kind)
+
+
+def _piece(piece: Piece) -> bytes:
+    return _texts({1: piece.text}) + _key(2, 5) + struct.pack("<f", piece.score) + _numbers({3: piece.kind})
+
+
+def _key(number: int, wire: int) -> bytes:
+    return encode_varint(number << 3 | wire)
+
+
+def _message(number: int, content: bytes) -> bytes:
+    return _key(number, 2) + encode_varint(len(content)) + content
+
+
+def _texts(fields: dict[int, str]) -> bytes:
+    return b"".join(_message(number, text.encode()) for number, text in fields.items())
+
+
+def _numbers(fields: dict[int, int]) -> bytes:
+    return b"".join(_key(number, 0) + encode_varint(value) for number, value in fields.items())
