@@ -23,7 +23,7 @@ from model.bundle_files import CARD, CONFIG, SUMS, VOCABULARY, WEIGHTS, BundleEr
 from model.decoding import as_backend
 from model.decoding.batch import Backend
 from model.hypothesis import Limits
-from model.int8.reference import quantise_rows
+from model.int8.weights import quantise_rows
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.weight_storage import is_int8_matrix, scale_name
@@ -66,7 +66,8 @@ def stored(weights: Mapping[str, Tensor], storage: str) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for name, weight in weights.items():
         if storage == "int8" and is_int8_matrix(name, tuple(weight.shape)):
-            tensors[name], tensors[scale_name(name)] = quantise_rows(weight.detach().cpu().contiguous())
+            rows, scale = quantise_rows(weight.detach().float().cpu().numpy())
+            tensors[name], tensors[scale_name(name)] = torch.from_numpy(rows).contiguous(), torch.from_numpy(scale)
         else:
             dtype = getattr(torch, "float16" if storage == "int8" else storage)
             tensors[name] = weight.detach().to("cpu", dtype).contiguous()
