@@ -124,15 +124,16 @@ static void pack_panel(const int8_t *weight, int inputs, int columns, int nonneg
         const int number = is_safe ? safe++ : --unsafe;
         int8_t *packed = (int8_t *)(to + panel.weight) + number * BLOCK * COLUMNS;
         order[number] = first;
-        for (int i = 0; i < BLOCK; i++) {
-            const int8_t *input = block[nonnegative || !is_safe ? i : shuffle[i]];
+        if (nonnegative || !is_safe)
+            for (int i = 0; i < BLOCK; i++) shuffle[i] = i;
+        for (int k = 0; k < BLOCK; k += 4)
+            for (int column = 0; column < COLUMNS; column++)
+                for (int i = 0; i < 4; i++) *packed++ = block[shuffle[k + i]][column];
+        for (int i = 0; i < BLOCK && !nonnegative; i++) /* for inputs x + 128; or for ~x = -x - 1, by |w|, where w < 0 */
             for (int column = 0; column < COLUMNS; column++) {
-                packed[(i / 4 * COLUMNS + column) * 4 + i % 4] = input[column];
-                if (nonnegative) continue;
-                /* For inputs x + 128; or for ~x = -x - 1, by |w|, where w is negative. */
-                start[column] -= is_safe ? 128 * input[column] : input[column] < 0 ? input[column] : 0;
+                const int32_t w = block[i][column];
+                start[column] -= is_safe ? 128 * w : w < 0 ? w : 0;
             }
-        }
         if (!nonnegative && is_safe) memcpy(to + panel.shuffle + number * BLOCK, shuffle, BLOCK);
     }
     memcpy(to + panel.safe, &safe, sizeof safe);
@@ -149,10 +150,11 @@ void pack_matrix(const Layout *layout, const int8_t *weight, int inputs, int out
             pack_panel(weight + (size_t)first * inputs, inputs, columns, nonnegative, panel, to);
             continue;
         }
-        for (int column = 0; column < width; column++)
-            for (int k = 0; k < inputs; k++) {
-                const int w = column < columns ? weight[(size_t)(first + column) * inputs + k] : 0;
-                to[((size_t)k / depth * width + column) * depth + k % depth] = w + layout->zero;
+        char *packed = to;
+        for (int k = 0; k < inputs; k += depth)
+            for (int column = 0; column < width; column++, packed += depth) {
+                const int8_t *from = weight + (size_t)(first + column) * inputs + k;
+                for (int i = 0; i < depth; i++) packed[i] = (column < columns ? from[i] : 0) + layout->zero;
             }
     }
 }
