@@ -129,10 +129,10 @@ class Settings(BaseSettings):
                 ip_network(network)
         return value
 
-    @field_validator("glossaries", "glossary_store", "api_keys_file", mode="before")
+    @field_validator("admin_port", "memory_bytes", "glossaries", "glossary_store", "api_keys_file", mode="before")
     @classmethod
     def _empty_to_none(cls, value: object) -> object:
-        return value or None
+        return None if value == "" else value
 
     @field_validator("rate_requests", "rate_characters", mode="before")
     @classmethod
@@ -150,8 +150,7 @@ class Settings(BaseSettings):
     @classmethod
     def _ignore_kubernetes(cls, value: object, info: ValidationInfo) -> object:
         """For a Service named "interlinear", Kubernetes sets INTERLINEAR_PORT=tcp://... in every pod."""
-        is_none = info.field_name == "admin_port" and value == ""
-        return cls.model_fields[str(info.field_name)].default if is_none or _from_kubernetes(value) else value
+        return cls.model_fields[str(info.field_name)].default if _from_kubernetes(value) else value
 
 
 def describe_settings() -> str:
