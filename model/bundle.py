@@ -90,6 +90,12 @@ class Bundle:
         return ModelSpec(self.name, folder, self.checksum, self.architecture, self.limits, tuple(samples))
 
     @cached_property
+    def reserved_copies(self) -> tuple[int, ...]:
+        """For an imported model, the pieces that its first reserved symbols are copies of: where a sentence has such a
+        symbol, its piece is forbidden. Empty for models trained with the symbols."""
+        return tuple(self.config.get("reserved_copies", ()))
+
+    @cached_property
     def parameter_count(self) -> int:
         """Number of trained parameters, shared matrices counted once."""
         return sum(map(math.prod, weight_shapes(self.architecture).values()))
@@ -123,6 +129,7 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
         _check_languages(config)
         Record.read(config)
         _check_samples_known(config, tokenizer, limits)
+        _check_copies(config, tokenizer)
         _check_weights(architecture, files[WEIGHTS])
         _check_agreement(architecture, limits, tokenizer)
     except KeyError as error:
@@ -162,6 +169,15 @@ def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer, limits: L
             raise BundleError(
                 f"a sample in {CONFIG} has {len(sample['source_ids'])} source tokens, not 1 to {limits.max_source}"
             )
+
+
+def _check_copies(config: dict[str, Any], tokenizer: Tokenizer) -> None:
+    copies = config.get("reserved_copies", [])
+    known = range(tokenizer.vocab_size)
+    if not isinstance(copies, list) or not all(type(id) is int and id in known for id in copies):
+        raise BundleError(f"reserved_copies in {CONFIG} is not a list of the vocabulary's tokens")
+    if len(copies) > len(tokenizer.reserved_ids):
+        raise BundleError(f"reserved_copies in {CONFIG} has {len(copies)} tokens, more than there are symbols")
 
 
 def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Tokenizer) -> None:

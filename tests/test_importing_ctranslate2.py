@@ -24,11 +24,13 @@ from imported_models import (
 from shared_fixtures import SENTENCES, make_bundle
 
 from model.bundle_weights import load_bundle
-from model.decoding import beam_decode
-from model.hypothesis import Limits
+from model.decoding import as_backend, beam_decode, decode_all
+from model.hypothesis import Hypothesis, Limits
+from model.int8.backend import Int8Backend
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.importing.bundle import ImportOptions, build_model, import_model, read_model
 from training.importing.errors import ImportFault
+from training.importing.placeholders import copy_into_symbols
 
 CPU = torch.device("cpu")
 LIMITS = Limits(max_source=30, max_target=24, ratio=0, margin=24)
@@ -156,10 +158,6 @@ def test_text_is_split_as_its_own_sentencepiece_model_splits_it(
 
 
 def test_required_symbols_come_exactly_once(pieces: bytes, tokens: list[str], tmp_path: Path) -> None:
-    from model.decoding import as_backend, decode_all
-    from model.hypothesis import Hypothesis
-    from model.int8.backend import Int8Backend
-
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
     model, tokenizer = build_model(read_model(options(folder)))
     source = tokenizer.encode_source_parts(["I like ", 0, " and ", 1])
@@ -172,6 +170,29 @@ def test_required_symbols_come_exactly_once(pieces: bytes, tokens: list[str], tm
         decode_all(batch, asked[1:])
         for hypothesis in asked:
             assert [hypothesis.tokens.count(symbol) for symbol in symbols[:3]] == [1, 1, 0]
+
+
+def test_a_symbol_takes_the_place_of_the_piece_that_it_copies_and_never_comes_unasked(
+    pieces: bytes, tokens: list[str], tmp_path: Path
+) -> None:
+    folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
+    model, tokenizer = build_model(read_model(options(folder)))
+    draw = random.Random(3)
+    sources = [[draw.randrange(4, len(tokens)) for _ in range(draw.randint(1, 30))] for _ in range(60)]
+    before = beam_decode(model, sources, LIMITS, 1)
+    symbol, others = tokenizer.reserved_ids[0], tokenizer.reserved_ids[1:]
+    replaced = 0
+    for source, hypothesis in zip(sources, before, strict=True):
+        once = [token for token in hypothesis.tokens[:-1] if hypothesis.tokens.count(token) == 1 and token > 3]
+        if not once:
+            continue
+        copy_into_symbols(model, tokenizer, once[:1])
+        assert beam_decode(model, [source], LIMITS, 1)[0].tokens == hypothesis.tokens
+        asked = Hypothesis(source, 24, required=[symbol], forbidden=[*others, once[0]])
+        decode_all(as_backend(model).new_batch(1, LIMITS), [asked])
+        assert asked.tokens.index(symbol) == hypothesis.tokens.index(once[0])
+        replaced += 1
+    assert replaced > 5
 
 
 def _drop_pieces(folder: Path) -> None:

@@ -19,7 +19,7 @@ from shared_fixtures import Service
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.markup.passage import Passage
+from app.markup.passage import Passage, ProtectedSpan
 from app.text.placeholders import find_placeholders
 from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.sentence import Sentence
@@ -414,3 +414,18 @@ def test_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundl
     assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"
     assert said(chinese, "用{x}登录", "登录", 0, "。") == "登录{x}。"
     assert said(chinese, "用 A{x}B 登录", "A", 0, "B") == "A{x}B"
+
+
+def test_pieces_that_symbols_copy_are_forbidden_where_a_sentence_has_the_symbols(bundle: Bundle) -> None:
+    copying = dataclasses.replace(bundle, config={**bundle.config, "reserved_copies": [10, 11]})
+    symbols = tuple(bundle.tokenizer.reserved_ids)
+    plain, placeholder = Passage("abc"), Passage("{a}", (ProtectedSpan(0, 3, "{a}"),))
+
+    def constraints(passage: Passage, served: Bundle, ids: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        sequence = Sentence.of(passage, served, ids, 1, 0).sequence
+        return sequence.required, sequence.forbidden
+
+    assert constraints(plain, bundle, [40]) == ((), ())
+    assert constraints(plain, copying, [40]) == ((), symbols)
+    assert constraints(placeholder, copying, [40, symbols[0]]) == (symbols[:1], (*symbols[1:], 10))
+    assert constraints(placeholder, copying, [10, symbols[0]]) == (symbols[:1], symbols[1:])

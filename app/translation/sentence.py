@@ -86,7 +86,9 @@ class Sentence:
         """
         symbols = bundle.tokenizer.reserved_ids
         count = len(passage.protected)
-        required, forbidden = (tuple(symbols[:count]), tuple(symbols[count:])) if count else ((), ())
+        copies = bundle.reserved_copies
+        required, forbidden = tuple(symbols[:count]), tuple(symbols[count:]) if count or copies else ()
+        forbidden += tuple(piece for piece in copies[:count] if piece not in ids)
         limit = bundle.limits.target(len(ids))
         sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, beam_size)
         return cls(passage, bundle, sequence, start)

@@ -35,6 +35,7 @@ from training.file_lock import lock_output
 from training.importing.ctranslate2 import is_ctranslate2, read_ctranslate2
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel
+from training.importing.placeholders import copy_into_symbols, copyable_pieces
 from training.options import Option
 
 FAMILIES: tuple[tuple[Callable[[Path], bool], Callable[[Path, str, str], ImportedModel]], ...] = (
@@ -90,7 +91,14 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
         imported = read_model(options)
         model, tokenizer = build_model(imported)
         say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
+        copied: list[int] = []
+        if not imported.vocabulary.has_symbols:
+            copied = copyable_pieces(model, tokenizer, imported.limits, options.source)
+            copy_into_symbols(model, tokenizer, copied)
+            imported.remarks.append(_placeholder_remark(len(copied), len(tokenizer.reserved_ids)))
         record = _record(options, imported, model, tokenizer, say)
+        if copied:
+            record["reserved_copies"] = copied
 
         def write(folder: Path) -> None:
             card = imported_card(
@@ -165,6 +173,15 @@ def _record(
         "samples": _samples(model, tokenizer, imported, options.source, say),
         "general": [list(pair) for pair in general_pairs_of({"source": options.source, "target": options.target})],
     }
+
+
+def _placeholder_remark(copied: int, symbols: int) -> str:
+    if not copied:
+        return "Placeholders, tags and terms come out exactly once, but mostly at the end: it copies no names."
+    return (
+        f"Placeholders, tags and terms stand for names that it copies, the first {copied} of {symbols} in a sentence; "
+        "others come out once as well, but mostly at the end. How well they are placed was not measured."
+    )
 
 
 def _digest(path: Path) -> str:

@@ -508,7 +508,4 @@ def _remarks(settings: dict[str, Any], vocabulary: Vocabulary, known: int) -> It
     if vocabulary.surplus:
         yield f"{vocabulary.surplus:,} pieces of its SentencePiece model are not its tokens: text is split into others."
     if vocabulary.size > known:
-        yield (
-            f"{vocabulary.size - known} symbols were added to its vocabulary, which it was not trained with: it puts "
-            "placeholders, tags and terms where the constraint alone puts them, mostly at the end."
-        )
+        yield f"{vocabulary.size - known} symbols were added to its vocabulary, which it was not trained with."

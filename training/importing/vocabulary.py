@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import sentencepiece
 
-from model.tokenizer import control_symbols
+from model.tokenizer import control_symbols, reserved_symbol
 from training.data.vocabulary import encode_varint
 from training.importing.errors import ImportFault
 
@@ -53,6 +53,8 @@ class Vocabulary:
     """Tokens of the model without a piece: text never encodes to them."""
     surplus: int
     """Pieces without a token of the model: they are left out, and text is split into smaller ones."""
+    has_symbols: bool
+    """Whether the model itself has the reserved symbols."""
     has_bytes: bool
     """Whether it spells characters that it lacks in bytes."""
 
@@ -90,7 +92,7 @@ def build_vocabulary(model: bytes, tokens: Sequence[str], languages: Sequence[st
     all_tokens = [*tokens, *(symbol for symbol in dict.fromkeys(symbols) if symbol not in given)]
     ids = {token: id for id, token in enumerate(all_tokens)}
     if list(known) == all_tokens:
-        return Vocabulary(model, ids, 0, 0, any(piece.kind == BYTE for piece in known.values()))
+        return Vocabulary(model, ids, 0, 0, True, any(piece.kind == BYTE for piece in known.values()))
     controls = {*symbols, *OTHER_CONTROLS}
     pieces = []
     for token in all_tokens:
@@ -114,7 +116,7 @@ def build_vocabulary(model: bytes, tokens: Sequence[str], languages: Sequence[st
     proto += _message(_TRAINER, trainer) + _message(_NORMALISER, normaliser)
     missing = sum(piece.kind == UNUSED for piece in pieces)
     surplus = sum(piece.kind not in (UNKNOWN, CONTROL, UNUSED) and piece.text not in ids for piece in known.values())
-    return Vocabulary(proto, ids, missing, surplus, has_bytes)
+    return Vocabulary(proto, ids, missing, surplus, reserved_symbol(0) in given, has_bytes)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes | int]]:

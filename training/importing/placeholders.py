@@ -1,0 +1,72 @@
+"""Reserved symbols for a model that was trained without: they become copies of pieces that it copies into translations.
+
+A name such as "Boston" is copied to where it belongs. A symbol with the embedding of that piece goes there as well, if
+the piece itself is forbidden; its output bias is a little lower, so that it never comes unasked.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from model.decoding import greedy_decode
+from model.hypothesis import Limits
+from model.tokenizer import MARK, Tokenizer
+from model.transformer import Transformer
+from training.export.samples import own_sentences
+
+BELOW = 1e-3
+"""How much lower a symbol's output bias is than its piece's: more than rounding, less than any other difference."""
+MAX_CANDIDATES = 400
+MIN_LETTERS = 3
+"""Shorter pieces are rather the beginnings of words."""
+CARRIERS = 6
+"""Sentences in which each candidate takes the place of the last word."""
+
+
+def copyable_pieces(model: Transformer, tokenizer: Tokenizer, limits: Limits, source: str) -> list[int]:
+    """The pieces that the model copies most reliably from sentences in the language `source`, the best first: at most
+    one for each reserved symbol, and none that it does not copy from most sentences."""
+    names = [id for id in range(tokenizer.vocab_size) if tokenizer.is_text(id) and _is_like_a_name(tokenizer.piece(id))]
+    names = names[:: -(-len(names) // MAX_CANDIDATES) or 1]
+    carriers = [_around_last_word(tokenizer, sentence) for sentence in own_sentences(source)[:CARRIERS]] or [([], [])]
+    sources = [[*first, name, *last] for name in names for first, last in carriers]
+    found = iter(greedy_decode(model, sources, limits))
+    rated = []
+    for name in names:
+        chances = [
+            hypothesis.log_probs[hypothesis.tokens.index(name)]
+            for hypothesis in (next(found) for _ in carriers)
+            if _is_copied(tokenizer, hypothesis.tokens, name)
+        ]
+        if 2 * len(chances) > len(carriers):
+            rated.append((len(chances), sum(chances), name))
+    return [name for *_, name in sorted(rated, reverse=True)[: len(tokenizer.reserved_ids)]]
+
+
+@torch.no_grad()
+def copy_into_symbols(model: Transformer, tokenizer: Tokenizer, pieces: list[int]) -> None:
+    """Gives the first reserved symbols the weights of `pieces`. The model has an output bias."""
+    for symbol, piece in zip(tokenizer.reserved_ids, pieces, strict=False):
+        for matrix in (model.source_embedding.tokens, model.target_embedding.tokens, model.output):
+            matrix.weight[symbol] = matrix.weight[piece]
+        model.output.bias[symbol] = model.output.bias[piece] - BELOW
+
+
+def _is_like_a_name(piece: str) -> bool:
+    word = piece.removeprefix(MARK)
+    return piece != word and word.isalpha() and word[0].isupper() and len(word) >= MIN_LETTERS
+
+
+def _is_copied(tokenizer: Tokenizer, tokens: list[int], name: int) -> bool:
+    """Whether `tokens` have `name` once, as a whole word."""
+    if tokens.count(name) != 1:
+        return False
+    following = [tokenizer.piece(id) for id in tokens[tokens.index(name) + 1 :] if tokenizer.is_text(id)]
+    return not following or not following[0][0].isalnum()
+
+
+def _around_last_word(tokenizer: Tokenizer, sentence: str) -> tuple[list[int], list[int]]:
+    """The tokens of `sentence` before its last word, and those of its end mark, if it has one."""
+    start, _, last = sentence.rpartition(" ")
+    mark = last[-1:] if not last[-1:].isalnum() else ""
+    return tokenizer.encode_source(start), tokenizer.encode_source_parts([0, mark])[2:] if mark else []
