@@ -50,6 +50,13 @@ def test_the_least_recently_used_model_makes_room() -> None:
     assert workers.models.take_unloaded() == []
 
 
+def test_a_model_that_is_wanted_again_before_workers_are_told_does_not_leave() -> None:
+    workers = Workers(4)
+    for wanted in "aca":
+        workers.want(wanted)
+    assert (workers.loaded, workers.models.take_unloaded()) == ("a", ["c"])
+
+
 def test_a_model_with_work_stays_though_others_were_used_later() -> None:
     workers = Workers(8)
     workers.want("a")

@@ -50,6 +50,8 @@ class LoadedModels:
             model, _ = self._waiting.popitem(last=False)
             self._loaded[model] = None
             new.add(model)
+            if model in self._unloaded:  # no worker has been told yet
+                self._unloaded.remove(model)
         admitted = [model for model in wanted if model in self._loaded and model not in self._draining]
         for model in admitted:
             self._loaded.move_to_end(model)
