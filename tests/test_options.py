@@ -68,7 +68,14 @@ def test_given_options_override_the_dataclass_defaults() -> None:
 
 def test_help_texts_are_the_docstrings() -> None:
     shown = " ".join(invoke("--help").output.split())
-    for text in ("Does the work.", "What is read, usually 7 files.", "such as 2,1", "Of a layer.", "FILE", "[default: pre]"):
+    for text in (
+        "Does the work.",
+        "What is read, usually 7 files.",
+        "such as 2,1",
+        "Of a layer.",
+        "FILE",
+        "[default: pre]",
+    ):
         assert text in shown
     assert "hidden" not in shown
     assert "inner" not in shown

@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from time import time
 
+from model import positions
 from model.bundle_files import WEIGHTS, BundleError, read_file
 from model.int8 import weights as packing
 from model.int8.backend import Int8Backend, layout_of
@@ -59,7 +60,7 @@ def _path(spec: ModelSpec, layout: Layout) -> Path:
 
 @cache
 def _packing_digest() -> str:
-    sources = Path(packing.__file__), Path(packing.__file__).with_name("layout.h")
+    sources = Path(packing.__file__), Path(packing.__file__).with_name("layout.h"), Path(positions.__file__)
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
