@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from enum import Enum, StrEnum
 from pathlib import Path
@@ -62,8 +61,12 @@ def serve(
 
     Options override the settings in the environment.
     """
+    import uvicorn
+
+    from app.main import create_app
     from app.runtime.json_logs import log_to_stderr
     from app.server.listener import CannotListen, listen
+    from app.server.server import Server
     from app.services.startup import load_catalogue
     from app.settings import SettingsError, ignored_variables, load_settings
     from model.bundle_files import BundleError
@@ -76,15 +79,7 @@ def serve(
     try:
         chosen = {"bundles": bundles, "device": device, "precision": precision, "workers": workers}
         settings = load_settings({"host": host, "port": port, **chosen})
-        with ThreadPoolExecutor(1) as thread:
-            loading = thread.submit(load_catalogue, settings)
-            # Meanwhile: these imports take half a second.
-            import uvicorn
-
-            from app.main import create_app
-            from app.server.server import Server
-
-            catalogue = loading.result()
+        catalogue = load_catalogue(settings)
         app = create_app(settings, catalogue, detect_early=True)
         sockets = listen(settings.host, settings.port)
     except (SettingsError, BundleError, CannotListen) as error:

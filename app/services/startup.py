@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from app.engine.messages import WorkerConfig
@@ -26,9 +25,7 @@ def load_catalogue(settings: Settings) -> Catalogue:
     Raises BundleError.
     """
     places = bundle_folders(settings.bundles)
-    with ThreadPoolExecutor(usable_cores()) as threads:  # most of it is hashing, which several can do at once
-        opened = [threads.map(_checked, folders) for folders in places]
-        return Catalogue(*opened, pivot=settings.pivot)
+    return Catalogue(*(map(_checked, folders) for folders in places), pivot=settings.pivot)
 
 
 def _checked(folder: Path) -> Bundle:
