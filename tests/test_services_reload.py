@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -395,6 +396,9 @@ def test_a_repeated_refusal_is_logged_once(
 
     timing = ReloadTiming(check_interval_s=0.01, retry_delays_s=(0.01,))
     with site.serving(watch_bundles=True, reload_timing=timing) as service:
+        deployments = service.state["deployments"]
+        # Otherwise the service's first look at the folder may refuse the new bundle before it has seen a change.
+        service.run(_until(lambda: deployments._snapshot.file_states and deployments._snapshot.due == math.inf))
         monkeypatch.setattr(reload_module, "load_catalogue", short_of_memory)
         site.put("fr-en", "fr", "en")
         service.run(until_tried_often(told=1))
