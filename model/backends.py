@@ -7,7 +7,6 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.bundle_files import BundleError
 from model.decoding.batch import Backend
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable
@@ -44,7 +43,7 @@ def load_backend(spec: ModelSpec, device: str, precision: str, isa: str = "auto"
         torch.set_num_threads(threads)
     bundle = load_bundle(Path(spec.folder), torch.device(device))
     if bundle.name != spec.name:
-        raise BundleError(f"{spec.folder} is {bundle.name} now, and was {spec.name} when the service read it")
+        raise spec.replaced_by(bundle.name)
     return _prepared(bundle.model, precision)
 
 

@@ -37,6 +37,10 @@ class ModelSpec:
     limits: Limits
     samples: tuple[Sample, ...]
 
+    def replaced_by(self, name: str) -> BundleError:
+        """The error for a folder whose bundle is `name` now."""
+        return BundleError(f"{self.folder} is {name} now, and was {self.name} when the service read it")
+
     def check_samples(self, batch: Batch) -> None:
         """Translates the samples in `batch`, which is empty. Raises BundleError if a token differs, or if anything
         fails."""

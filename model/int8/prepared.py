@@ -20,7 +20,7 @@ from pathlib import Path
 from time import time
 
 from model import positions
-from model.bundle_files import WEIGHTS, BundleError, read_file
+from model.bundle_files import WEIGHTS, read_file
 from model.int8 import weights as packing
 from model.int8.backend import Int8Backend, layout_of
 from model.int8.library import library
@@ -102,8 +102,7 @@ def _read(spec: ModelSpec) -> Weights:
     content = read_file(Path(spec.folder), WEIGHTS)
     found = hashlib.sha256(content).hexdigest()
     if found != spec.checksum:
-        pair = spec.name.partition("@")[0]
-        raise BundleError(f"{spec.folder} is {pair}@{found[:12]} now, and was {spec.name} when the service read it")
+        raise spec.replaced_by(f"{spec.name.partition('@')[0]}@{found[:12]}")
     return read_weights(content)
 
 

@@ -80,7 +80,7 @@ class ImportOptions:
 
 
 def import_model(options: ImportOptions, say: Say = print) -> None:
-    """Writes a bundle of the model at `options.path`. Nothing appears at `out` before its samples come out right.
+    """Writes a bundle of the model at `options.path`, complete or not at all, and then checks its samples.
 
     Raises ImportFault, BundleError, NotReplaceable, CorpusError and BusyError.
     """

@@ -1,8 +1,8 @@
 """One SentencePiece vocabulary in the order of a model's own, with the symbols that bundles need.
 
 A SentencePiece model is a Protocol Buffers message: pieces (field 1), the trainer's settings (2), the normaliser (3).
-Its own classes are not used; see `training.data.vocabulary`. Of a field given twice the last counts, so settings are
-changed by appending.
+SentencePiece's own classes are not used, for the reason in `training.data.vocabulary`. If a field occurs twice, the
+last one counts, so settings are changed by appending.
 """
 
 from __future__ import annotations
