@@ -10,19 +10,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from model.bundle_files import CONFIG, SUMS, VOCABULARY, WEIGHTS, BundleError, checksums, read_bundle
+from model.bundle_files import (
+    CONFIG,
+    SUMS,
+    TARGET_VOCABULARY,
+    VOCABULARY,
+    WEIGHTS,
+    BundleError,
+    checksums,
+    read_bundle,
+)
 from model.config import ModelConfig
-from model.hypothesis import Limits
+from model.hypothesis import Decoding, Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code
 from model.model_spec import ModelSpec, Sample
+from model.normalisation import Punctuation
 from model.tokenizer import Tokenizer
 from model.weight_shapes import weight_shapes
 from model.weight_storage import SCALES, is_int8, stored_tensors
+
+Tokenizers = tuple[Tokenizer, Tokenizer]
+"""The source's and the target's."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +72,11 @@ class Bundle:
     config: dict[str, Any]
     architecture: ModelConfig
     tokenizer: Tokenizer
+    """The source's."""
+    target_tokenizer: Tokenizer
+    """The same object if both sides share a vocabulary. Reserved symbols have other ids here than in `tokenizer`."""
     limits: Limits
+    decoding: Decoding
     checksum: str
     """SHA-256 of the weights, in hexadecimal."""
 
@@ -90,10 +107,11 @@ class Bundle:
         return ModelSpec(self.name, folder, self.checksum, self.architecture, self.limits, tuple(samples))
 
     @cached_property
-    def reserved_copies(self) -> tuple[int, ...]:
-        """For an imported model, the pieces that its first reserved symbols are copies of: where a sentence has such a
-        symbol, its piece is forbidden. Empty for models trained with the symbols."""
-        return tuple(self.config.get("reserved_copies", ()))
+    def reserved_copies(self) -> tuple[tuple[int, int], ...]:
+        """For an imported model, the pieces that its first reserved symbols are copies of, as ids in the source and in
+        the target: where a sentence has such a symbol, its piece is forbidden. Empty for models trained with the
+        symbols."""
+        return tuple(_copy_pair(copy) for copy in self.config.get("reserved_copies", ()))
 
     @cached_property
     def parameter_count(self) -> int:
@@ -125,19 +143,23 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
     try:
         architecture = ModelConfig.from_dict(_section(config, "architecture"))
         limits = Limits(**_section(config, "limits"))
+        decoding = Decoding(**_section({"decoding": {}, **config}, "decoding"))
+        _punctuation(config)
         tokenizer = Tokenizer(files[VOCABULARY])
+        target_tokenizer = Tokenizer(files[TARGET_VOCABULARY]) if TARGET_VOCABULARY in files else tokenizer
+        tokenizers = tokenizer, target_tokenizer
         _check_languages(config)
         Record.read(config)
-        _check_samples_known(config, tokenizer, limits)
-        _check_copies(config, tokenizer)
+        _check_samples_known(config, tokenizers, limits)
+        _check_copies(config, tokenizers)
         _check_weights(architecture, files[WEIGHTS])
-        _check_agreement(architecture, limits, tokenizer)
+        _check_agreement(architecture, limits, tokenizers)
     except KeyError as error:
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
     except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     checksum = checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
-    return Bundle(folder, config, architecture, tokenizer, limits, checksum)
+    return Bundle(folder, config, architecture, *tokenizers, limits, decoding, checksum)
 
 
 def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -156,34 +178,64 @@ def _check_languages(config: dict[str, Any]) -> None:
         raise BundleError(f"source and target in {CONFIG} are both {config['source']}")
 
 
-def _check_samples_known(config: dict[str, Any], tokenizer: Tokenizer, limits: Limits) -> None:
-    """Raises KeyError, TypeError and ValueError unless the samples are tokens of the vocabulary, within the limits."""
+def _punctuation(config: Mapping[str, Any]) -> Punctuation | None:
+    """The normaliser of sources' punctuation. Raises BundleError for an unknown one."""
+    text = _section({"text": {}, **config}, "text")
+    if unknown := sorted(text.keys() - {"punctuation"}):
+        raise BundleError(f"text in {CONFIG} has the unknown field {unknown[0]}")
+    punctuation = text.get("punctuation")
+    if punctuation is not None and punctuation not in get_args(Punctuation):
+        raise BundleError(f"punctuation in {CONFIG} is {punctuation!r}, not {' or '.join(get_args(Punctuation))}")
+    return punctuation
+
+
+def _check_samples_known(config: dict[str, Any], tokenizers: Tokenizers, limits: Limits) -> None:
+    """Raises KeyError, TypeError and ValueError unless the samples are tokens of the vocabularies, within the
+    limits."""
     for sample in config["samples"]:
         _ = sample["source"]  # so that a KeyError names it
-        for number in (*sample["source_ids"], *sample["target_ids"]):
-            if type(number) is not int or not 0 <= number < tokenizer.vocab_size:
-                raise BundleError(
-                    f"the samples in {CONFIG} have the token {number!r}, which the vocabulary does not have"
-                )
+        for tokenizer, name in zip(tokenizers, ("source_ids", "target_ids"), strict=True):
+            for number in sample[name]:
+                if not _is_token(number, tokenizer):
+                    raise BundleError(
+                        f"the samples in {CONFIG} have the token {number!r}, which the vocabulary does not have"
+                    )
         if not 1 <= len(sample["source_ids"]) <= limits.max_source:
             raise BundleError(
                 f"a sample in {CONFIG} has {len(sample['source_ids'])} source tokens, not 1 to {limits.max_source}"
             )
 
 
-def _check_copies(config: dict[str, Any], tokenizer: Tokenizer) -> None:
+def _is_token(number: object, tokenizer: Tokenizer) -> bool:
+    return type(number) is int and 0 <= number < tokenizer.vocab_size
+
+
+def _copy_pair(copy: Any) -> tuple[int, int]:
+    """An entry of `reserved_copies`: a token, or one for each side."""
+    source, target = copy if isinstance(copy, list) else (copy, copy)
+    return source, target
+
+
+def _check_copies(config: dict[str, Any], tokenizers: Tokenizers) -> None:
     copies = config.get("reserved_copies", [])
-    known = range(tokenizer.vocab_size)
-    if not isinstance(copies, list) or not all(type(id) is int and id in known for id in copies):
+    if not isinstance(copies, list) or not all(
+        (not isinstance(copy, list) or len(copy) == 2) and all(map(_is_token, _copy_pair(copy), tokenizers))
+        for copy in copies
+    ):
         raise BundleError(f"reserved_copies in {CONFIG} is not a list of the vocabulary's tokens")
-    if len(copies) > len(tokenizer.reserved_ids):
+    if len(copies) > len(tokenizers[0].reserved_ids):
         raise BundleError(f"reserved_copies in {CONFIG} has {len(copies)} tokens, more than there are symbols")
 
 
-def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizer: Tokenizer) -> None:
-    for size in (architecture.source_vocab_size, architecture.target_vocab_size):
+def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizers: Tokenizers) -> None:
+    sizes = architecture.source_vocab_size, architecture.target_vocab_size
+    for size, tokenizer in zip(sizes, tokenizers, strict=True):
         if size != tokenizer.vocab_size:
             raise BundleError(f"the vocabulary has {tokenizer.vocab_size} pieces, the model {size}")
+    source, target = tokenizers
+    for name in ("pad_id", "eos_id"):
+        if source is not target and not getattr(source, name) == getattr(target, name) == getattr(architecture, name):
+            raise BundleError(f"{name} is not the same in both vocabularies and the architecture")
     for name in ("max_source", "max_target"):
         if getattr(limits, name) >= architecture.max_positions:  # the end symbol takes a position too
             raise BundleError(f"{name} {getattr(limits, name)} is not under max_positions {architecture.max_positions}")

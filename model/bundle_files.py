@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,20 +25,30 @@ CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
     "SHA256SUMS",
     "README.md",
 )
+TARGET_VOCABULARY = "sentencepiece.target.model"
+"""The target's vocabulary, if it is not that of the source. The bundle has it if its checksum is in SHA256SUMS."""
+LATER_SECTIONS = ("decoding", "text")
+"""Sections of config.json that the first version did not have."""
 
 
 class BundleError(ValueError):
     """A bundle cannot be read or written; one line says why."""
 
 
-def format_version(architecture: object, int8: bool) -> int:
-    """The version of the format of bundles with this architecture, a section of config.json, and with weights stored in
-    int8 or not.
+def format_version(config: Mapping[str, Any], files: Mapping[str, bytes]) -> int:
+    """The version of the format of a bundle with this config.json and these files by name, weights included.
 
     What version 1 did not have makes it 2, so that readers of version 1 refuse the bundle.
     """
+    architecture = config.get("architecture")
     fields = architecture if isinstance(architecture, dict) else {}
-    return 2 if int8 or any(fields.get(name, default) != default for name, default in LATER_FIELDS.items()) else 1
+    later = (
+        is_int8(files[WEIGHTS])
+        or TARGET_VOCABULARY in files
+        or any(name in config for name in LATER_SECTIONS)
+        or any(fields.get(name, default) != default for name, default in LATER_FIELDS.items())
+    )
+    return 2 if later else 1
 
 
 def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -95,14 +105,16 @@ def _read_file(folder: Path, descriptor: int, name: str) -> bytes:
 
 
 def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, bytes]]:
-    files = {name: _read_file(folder, descriptor, name) for name in (SUMS, CONFIG, VOCABULARY, WEIGHTS)}
-    expected = checksums(files[SUMS])
-    for name in (CONFIG, WEIGHTS, VOCABULARY):
+    sums = _read_file(folder, descriptor, SUMS)
+    expected = checksums(sums)
+    names = [CONFIG, VOCABULARY, *[TARGET_VOCABULARY] * (TARGET_VOCABULARY in expected), WEIGHTS]
+    files = {SUMS: sums, **{name: _read_file(folder, descriptor, name) for name in names}}
+    for name in names:
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
             raise BundleError(f"{folder}: {name} does not match its checksum")
     config = _parsed(folder, files[CONFIG])
     found = config.get("format_version")
-    readable = format_version(config.get("architecture"), is_int8(files[WEIGHTS]))
+    readable = format_version(config, files)
     if type(found) is not int or found != readable:
         raise BundleError(f"{folder}: bundle format {found!r} is not the one this version reads ({readable})")
     return config, files

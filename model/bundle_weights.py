@@ -19,7 +19,17 @@ from torch import Tensor
 
 from model.atomic_files import check_replaceable, replacing_folder
 from model.bundle import Bundle, checked
-from model.bundle_files import CARD, CONFIG, SUMS, VOCABULARY, WEIGHTS, BundleError, format_version, read_bundle
+from model.bundle_files import (
+    CARD,
+    CONFIG,
+    SUMS,
+    TARGET_VOCABULARY,
+    VOCABULARY,
+    WEIGHTS,
+    BundleError,
+    format_version,
+    read_bundle,
+)
 from model.decoding import as_backend
 from model.decoding.batch import Backend
 from model.hypothesis import Limits
@@ -96,28 +106,26 @@ def save_bundle(
     record: Mapping[str, Any],
     card: str,
     *,
+    target_tokenizer: Tokenizer | None = None,
     dtype: str = "float16",
     replace: bool = False,
 ) -> None:
     """Writes a bundle to `folder`, its weights stored as `dtype`, one of `STORAGES`.
 
-    `record` completes config.json (source, target, training, metrics, licence, attribution, remarks, samples); `card`
-    is the model card. The bundle is written beside its place and renamed, so that no reader sees a partial one. Raises
-    NotReplaceable if one exists, unless `replace`; the old one is then swapped out and deleted last.
+    `tokenizer` is the source's, and the target's as well unless there is a `target_tokenizer`. `record` completes
+    config.json (source, target, training, metrics, licence, attribution, remarks, samples, and any of
+    `bundle_files.LATER_SECTIONS`); `card` is the model card. The bundle is written beside its place and renamed, so
+    that no reader sees a partial one. Raises NotReplaceable if one exists, unless `replace`; the old one is then
+    swapped out and deleted last.
     """
     check_replaceable(folder, replace)
     architecture = model.config.to_dict()
-    config = {
-        "format_version": format_version(architecture, dtype == "int8"),
-        "architecture": architecture,
-        "limits": dataclasses.asdict(limits),
-        **record,
-    }
-    files = {
-        CONFIG: (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode(),
-        WEIGHTS: save(stored(dict(model.named_parameters()), dtype)),
-        VOCABULARY: tokenizer.proto,
-    }
+    contents = {WEIGHTS: save(stored(dict(model.named_parameters()), dtype)), VOCABULARY: tokenizer.proto}
+    if target_tokenizer is not None and target_tokenizer is not tokenizer:
+        contents[TARGET_VOCABULARY] = target_tokenizer.proto
+    config = {"architecture": architecture, "limits": dataclasses.asdict(limits), **record}
+    config = {"format_version": format_version(config, contents), **config}
+    files = {CONFIG: (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode(), **contents}
     sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
     with replacing_folder(folder) as temporary:
         for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():

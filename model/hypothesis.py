@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,36 @@ class Limits:
     def target(self, source_length: int) -> int:
         """The maximum number of target tokens for a source of `source_length` tokens."""
         return min(self.max_target, int(self.ratio * source_length) + self.margin)
+
+
+MAX_BEAM_SIZE, MAX_LENGTH_PENALTY = 32, 10.0
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a model is to be decoded, unless a request asks for something else: its bundle's defaults."""
+
+    beam_size: int | None = None
+    """None: the service's default."""
+    length_penalty: float = 1.0
+    """See `Hypothesis.length_penalty`."""
+    replace_unknowns: bool = False
+    """Whether the model may generate the unknown symbol; in its place the translation has the text of the source token
+    that it is aligned to."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, naming the field, for an invalid value."""
+        beam_size, penalty = self.beam_size, self.length_penalty
+        if beam_size is not None and (type(beam_size) is not int or not 1 <= beam_size <= MAX_BEAM_SIZE):
+            raise ValueError(f"beam_size must be a whole number from 1 to {MAX_BEAM_SIZE}, not {beam_size!r}")
+        if type(penalty) not in (int, float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
+            raise ValueError(f"length_penalty must be a number from 0 to {MAX_LENGTH_PENALTY:g}, not {penalty!r}")
+        if type(self.replace_unknowns) is not bool:
+            raise ValueError(f"replace_unknowns must be true or false, not {self.replace_unknowns!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: the fields that are not at their defaults."""
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) != field.default}
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,10 @@ Target text is not changed. Normalisation of both sides, such as canonical compo
 from __future__ import annotations
 
 import re
+from typing import Literal
 
+Punctuation = Literal["moses"]
+"""A normaliser of punctuation that an imported model needs."""
 SPACE = " "
 APOSTROPHE = "'"
 

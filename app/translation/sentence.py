@@ -84,11 +84,11 @@ class Sentence:
 
         The decoder must generate the reserved symbol of each protected span exactly once, and no other.
         """
-        symbols = bundle.tokenizer.reserved_ids
+        symbols = bundle.target_tokenizer.reserved_ids
         count = len(passage.protected)
         copies = bundle.reserved_copies
         required, forbidden = tuple(symbols[:count]), tuple(symbols[count:]) if count or copies else ()
-        forbidden += tuple(piece for piece in copies[:count] if piece not in ids)
+        forbidden += tuple(target for source, target in copies[:count] if source not in ids)
         limit = bundle.limits.target(len(ids))
         sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, beam_size)
         return cls(passage, bundle, sequence, start)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.hypothesis import Limits
+from model.hypothesis import Decoding, Limits
+from model.normalisation import Punctuation
 from training.importing.vocabulary import Vocabulary
 
 ADDED_BIAS = -100.0
@@ -26,11 +27,18 @@ class ImportedModel:
     weights: Mapping[str, Tensor]
     """As in `Transformer.named_parameters()`, float32."""
     vocabulary: Vocabulary
+    """The source's, and the target's as well unless there is a `target_vocabulary`."""
     limits: Limits
     remarks: list[str]
     """What was dropped or approximated, for the card."""
     metadata: Mapping[str, Any]
     """What the model says of itself: licence, version, address."""
+    target_vocabulary: Vocabulary | None = None
+    """See `build_vocabularies`: padding and end have the same ids on both sides."""
+    decoding: Decoding = field(default_factory=Decoding)
+    """How its publisher decodes it."""
+    punctuation: Punctuation | None = None
+    """The normaliser of sources' punctuation that its publisher uses."""
 
 
 def with_added_rows(matrix: Tensor, rows: int) -> Tensor:
