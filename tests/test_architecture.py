@@ -167,10 +167,11 @@ ORDER = {
     "app.main": "app model",
     "app.__main__": "app model",
     "training.file_lock": "",
+    "training.download": "training.file_lock",
     "training.options": "",
     "training.process_map": "model.machine",
     "training.compute": "model",
-    "training.corpora": "training.file_lock training.process_map model",
+    "training.corpora": "training.download training.file_lock training.process_map model",
     "training.cleaning": "training.corpora training.file_lock training.process_map model",
     "training.data": "training.cleaning training.corpora training.options training.file_lock training.process_map"
     " model",

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 
 from training.cleaning.language_check import open_oriented_corpus
 from training.corpora.corpus import LineTally, Pair, open_corpus
-from training.corpora.download import download
 from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError
 from training.corpora.tmx import is_tmx, tmx_lines
+from training.download import download
 from training.file_lock import BusyError, lock_output
 
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("Good evening.", "Bonsoir."), Pair("Thanks & <bye>!", "Merci & <salut> !")]

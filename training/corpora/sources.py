@@ -25,9 +25,9 @@ from model.atomic_files import replacing_file
 from model.languages import TWO_LETTERS, language_alone
 from model.machine import cache_folder
 from training.corpora.corpus import WEIGHT_SUFFIX, CorpusSpec, parse_spec, parse_weight
-from training.corpora.download import download
 from training.corpora.text_file import CorpusError
 from training.corpora.tmx import is_tmx, tmx_lines
+from training.download import DownloadError, download
 from training.file_lock import lock_output
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
@@ -90,7 +90,10 @@ def _downloaded(address: str) -> Path:
         raise CorpusError(parts.hostname or "", "URLs with passwords are refused, since URLs are recorded")
     name = re.sub(r"[^\w.-]", "_", unquote(parts.path).rsplit("/", 1)[-1]).lstrip(".") or "pairs"
     path = _cache_entry(parts._replace(fragment="").geturl()) / name
-    download(parts._replace(fragment="").geturl(), path, given[1].lower() if given else None)
+    try:
+        download(parts._replace(fragment="").geturl(), path, given[1].lower() if given else None)
+    except DownloadError as error:
+        raise CorpusError(error.url, error.reason) from None
     return path
 
 
