@@ -42,8 +42,8 @@ def load_backend(spec: ModelSpec, device: str, precision: str, isa: str = "auto"
     if threads:
         torch.set_num_threads(threads)
     bundle = load_bundle(Path(spec.folder), torch.device(device))
-    if bundle.name != spec.name:
-        raise spec.replaced_by(bundle.name)
+    if bundle.spec.name != spec.name:
+        raise spec.replaced_by(bundle.spec.name)
     return _prepared(bundle.model, precision)
 
 

@@ -1,4 +1,4 @@
-"""The bundle format: a folder with everything needed to serve one translation direction. Verifies what it contains.
+"""The bundle format: a folder with everything needed to serve a model. Verifies what it contains.
 
 Does not use PyTorch; weights are loaded by `model.bundle_weights`. `app` decides where bundles are found.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
@@ -26,6 +27,7 @@ from model.bundle_files import (
     read_bundle,
 )
 from model.config import ModelConfig
+from model.directions import Direction, Directions
 from model.hypothesis import Decoding, Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code
 from model.model_spec import ModelSpec, Sample
@@ -66,7 +68,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A verified bundle, without its weights. `config` is the content of config.json."""
+    """A verified bundle, without its weights, for one of its directions. `config` is the content of config.json.
+
+    A bundle of several directions is opened without a choice, and `in_direction` makes the others of it; all have one
+    `spec`, since they have one model.
+    """
 
     folder: Path
     config: dict[str, Any]
@@ -76,35 +82,46 @@ class Bundle:
     target_tokenizer: Tokenizer
     """The same object if both sides share a vocabulary. Reserved symbols have other ids here than in `tokenizer`."""
     limits: Limits
+    """Length limits of texts, to which a direction's prefixes come."""
     decoding: Decoding
     checksum: str
     """SHA-256 of the weights, in hexadecimal."""
+    directions: Directions
+    spec: ModelSpec
+    chosen: Direction | None
+    """The direction; None if there are several and none is chosen."""
 
-    @cached_property
+    @property
+    def direction(self) -> Direction:
+        """Raises BundleError if there are several and none is chosen."""
+        if self.chosen is None:
+            raise BundleError(f"{self.folder} translates {self.directions.count:,} pairs of languages: choose one")
+        return self.chosen
+
+    def in_direction(self, source: str, target: str) -> Self:
+        """The bundle for a pair of `directions`. Raises BundleError for another."""
+        if (source, target) not in self.directions:
+            raise BundleError(f"{self.folder} does not translate from {source} to {target}")
+        direction = self.directions.direction(source, target)
+        return replace(self, chosen=direction, limits=direction.limits(self.spec.limits))
+
+    @property
     def source(self) -> str:
-        return str(self.config["source"])
+        return self.direction.source
 
-    @cached_property
+    @property
     def target(self) -> str:
-        return str(self.config["target"])
+        return self.direction.target
 
     @cached_property
     def pair(self) -> str:
-        return f"{self.source}-{self.target}"
+        """Of a bundle without a chosen direction, that of all; see `Directions.pair`."""
+        return self.chosen.pair if self.chosen else self.directions.pair
 
     @cached_property
     def record(self) -> Record:
         """Cannot fail: `checked` has already parsed it once."""
         return Record.read(self.config)
-
-    @property
-    def spec(self) -> ModelSpec:
-        samples = (
-            Sample(entry["source"], tuple(entry["source_ids"]), tuple(entry["target_ids"]))
-            for entry in self.config["samples"]
-        )
-        folder = str(self.folder.resolve())
-        return ModelSpec(self.name, folder, self.checksum, self.architecture, self.limits, tuple(samples))
 
     @cached_property
     def reserved_copies(self) -> tuple[tuple[int, int], ...]:
@@ -125,7 +142,8 @@ class Bundle:
 
     @cached_property
     def name(self) -> str:
-        """The language pair and the first 12 digits of the weights' checksum, which identify the model in responses."""
+        """The language pair and the first 12 digits of the weights' checksum, which identify model and direction in
+        responses. `spec.name` identifies the model alone."""
         return f"{self.pair}@{self.checksum[:12]}"
 
 
@@ -148,7 +166,8 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
         tokenizer = Tokenizer(files[VOCABULARY])
         target_tokenizer = Tokenizer(files[TARGET_VOCABULARY]) if TARGET_VOCABULARY in files else tokenizer
         tokenizers = tokenizer, target_tokenizer
-        _check_languages(config)
+        directions = _directions(config)
+        _check_prefixes(directions, limits, tokenizers)
         Record.read(config)
         _check_samples_known(config, tokenizers, limits)
         _check_copies(config, tokenizers)
@@ -159,7 +178,17 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
     except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     checksum = checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
-    return Bundle(folder, config, architecture, *tokenizers, limits, decoding, checksum)
+    name = f"{directions.pair}@{checksum[:12]}"
+    spec = ModelSpec(name, str(folder.resolve()), checksum, architecture, limits, _samples(config))
+    bundle = Bundle(folder, config, architecture, *tokenizers, limits, decoding, checksum, directions, spec, None)
+    return bundle.in_direction(*next(iter(directions))) if directions.count == 1 else bundle
+
+
+def _samples(config: dict[str, Any]) -> tuple[Sample, ...]:
+    return tuple(
+        Sample(entry["source"], *(tuple(entry.get(name, ())) for name in ("source_ids", "target_ids", "target_prefix")))
+        for entry in config["samples"]
+    )
 
 
 def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -169,13 +198,34 @@ def _section(config: Mapping[str, Any], name: str) -> dict[str, Any]:
     return section
 
 
-def _check_languages(config: dict[str, Any]) -> None:
-    """Raises KeyError and BundleError unless source and target are two language codes."""
+def _directions(config: dict[str, Any]) -> Directions:
+    """Raises KeyError, ValueError and BundleError unless the directions, or source and target, are language codes."""
+    if "directions" in config:
+        if both := [name for name in ("source", "target") if name in config]:
+            raise BundleError(f"{CONFIG} has directions and {both[0]}")
+        return Directions.from_dict(config["directions"])
     for name in ("source", "target"):
         if not is_language_code(config[name]):
             raise BundleError(f"{name} in {CONFIG} is {config[name]!r}, which is not a language code like en or pt-BR")
     if config["source"] == config["target"]:
         raise BundleError(f"source and target in {CONFIG} are both {config['source']}")
+    return Directions.single(config["source"], config["target"])
+
+
+def _check_prefixes(directions: Directions, limits: Limits, tokenizers: Tokenizers) -> None:
+    """Raises BundleError unless the prefixes are tokens of the vocabularies that leave room for others."""
+    targets = directions.targets.values()
+    source_prefixes = [*directions.sources.values(), *(target.source_prefix for target in targets)]
+    target_prefixes = [target.target_prefix for target in targets]
+    for tokenizer, side, prefixes in zip(
+        tokenizers, ("source", "target"), (source_prefixes, target_prefixes), strict=True
+    ):
+        for id in chain.from_iterable(prefixes):
+            if not _is_token(id, tokenizer) or (side == "target" and id == tokenizer.eos_id):
+                raise BundleError(f"directions in {CONFIG} has the token {id} in a {side}, which cannot have it")
+    for length, limit in zip(directions.longest_prefixes, (limits.max_source, limits.max_target), strict=True):
+        if length >= limit:
+            raise BundleError(f"directions in {CONFIG} has a prefix of {length} tokens: the limit is {limit}")
 
 
 def _punctuation(config: Mapping[str, Any]) -> Punctuation | None:
@@ -194,8 +244,10 @@ def _check_samples_known(config: dict[str, Any], tokenizers: Tokenizers, limits:
     limits."""
     for sample in config["samples"]:
         _ = sample["source"]  # so that a KeyError names it
-        for tokenizer, name in zip(tokenizers, ("source_ids", "target_ids"), strict=True):
-            for number in sample[name]:
+        source, target = tokenizers
+        sides = (sample["source_ids"], source), ([*sample["target_ids"], *sample.get("target_prefix", ())], target)
+        for ids, tokenizer in sides:
+            for number in ids:
                 if not _is_token(number, tokenizer):
                     raise BundleError(
                         f"the samples in {CONFIG} have the token {number!r}, which the vocabulary does not have"

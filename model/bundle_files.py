@@ -27,7 +27,7 @@ CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
 )
 TARGET_VOCABULARY = "sentencepiece.target.model"
 """The target's vocabulary, if it is not that of the source. The bundle has it if its checksum is in SHA256SUMS."""
-LATER_SECTIONS = ("decoding", "text")
+LATER_SECTIONS = ("directions", "decoding", "text")
 """Sections of config.json that the first version did not have."""
 
 

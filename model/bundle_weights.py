@@ -95,7 +95,7 @@ def restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def check_samples(bundle: LoadedBundle, backend: Backend | None = None) -> None:
     """Translates the bundle's samples, with `backend` or the model itself; BundleError if a token differs."""
-    bundle.spec.check_samples(as_backend(backend or bundle.model).new_batch(64, bundle.limits))
+    bundle.spec.check_samples(as_backend(backend or bundle.model).new_batch(64, bundle.spec.limits))
 
 
 def save_bundle(
@@ -113,7 +113,7 @@ def save_bundle(
     """Writes a bundle to `folder`, its weights stored as `dtype`, one of `STORAGES`.
 
     `tokenizer` is the source's, and the target's as well unless there is a `target_tokenizer`. `record` completes
-    config.json (source, target, training, metrics, licence, attribution, remarks, samples, and any of
+    config.json (source and target, or directions; training, metrics, licence, attribution, remarks, samples, and any of
     `bundle_files.LATER_SECTIONS`); `card` is the model card. The bundle is written beside its place and renamed, so
     that no reader sees a partial one. Raises NotReplaceable if one exists, unless `replace`; the old one is then
     swapped out and deleted last.

@@ -37,9 +37,10 @@ class Limits:
         if type(self.ratio) not in (int, float) or not 0 <= self.ratio < math.inf:
             raise ValueError(f"ratio must be a number of at least 0, not {self.ratio!r}")
 
-    def target(self, source_length: int) -> int:
-        """The maximum number of target tokens for a source of `source_length` tokens."""
-        return min(self.max_target, int(self.ratio * source_length) + self.margin)
+    def target(self, source_length: int, prefix_length: int = 0) -> int:
+        """The maximum number of target tokens for a source of `source_length` tokens, if the first `prefix_length` of
+        them are given."""
+        return min(self.max_target, int(self.ratio * source_length) + self.margin + prefix_length)
 
 
 MAX_BEAM_SIZE, MAX_LENGTH_PENALTY = 32, 10.0

@@ -11,6 +11,8 @@ from collections.abc import Collection
 
 AUTO = "auto"
 """The code of a source language that is to be detected."""
+SEVERAL = "mul"
+"""The code of several languages (ISO 639-2)."""
 _CODE = re.compile(r"([A-Za-z]{2,8}|[xXiI](?=[-_]))([-_][A-Za-z0-9]{1,8})*")
 """The form of BCP 47 tags (RFC 5646, section 2.1); also accepts "_" for "-"."""
 

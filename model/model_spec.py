@@ -21,7 +21,14 @@ class Sample:
 
     source: str
     source_ids: tuple[int, ...]
+    """What the encoder reads, a direction's prefix included and the end symbol excluded."""
     target_ids: tuple[int, ...]
+    target_prefix: tuple[int, ...] = ()
+    """The first of `target_ids`, which the direction gives."""
+
+    def hypothesis(self, limits: Limits) -> Hypothesis:
+        limit = limits.target(len(self.source_ids), len(self.target_prefix))
+        return Hypothesis(self.source_ids, limit, prefix=self.target_prefix)
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class ModelSpec:
     """The model of a verified bundle: where its weights are, how they are arranged, and what they must compute."""
 
     name: str
-    """The language pair and the first digits of `checksum`, see `Bundle.name`."""
+    """The language pair, of several directions as `Directions.pair` says, and the first digits of `checksum`."""
     folder: str
     checksum: str
     """SHA-256 of the weights, in hexadecimal."""
@@ -44,7 +51,7 @@ class ModelSpec:
     def check_samples(self, batch: Batch) -> None:
         """Translates the samples in `batch`, which is empty. Raises BundleError if a token differs, or if anything
         fails."""
-        found = [Hypothesis(list(s.source_ids), self.limits.target(len(s.source_ids))) for s in self.samples]
+        found = [sample.hypothesis(self.limits) for sample in self.samples]
         decode_all(batch, found)
         for sample, hypothesis in zip(self.samples, found, strict=True):
             if hypothesis.tokens != list(sample.target_ids):

@@ -3,6 +3,7 @@ process that the tests kill: see `kill_at_every_moment`."""
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import hashlib
 import io
@@ -27,10 +28,12 @@ from safetensors.torch import load, save
 
 from model import atomic_files, bundle_files
 from model.atomic_files import NotReplaceable, check_replaceable
+from model.bundle import open_bundle
 from model.bundle_files import BundleError, read_bundle, read_file
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
-from model.decoding import greedy_decode
+from model.decoding import beam_decode, greedy_decode
+from model.directions import Direction
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -287,6 +290,83 @@ def test_a_bundle_that_earlier_versions_cannot_read_has_another_format_version(
     change_config(folder, lambda config: config.update(format_version=1))
     sign(folder)
     assert_refused(folder, r"bundle format 1 is not the one this version reads \(2\)")
+
+
+DIRECTIONS = {
+    "sources": {"en": [5], "fr": [], "pt-BR": []},
+    "targets": {"en": {"target_prefix": [7, 8]}, "fr": {"source_prefix": [6, 6], "target_prefix": [7]}},
+}
+
+
+def directed(folder: Path, **change: Any) -> None:
+    """Gives the bundle directions instead of its source and target."""
+
+    def edit(config: dict[str, Any]) -> None:
+        del config["source"], config["target"]
+        config.update({"directions": DIRECTIONS, "format_version": 2} | change)
+
+    change_config(folder, edit)
+    sign(folder)
+
+
+def test_a_bundle_of_several_directions_translates_every_source_into_every_other_target(folder: Path) -> None:
+    directed(folder)
+    bundle = open_bundle(folder)
+    assert list(bundle.directions) == [("en", "fr"), ("fr", "en"), ("pt-BR", "en"), ("pt-BR", "fr")]
+    assert (bundle.name, bundle.directions.to_dict()) == (f"mul-mul@{bundle.checksum[:12]}", DIRECTIONS)
+    chosen = bundle.in_direction("en", "fr")
+    assert chosen.chosen == Direction("en", "fr", source_prefix=(5, 6, 6), target_prefix=(7,))
+    assert (chosen.source, chosen.target, chosen.name) == ("en", "fr", f"en-fr@{bundle.checksum[:12]}")
+    assert chosen.limits == dataclasses.replace(
+        LIMITS, max_source=LIMITS.max_source - 3, max_target=LIMITS.max_target - 1
+    )
+    assert chosen.spec is bundle.spec and bundle.spec.limits == LIMITS
+    for pair in (("en", "en"), ("en", "pt-BR"), ("de", "fr")):
+        with pytest.raises(BundleError, match="does not translate"):
+            bundle.in_direction(*pair)
+    with pytest.raises(BundleError, match="translates 4 pairs of languages: choose one"):
+        _ = bundle.source
+
+
+@pytest.mark.parametrize(
+    ("directions", "message"),
+    [
+        ([], "directions is not an object of sources and targets"),
+        ({"sources": {"en": []}}, "directions is not an object of sources and targets"),
+        ({"sources": {}, "targets": {"fr": {}}}, "sources of directions is not an object with a language"),
+        ({"sources": {"en": []}, "targets": ["fr"]}, "targets of directions is not an object with a language"),
+        ({"sources": {"en": []}, "targets": {"auto": {}}}, "'auto' is not a language code"),
+        ({"sources": {"en": []}, "targets": {"en": {}}}, "directions has no source with a target in another language"),
+        ({"sources": {"en": [True]}, "targets": {"fr": {}}}, r"has \[True\] for en, which is not a list of tokens"),
+        ({"sources": {"en": 4}, "targets": {"fr": {}}}, "has 4 for en, which is not a list of tokens"),
+        ({"sources": {"en": []}, "targets": {"fr": []}}, "the target fr of directions is not an object of"),
+        ({"sources": {"en": []}, "targets": {"fr": {"prefix": []}}}, "the target fr of directions is not an object of"),
+        ({"sources": {"en": [10**9]}, "targets": {"fr": {}}}, "the token 1000000000 in a source, which cannot have it"),
+        ({"sources": {"en": [-1]}, "targets": {"fr": {}}}, "the token -1 in a source"),
+        ({"sources": {"en": []}, "targets": {"fr": {"target_prefix": [2]}}}, "the token 2 in a target, which cannot"),
+        ({"sources": {"en": [4] * 20}, "targets": {"fr": {}}}, "a prefix of 20 tokens: the limit is 20"),
+    ],
+)
+def test_directions_that_cannot_be_served_are_refused(folder: Path, directions: object, message: str) -> None:
+    directed(folder, directions=directions)
+    assert_refused(folder, message)
+
+
+def test_directions_beside_a_source_are_refused(folder: Path) -> None:
+    directed(folder, source="en")
+    assert_refused(folder, "config.json has directions and source")
+
+
+def test_samples_of_a_bundle_of_several_directions_begin_with_its_prefixes(folder: Path, model: Transformer) -> None:
+    [found] = beam_decode(model.half().float(), [[5, 6, 6, 9]], LIMITS, 1, target_prefix=[7])
+    sample = {"source": "a", "source_ids": list(found.source), "target_ids": found.tokens, "target_prefix": [7]}
+    assert found.tokens[0] == 7
+    directed(folder, samples=[sample])
+    check_samples(load_bundle(folder, CPU))
+    change_config(folder, lambda config: config.update(samples=[{**sample, "target_prefix": [8]}]))
+    sign(folder)
+    with pytest.raises(BundleError, match="not translated as on export"):
+        check_samples(load_bundle(folder, CPU))
 
 
 def test_a_bundle_without_such_fields_stays_readable_to_earlier_versions(folder: Path) -> None:

@@ -32,9 +32,15 @@ def greedy_decode(
 
 
 def beam_decode(
-    model: Backend | Transformer, sources: Sequence[Sequence[int]], limits: Limits, beam_size: int, rows: int = 64
+    model: Backend | Transformer,
+    sources: Sequence[Sequence[int]],
+    limits: Limits,
+    beam_size: int,
+    rows: int = 64,
+    target_prefix: Sequence[int] = (),
 ) -> list[Hypothesis]:
-    """Decodes every source by beam search; a `beam_size` of 1 is greedy. Results are in the order of `sources`.
+    """Decodes every source by beam search; a `beam_size` of 1 is greedy. Results are in the order of `sources`. All
+    targets begin with `target_prefix`.
 
     A sentence takes `beam_size` of the `rows`. The longest sources start first, and others join as rows become free.
     Raises ValueError if a source has more than `limits.max_source` tokens, or `beam_size` is not from 1 to `rows`.
@@ -44,7 +50,12 @@ def beam_decode(
     for number, source in enumerate(sources):
         if len(source) > limits.max_source:
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
-    hypotheses = [Hypothesis(source, limits.target(len(source)), beam_size=beam_size) for source in sources]
+    hypotheses = [
+        Hypothesis(
+            source, limits.target(len(source), len(target_prefix)), beam_size=beam_size, prefix=tuple(target_prefix)
+        )
+        for source in sources
+    ]
     batch = as_backend(model).new_batch(min(rows, beam_size * max(1, len(hypotheses))), limits)
     decode_all(batch, hypotheses)
     return hypotheses

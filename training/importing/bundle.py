@@ -152,9 +152,9 @@ def _record(
     said: Mapping[str, Any] = imported.metadata
     licence = options.licence or (said["license"] if isinstance(said.get("license"), str) else LICENCE)
     fields = ("package_version", "argos_version", "from_name", "to_name", "links")
+    directions = {"source": options.source, "target": options.target}
     return {
-        "source": options.source,
-        "target": options.target,
+        **(directions if imported.directions is None else {"directions": imported.directions.to_dict()}),
         "training": {
             "corpora": [],
             "parameters": model.parameter_count(),

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from model.config import ModelConfig
+from model.directions import Directions
 from model.hypothesis import Decoding, Limits
 from model.normalisation import Punctuation
 from training.importing.vocabulary import Vocabulary
@@ -33,6 +34,8 @@ class ImportedModel:
     """What was dropped or approximated, for the card."""
     metadata: Mapping[str, Any]
     """What the model says of itself: licence, version, address."""
+    directions: Directions | None = None
+    """What it translates, if that is more than one language into another."""
     target_vocabulary: Vocabulary | None = None
     """See `build_vocabularies`: padding and end have the same ids on both sides."""
     decoding: Decoding = field(default_factory=Decoding)
