@@ -11,9 +11,17 @@ NormPlacement = Literal["post", "pre", "residual_post"]
 Positions = Literal["sinusoidal", "learned"]
 Sharing = Literal["none", "decoder", "all"]
 Activation = Literal["relu", "swish"]
+Decoder = Literal["attention", "ssru"]
 
 
-LATER_FIELDS: dict[str, Any] = {"activation": "relu", "output_bias": False, "source_eos": True}
+LATER_FIELDS: dict[str, Any] = {
+    "activation": "relu",
+    "output_bias": False,
+    "source_eos": True,
+    "decoder": "attention",
+    "alignment_layer": None,
+    "alignment_head": None,
+}
 """Fields that the first version did not have, and the values that mean the same as their absence."""
 _NO_DEFAULT = object()
 
@@ -27,8 +35,11 @@ class ModelConfig:
     stack. None is the placement's default: the paper's `post` already ends in one, `pre` and `residual_post` do not and
     get one. `activation`: of the feed-forward networks; swish is x * sigmoid(x) (Ramachandran et al. 2017), used by
     OPUS-MT's models. These also have an `output_bias`, a number for each target token. `source_eos`: whether `eos_id`
-    ends each source; models trained by OpenNMT-py do without. `max_positions`: the longest sequence, in tokens, that
-    positions, and so the key/value cache, support.
+    ends each source; models trained by OpenNMT-py do without. `decoder`: whether decoder layers read the target so far
+    by self-attention or by the recurrent unit of Kim et al. 2019, as Firefox's models do. `alignment_layer` and
+    `alignment_head`: the decoder layer and head, from 0, whose cross-attention was trained to be the alignment; None
+    takes the mean of all. `max_positions`: the longest sequence, in tokens, that positions, and so the key/value cache,
+    support.
 
     Raises ValueError, naming the field, if the values do not describe a model.
     """
@@ -49,6 +60,9 @@ class ModelConfig:
     activation: Activation = "relu"
     output_bias: bool = False
     source_eos: bool = True
+    decoder: Decoder = "attention"
+    alignment_layer: int | None = None
+    alignment_head: int | None = None
     dropout: float = 0.1
     attention_dropout: float = 0.0
     pad_id: int = 0
@@ -76,6 +90,7 @@ class ModelConfig:
             "positions": Positions,
             "share_embeddings": Sharing,
             "activation": Activation,
+            "decoder": Decoder,
         }
         for name, choices in literals.items():
             value = getattr(self, name)
@@ -84,10 +99,23 @@ class ModelConfig:
             self.share_embeddings != "all" or self.source_vocab_size == self.target_vocab_size,
             f'share_embeddings "all" needs one vocabulary, not {self.source_vocab_size} and {self.target_vocab_size}',
         )
+        _require(
+            (self.alignment_layer is None) == (self.alignment_head is None),
+            "alignment_layer and alignment_head must be given together",
+        )
+        for name, count in (("alignment_layer", self.decoder_layers), ("alignment_head", self.num_heads)):
+            value = getattr(self, name)
+            _require(value is None or 0 <= value < count, f"{name} must lie in [0, {count}), not {value}")
 
     def _check_types(self) -> None:
         """Values may come from a hand-edited JSON file, where annotations guarantee nothing."""
-        kinds = {"int": (int,), "float": (int, float), "bool": (bool,), "bool | None": (bool, type(None))}
+        kinds = {
+            "int": (int,),
+            "int | None": (int, type(None)),
+            "float": (int, float),
+            "bool": (bool,),
+            "bool | None": (bool, type(None)),
+        }
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if str(field.type) in kinds:
@@ -129,12 +157,16 @@ class ModelConfig:
             raise ValueError(f"incomplete architecture: {error}") from None
 
 
-ARCHITECTURES: dict[str, dict[str, int]] = {
+ARCHITECTURES: dict[str, dict[str, Any]] = {
     "toy": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 128, "num_heads": 4, "d_ff": 256},
     "d2l": {"encoder_layers": 2, "decoder_layers": 2, "d_model": 32, "num_heads": 4, "d_ff": 64},
     "tiny": {"encoder_layers": 4, "decoder_layers": 4, "d_model": 128, "num_heads": 4, "d_ff": 256},
     "small": {"encoder_layers": 6, "decoder_layers": 2, "d_model": 256, "num_heads": 4, "d_ff": 1024},
     "base": {"encoder_layers": 6, "decoder_layers": 6, "d_model": 512, "num_heads": 8, "d_ff": 2048},
+    "student": {
+        **{"encoder_layers": 6, "decoder_layers": 2, "d_model": 256, "num_heads": 8, "d_ff": 1536},
+        "decoder": "ssru",
+    },
 }
 
 

@@ -116,17 +116,18 @@ class Hypothesis:
     finish_reason: FinishReason | None = None
     aligned: Sequence[int] = ()
     """The alignment: for each token the position of the source token that it attended to most, the end symbol
-    excluded. Uses the mean over all layers and heads, which finds words that both sides share in Tatoeba's development
-    set with an accuracy of 97.5 % (the last layer alone: 96.3 %)."""
+    excluded. Uses the model's alignment head, or without one the mean over all layers and heads, which finds words that
+    both sides share in Tatoeba's development set with an accuracy of 97.5 % (the last layer alone: 96.3 %)."""
     coverage: Sequence[float] = ()
-    """For each token that the encoder reads, the end symbol included, the sum of the attention it received from all
-    tokens but the last (Tu et al. 2016)."""
+    """For each token that the encoder reads, the end symbol included, the sum of the attention, as for `aligned`, that
+    it received from all tokens but the last (Tu et al. 2016)."""
     finished: list[Hypothesis] = field(default_factory=list)
     """The finished hypotheses of a beam, by mean log probability, best first."""
     encoder_attention: Weights | None = None
     """If `record`, from admission on: the encoder's weights, [layer, head, source, source]."""
     decoder_rows: list[Weights] = field(default_factory=list)
-    """If `record`, per step: the weights over the target so far, `<s>` first, [layer, head, steps so far]."""
+    """If `record`, per step: the weights over the target so far, `<s>` first, [layer, head, steps so far]; of a
+    recurrent decoder, no layer."""
     cross_rows: list[Weights] = field(default_factory=list)
     """If `record`, per step: the weights over the source, [layer, head, source]."""
 

@@ -23,7 +23,7 @@ def _weights(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
             yield f"{name}_embedding.tokens.weight", (size, width)
     for stack, depth in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
         for layer in range(depth):
-            for name, shape in _layer(config, has_cross_attention=stack == "decoder"):
+            for name, shape in _layer(config, is_decoder=stack == "decoder"):
                 yield f"{stack}.{layer}.{name}", shape
     if config.has_final_norm:
         yield from _norm("encoder_norm", width)
@@ -34,9 +34,13 @@ def _weights(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
         yield "output.bias", (config.target_vocab_size,)
 
 
-def _layer(config: ModelConfig, has_cross_attention: bool) -> Iterator[tuple[str, Shape]]:
-    width = config.d_model
-    for name in ("self", "cross") if has_cross_attention else ("self",):
+def _layer(config: ModelConfig, is_decoder: bool) -> Iterator[tuple[str, Shape]]:
+    width, is_recurrent = config.d_model, is_decoder and config.decoder == "ssru"
+    if is_recurrent:
+        yield from _linear("recurrence.candidate", width, width, bias=False)
+        yield from _linear("recurrence.forget", width, width)
+        yield from _norm("recurrence_residual.norm", width)
+    for name in (*([] if is_recurrent else ["self"]), *(["cross"] if is_decoder else [])):
         yield from _linear(f"{name}_attention.query_key_value", width, 3 * width, config.attention_bias)
         yield from _linear(f"{name}_attention.output", width, width, config.attention_bias)
         yield from _norm(f"{name}_residual.norm", width)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from model.config import ARCHITECTURES, ModelConfig, named_architecture
+from model.config import ARCHITECTURES, LATER_FIELDS, ModelConfig, named_architecture
 
 VOCABULARIES: dict[str, Any] = {"source_vocab_size": 100, "target_vocab_size": 100}
 
@@ -30,6 +30,8 @@ OUT_OF_RANGE: list[tuple[str, Any]] = [
     ("share_embeddings", "encoder"),
     ("share_embeddings", True),
     ("activation", "gelu"),
+    ("decoder", "lstm"),
+    *[(name, value) for name in ("alignment_layer", "alignment_head") for value in (-1, 6)],
 ]
 WRONG_TYPE: list[tuple[str, Any]] = [
     *[
@@ -44,13 +46,15 @@ WRONG_TYPE: list[tuple[str, Any]] = [
     ("attention_bias", None),
     ("output_bias", 1),
     ("source_eos", None),
+    *[(name, value) for name in ("alignment_layer", "alignment_head") for value in ("0", 0.0, True)],
 ]
 
 
 @pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE + WRONG_TYPE)
 def test_a_bad_field_is_named(name: str, value: Any) -> None:
+    others = {"alignment_layer": 0, "alignment_head": 0} if name.startswith("alignment") else {}
     with pytest.raises(ValueError, match=name) as error:
-        ModelConfig.from_dict({**VOCABULARIES, name: value})
+        ModelConfig.from_dict({**VOCABULARIES, **others, name: value})
     assert "\n" not in str(error.value)
 
 
@@ -92,10 +96,19 @@ def test_json_round_trips_a_configuration(architecture: str) -> None:
 
 
 def test_fields_of_later_versions_are_written_only_if_they_say_something() -> None:
-    assert not {"activation", "output_bias", "source_eos"} & set(ModelConfig(**VOCABULARIES).to_dict())
-    config = ModelConfig(**VOCABULARIES, activation="swish", output_bias=True, source_eos=False)
-    assert {"activation": "swish", "output_bias": True, "source_eos": False}.items() <= config.to_dict().items()
+    assert not LATER_FIELDS.keys() & ModelConfig(**VOCABULARIES).to_dict().keys()
+    said = {"activation": "swish", "output_bias": True, "source_eos": False}
+    said |= {"decoder": "ssru", "alignment_layer": 0, "alignment_head": 3}
+    assert said.keys() == LATER_FIELDS.keys()
+    config = ModelConfig.from_dict({**VOCABULARIES, **said})
+    assert said.items() <= config.to_dict().items()
     assert ModelConfig.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize("name", ["alignment_layer", "alignment_head"])
+def test_an_alignment_head_without_its_layer_is_refused_and_the_other_way_round(name: str) -> None:
+    with pytest.raises(ValueError, match="must be given together"):
+        ModelConfig.from_dict({**VOCABULARIES, name: 0})
 
 
 def test_a_source_ends_in_the_end_symbol_if_the_model_says_so_or_nothing_else_is_there() -> None:
@@ -124,7 +137,10 @@ def test_named_architectures_are_as_documented() -> None:
         "tiny": (4, 4, 128, 4, 256),
         "small": (6, 2, 256, 4, 1024),
         "base": (6, 6, 512, 8, 2048),
+        "student": (6, 2, 256, 8, 1536),
     }
+    decoders = {name: named_architecture(name, **VOCABULARIES).decoder for name in ARCHITECTURES}
+    assert decoders == dict.fromkeys(ARCHITECTURES, "attention") | {"student": "ssru"}
 
 
 def test_a_field_overrides_the_named_architecture() -> None:
@@ -133,7 +149,7 @@ def test_a_field_overrides_the_named_architecture() -> None:
 
 
 def test_unknown_architecture_is_refused_with_the_list() -> None:
-    with pytest.raises(ValueError, match="'huge'; there are toy, d2l, tiny, small, base"):
+    with pytest.raises(ValueError, match="'huge'; there are toy, d2l, tiny, small, base, student"):
         named_architecture("huge", **VOCABULARIES)
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig, NormPlacement, named_architecture
 from model.positions import sinusoidal_positions
-from model.transformer import Attention, AttentionRecord, Dropout, Embedding, Transformer
+from model.transformer import Attention, AttentionRecord, Dropout, Embedding, Transformer, cells_of
 
 NORMS: tuple[NormPlacement, ...] = ("post", "pre", "residual_post")
 VOCABULARY = 50
@@ -196,6 +196,19 @@ def written_out_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
         inner, outer = layer.feed_forward.inner, layer.feed_forward.outer
         return lambda y: torch.clamp(y @ inner.weight.T + inner.bias, min=0) @ outer.weight.T + outer.bias
 
+    def recurrence(layer: Any) -> Any:
+        """Marian's cell (`dec-cell: ssru`), one position after another."""
+
+        def f(y: Tensor) -> Tensor:
+            cell, outputs = torch.zeros_like(y[0]), []
+            for u in y:
+                gate = 1 / (1 + torch.exp(-(layer.forget.weight @ u + layer.forget.bias)))
+                cell = gate * cell + (1 - gate) * (layer.candidate.weight @ u)
+                outputs.append(torch.clamp(cell, min=0))
+            return torch.stack(outputs)
+
+        return f
+
     def embed(embedding: Embedding, tokens: Tensor) -> Tensor:
         return embedding.tokens.weight[tokens] * math.sqrt(model.config.d_model) + embedding.positions[: len(tokens)]
 
@@ -206,7 +219,10 @@ def written_out_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
     memory = written_out_norm(cast(nn.LayerNorm, model.encoder_norm), x) if model.config.has_final_norm else x
     x = embed(model.target_embedding, tgt)
     for layer in cast(Any, model.decoder):
-        x = sublayer(layer.self_residual, x, lambda y, a=layer.self_attention: written_out_attention(a, y, y, True))
+        if model.config.decoder == "ssru":
+            x = sublayer(layer.recurrence_residual, x, recurrence(layer.recurrence))
+        else:
+            x = sublayer(layer.self_residual, x, lambda y, a=layer.self_attention: written_out_attention(a, y, y, True))
         x = sublayer(
             layer.cross_residual, x, lambda y, a=layer.cross_attention: written_out_attention(a, y, memory, False)
         )
@@ -214,22 +230,38 @@ def written_out_hidden(model: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
     return written_out_norm(cast(nn.LayerNorm, model.decoder_norm), x) if model.config.has_final_norm else x
 
 
+@pytest.mark.parametrize("decoder", ["attention", "ssru"])
 @pytest.mark.parametrize("final_norm", [True, False])
 @pytest.mark.parametrize("norm", NORMS)
 @torch.no_grad()
-def test_every_norm_placement_equals_its_formula(norm: str, final_norm: bool) -> None:
-    model = make_model(norm=norm, final_norm=final_norm, share_embeddings="none").double()
+def test_every_norm_placement_equals_its_formula(norm: str, final_norm: bool, decoder: str) -> None:
+    model = make_model(norm=norm, final_norm=final_norm, decoder=decoder, share_embeddings="none").double()
     src, tgt = random_tokens(7), random_tokens(5, seed=2)
     torch.testing.assert_close(model.hidden(src, tgt)[0], written_out_hidden(model, src[0], tgt[0]), rtol=0, atol=1e-12)
+
+
+def test_the_gradient_of_the_recurrence_is_that_of_its_steps() -> None:
+    generator = torch.Generator().manual_seed(0)
+    shape = (2, 7, 3)
+    forget = torch.rand(shape, generator=generator, dtype=torch.float64).requires_grad_()
+    update = torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(cells_of, (forget, update))
+
+
+@torch.no_grad()
+def test_a_recurrence_that_forgets_nothing_or_all_stays_exact_over_many_positions() -> None:
+    update = torch.randn(1, 1000, 4)
+    assert torch.equal(cells_of(torch.zeros_like(update), update), update)
+    torch.testing.assert_close(cells_of(torch.ones_like(update), update), update.cumsum(1), rtol=1e-4, atol=1e-4)
 
 
 # ---- Masks
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("norm", [*NORMS, "ssru"])
 @torch.no_grad()
 def test_padding_never_changes_a_sentence(norm: str) -> None:
-    model = make_model(norm=norm)
+    model = make_model(decoder="ssru") if norm == "ssru" else make_model(norm=norm)
     src_lengths, tgt_lengths = (9, 1, 5), (2, 6, 4)
     src, tgt = random_tokens(*src_lengths), random_tokens(*tgt_lengths, seed=2)
     together = model(F.pad(src, (0, 6)), F.pad(tgt, (0, 3)))
@@ -238,9 +270,10 @@ def test_padding_never_changes_a_sentence(norm: str) -> None:
         torch.testing.assert_close(together[row, :target], alone[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("decoder", ["attention", "ssru"])
 @torch.no_grad()
-def test_no_position_attends_to_a_later_target_token() -> None:
-    model = make_model()
+def test_no_position_attends_to_a_later_target_token(decoder: str) -> None:
+    model = make_model(decoder=decoder)
     src, tgt = random_tokens(6), random_tokens(8, seed=2)
     before = model(src, tgt)
     for position in range(1, 8):
@@ -567,10 +600,11 @@ def test_dropout_applies_to_embeddings_and_all_residuals(norm: str) -> None:
     torch.testing.assert_close(hidden, expected)
 
 
+@pytest.mark.parametrize("decoder", ["attention", "ssru"])
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("sharing", ["none", "all"])
-def test_every_parameter_gets_a_gradient(norm: str, sharing: str) -> None:
-    model = make_model(norm=norm, share_embeddings=sharing).train()
+def test_every_parameter_gets_a_gradient(norm: str, sharing: str, decoder: str) -> None:
+    model = make_model(norm=norm, share_embeddings=sharing, decoder=decoder).train()
     logits = model(random_tokens(6, 4), random_tokens(5, 7, seed=2))
     logits.log_softmax(-1)[..., 5].mean().backward()
     for name, parameter in model.named_parameters():

@@ -8,16 +8,16 @@ from typing import get_args
 import pytest
 import torch
 
-from model.config import ModelConfig, NormPlacement, Positions, Sharing
+from model.config import Decoder, ModelConfig, NormPlacement, Positions, Sharing
 from model.transformer import Transformer
 from model.weight_shapes import weight_shapes
 
 
 @pytest.mark.parametrize("fields", list(product(get_args(NormPlacement), [None, True, False], get_args(Positions))))
 @pytest.mark.parametrize("sharing", get_args(Sharing))
-@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("bias", "decoder"), [(True, "attention"), (False, "attention"), (False, "ssru")])
 def test_shapes_are_those_of_the_model(
-    fields: tuple[NormPlacement, bool | None, Positions], sharing: Sharing, bias: bool
+    fields: tuple[NormPlacement, bool | None, Positions], sharing: Sharing, bias: bool, decoder: Decoder
 ) -> None:
     norm, final_norm, positions = fields
     config = ModelConfig(
@@ -35,6 +35,7 @@ def test_shapes_are_those_of_the_model(
         share_embeddings=sharing,
         attention_bias=bias,
         output_bias=not bias,
+        decoder=decoder,
     )
     with torch.device("meta"):
         model = Transformer(config)

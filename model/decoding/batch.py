@@ -27,7 +27,7 @@ class StepOutput:
     """By row, for rows with a constraint, the best tokens that it allows; the first is the row's token."""
     attention: list[tuple[Weights, Weights]]
     """Per row, the weights of the decoded position over the target so far, [layer, head, target], and over the source,
-    [layer, head, source]. Empty unless recorded."""
+    [layer, head, source]. Empty unless recorded. A recurrent decoder has no layer with weights over the target."""
 
 
 class DecoderState(Protocol):

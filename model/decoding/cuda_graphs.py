@@ -76,7 +76,7 @@ class CudaGraphDecoderState(TorchDecoderState):
         # A stream of its own: cuBLAS has a workspace per stream, which is freed with the first graph that uses it.
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream), self._cache.coverage_unchanged():
+        with torch.cuda.stream(stream), self._cache.sums_unchanged():
             for _ in range(3):
                 self._compute()
         torch.cuda.current_stream().wait_stream(stream)

@@ -50,7 +50,14 @@ class KVCache:
             return [torch.zeros(shape, device=device, dtype=dtype) for _ in range(config.decoder_layers)]
 
         self.rows, self.max_source, self.max_target, self.tiles = rows, max_source, max_target, tiles
-        self._keys, self._values = allocate(target), allocate(target)
+        is_recurrent = config.decoder == "ssru"
+        self._keys, self._values = ([], []) if is_recurrent else (allocate(target), allocate(target))
+        precise = torch.promote_types(dtype or torch.get_default_dtype(), torch.float32)
+        self._cells = [  # [rows, d_model], in place of keys and values
+            torch.zeros(tiled_rows, config.d_model, device=device, dtype=precise)
+            for _ in range(config.decoder_layers * is_recurrent)
+        ]
+        self._alignment = config.alignment_layer, config.alignment_head
         self._memory_keys, self._memory_values = allocate(source), allocate(source)
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
         self._source_mask[:, 0] = True  # an unused row must have a key to attend to
@@ -86,8 +93,8 @@ class KVCache:
             steps < lengths,
             steps < lengths - self._source_ends,
         )
-        self._last_attention[first:last] = 0
-        self._coverage[first:last] = 0
+        for sums in (self._last_attention, self._coverage, *self._cells):
+            sums[first:last] = 0
         self.source_lengths.extend(source_lengths)
         self.lengths.extend([0] * len(source_lengths))
 
@@ -119,6 +126,11 @@ class KVCache:
         values[self._row_indices, :, self._positions] = value[:, :, 0]
         return keys[: len(key), :, : self._target_length], values[: len(key), :, : self._target_length]
 
+    def advance(self, layer: int, forget: Tensor, update: Tensor) -> Tensor:
+        """Replaces each row's cell of a recurrent layer by the next one; all [rows, 1, d_model]. See `SSRU`."""
+        cells = self._cells[layer][: len(forget), None]  # [rows, 1, d_model]
+        return cells.copy_(torch.addcmul(update, forget, cells))
+
     def mask(self) -> Tensor:
         """True at the target positions of each row, this step's included: [rows, 1, 1, target]."""
         return (torch.arange(self._target_length, device=self.device) <= self._positions[:, None])[:, None, None, :]
@@ -135,10 +147,15 @@ class KVCache:
     def record_attention(self, cross: Sequence[Tensor]) -> Tensor:
         """Records a step's cross-attention, one tensor [rows, heads, 1, source] per layer.
 
-        Returns the source token that each row attended to most, [rows], by the mean over layers and heads.
+        Returns the source token that each row attended to most, [rows], by the model's alignment head, or by the mean
+        over layers and heads.
         """
         rows, length = cross[0].size(0), cross[0].size(-1)
-        mean = torch.stack([weights[:, :, 0].float() for weights in cross]).mean((0, 2))  # [rows, source]
+        layer, head = self._alignment
+        if layer is None:
+            mean = torch.stack([weights[:, :, 0].float() for weights in cross]).mean((0, 2))  # [rows, source]
+        else:
+            mean = cross[layer][:, head, 0].float()  # [rows, source]
         self._coverage[:rows] += self._last_attention[:rows]
         self._last_attention[:rows, :length] = mean
         return mean.masked_fill(~self._alignable[:rows, :length], -1).argmax(-1)  # [rows]
@@ -149,12 +166,13 @@ class KVCache:
         return [found[: self.source_lengths[row]] for found, row in zip(sums, rows, strict=True)]
 
     @contextmanager
-    def coverage_unchanged(self) -> Iterator[None]:
-        """Discards the attention recorded inside this context, as for steps that belong to no sentence."""
-        attention, coverage = self._last_attention.clone(), self._coverage.clone()
+    def sums_unchanged(self) -> Iterator[None]:
+        """Discards what steps inside this context add to coverage and recurrent cells: they belong to no sentence."""
+        sums = self._last_attention, self._coverage, *self._cells
+        before = [tensor.clone() for tensor in sums]
         yield
-        self._last_attention.copy_(attention)
-        self._coverage.copy_(coverage)
+        for tensor, values in zip(sums, before, strict=True):
+            tensor.copy_(values)
 
     def end_step(self) -> None:
         self.lengths = [length + 1 for length in self.lengths]
@@ -173,7 +191,7 @@ class KVCache:
         Otherwise they would break the next sentence of the row: attention multiplies values beyond its length by 0, and
         0 times NaN is NaN.
         """
-        for tensor in (*self._values, *self._memory_values, self._last_attention, self._coverage):
+        for tensor in (*self._values, *self._memory_values, *self._cells, self._last_attention, self._coverage):
             tensor[list(rows)] = 0
 
     def drop(self, rows: Sequence[int]) -> list[int]:
@@ -202,5 +220,5 @@ class KVCache:
             tensor[to_rows, :, :target] = tensor[from_rows, :, :target]
         for tensor in (*self._memory_keys, *self._memory_values):
             tensor[to_rows, :, :source] = tensor[from_rows, :, :source]
-        for tensor in (self._source_mask, self._alignable, self._last_attention, self._coverage):
+        for tensor in (*self._cells, self._source_mask, self._alignable, self._last_attention, self._coverage):
             tensor[to_rows] = tensor[from_rows]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,7 +70,8 @@ def step_logits(
     x = model.target_embedding(tokens[:, None], positions[:, None])  # [rows, 1, d_model]
     mask, memory_mask = cache.mask(), cache.memory_mask()
     for number, layer in enumerate(model.decoder):
-        x = layer(x, mask, cache.memory(number), memory_mask, record, partial(cache.update, number))
+        update, advance = partial(cache.update, number), partial(cache.advance, number)
+        x = layer(x, mask, cache.memory(number), memory_mask, record, update, advance)
     logits: Tensor = model.output(model.decoder_norm(x))[:, 0]  # [rows, vocabulary]
     return logits
 
@@ -170,8 +172,12 @@ class TorchDecoderState:
         return StepOutput(list(map(int, tokens)), scores, list(map(int, aligned)), candidates, attention)
 
     def _attention_by_row(self, attention: AttentionRecord) -> list[tuple[Weights, Weights]]:
-        def row_of(weights: list[Tensor], row: int, length: int) -> Weights:
-            return _stacked([w[row, :, 0, :length] for w in weights])  # [layer, head, key]
+        heads = self._model.config.num_heads
+
+        def row_of(weights: list[Tensor], row: int, length: int) -> Weights:  # [layer, head, key]
+            if not weights:
+                return np.zeros((0, heads, length), np.float32)
+            return _stacked([w[row, :, 0, :length] for w in weights])
 
         return [
             (row_of(attention.decoder, row, target), row_of(attention.cross, row, source))

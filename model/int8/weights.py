@@ -35,6 +35,8 @@ _GROUP = 64  # as in kernels.c
 
 def check_widths(config: ModelConfig) -> None:
     """Raises KernelsUnavailable for widths that do not fill the kernels' vectors."""
+    if config.decoder != "attention" or config.alignment_layer is not None:
+        raise KernelsUnavailable("they know no recurrent decoder and no alignment head yet")
     if config.head_dim % LANES or config.d_ff % LANES:
         widths = f"{config.head_dim} and {config.d_ff}"
         raise KernelsUnavailable(f"widths of heads and feed-forward must be multiples of {LANES}, not {widths}")

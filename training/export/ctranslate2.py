@@ -78,6 +78,8 @@ def model_spec(bundle: LoadedBundle) -> Any:
     model, config, tokenizer = bundle.model, bundle.model.config, bundle.tokenizer
     if config.norm == "residual_post":
         raise ConversionError(f"CTranslate2 does not support the layer normalisation of {bundle.name} (residual_post)")
+    if config.decoder == "ssru":
+        raise ConversionError(f"CTranslate2 does not support the recurrent decoder of {bundle.name} (ssru)")
     spec = transformer_spec.TransformerSpec.from_config(
         # Built as `pre` in any case: one built as `post` lacks the norm that closes a stack.
         (config.encoder_layers, config.decoder_layers),
