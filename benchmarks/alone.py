@@ -28,7 +28,7 @@ def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds:
     torch.set_num_threads(1)
     bundle = load_bundle(bundle_folder, torch.device("cpu"))
     backend = prepare(bundle.model, precision)
-    sources = [bundle.tokenizer.encode_source(text) for text in texts]
+    sources = [bundle.source_tokenizer.encode_source(text) for text in texts]
     rows = ROWS_INT8 if backend.precision == "int8" else ROWS["cpu"]
     greedy_decode(backend, sources[:rows], bundle.limits, rows)
     sentences = tokens = 0

@@ -73,7 +73,7 @@ def chosen_work(bundle: LoadedBundle, pairs: Path | None, count: int, beam_size:
     """Sentences of a file in random order, or random ones. The target limit is the bundle's for the longest of them."""
     texts = [pair.source for pair in read_pairs(pairs)[0]] if pairs else random_sentences(2 * count)
     random.Random(1).shuffle(texts)
-    encoded = (bundle.tokenizer.encode_source(text) for text in texts)
+    encoded = (bundle.source_tokenizer.encode_source(text) for text in texts)
     sources = [source for source in encoded if 0 < len(source) <= bundle.limits.max_source][:count]
     if not sources:
         raise typer.BadParameter(f"no sentence of {pairs} has 1 to {bundle.limits.max_source} tokens")

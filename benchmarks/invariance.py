@@ -150,9 +150,9 @@ def cost(model: Transformer, precision: str, sources: Sequence[Source], limits: 
 def sources_of(bundle: Bundle, pairs: Path | None, count: int) -> list[list[int]]:
     """Tokenised sources of a TSV, those within the length limit; by default random tokens."""
     if pairs is None:
-        return random_sources(count, bundle.tokenizer.vocab_size, min(60, bundle.limits.max_source))
+        return random_sources(count, bundle.source_tokenizer.vocab_size, min(60, bundle.limits.max_source))
     lines = pairs.read_text(encoding="utf-8").splitlines()
-    encoded = (bundle.tokenizer.encode_source(line.split("\t")[0]) for line in lines)
+    encoded = (bundle.source_tokenizer.encode_source(line.split("\t")[0]) for line in lines)
     return list(islice((ids for ids in encoded if len(ids) <= bundle.limits.max_source), count))
 
 

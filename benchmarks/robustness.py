@@ -144,7 +144,7 @@ def probes(language: str) -> list[str]:
 
 
 def alone(bundle: LoadedBundle, texts: Sequence[str]) -> list[str]:
-    return translate(bundle.model, bundle.tokenizer, bundle.limits, texts).texts
+    return translate(bundle.model, bundle.tokenizers, bundle.limits, texts).texts
 
 
 def served(bundle: LoadedBundle, texts: Sequence[str], launch: Launch) -> list[str]:

@@ -31,7 +31,7 @@ def random_bundle(folder: Path, shape: str, like: LoadedBundle) -> LoadedBundle:
     """
     fields = dict(SHAPES[shape])
     size = fields.pop("vocabulary")
-    tokenizer = Tokenizer(_with_more_pieces(like.tokenizer.proto, size - like.tokenizer.vocab_size))
+    tokenizer = Tokenizer(_with_more_pieces(like.source_tokenizer.proto, size - like.source_tokenizer.vocab_size))
     config = ModelConfig(source_vocab_size=size, target_vocab_size=size, **fields)
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(1)

@@ -32,12 +32,9 @@ from model.hypothesis import Decoding, Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code
 from model.model_spec import ModelSpec, Sample
 from model.normalisation import Punctuation
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from model.weight_shapes import weight_shapes
 from model.weight_storage import SCALES, is_int8, stored_tensors
-
-Tokenizers = tuple[Tokenizer, Tokenizer]
-"""The source's and the target's."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +74,8 @@ class Bundle:
     folder: Path
     config: dict[str, Any]
     architecture: ModelConfig
-    tokenizer: Tokenizer
-    """The source's."""
-    target_tokenizer: Tokenizer
-    """The same object if both sides share a vocabulary. Reserved symbols have other ids here than in `tokenizer`."""
+    tokenizers: Tokenizers
+    """Of one object if both sides share a vocabulary."""
     limits: Limits
     """Length limits of texts, to which a direction's prefixes come."""
     decoding: Decoding
@@ -104,6 +99,14 @@ class Bundle:
             raise BundleError(f"{self.folder} does not translate from {source} to {target}")
         direction = self.directions.direction(source, target)
         return replace(self, chosen=direction, limits=direction.limits(self.spec.limits))
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.source
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        return self.tokenizers.target
 
     @property
     def source(self) -> str:
@@ -163,9 +166,9 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
         limits = Limits(**_section(config, "limits"))
         decoding = Decoding(**_section({"decoding": {}, **config}, "decoding"))
         _punctuation(config)
-        tokenizer = Tokenizer(files[VOCABULARY])
-        target_tokenizer = Tokenizer(files[TARGET_VOCABULARY]) if TARGET_VOCABULARY in files else tokenizer
-        tokenizers = tokenizer, target_tokenizer
+        tokenizers = Tokenizers.joint(Tokenizer(files[VOCABULARY]))
+        if TARGET_VOCABULARY in files:
+            tokenizers = Tokenizers(tokenizers.source, Tokenizer(files[TARGET_VOCABULARY]))
         directions = _directions(config)
         _check_prefixes(directions, limits, tokenizers)
         Record.read(config)
@@ -180,7 +183,7 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
     checksum = checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
     name = f"{directions.pair}@{checksum[:12]}"
     spec = ModelSpec(name, str(folder.resolve()), checksum, architecture, limits, _samples(config))
-    bundle = Bundle(folder, config, architecture, *tokenizers, limits, decoding, checksum, directions, spec, None)
+    bundle = Bundle(folder, config, architecture, tokenizers, limits, decoding, checksum, directions, spec, None)
     return bundle.in_direction(*next(iter(directions))) if directions.count == 1 else bundle
 
 
@@ -275,7 +278,7 @@ def _check_copies(config: dict[str, Any], tokenizers: Tokenizers) -> None:
         for copy in copies
     ):
         raise BundleError(f"reserved_copies in {CONFIG} is not a list of the vocabulary's tokens")
-    if len(copies) > len(tokenizers[0].reserved_ids):
+    if len(copies) > len(tokenizers.source.reserved_ids):
         raise BundleError(f"reserved_copies in {CONFIG} has {len(copies)} tokens, more than there are symbols")
 
 

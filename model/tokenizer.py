@@ -54,6 +54,18 @@ class Piece(NamedTuple):
     end: int
 
 
+class Tokenizers(NamedTuple):
+    """The source's tokenizer, and the target's. Reserved symbols have other ids in one than in the other."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @classmethod
+    def joint(cls, tokenizer: Tokenizer) -> Tokenizers:
+        """One vocabulary for both sides, as all that `training` trains are."""
+        return cls(tokenizer, tokenizer)
+
+
 class Tokenizer:
     """A SentencePiece vocabulary. With byte fallback, as all that `training` trains have, `decode(encode(x)) ==
     normalise(x)` for any Unicode text.

@@ -73,7 +73,7 @@ class CannedDecoder(FakeDecoder):
         self.bundle, self.target, self.log_prob = bundle, target, log_prob
 
     def answer(self, sequence: engine.Sequence) -> Decoded:
-        tokenizer = self.bundle.tokenizer
+        tokenizer = self.bundle.source_tokenizer
         text = tokenizer.decode(sequence.source)
         made = tokenizer.encode(self.target(text)) if self.target else sequence.source
         last = max(0, len(sequence.source) - 1)
@@ -90,7 +90,7 @@ class RandomDecoder(FakeDecoder):
     """
 
     def __init__(self, bundle: Bundle, words_only: bool = True) -> None:
-        tokenizer = bundle.tokenizer
+        tokenizer = bundle.source_tokenizer
         pieces = list(map(tokenizer.piece, range(tokenizer.vocab_size)))
         rude = [id for id, piece in enumerate(pieces) if piece[0] == "<" and id != tokenizer.eos_id]
         model = random_model(tokenizer.vocab_size, rude if words_only else ())

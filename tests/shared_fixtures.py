@@ -84,7 +84,7 @@ def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch:
             write(Path(place, "bundle"))
             bundle = load_bundle(Path(place, "bundle"), device)
             check_samples(bundle)
-            how = (bundle.model, bundle.tokenizer, bundle.limits, bundle.target)
+            how = (bundle.model, bundle.tokenizers, bundle.limits, bundle.target)
             return [replace(evaluate_set(*how, test), served=True) for test in tests]
 
     if request.node.get_closest_marker("real_service") is None:

@@ -111,7 +111,7 @@ def test_mixing_in_a_general_test_set_causes_a_warning(shipped: Path) -> None:
 def test_fine_tuned_bundle_keeps_shape_vocabulary_licence_and_attribution(shipped: Path) -> None:
     tune("--attribution", "me")
     ours, theirs = loaded("mine"), loaded("shipped")
-    assert ours.tokenizer.proto == theirs.tokenizer.proto
+    assert ours.source_tokenizer.proto == theirs.source_tokenizer.proto
     assert ours.pair == theirs.pair
     assert ours.config["architecture"] == {**theirs.config["architecture"], "dropout": finetune.DROPOUT}
     assert ours.limits == theirs.limits

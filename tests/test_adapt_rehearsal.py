@@ -95,5 +95,5 @@ def test_variant_replaces_some_words_by_others_of_the_vocabulary(code: str) -> N
 
 
 def test_no_variants_are_made_of_nothing_or_if_there_are_enough_sentences(bundle: LoadedBundle) -> None:
-    assert make_variants([], bundle.tokenizer, "en", 5) == []
-    assert make_variants(["The cat sleeps."], bundle.tokenizer, "en", -3) == []
+    assert make_variants([], bundle.source_tokenizer, "en", 5) == []
+    assert make_variants(["The cat sleeps."], bundle.source_tokenizer, "en", -3) == []

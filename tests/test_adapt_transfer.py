@@ -64,7 +64,7 @@ def test_embeddings_start_as_the_parents_or_the_mean_of_its_pieces_and_symbols_s
     parent: ParentBundle, german: Tokenizer
 ) -> None:
     config = child(german)
-    shared, theirs = parent.pieces(german), parent.bundle.tokenizer
+    shared, theirs = parent.pieces(german), parent.bundle.source_tokenizer
     weights = parent.weights(config, shared, seed=7)
     torch.manual_seed(7)
     fresh, rows = Transformer(config).state_dict(), parent.bundle.model.state_dict()
@@ -89,7 +89,7 @@ def test_all_other_weights_are_copied_if_the_shapes_are_equal(parent: ParentBund
 
 
 def test_same_vocabulary_and_shape_copy_the_parent_exactly(parent: ParentBundle) -> None:
-    tokenizer, config = parent.bundle.tokenizer, parent.bundle.model.config
+    tokenizer, config = parent.bundle.source_tokenizer, parent.bundle.model.config
     model = Transformer(dataclasses.replace(config, dropout=0.3))
     model.load_state_dict(parent.weights(config, parent.pieces(tokenizer), seed=1))
     src, tgt = torch.tensor([[40, 41, 2]]), torch.tensor([[1, 50]])

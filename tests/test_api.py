@@ -33,13 +33,13 @@ def test_translate_response_matches_the_design(service: Service, bundle: LoadedB
     response = service.post("/translate", {**HELLO, "text": ["Hello.", "How are you?  The cat sleeps.\n"]})
     assert response.status_code == 200
     decoded = [
-        greedy_decode(bundle.model, [bundle.tokenizer.encode(text)], bundle.limits)[0]
+        greedy_decode(bundle.model, [bundle.source_tokenizer.encode(text)], bundle.limits)[0]
         for text in ("Hello.", "How are you?", "The cat sleeps.")
     ]
     said = [without_loops(h.tokens, h.source) for h in decoded]  # what is repeated is cut, and not scored
     tokens = [[h.tokens[index] for index in left] for h, left in zip(decoded, said, strict=True)]
     scores = [[h.log_probs[index] for index in left] for h, left in zip(decoded, said, strict=True)]
-    texts = [bundle.tokenizer.decode(ids) for ids in tokens]
+    texts = [bundle.target_tokenizer.decode(ids) for ids in tokens]
     finish = ["stop" if h.finish_reason == "stop" else "length" for h in decoded]
     rest: dict[str, Any] = {
         "source": "en",
@@ -390,7 +390,7 @@ def test_sentence_that_breaks_every_step_causes_500_for_its_request_only(
                 raise RuntimeError("secret of the house")
             return super().step()
 
-    poison = bundle.tokenizer.encode("Hello.")
+    poison = bundle.source_tokenizer.encode("Hello.")
     decode_with(Faulty, monkeypatch)
     with serving(bundle_folder) as service:
         texts = ["How are you?", "Hello.", "The cat sleeps."]

@@ -35,7 +35,7 @@ def show_views(service: Service, **fields: Any) -> list[dict[str, Any]]:
 
 
 def decoded(bundle: LoadedBundle, text: str) -> Hypothesis:
-    ids = bundle.tokenizer.encode(text)
+    ids = bundle.source_tokenizer.encode(text)
     hypothesis = Hypothesis(ids, bundle.limits.target(len(ids)), record=True)
     batch = TorchBackend(bundle.model).new_batch(1, bundle.limits)
     batch.admit([hypothesis])
@@ -56,7 +56,8 @@ def test_weights_and_tokens_are_those_of_decoding(service: Service, bundle: Load
     for kind, weights in expected.items():
         np.testing.assert_allclose(shown["attention"][kind], weights, rtol=1.3e-6, atol=1e-5)
     assert [t["piece"] for t in shown["target_tokens"]] == [
-        "</s>" if id == bundle.tokenizer.eos_id else bundle.tokenizer.piece(id) for id in hypothesis.tokens
+        "</s>" if id == bundle.source_tokenizer.eos_id else bundle.source_tokenizer.piece(id)
+        for id in hypothesis.tokens
     ]
 
 
@@ -74,9 +75,9 @@ def test_every_row_sums_to_one_and_the_decoder_sees_no_later_token(service: Serv
 
 def test_attention_response_has_the_translation_that_translate_returns(service: Service, bundle: LoadedBundle) -> None:
     """Includes repetitions, which POST /translate cuts."""
-    source = bundle.tokenizer.encode(SENTENCE["text"])
+    source = bundle.source_tokenizer.encode(SENTENCE["text"])
     [served] = greedy_decode(bundle.model, [source], bundle.limits)
-    assert show(service)["translation"] == bundle.tokenizer.decode(served.tokens)
+    assert show(service)["translation"] == bundle.target_tokenizer.decode(served.tokens)
     assert show(service)["model"] == service.post("/translate", SENTENCE).json()["model"]
 
 

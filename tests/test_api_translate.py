@@ -309,7 +309,7 @@ class Hold:
 def test_first_sentence_arrives_before_the_last_is_decoded(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
+    hold = Hold(monkeypatch, bundle.source_tokenizer.encode("The cat sleeps."))
     with serving(bundle_folder) as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
         name, part = reader.event()
@@ -322,7 +322,7 @@ def test_first_sentence_arrives_before_the_last_is_decoded(
 def test_disconnected_streams_capacity_is_freed(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
+    hold = Hold(monkeypatch, bundle.source_tokenizer.encode("The cat sleeps."))
     with serving(bundle_folder) as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
         reader.event()
@@ -334,7 +334,7 @@ def test_disconnected_streams_capacity_is_freed(
 def test_stream_that_fails_late_reports_it(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold = Hold(monkeypatch, bundle.tokenizer.encode("The cat sleeps."))
+    hold = Hold(monkeypatch, bundle.source_tokenizer.encode("The cat sleeps."))
     with serving(bundle_folder) as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
         assert reader.event()[0] == "part"

@@ -39,7 +39,7 @@ def talkative(bundle: LoadedBundle, tmp_path_factory: pytest.TempPathFactory) ->
         model.output.weight[EOS] *= 2  # so that some end
     folder = tmp_path_factory.mktemp("bundles") / "talkative"
     record = {"source": "en", "target": "fr", "samples": []}
-    save_bundle(folder, model, bundle.tokenizer, bundle.limits, record, "A bundle for tests.\n")
+    save_bundle(folder, model, bundle.source_tokenizer, bundle.limits, record, "A bundle for tests.\n")
     return load_bundle(folder, torch.device("cpu"))
 
 
@@ -167,7 +167,7 @@ def test_length_limit_is_common_to_all_engines_and_fits_the_longest_sentence(
     texts = ["The cat sleeps.", "Hello.", "long " * 400]
     (tmp_path / "pairs.tsv").write_text("".join(f"{text}\tcourt\n" for text in texts), encoding="utf-8")
     work = chosen_work(bundle, tmp_path / "pairs.tsv", 10)
-    lengths = [len(bundle.tokenizer.encode(text)) for text in texts[:2]]
+    lengths = [len(bundle.source_tokenizer.encode(text)) for text in texts[:2]]
     assert sorted(work.lengths) == sorted(length + 1 for length in lengths)
     assert work.limit == bundle.limits.target(max(lengths))
     (tmp_path / "long.tsv").write_text(f"{texts[2]}\tcourt\n", encoding="utf-8")
@@ -241,10 +241,10 @@ def test_a_random_bundle_has_the_shape_asked_for(bundle: LoadedBundle, tmp_path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SHAPES, "small", shape)
         made = random_bundle(tmp_path / "made", "small", bundle)
-    assert made.tokenizer.vocab_size == made.model.config.target_vocab_size == 500
+    assert made.source_tokenizer.vocab_size == made.model.config.target_vocab_size == 500
     assert made.model.config.activation == "swish"
     text = "The kettle is on the stove."
-    assert made.tokenizer.encode_source(text) == bundle.tokenizer.encode_source(text)
+    assert made.source_tokenizer.encode_source(text) == bundle.source_tokenizer.encode_source(text)
 
 
 def test_unknown_shapes_are_refused() -> None:

@@ -111,7 +111,7 @@ def test_a_bundle_round_trips(folder: Path, model: Transformer, tokenizer: Token
     loaded = load_bundle(folder, CPU)
     assert loaded.folder == folder
     assert loaded.model.config == model.config
-    assert loaded.tokenizer.proto == tokenizer.proto
+    assert loaded.source_tokenizer.proto == tokenizer.proto
     assert loaded.limits == LIMITS
     assert {name: loaded.config[name] for name in RECORD} == RECORD
     assert (loaded.source, loaded.target, loaded.pair) == ("en", "fr", "en-fr")

@@ -17,7 +17,7 @@ from app.text.language_id import Detector
 from model.bundle_weights import LoadedBundle
 from model.config import ModelConfig
 from model.hypothesis import Hypothesis, Limits
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.adapt.finetune import FineTuning, InitialBundle
 from training.cleaning.simplified_chinese import (
@@ -224,7 +224,7 @@ def test_figure_says_how_many_references_were_converted_to_simplified() -> None:
     size = simplifying().vocab_size
     config = ModelConfig(size, size, d_model=16, num_heads=2, d_ff=16, encoder_layers=1, decoder_layers=1)
     test, said = TestSet("set", MIXED[:5], LineTally()), list[str]()
-    result = evaluate_set(Transformer(config), simplifying(), Limits(64, 8), "zh", test)
+    result = evaluate_set(Transformer(config), Tokenizers.joint(simplifying()), Limits(64, 8), "zh", test)
     assert {metric["references_simplified"] for metric in result.metrics()} == {3}
     report(result, test, Limits(64, 8), said.append)
     assert any("3 references in traditional characters were simplified" in line for line in said)

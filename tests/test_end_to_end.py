@@ -37,7 +37,7 @@ def test_service_returns_the_ids_that_evaluate_scores(
     write_pairs(tmp_path / "set.tsv", PAIRS)
     bundle = load_bundle(bundles / "en-fr", CPU)
     test = TestSet.read(str(tmp_path / "set.tsv"), "en", "fr")
-    measured = evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, "fr", test).translations
+    measured = evaluate_set(bundle.model, bundle.tokenizers, bundle.limits, "fr", test).translations
 
     served: list[Future[Decoded]] = []
     submit = Engine.submit
@@ -50,10 +50,12 @@ def test_service_returns_the_ids_that_evaluate_scores(
         monkeypatch.setattr(Engine, "submit", record)
         body = {"text": [pair.source for pair in PAIRS], "source": "en", "target": "fr"}
         answer: dict[str, Any] = service.post("/translate", body).json()
-    sources = [bundle.tokenizer.encode(pair.source) for pair in PAIRS]
+    sources = [bundle.source_tokenizer.encode(pair.source) for pair in PAIRS]
     said = [cut(tokens, source) for tokens, source in zip(measured.ids, sources, strict=True)]
     assert [list(decoded.result().tokens) for decoded in served] == measured.ids
-    assert [item["text"] for item in answer["translations"]] == [bundle.tokenizer.decode(tokens) for tokens in said]
+    assert [item["text"] for item in answer["translations"]] == [
+        bundle.target_tokenizer.decode(tokens) for tokens in said
+    ]
     assert sum(text == item["text"] for text, item in zip(measured.texts, answer["translations"], strict=True)) > 250
     assert answer["model"] == bundle.name
     assert len(set(measured.texts)) > 20

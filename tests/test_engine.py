@@ -119,11 +119,11 @@ class Request:
 
 
 def asking(bundle: LoadedBundle, *texts: str) -> Request:
-    return Request(bundle, *map(bundle.tokenizer.encode, texts))
+    return Request(bundle, *map(bundle.source_tokenizer.encode, texts))
 
 
 def alone(bundle: LoadedBundle, text: str) -> list[int]:
-    return greedy_decode(bundle.model, [bundle.tokenizer.encode(text)], bundle.limits)[0].tokens
+    return greedy_decode(bundle.model, [bundle.source_tokenizer.encode(text)], bundle.limits)[0].tokens
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -199,7 +199,7 @@ def test_constraints_and_attention_cross_processes_unchanged(bundle: LoadedBundl
             [future] = await engine.decode([asked], monotonic() + 600)
             return await future
 
-    source, target = (bundle.tokenizer.encode(text) for text in (TEXTS[2], "Bonjour."))
+    source, target = (bundle.source_tokenizer.encode(text) for text in (TEXTS[2], "Bonjour."))
     asked = Sequence(bundle.name, tuple(source), len(target), tuple(target), attention=True)
     served = asyncio.run(scenario())
     here = Hypothesis(source, len(target), target, record=True)
@@ -233,7 +233,7 @@ def test_a_sentence_that_breaks_its_step_fails_alone(
             assert engine.ready
 
     decode_with(Fragile, monkeypatch)
-    poison = bundle.tokenizer.encode(TEXTS[2])
+    poison = bundle.source_tokenizer.encode(TEXTS[2])
     bad, good, other = asking(bundle, TEXTS[2]), asking(bundle, TEXTS[0]), asking(other_bundle, TEXTS[0])
     asyncio.run(scenario())
     assert isinstance(bad.errors[0], StepFailed)
@@ -339,7 +339,7 @@ def test_sentence_that_kills_every_worker_fails_and_the_others_succeed(
             assert engine.failure is None
 
     decode_with(Deadly, monkeypatch)
-    poison = bundle.tokenizer.encode(TEXTS[2])
+    poison = bundle.source_tokenizer.encode(TEXTS[2])
     requests = [asking(bundle, text) for text in TEXTS]
     asyncio.run(scenario())
     bad = requests.pop(2)

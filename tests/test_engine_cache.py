@@ -98,7 +98,7 @@ async def test_results_are_equal_with_and_without_the_cache(bundle: Bundle) -> N
         random = Random(0)
         made = []
         for _ in range(6):
-            ids = [tuple(bundle.tokenizer.encode(" ".join(random.choices(WORDS, k=3)))) for _ in range(4)]
+            ids = [tuple(bundle.source_tokenizer.encode(" ".join(random.choices(WORDS, k=3)))) for _ in range(4)]
             name = bundle.name
             plain = [Sequence(name, source, bundle.limits.target(len(source))) for source in ids]
             wanting = [Sequence(name, source, 12, required=source[:1], forbidden=source[-1:]) for source in ids]

@@ -73,7 +73,7 @@ def executor(
 
 
 def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[DecodingTask]:
-    sources = [bundle.tokenizer.encode(f"Hello {number}.") for number in range(first, first + count)]
+    sources = [bundle.source_tokenizer.encode(f"Hello {number}.") for number in range(first, first + count)]
     return [
         DecodingTask(n, Hypothesis(ids, bundle.limits.target(len(ids))), False) for n, ids in enumerate(sources, first)
     ]
@@ -360,7 +360,7 @@ def test_a_wrong_sample_is_reported(tmp_path: Path) -> None:
 def test_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) -> None:
     front = Front()
     front.ask(config(bundle))
-    sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
+    sequence = Sequence(bundle.name, tuple(bundle.source_tokenizer.encode("Hello.")), 30)
     front.ours.sendall(encode_frame(Assignments([Task(number, False, sequence) for number in range(500)], [])))
     front.close()
 
@@ -373,7 +373,7 @@ def result_of(messages: list[ToFront]) -> Result:
 
 
 def test_under_a_memory_limit_a_model_loads_for_its_first_task_and_leaves_when_told(bundle: LoadedBundle) -> None:
-    sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
+    sequence = Sequence(bundle.name, tuple(bundle.source_tokenizer.encode("Hello.")), 30)
     front = Front()
     loaded = front.ask(msgspec.structs.replace(config(bundle), memory_bytes=10**9))
     assert loaded == [LoadResult("", 4, {bundle.name: "float32"}, weight_bytes(bundle))]
@@ -387,7 +387,7 @@ def test_under_a_memory_limit_a_model_loads_for_its_first_task_and_leaves_when_t
 def test_a_task_whose_bundle_has_gone_fails_and_the_worker_goes_on(bundle: LoadedBundle, tmp_path: Path) -> None:
     folder = shutil.copytree(bundle.folder, tmp_path / "en-fr")
     spec = replace(bundle.spec, folder=str(folder))
-    sequence = Sequence(bundle.name, tuple(bundle.tokenizer.encode("Hello.")), 30)
+    sequence = Sequence(bundle.name, tuple(bundle.source_tokenizer.encode("Hello.")), 30)
     front = Front()
     front.ask(msgspec.structs.replace(config(bundle), models=[spec], memory_bytes=10**9))
     away = folder.rename(tmp_path / "away")

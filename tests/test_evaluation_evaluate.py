@@ -36,8 +36,8 @@ def evaluate_served(*options: object) -> str:
 
 
 def ours(bundle: LoadedBundle, sources: list[str]) -> list[str]:
-    encoded = [bundle.tokenizer.encode(source) for source in sources]
-    return [bundle.tokenizer.decode(h.tokens) for h in greedy_decode(bundle.model, encoded, bundle.limits)]
+    encoded = [bundle.source_tokenizer.encode(source) for source in sources]
+    return [bundle.target_tokenizer.decode(h.tokens) for h in greedy_decode(bundle.model, encoded, bundle.limits)]
 
 
 def metrics(bundle: LoadedBundle, *options: object) -> list[dict[str, Any]]:
@@ -106,8 +106,8 @@ def test_a_swapped_test_set_is_swapped_back_and_reported(bundle: LoadedBundle, t
 def test_beam_scores_are_those_of_beam_search_and_name_the_beam_size(
     bundle: LoadedBundle, test_set: Path, tmp_path: Path
 ) -> None:
-    sources = [bundle.tokenizer.encode(pair.source) for pair in PAIRS]
-    expected = [bundle.tokenizer.decode(h.tokens) for h in beam_decode(bundle.model, sources, bundle.limits, 4)]
+    sources = [bundle.source_tokenizer.encode(pair.source) for pair in PAIRS]
+    expected = [bundle.target_tokenizer.decode(h.tokens) for h in beam_decode(bundle.model, sources, bundle.limits, 4)]
     given = ["--pairs", test_set, "--out", tmp_path / "out.txt", "--rows", 9]
     assert {metric["beam"] for metric in metrics(bundle, *given, "--beam", 4)} == {4}
     assert (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1] == [
@@ -188,7 +188,7 @@ def test_a_development_set_round_trips(tmp_path: Path) -> None:
 def test_line_break_in_a_translation_does_not_break_the_file(
     bundle: LoadedBundle, test_set: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(bundle.tokenizer), "decode", lambda tokenizer, ids: "one\ntwo\u2028three")
+    monkeypatch.setattr(type(bundle.source_tokenizer), "decode", lambda tokenizer, ids: "one\ntwo\u2028three")
     evaluate("--bundle", bundle.folder, "--pairs", test_set, "--out", tmp_path / "out.txt")
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == "one two three\n" * 3
 

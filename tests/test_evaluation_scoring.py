@@ -64,15 +64,15 @@ def test_moses_tokens_without_sacremoses_are_refused_with_install_instructions(m
 
 def test_sentence_over_the_limit_is_truncated_and_counted(bundle: LoadedBundle) -> None:
     long = "How are you? " * 40
-    found = translate(bundle.model, bundle.tokenizer, bundle.limits, ["Hello.", long])
-    first = bundle.tokenizer.encode(long)[: bundle.limits.max_source]
+    found = translate(bundle.model, bundle.tokenizers, bundle.limits, ["Hello.", long])
+    first = bundle.source_tokenizer.encode(long)[: bundle.limits.max_source]
     assert found.cut == 1
     assert found.ids[1] == greedy_decode(bundle.model, [first], bundle.limits)[0].tokens
-    assert found.texts == [bundle.tokenizer.decode(ids) for ids in found.ids]
+    assert found.texts == [bundle.target_tokenizer.decode(ids) for ids in found.ids]
 
 
 def test_development_set_is_scored_with_as_many_references_as_translations(data: Path, bundle: LoadedBundle) -> None:
-    development = Development.load(data, bundle.tokenizer, bundle.limits, "fr")
+    development = Development.load(data, bundle.source_tokenizer, bundle.limits, "fr")
     assert len(development.translate(bundle.model, 3)) == 3
     assert len(development.translate(bundle.model)) == len(development.references) == 16
     assert development.bleu(development.references[:5]) == pytest.approx(100)
@@ -91,7 +91,7 @@ def test_limits_follow_the_corpus_if_targets_are_long_and_positions_few() -> Non
 
 def test_translating_does_not_change_the_random_state(bundle: LoadedBundle) -> None:
     before = torch.get_rng_state()
-    translate(bundle.model, bundle.tokenizer, TRAINING_LIMITS, ["Hello."])
+    translate(bundle.model, bundle.tokenizers, TRAINING_LIMITS, ["Hello."])
     assert torch.equal(torch.get_rng_state(), before)
 
 

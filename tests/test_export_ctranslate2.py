@@ -162,7 +162,7 @@ def test_quantising_leaves_the_bundle_unchanged(bundle: LoadedBundle) -> None:
 @pytest.fixture
 def sampled(tmp_path: Path, bundle: LoadedBundle) -> Path:
     """A bundle with the given samples."""
-    sources = [bundle.tokenizer.encode(text) for text in SENTENCES[:3]]
+    sources = [bundle.source_tokenizer.encode(text) for text in SENTENCES[:3]]
     found = greedy_decode(bundle.model, sources, bundle.limits)
     samples = [
         {"source": text, "source_ids": one.source, "target_ids": one.tokens}
@@ -186,7 +186,7 @@ def test_command_converts_a_bundle_and_checks_its_samples(sampled: Path, tmp_pat
 
 
 def test_model_that_translates_a_sample_differently_is_not_written(bundle: LoadedBundle, tmp_path: Path) -> None:
-    ids = bundle.tokenizer.encode(SENTENCES[0])
+    ids = bundle.source_tokenizer.encode(SENTENCES[0])
     wrong = {"source": SENTENCES[0], "source_ids": ids, "target_ids": [*ids, bundle.model.config.eos_id]}
     made = make_bundle(tmp_path / "bundle", samples=[wrong])
     code, _, errors = export("--to", "ctranslate2", "--bundle", made, "--out", tmp_path / "out")
@@ -233,8 +233,8 @@ def test_card_explains_how_to_translate_as_the_bundle_does(sampled: Path, tmp_pa
     card = (out / "README.md").read_text(encoding="utf-8")
     program = card.split("```python\n")[1].split("```")[0]
     decoded = subprocess.run([sys.executable, "-c", program], cwd=out, capture_output=True, check=True)
-    [expected] = greedy_decode(bundle.model, [bundle.tokenizer.encode("Hello.")], bundle.limits)
-    assert decoded.stdout.decode().removesuffix("\n") == bundle.tokenizer.decode(expected.tokens)
+    [expected] = greedy_decode(bundle.model, [bundle.source_tokenizer.encode("Hello.")], bundle.limits)
+    assert decoded.stdout.decode().removesuffix("\n") == bundle.target_tokenizer.decode(expected.tokens)
     assert "CC0-1.0" in card
     assert "\n## What it cannot do\n\nIt knows nothing.\n" in card
 

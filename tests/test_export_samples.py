@@ -10,7 +10,7 @@ from shared_fixtures import TRAINING_LIMITS, make_bundle, small_config
 
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from model.decoding import greedy_decode
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.export import samples as samples_module
 from training.export.samples import MARGIN, SENTENCES, choose_samples, margins, most_certain_sample, own_sentences
@@ -58,7 +58,7 @@ def test_samples_keep_the_margin_and_translate_alike_in_half_precision(
     with torch.no_grad():
         next(model.decoder_norm.parameters()).mul_(4)  # surer than it has a right to be
     sentences = [f"{name} has {number} dogs." for name in ("Tom", "Bo") for number in range(2, 9)]
-    samples = choose_samples(model, tokenizer, TRAINING_LIMITS, sentences, wanted=3)
+    samples = choose_samples(model, Tokenizers.joint(tokenizer), TRAINING_LIMITS, sentences, wanted=3)
     assert len(samples) == 3
     for sample in samples:
         source, target = sample["source_ids"], sample["target_ids"]
@@ -82,7 +82,7 @@ def test_only_as_many_sentences_as_needed_are_translated(
     monkeypatch.setattr(samples_module, "margins", sure)
     sentences = [f"Tom has {number} dogs." for number in range(1000)]
     model, tokenizer = trained(data, run_folder)
-    assert len(choose_samples(model, tokenizer, TRAINING_LIMITS, sentences, wanted=3)) == 3
+    assert len(choose_samples(model, Tokenizers.joint(tokenizer), TRAINING_LIMITS, sentences, wanted=3)) == 3
     assert sum(asked) <= 64
 
 
@@ -90,21 +90,21 @@ def test_unsure_model_has_no_samples(bundle: LoadedBundle) -> None:
     with torch.no_grad():
         vague = load_bundle(bundle.folder, torch.device("cpu")).model
         vague.output.weight *= 0.001
-    assert choose_samples(vague, bundle.tokenizer, bundle.limits, ["Hello.", "How are you?", ""]) == []
+    assert choose_samples(vague, bundle.tokenizers, bundle.limits, ["Hello.", "How are you?", ""]) == []
 
 
 def test_fallback_sample_is_the_sentence_with_the_largest_margin_even_if_unfinished(bundle: LoadedBundle) -> None:
     sentences = ["Hello.", "How are you?", "", "The cat sleeps."]
-    sample, lead = most_certain_sample(bundle.model, bundle.tokenizer, bundle.limits, sentences)
+    sample, lead = most_certain_sample(bundle.model, bundle.tokenizers, bundle.limits, sentences)
     leads = []
-    for source in (bundle.tokenizer.encode_source(text) for text in sentences if text):
+    for source in (bundle.source_tokenizer.encode_source(text) for text in sentences if text):
         (found,) = greedy_decode(bundle.model, [source], bundle.limits)
         ended = found.tokens[-1] == 2
         leads += margins(bundle.model, [(source, found.tokens[:-1] if ended else found.tokens)], ended)
     assert lead == pytest.approx(max(leads), abs=1e-4)
-    assert sample["source_ids"] == bundle.tokenizer.encode_source(sample["source"])
+    assert sample["source_ids"] == bundle.source_tokenizer.encode_source(sample["source"])
     with pytest.raises(ValueError, match="none of the sentences"):
-        most_certain_sample(bundle.model, bundle.tokenizer, bundle.limits, [""])
+        most_certain_sample(bundle.model, bundle.tokenizers, bundle.limits, [""])
 
 
 def test_a_bundle_without_samples_passes_its_check(tmp_path: Path) -> None:

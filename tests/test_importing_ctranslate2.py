@@ -56,13 +56,13 @@ def assert_same_tokens(
     """`count` random sources give CTranslate2's tokens."""
     draw = random.Random(7)
     sources = [[draw.randrange(4, known) for _ in range(draw.randint(1, 30))] for _ in range(count)]
-    model, tokenizer = build_model(read_model(options(folder)))
+    model, tokenizers = build_model(read_model(options(folder)))
     ours = beam_decode(model, sources, LIMITS, beam_size)
     theirs = translate_with_ctranslate2(
-        folder, [[tokenizer.piece(id) for id in source] for source in sources], beam_size, compute_type
+        folder, [[tokenizers.source.piece(id) for id in source] for source in sources], beam_size, compute_type
     )
     assert len({tuple(found) for found in theirs}) > count // 10
-    assert [[tokenizer.piece(id) for id in h.tokens] for h in ours] == theirs
+    assert [[tokenizers.target.piece(id) for id in h.tokens] for h in ours] == theirs
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -108,12 +108,14 @@ def test_a_bundle_that_was_converted_comes_back(dtype: str, tmp_path: Path) -> N
     import_model(options(tmp_path / "ct2", licence="CC0-1.0"), say=lambda _: None)
     back = load_bundle(tmp_path / "imported" / "en-fr", CPU)
     assert back.model.config == bundle.model.config
-    assert back.tokenizer.proto == bundle.tokenizer.proto
+    assert back.source_tokenizer.proto == bundle.source_tokenizer.proto
     assert back.config["licence"] == "CC0-1.0"
     if dtype != "int8":  # the bundle's own weights are float16
         assert all(torch.equal(a, b) for a, b in zip(back.model.parameters(), bundle.model.parameters(), strict=True))
     draw = random.Random(1)
-    sources = [[draw.randrange(4, bundle.tokenizer.vocab_size) for _ in range(draw.randint(1, 20))] for _ in range(200)]
+    sources = [
+        [draw.randrange(4, bundle.source_tokenizer.vocab_size) for _ in range(draw.randint(1, 20))] for _ in range(200)
+    ]
     limits = Limits(20, 24)
     first, second = (beam_decode(one.model, sources, limits, 1) for one in (bundle, back))
     same = [a.tokens == b.tokens for a, b in zip(first, second, strict=True)]
@@ -144,7 +146,7 @@ def test_text_is_split_as_its_own_sentencepiece_model_splits_it(
 
     theirs = sentencepiece.SentencePieceProcessor(model_proto=pieces)
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
-    _, tokenizer = build_model(read_model(options(folder)))
+    _, (tokenizer, _) = build_model(read_model(options(folder)))
     compared = 0
     for text in (*SENTENCES[:40], "木村 ▁ x", "ﬁne"):
         expected = theirs.encode(text, out_type=str)
@@ -159,7 +161,7 @@ def test_text_is_split_as_its_own_sentencepiece_model_splits_it(
 
 def test_required_symbols_come_exactly_once(pieces: bytes, tokens: list[str], tmp_path: Path) -> None:
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
-    model, tokenizer = build_model(read_model(options(folder)))
+    model, (tokenizer, _) = build_model(read_model(options(folder)))
     source = tokenizer.encode_source_parts(["I like ", 0, " and ", 1])
     symbols = tokenizer.reserved_ids
     assert sum(source.count(symbol) for symbol in symbols) == 2
@@ -176,17 +178,17 @@ def test_a_symbol_takes_the_place_of_the_piece_that_it_copies_and_never_comes_un
     pieces: bytes, tokens: list[str], tmp_path: Path
 ) -> None:
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
-    model, tokenizer = build_model(read_model(options(folder)))
+    model, tokenizers = build_model(read_model(options(folder)))
     draw = random.Random(3)
     sources = [[draw.randrange(4, len(tokens)) for _ in range(draw.randint(1, 30))] for _ in range(60)]
     before = beam_decode(model, sources, LIMITS, 1)
-    symbol, others = tokenizer.reserved_ids[0], tokenizer.reserved_ids[1:]
+    symbol, *others = tokenizers.target.reserved_ids
     replaced = 0
     for source, hypothesis in zip(sources, before, strict=True):
         once = [token for token in hypothesis.tokens[:-1] if hypothesis.tokens.count(token) == 1 and token > 3]
         if not once:
             continue
-        copy_into_symbols(model, tokenizer, once[:1])
+        copy_into_symbols(model, tokenizers, [(once[0], once[0])])
         assert beam_decode(model, [source], LIMITS, 1)[0].tokens == hypothesis.tokens
         asked = Hypothesis(source, 24, required=[symbol], forbidden=[*others, once[0]])
         decode_all(as_backend(model).new_batch(1, LIMITS), [asked])

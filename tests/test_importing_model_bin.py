@@ -125,12 +125,12 @@ def test_mutated_files_are_refused_in_one_line_or_give_finite_weights(tmp_path: 
         (folder / name).write_bytes(mutated(originals[name], draw))
         fault = None
         try:
-            model, tokenizer = build_model(read_model(options))
+            model, tokenizers = build_model(read_model(options))
         except ImportFault as error:
             fault = str(error)
         if fault is None:
             assert all(parameter.isfinite().all() for parameter in model.parameters())
-            tokenizer.decode(tokenizer.encode("Hello, 木村."))
+            tokenizers.target.decode(tokenizers.source.encode("Hello, 木村."))
         else:
             refused += 1
             assert "\n" not in fault

@@ -108,7 +108,7 @@ def test_bundle_in_another_storage_type_is_served_with_the_weights_that_it_resto
     shipped: LoadedBundle, tmp_path: Path, dtype: str
 ) -> None:
     record = {name: shipped.config[name] for name in ("source", "target", "samples")}
-    save_bundle(tmp_path / dtype, shipped.model, shipped.tokenizer, shipped.limits, record, "", dtype=dtype)
+    save_bundle(tmp_path / dtype, shipped.model, shipped.source_tokenizer, shipped.limits, record, "", dtype=dtype)
     bundle = load_bundle(tmp_path / dtype, torch.device("cpu"))
     for precision in ("float32", "int8"):
         check_samples(bundle, prepare(bundle.model, precision))

@@ -47,7 +47,10 @@ def backend(request: pytest.FixtureRequest, shipped: LoadedBundle) -> Backend:
 
 def random_sources(bundle: LoadedBundle, count: int) -> list[list[int]]:
     draw = random.Random(11)
-    return [bundle.tokenizer.encode(" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 14)))) for _ in range(count)]
+    return [
+        bundle.source_tokenizer.encode(" ".join(draw.choices(WORDS.split(), k=draw.randint(1, 14))))
+        for _ in range(count)
+    ]
 
 
 def decoded(backend: Backend, bundle: LoadedBundle, sources: list[list[int]]) -> list[Answer]:

@@ -59,9 +59,9 @@ def lines_of(path: Path) -> list[str]:
 
 def translations(bundle: LoadedBundle, texts: Sequence[str], beam_size: int) -> list[list[str]]:
     """The beam's translations of each text, best first."""
-    encoded = [bundle.tokenizer.encode(text) for text in texts]
+    encoded = [bundle.source_tokenizer.encode(text) for text in texts]
     found = beam_decode(prepare(bundle.model, "auto"), encoded, bundle.limits, beam_size)
-    return [[bundle.tokenizer.decode(h.tokens) for h in decoded.finished or [decoded]] for decoded in found]
+    return [[bundle.target_tokenizer.decode(h.tokens) for h in decoded.finished or [decoded]] for decoded in found]
 
 
 def distilled(bundle: LoadedBundle, pairs: Sequence[Pair], beam_size: int) -> list[str]:

@@ -63,12 +63,12 @@ def test_reordered_words_are_listed_in_target_order(bundle: Bundle) -> None:
         """Each word is one token, and the order is reversed."""
 
         def answer(self, sequence: engine.Sequence) -> Decoded:
-            tokens = (*sequence.source[::-1], bundle.tokenizer.eos_id)
+            tokens = (*sequence.source[::-1], bundle.source_tokenizer.eos_id)
             aligned = (*range(len(sequence.source))[::-1], 0)
             return structs.replace(super().answer(sequence), tokens=tokens, aligned=aligned)
 
     text = "are cat thank"
-    assert len(bundle.tokenizer.encode(text)) == 3
+    assert len(bundle.source_tokenizer.encode(text)) == 3
     (item,) = translated(bundle, Backwards(bundle), [f"{text}\n{text}"])
     assert item.text == "thank cat are\nthank cat are"
     first = [WordPair((8, 13), (0, 5)), WordPair((4, 7), (6, 9)), WordPair((0, 3), (10, 13))]

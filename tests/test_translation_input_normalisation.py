@@ -18,7 +18,7 @@ from app.translation.input_normalisation import (
 )
 from app.translation.sentence import Sentence
 from model.bundle import Bundle
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from training.data.vocabulary import train_vocabulary
 
 
@@ -56,12 +56,12 @@ def test_parts_of_a_passage_are_its_text_with_numbers_for_protected_spans(data: 
     ],
 )
 def test_text_in_capitals_has_capitals_only(bundle: Bundle, text: str, capitals: bool) -> None:
-    assert is_all_caps(Passage(text), bundle.tokenizer) == capitals
+    assert is_all_caps(Passage(text), bundle.source_tokenizer) == capitals
 
 
 def test_single_piece_in_capitals_is_a_known_name(bundle: Bundle) -> None:
     tokenizer = Tokenizer(train_vocabulary(["Open the HTML.", "HTML is the HTML of HTML."] * 9, 330, ["en"], threads=1))
-    assert [is_all_caps(Passage("HTML"), each) for each in (bundle.tokenizer, tokenizer)] == [True, False]
+    assert [is_all_caps(Passage("HTML"), each) for each in (bundle.source_tokenizer, tokenizer)] == [True, False]
 
 
 # ---- A label whose word the vocabulary has in small letters
@@ -74,7 +74,7 @@ def frugal(bundle: Bundle) -> Bundle:
         train_vocabulary(["You may cancel it.", "I cancel, they cancel."] * 9, 340, ["en"], threads=1)
     )
     assert len(tokenizer.encode("cancel")) < len(tokenizer.encode("Cancel"))
-    return dataclasses.replace(bundle, tokenizer=tokenizer)
+    return dataclasses.replace(bundle, tokenizers=Tokenizers.joint(tokenizer))
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def frugal(bundle: Bundle) -> Bundle:
     ],
 )
 def test_single_capitalised_word_may_have_fewer_pieces_lowercased(frugal: Bundle, text: str, known: bool) -> None:
-    assert is_better_lowercased(Passage(text), frugal.tokenizer) == known
+    assert is_better_lowercased(Passage(text), frugal.source_tokenizer) == known
 
 
 def test_such_a_word_is_translated_lowercased_and_capitalised_again(frugal: Bundle) -> None:
     assert "".join(map(str, model_input(Passage("Cancel"), frugal))).startswith("cancel")
-    tokens = [*frugal.tokenizer.encode("they may"), frugal.tokenizer.eos_id]
+    tokens = [*frugal.source_tokenizer.encode("they may"), frugal.source_tokenizer.eos_id]
     for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):
         sentence = Sentence.of(passage, frugal, [1], 1, 0)
         sentence.set_decoded(decoded(tokens))

@@ -80,8 +80,8 @@ class Dictionary(FakeDecoder):
     """Translates the words in it, and copies everything else, symbols included."""
 
     def __init__(self, bundle: Bundle, words: dict[str, str]) -> None:
-        encode = self.encode = bundle.tokenizer.encode
-        self.eos_id = bundle.tokenizer.eos_id
+        encode = self.encode = bundle.source_tokenizer.encode
+        self.eos_id = bundle.source_tokenizer.eos_id
         self.words = [(tuple(encode(word)), tuple(encode(translation))) for word, translation in words.items()]
 
     def answer(self, sequence: engine.Sequence) -> Decoded:
@@ -189,7 +189,7 @@ def test_result_reports_both_translations(bundles: list[Bundle]) -> None:
     [item] = done.items
     assert (item.via, item.source) == (["en"], "fr")
     assert done.model == f"{first.name} + {second.name}"
-    tokens = [len(bundle.tokenizer.encode("le chat")) + 1 for bundle in (first, second)]
+    tokens = [len(bundle.source_tokenizer.encode("le chat")) + 1 for bundle in (first, second)]
     assert (done.source_tokens, done.target_tokens) == (sum(tokens), sum(tokens))
     assert item.score == pytest.approx((-0.1 * tokens[0] - 0.4 * tokens[1]) / sum(tokens))
     direct = translate(both, ["le chat"], "fr", "en")
@@ -262,7 +262,7 @@ class Partly(CannedDecoder):
     """Fails on one word."""
 
     def answer(self, sequence: engine.Sequence) -> Decoded:
-        if "chat" in self.bundle.tokenizer.decode(sequence.source):
+        if "chat" in self.bundle.target_tokenizer.decode(sequence.source):
             raise StepFailed("No.")
         return super().answer(sequence)
 

@@ -102,7 +102,7 @@ def test_repetitions_of_the_source_are_kept_without_a_warning(bundle: Bundle) ->
 def test_placeholders_in_a_loop_are_kept(bundle: Bundle) -> None:
     class Looping(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
-            [word] = bundle.tokenizer.encode("va")[-1:]
+            [word] = bundle.source_tokenizer.encode("va")[-1:]
             first, second = sequence.required
             return decoded([*[word] * 5, first, *[word] * 5, second], source=len(sequence.source))
 
@@ -241,7 +241,7 @@ class Careless(CannedDecoder):
 
     def __init__(self, bundle: Bundle, *words: str) -> None:
         super().__init__(bundle, lambda text: "le chat dort")
-        self.unseen = {token for word in words for token in bundle.tokenizer.encode(word)}
+        self.unseen = {token for word in words for token in bundle.source_tokenizer.encode(word)}
 
     def answer(self, sequence: engine.Sequence) -> Decoded:
         coverage = (*(0.01 if token in self.unseen else 1.0 for token in sequence.source), 0.0)
@@ -262,7 +262,7 @@ def test_word_with_partial_attention_counts_as_translated(bundle: Bundle, text: 
 def test_protected_spans_are_not_reported_as_missing_words(bundle: Bundle) -> None:
     class Blind(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
-            symbols = bundle.tokenizer.reserved_ids
+            symbols = bundle.target_tokenizer.reserved_ids
             coverage = (*(0.0 if token in symbols else 1.0 for token in sequence.source), 0.0)
             return structs.replace(super().answer(sequence), coverage=coverage)
 
@@ -301,7 +301,7 @@ def test_protected_values_count_neither_as_words_nor_in_the_score(
         """Certain of the symbols, whose score would raise that of the whole above any threshold."""
 
         def answer(self, sequence: engine.Sequence) -> Decoded:
-            symbols, tokenizer = bundle.tokenizer.reserved_ids, bundle.tokenizer
+            symbols, tokenizer = bundle.target_tokenizer.reserved_ids, bundle.target_tokenizer
             first, last = (token for token in sequence.source if token in symbols)
             tokens = (first, *tokenizer.encode("va bien"), last, tokenizer.eos_id)
             scores = tuple(0.0 if token in symbols else log_prob for token in tokens)

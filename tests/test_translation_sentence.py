@@ -253,7 +253,7 @@ def test_entities_are_kept(bundle: Bundle) -> None:
 
 def sentence(bundle: Bundle, text: str) -> Sentence:
     passage = Passage(text, tuple(find_placeholders(text, "en")))
-    return Sentence.of(passage, bundle, bundle.tokenizer.encode_source_parts(model_input(passage, bundle)), 1, 0)
+    return Sentence.of(passage, bundle, bundle.source_tokenizer.encode_source_parts(model_input(passage, bundle)), 1, 0)
 
 
 @draw_examples(300)
@@ -280,8 +280,8 @@ def test_each_token_has_a_source_span_and_they_cover_the_sentence_in_order(bundl
 @given(st.data())
 def test_aligned_spans_are_in_order_and_cover_the_translation(bundle: Bundle, data: st.DataObject) -> None:
     one = sentence(bundle, "The {a} cat %s sleeps.")
-    symbols = bundle.tokenizer.reserved_ids[:2]
-    any_token = st.integers(0, bundle.tokenizer.vocab_size - 1).filter(lambda id: id not in symbols)
+    symbols = bundle.target_tokenizer.reserved_ids[:2]
+    any_token = st.integers(0, bundle.source_tokenizer.vocab_size - 1).filter(lambda id: id not in symbols)
     tokens = data.draw(st.permutations([*data.draw(st.lists(any_token, max_size=20)), *symbols]))
     aligned = tuple(data.draw(st.integers(0, len(one.sequence.source) - 1)) for _ in tokens)
     one.set_decoded(structs.replace(decoded(tokens), aligned=aligned))
@@ -353,7 +353,7 @@ def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     """`text` translated by a model that outputs `parts`, in which numbers are symbols."""
     protected = tuple(find_placeholders(text, bundle.source))
     sentence = Sentence.of(Passage(text, protected), bundle, [], 1, 0)
-    sentence.set_decoded(decoded(bundle.tokenizer.encode_parts(parts)))
+    sentence.set_decoded(decoded(bundle.source_tokenizer.encode_parts(parts)))
     assert sum(end - start for _, (start, end) in sentence.aligned_spans(sentence.best)) == len(
         sentence.render(sentence.best)
     )
@@ -402,7 +402,7 @@ def test_model_reads_a_space_between_protected_text_and_the_word_it_touches(
     assert item.plan is not None
     (each,) = item.plan.sentences
     expected = [int(part) if part.isdigit() else part for part in re.split(r"[{}]", read) if part]
-    assert each.sequence.source == tuple(bundle.tokenizer.encode_source_parts(expected))
+    assert each.sequence.source == tuple(bundle.source_tokenizer.encode_source_parts(expected))
     spans = each.source_spans()
     assert len(spans) == len(each.sequence.source) + 1
     assert spans == sorted(spans)
@@ -418,7 +418,7 @@ def test_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundl
 
 def test_pieces_that_symbols_copy_are_forbidden_where_a_sentence_has_the_symbols(bundle: Bundle) -> None:
     copying = dataclasses.replace(bundle, config={**bundle.config, "reserved_copies": [10, 11]})
-    symbols = tuple(bundle.tokenizer.reserved_ids)
+    symbols = tuple(bundle.target_tokenizer.reserved_ids)
     plain, placeholder = Passage("abc"), Passage("{a}", (ProtectedSpan(0, 3, "{a}"),))
 
     def constraints(passage: Passage, served: Bundle, ids: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:

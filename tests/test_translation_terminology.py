@@ -145,7 +145,7 @@ def test_alternative_without_a_term_of_the_best_translation_is_dropped(bundle: B
 
 
 def said(bundle: Bundle, text: str) -> Candidate:
-    return Candidate(decoded([*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id]))
+    return Candidate(decoded([*bundle.source_tokenizer.encode(text), bundle.source_tokenizer.eos_id]))
 
 
 @pytest.mark.slow
@@ -176,7 +176,7 @@ def test_term_inserted_by_a_symbol_is_capitalised_at_the_start_too(bundle: Bundl
         one = Sentence.of(Passage(text), bundle, [], 1, 0)
         one.terms = (ProtectedSpan(0, 3, "minet"),)
         one.protect_terms()
-        one.set_decoded(decoded([bundle.tokenizer.reserved_ids[0], *bundle.tokenizer.encode("dort")]))
+        one.set_decoded(decoded([bundle.target_tokenizer.reserved_ids[0], *bundle.target_tokenizer.encode("dort")]))
         return one.render(one.best)
 
     assert [first_symbol(text) for text in ("Cat sleeps", "cat sleeps")] == ["Minet dort", "minet dort"]
@@ -215,7 +215,7 @@ def test_term_keeps_the_tags_around_it(bundle: Bundle, wild: RandomDecoder) -> N
 @pytest.mark.parametrize(("words", "fits"), [(5, True), (30, True), (31, False), (40, False)])
 def test_a_forced_prefix_leaves_room_for_placeholders(bundle: Bundle, words: int, fits: bool) -> None:
     """The longest target has 32 tokens: one for the word before, one for the placeholder, one for each word given."""
-    tokenizer = bundle.tokenizer
+    tokenizer = bundle.source_tokenizer
     given = " ".join((["chat", "dort", "il", "va", "bien"] * 8)[:words])
     ids = tokenizer.encode_parts(["you cat ", 0])
     one = Sentence.of(Passage("you cat {a}", (ProtectedSpan(8, 11, "{a}"),)), bundle, ids, 1, 0)
@@ -248,7 +248,7 @@ def test_article_stays_before_a_term_and_the_first_part_of_a_word_does_not(
     one.aligned_spans = lambda candidate: iter(aligned_spans)  # type: ignore[method-assign]
     again = sequence_with_terms(one, [ProtectedSpan(3, 12, "硬碟")])
     assert again is not None
-    assert bundle.tokenizer.decode(again.prefix) == expected
+    assert bundle.target_tokenizer.decode(again.prefix) == expected
 
 
 # ---- Which are there, and which lack
@@ -282,9 +282,9 @@ def test_protected_text_does_not_count_as_a_term(bundle: Bundle) -> None:
     """The number 21 is missing, although the placeholder, whose symbol is the first reserved one, contains it."""
     one = Sentence.of(Passage("{21} cat 21", (ProtectedSpan(0, 4, "{21}"),)), bundle, [], 1, 0)
     one.terms = (ProtectedSpan(9, 11, "21"),)
-    ids = bundle.tokenizer.encode_parts([0, " chat"])
+    ids = bundle.source_tokenizer.encode_parts([0, " chat"])
     without, with_number = (
-        Candidate(decoded(tuple(tokens))) for tokens in (ids, [*ids, *bundle.tokenizer.encode(" 21")])
+        Candidate(decoded(tuple(tokens))) for tokens in (ids, [*ids, *bundle.source_tokenizer.encode(" 21")])
     )
     assert missing_terms(one, without) == list(one.terms)
     assert missing_terms(one, with_number) == []

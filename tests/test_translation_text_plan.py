@@ -34,12 +34,12 @@ def generated(count: int, sentences: int) -> list[str]:
 
 
 def said(bundle: Bundle, text: str, score: float) -> Decoded:
-    return decoded([*bundle.tokenizer.encode(text), bundle.tokenizer.eos_id], score)
+    return decoded([*bundle.source_tokenizer.encode(text), bundle.source_tokenizer.eos_id], score)
 
 
 def found(bundle: Bundle, **texts: float) -> Sentence:
     """A sentence decoded by a beam that found `texts`, ordered by score."""
-    one = Sentence.of(Passage("hello"), bundle, bundle.tokenizer.encode("hello"), len(texts), 0)
+    one = Sentence.of(Passage("hello"), bundle, bundle.source_tokenizer.encode("hello"), len(texts), 0)
     best, *others = (said(bundle, text, score) for text, score in texts.items())
     one.set_decoded(structs.replace(best, coverage=(), alternatives=tuple(others)))
     return one
@@ -124,8 +124,8 @@ def test_combinations_of_many_sentences_take_linear_space() -> None:
 
 def test_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> None:
     one = found(bundle, hello=-1.0, goodbye=-2.0)
-    letters = [bundle.tokenizer.encode(letter)[-1] for letter in "hello"]
-    spelt = decoded([bundle.tokenizer.encode("hello")[0], *letters], -1.5)
+    letters = [bundle.source_tokenizer.encode(letter)[-1] for letter in "hello"]
+    spelt = decoded([bundle.source_tokenizer.encode("hello")[0], *letters], -1.5)
     one.candidates.insert(1, Candidate(spelt))
     texts = [one.plain_text(candidate) for candidate in one.candidates]
     assert len([text for text, _ in TextPlan(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
@@ -193,7 +193,7 @@ def test_planning_stops_as_soon_as_the_budget_is_exceeded(bundle: Bundle) -> Non
 )
 def test_offsets_refer_to_the_text_that_the_model_reads(bundle: Bundle, text: str) -> None:
     (sentence,) = plan_text(bundle, [Passage(text)], None, 1, 10**6).sentences
-    given = bundle.tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
+    given = bundle.source_tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
     assert list(sentence.sequence.source) == given
     assert len(sentence.source_spans()) == len(sentence.sequence.source) + 1
 

@@ -34,7 +34,7 @@ from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 from model.bundle import Bundle
 from model.normalisation import normalise_source
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 
 
 class Echo(FakeDecoder):
@@ -55,7 +55,7 @@ class Echo(FakeDecoder):
 
 
 def translator(bundle: Bundle, **limits: Any) -> tuple[Translator, Echo]:
-    echo = Echo(bundle.tokenizer.eos_id)
+    echo = Echo(bundle.source_tokenizer.eos_id)
     return Translator(Catalogue([bundle]), echo, Settings(**limits)), echo
 
 
@@ -79,7 +79,7 @@ def composed(text: str) -> str:
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n.,😀"), max_size=80), max_size=3)
 )
 def test_untranslated_text_is_kept_in_place(bundle: Bundle, texts: list[str]) -> None:
-    known = mark_substitutes(bundle.tokenizer)  # the echo is of what the model is given
+    known = mark_substitutes(bundle.source_tokenizer)  # the echo is of what the model is given
 
     def given_to(texts: Iterable[str | None]) -> list[str]:
         return [composed(normalise_source(text or "")).translate(known) for text in texts]
@@ -93,7 +93,11 @@ def test_untranslated_text_is_kept_in_place(bundle: Bundle, texts: list[str]) ->
 def test_each_sentence_is_translated_separately(bundle: Bundle) -> None:
     one, echo = translator(bundle)
     asyncio.run(one.translate(["Hello.  How are you?\n\n***\n", "x"], Options("en", "fr")))
-    assert [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked] == ["Hello.", "How are you?", "x"]
+    assert [bundle.target_tokenizer.decode(sequence.source) for sequence in echo.asked] == [
+        "Hello.",
+        "How are you?",
+        "x",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "***", "😀", "…\x00", "12345", "{name}", "1. 3.14 %"])
@@ -122,7 +126,7 @@ def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) 
 
     one = Translator(Catalogue([bundle]), Uneven(2), Settings())
     (item,) = asyncio.run(one.translate(["Hello. How are you?"], Options("en", "fr"))).items
-    first, second = (len(bundle.tokenizer.encode(text)) + 1 for text in ("Hello.", "How are you?"))
+    first, second = (len(bundle.source_tokenizer.encode(text)) + 1 for text in ("Hello.", "How are you?"))
     assert item.score == pytest.approx(-second / (first + second))
 
 
@@ -139,14 +143,14 @@ def test_the_score_is_the_mean_over_all_tokens_of_all_sentences(bundle: Bundle) 
     ],
 )
 def test_added_end_mark_is_removed_from_the_translation(bundle: Bundle, text: str, given: str) -> None:
-    echo = Echo(bundle.tokenizer.eos_id)
+    echo = Echo(bundle.source_tokenizer.eos_id)
     one = Translator(Catalogue([expecting_marks(bundle)]), echo, Settings())
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
-    assert [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked] == [given]
+    assert [bundle.target_tokenizer.decode(sequence.source) for sequence in echo.asked] == [given]
     assert item.text == text
     other, plain = translator(bundle)
     asyncio.run(other.translate([text], Options("en", "fr")))
-    assert [bundle.tokenizer.decode(sequence.source) for sequence in plain.asked] == [text]
+    assert [bundle.target_tokenizer.decode(sequence.source) for sequence in plain.asked] == [text]
 
 
 def test_text_with_one_endless_translation_finishes_by_length(bundle: Bundle) -> None:
@@ -162,7 +166,7 @@ def test_text_with_one_endless_translation_finishes_by_length(bundle: Bundle) ->
 
 def test_usage_counts_tokens_with_their_end_symbols(bundle: Bundle) -> None:
     done = translate(bundle, "Hello.", "Hello. Hello.")
-    tokens = len(bundle.tokenizer.encode("Hello.")) + 1
+    tokens = len(bundle.source_tokenizer.encode("Hello.")) + 1
     assert (done.source_tokens, done.target_tokens) == (3 * tokens, 3 * tokens)
 
 
@@ -188,7 +192,7 @@ def test_sentence_that_fails_in_the_engine_fails_its_text_alone(bundle: Bundle) 
     done = asyncio.run(one.translate(["Hello. How are you?", "Hello."], Options("en", "fr")))
     assert [item.text for item in done.items] == [None, "Hello."]
     assert isinstance(done.items[0].error, StepFailed)
-    assert done.source_tokens == 2 * (len(bundle.tokenizer.encode("Hello.")) + 1)
+    assert done.source_tokens == 2 * (len(bundle.source_tokenizer.encode("Hello.")) + 1)
 
 
 def test_unserved_pair_is_refused(bundle: Bundle) -> None:
@@ -210,7 +214,8 @@ def test_a_text_larger_than_the_queue_is_refused_before_it_is_fully_encoded(bund
             encoded.append(text)
             return super().encode_source(text)
 
-    noting = dataclasses.replace(bundle, tokenizer=Noting(bundle.tokenizer.proto))
+    tokenizer = Noting(bundle.source_tokenizer.proto)
+    noting = dataclasses.replace(bundle, tokenizers=Tokenizers.joint(tokenizer))
     with pytest.raises(TooMuchText, match="over 160 tokens"):
         translate(noting, *texts, queue_tokens=10 * TILE)
     assert len(encoded) <= 2 * 11
@@ -315,7 +320,7 @@ def passed_on(bundle: Bundle, text: str) -> tuple[list[str], str | None]:
     """The model's input for `text`, and the translation if the model returns it."""
     one, echo = translator(bundle)
     (item,) = asyncio.run(one.translate([text], Options("en", "fr"))).items
-    return [bundle.tokenizer.decode(sequence.source) for sequence in echo.asked], item.text
+    return [bundle.target_tokenizer.decode(sequence.source) for sequence in echo.asked], item.text
 
 
 def test_marks_that_the_vocabulary_lacks_are_replaced_by_known_ones(bundle: Bundle) -> None:
@@ -368,7 +373,9 @@ def test_other_requests_run_between_two_sentences_of_a_long_text(
         counting.cancel()
 
     monkeypatch.setattr(request_module, "check_translation", noted)
-    works = Translator(Catalogue([bundle]), (Echo if at_once else OneAfterAnother)(bundle.tokenizer.eos_id), Settings())
+    works = Translator(
+        Catalogue([bundle]), (Echo if at_once else OneAfterAnother)(bundle.source_tokenizer.eos_id), Settings()
+    )
     asyncio.run(counted(works, "The cat sleeps.\n" * 200))
     assert len(looked_after) == 200
     assert max(Counter(looked_after).values()) <= 2
@@ -395,12 +402,12 @@ def test_unchanged_label_keeps_its_mnemonic_in_place(bundle: Bundle, text: str) 
 
 def test_label_is_translated_without_its_mnemonic_which_is_put_back(bundle: Bundle) -> None:
     one, echo = translator(bundle)
-    tokens = (*bundle.tokenizer.encode("Le chat"), bundle.tokenizer.eos_id)
+    tokens = (*bundle.source_tokenizer.encode("Le chat"), bundle.source_tokenizer.eos_id)
     count = len(tokens)
     echo.answer = lambda sequence: Decoded(tokens, (-0.1,) * count, "stop", (0,) * count, (1.0,) * 20)  # type: ignore[method-assign]
     [item] = asyncio.run(one.translate(["The &cat"], Options("en", "fr"))).items
     assert item.text == "Le &chat"
-    assert bundle.tokenizer.decode(echo.asked[0].source) == "The cat"
+    assert bundle.target_tokenizer.decode(echo.asked[0].source) == "The cat"
     [aligned] = asyncio.run(one.translate(["The &cat"], Options("en", "fr", alignment=True))).items
     assert len(echo.asked[1].required) == 1 and aligned.alignment is not None  # the "&" stays where it is
 

@@ -88,17 +88,17 @@ async def attend(
 
 def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], engine.Sequence]:
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    pieces = _fitting("text", bundle.tokenizer.source_pieces(text[start:end]), bundle.limits.max_source)
+    pieces = _fitting("text", bundle.source_tokenizer.source_pieces(text[start:end]), bundle.limits.max_source)
     if not pieces:
         raise InvalidFields.at("#/text", "holds no sentence")
     ids, limit, forced = tuple(piece.id for piece in pieces), bundle.limits.target(len(pieces)), None
     if target_text is not None:
-        target = _fitting("target_text", bundle.tokenizer.pieces(target_text.strip()), bundle.limits.max_target)
+        target = _fitting("target_text", bundle.target_tokenizer.pieces(target_text.strip()), bundle.limits.max_target)
         forced, limit = tuple(piece.id for piece in target), len(target)
     placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
     sequence = engine.Sequence(bundle.name, ids, limit, forced, attention=True)
     ends = bundle.architecture.source_ends(len(pieces))
-    return [*placed, *[Piece(bundle.tokenizer.eos_id, END, end, end)] * ends], sequence
+    return [*placed, *[Piece(bundle.source_tokenizer.eos_id, END, end, end)] * ends], sequence
 
 
 def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
@@ -113,7 +113,7 @@ def _read(
     assert decoded.attention is not None
     recorded = map(_array, structs.astuple(decoded.attention))
     weights: dict[Kind, Weights] = dict(zip(get_args(Kind), recorded, strict=True))
-    translation = bundle.tokenizer.decode(decoded.tokens)
+    translation = bundle.target_tokenizer.decode(decoded.tokens)
     return Attention(
         bundle=bundle,
         text=text,
@@ -131,7 +131,7 @@ def _array(weights: engine.Weights) -> Weights:
 
 def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piece]:
     """The generated tokens with the code points of `translation` that each adds."""
-    tokenizer = bundle.tokenizer
+    tokenizer = bundle.target_tokenizer
     texts = tokenizer.token_texts(tokens)
     begun = len("".join(texts)) - len(translation)  # the space before the first word is not in the translation
     ends = [max(0, end - begun) for end in accumulate(map(len, texts))]

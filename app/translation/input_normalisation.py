@@ -111,16 +111,16 @@ def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
 
     Offsets stay valid, but for a space at the start of a part; see `touches_next_word`.
     """
-    letters = mark_substitutes(bundle.tokenizer)
+    letters = mark_substitutes(bundle.source_tokenizer)
     parts = join_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
     for number, part in enumerate(parts[:-1]):
-        if isinstance(part, int) and touches_next_word(passage.protected[part], passage.text, bundle.tokenizer):
+        if isinstance(part, int) and touches_next_word(passage.protected[part], passage.text, bundle.source_tokenizer):
             parts[number + 1] = f"{SPACE}{parts[number + 1]}"
-    if is_all_caps(passage, bundle.tokenizer):
+    if is_all_caps(passage, bundle.source_tokenizer):
         parts = [
             _lowercased(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
         ]
-    elif is_better_lowercased(passage, bundle.tokenizer):
+    elif is_better_lowercased(passage, bundle.source_tokenizer):
         parts = [passage.text.lower() + added_full_stop(passage.text, bundle)]
     return collapse_repeated_marks([part.translate(letters) if isinstance(part, str) else part for part in parts])
 

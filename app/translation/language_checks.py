@@ -110,4 +110,4 @@ def may_be_name(words: str, bundle: Bundle) -> bool:
     or as a single piece of the vocabulary."""
     if not all_capitalised(words) or language_alone(bundle.source) in listed_shares(words):
         return False
-    return not any(len(bundle.tokenizer.encode(word.lower())) == 1 for word in _WORD.findall(words))
+    return not any(len(bundle.source_tokenizer.encode(word.lower())) == 1 for word in _WORD.findall(words))

@@ -175,7 +175,7 @@ def is_uncertain(sentence: Sentence) -> bool:
     decoded, passage = sentence.best.decoded, sentence.passage
     scores = list(decoded.log_probs)
     if passage.protected:
-        symbols = set(sentence.bundle.tokenizer.reserved_ids)
+        symbols = set(sentence.bundle.target_tokenizer.reserved_ids)
         scores = [score for id, score in zip(decoded.tokens, scores, strict=True) if id not in symbols]
     if (
         not scores

@@ -98,7 +98,7 @@ class Sentence:
         # `write` does not apply to the `raw` of a protected span.
         self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
         self.passage = replace(self.passage, protected=tuple(sorted([*self.passage.protected, *self.terms])))
-        ids = self.bundle.tokenizer.encode_source_parts(model_input(self.passage, self.bundle))
+        ids = self.bundle.source_tokenizer.encode_source_parts(model_input(self.passage, self.bundle))
         self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
 
     def set_decoded(self, decoded: Decoded) -> None:
@@ -129,9 +129,9 @@ class Sentence:
     def plain_text(self, candidate: Candidate) -> str:
         """The translation in plain characters, without protected text."""
         if candidate.plain_text is None:
-            text = self.bundle.tokenizer.decode(candidate.decoded.tokens)
-            text = text.upper() if is_all_caps(self.passage, self.bundle.tokenizer) else text
-            if is_better_lowercased(self.passage, self.bundle.tokenizer):
+            text = self.bundle.target_tokenizer.decode(candidate.decoded.tokens)
+            text = text.upper() if is_all_caps(self.passage, self.bundle.source_tokenizer) else text
+            if is_better_lowercased(self.passage, self.bundle.source_tokenizer):
                 text = _uppercase_first(text)
             [text] = self._without_stray_blanks(
                 restore_repeated_marks(
@@ -181,7 +181,7 @@ class Sentence:
         encodes none."""
         spans: list[tuple[int, int]] = []
         at, before = 0, SPACE
-        tokenizer = self.bundle.tokenizer
+        tokenizer = self.bundle.source_tokenizer
         length = len(self.passage.text)
         for part in model_input(self.passage, self.bundle):
             if isinstance(part, int):
@@ -209,17 +209,17 @@ class Sentence:
 
         Marks that nest, such as tags, take the places of their symbols in source order.
         """
-        protected = dict(zip(self.bundle.tokenizer.reserved_ids, self.passage.protected, strict=False))
+        protected = dict(zip(self.bundle.target_tokenizer.reserved_ids, self.passage.protected, strict=False))
         marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
         return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
     def _token_texts(self, tokens: Sequence[int]) -> list[str]:
         """The text that each token adds; protected text follows the text of its own symbol."""
-        texts = self.bundle.tokenizer.token_texts(tokens)
-        if is_all_caps(self.passage, self.bundle.tokenizer):
+        texts = self.bundle.target_tokenizer.token_texts(tokens)
+        if is_all_caps(self.passage, self.bundle.source_tokenizer):
             texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)
-        if texts and is_better_lowercased(self.passage, self.bundle.tokenizer):
+        if texts and is_better_lowercased(self.passage, self.bundle.source_tokenizer):
             texts[first] = _uppercase_first(texts[first])
         protected = self._protected_by_id(tokens)
         if texts and not any(token in protected for token in tokens[:first]):
@@ -250,7 +250,7 @@ class Sentence:
             texts[number - 1] += SPACE
         if number + 1 < len(texts) and is_word_boundary(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
-        touches = touches_next_word(protected, self.passage.text, self.bundle.tokenizer)
+        touches = touches_next_word(protected, self.passage.text, self.bundle.source_tokenizer)
         if touches and is_word_boundary("".join(texts[: number + 1])[-1:]):
             texts[number + 1 : number + 2] = [text.removeprefix(SPACE) for text in texts[number + 1 : number + 2]]
 

@@ -134,7 +134,7 @@ def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> E
             given = given[:1].upper() + given[1:]
         replacements.append(Replacement(words.units[run[0]].start, words.units[run[1]].end, given))
     replacements.sort()
-    sequence, tokenizer = sentence.sequence, sentence.bundle.tokenizer
+    sequence, tokenizer = sentence.sequence, sentence.bundle.target_tokenizer
     prefix = tuple(tokenizer.encode_parts(list(_prefix_parts(sentence, replacements))))
     needed = len(prefix) + len(sequence.required) + MIN_TOKENS_AFTER_TERM
     limit = min(sentence.bundle.limits.max_target, max(sequence.limit, needed))

@@ -261,7 +261,7 @@ class _PassagePlanner:
 
     def _encode(self, start: int, end: int) -> list[int] | None:
         """The tokens of characters [start, end); None if they contain too many protected spans."""
-        tokenizer = self.bundle.tokenizer
+        tokenizer = self.bundle.source_tokenizer
         if not (self.glossary or self.passage.terms) and bisect_left(self._starts, start) == bisect_left(
             self._starts, end
         ):
@@ -285,7 +285,9 @@ def protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
 
     Nothing else is protected in its terms, which have translations.
     """
-    found = merge_spans(find_placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.tokenizer))
+    found = merge_spans(
+        find_placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.source_tokenizer)
+    )
     if passage.terms:
         terms = set(passage.terms)
         found = [one for one in merge_spans(passage.terms, found) if one not in terms]

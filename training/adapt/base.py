@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import torch
 
+from model.bundle_files import BundleError
 from model.bundle_weights import LoadedBundle, load_bundle
 
 
@@ -19,8 +20,11 @@ class BaseBundle:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raises BundleError, with a one-line message, if the folder is not a complete bundle."""
-        return cls(load_bundle(folder, torch.device("cpu")))
+        """Raises BundleError, with a one-line message, if the folder is not a complete bundle with one vocabulary."""
+        bundle = load_bundle(folder, torch.device("cpu"))
+        if bundle.source_tokenizer is not bundle.target_tokenizer:
+            raise BundleError(f"{folder}: has a vocabulary for each side, and training makes models with one for both")
+        return cls(bundle)
 
     @property
     def name(self) -> str:

@@ -76,7 +76,7 @@ class InitialBundle(BaseBundle):
 
     def with_bundle_script(self, options: PrepareOptions) -> PrepareOptions:
         """`options`, with Chinese text simplified or kept, as for the bundle's vocabulary."""
-        simplified = has_simplified_only(self.bundle.tokenizer)
+        simplified = has_simplified_only(self.bundle.source_tokenizer)
         if options.normalises_characters() == simplified:
             return options
         return dataclasses.replace(options, script="simplified" if simplified else "keep")
@@ -212,11 +212,11 @@ class FineTuning:
         pairs, _ = load_pairs(data)
         for test in tests[1:]:
             for warning in overlap(
-                test.name, [bundle.tokenizer.encode_source(pair.source) for pair in test.pairs], pairs
+                test.name, [bundle.source_tokenizer.encode_source(pair.source) for pair in test.pairs], pairs
             ):
                 say(f"warning: {warning}")
         say(f"measuring {self.initial.name} before training ...")
-        results = [evaluate_set(bundle.model, bundle.tokenizer, bundle.limits, bundle.target, test) for test in tests]
+        results = [evaluate_set(bundle.model, bundle.tokenizers, bundle.limits, bundle.target, test) for test in tests]
         metrics = [metric for result in results for metric in result.metrics()]
         kept = {"of": [self.initial.name, sentences], "metrics": metrics}
         write_atomically(work / BEFORE_FILE, (json.dumps(kept, indent=2) + "\n").encode())

@@ -46,11 +46,11 @@ Say = Callable[[str], None]
 
 def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequence[str]) -> list[Pair]:
     """Translates `sentences` greedily; returns pairs for those whose translation is usable."""
-    encoded = [(text, ids) for text in sentences if len(ids := bundle.tokenizer.encode_source(text)) > 0]
+    encoded = [(text, ids) for text in sentences if len(ids := bundle.source_tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
     rows = ROWS[backend.device]
     found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, 1, rows)
-    texts = [bundle.tokenizer.decode(hypothesis.tokens).strip() for hypothesis in found]
+    texts = [bundle.target_tokenizer.decode(hypothesis.tokens).strip() for hypothesis in found]
     return [
         Pair(text, translation)
         for (text, _), hypothesis, translation in zip(encoded, found, texts, strict=True)
@@ -96,7 +96,7 @@ class Rehearsal:
     def make(self, say: Say) -> None:
         """Translates the sentences and their variants and writes the file."""
         variants = make_variants(
-            self.sentences, self.bundle.tokenizer, self.bundle.source, self.min_sentences - len(self.sentences)
+            self.sentences, self.bundle.source_tokenizer, self.bundle.source, self.min_sentences - len(self.sentences)
         )
         count, more = len(self.sentences), f" and {len(variants):,} variants of them" if variants else ""
         say(f"{self.bundle.name} translates {count:,} general sentences{more}, for rehearsal ...")

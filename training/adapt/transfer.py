@@ -61,7 +61,7 @@ class ParentBundle(BaseBundle):
 
         Omits tokens that the parent spells in bytes, which mean nothing by themselves, and symbols that it lacks.
         """
-        theirs = self.bundle.tokenizer
+        theirs = self.bundle.source_tokenizer
         there = {theirs.piece(id): id for id in range(theirs.vocab_size)}
         found: dict[int, list[int]] = {}
         for id in range(tokenizer.vocab_size):

@@ -20,7 +20,7 @@ from model.decoding import as_backend
 from model.decoding.batch import Backend
 from model.hypothesis import Limits
 from model.machine import keep_freed_memory
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.cleaning.language_check import open_oriented_corpus
 from training.cleaning.simplified_chinese import references_in_script
@@ -141,7 +141,7 @@ class Result:
 
 def evaluate_set(
     model: Backend | Transformer,
-    tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     limits: Limits,
     target: str,
     test: TestSet,
@@ -150,9 +150,9 @@ def evaluate_set(
 ) -> Result:
     """Translates the sources of `test` into the language `target` and scores them."""
     backend = as_backend(model)
-    translations = translate(backend, tokenizer, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
+    translations = translate(backend, tokenizers, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
     how = (backend.precision, backend.device, scoring.beam)
-    return _scored(test, translations, tokenizer, target, scoring, *how)
+    return _scored(test, translations, tokenizers.target, target, scoring, *how)
 
 
 def evaluate_served(
@@ -169,7 +169,7 @@ def evaluate_served(
     """
     sources, languages = [pair.source for test in tests for pair in test.pairs], (bundle.source, bundle.target)
     texts = iter(translate_served(bundle.folder, languages, sources, precision, device, workers))
-    how = (bundle.tokenizer, bundle.target, scoring, precision, device)
+    how = (bundle.target_tokenizer, bundle.target, scoring, precision, device)
     own = ((test, Translations(list(islice(texts, len(test.pairs))), [], cut=0)) for test in tests)
     return [_scored(test, translations, *how, served=True) for test, translations in own]
 
@@ -295,7 +295,7 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
     if not options.as_json:
         say(f"{options.bundle} is {loaded.name}")
     found: Iterator[Result] = (
-        evaluate_set(backend, loaded.tokenizer, loaded.limits, loaded.target, test, options.rows, scoring)
+        evaluate_set(backend, loaded.tokenizers, loaded.limits, loaded.target, test, options.rows, scoring)
         for test in tests
     )
     if not options.raw:

@@ -16,7 +16,7 @@ from model.decoding import beam_decode
 from model.decoding.batch import Backend
 from model.hypothesis import Limits
 from model.languages import WITHOUT_SPACES, language_alone
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.data.batches import Pairs
 from training.data.dataset import dev_pairs
@@ -39,7 +39,7 @@ class Translations:
 
 def translate(
     model: Backend | Transformer,
-    tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     limits: Limits,
     sentences: Sequence[str],
     rows: int | None = None,
@@ -53,10 +53,10 @@ def translate(
         model.eval()
     device = model.target_embedding.tokens.weight.device.type if isinstance(model, Transformer) else model.device
     rows = rows or max(ROWS[device], beam_size)
-    encoded = [tokenizer.encode_source(sentence) for sentence in sentences]
+    encoded = [tokenizers.source.encode_source(sentence) for sentence in sentences]
     cut = sum(len(ids) > limits.max_source for ids in encoded)
     found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, beam_size, rows)
-    return Translations([tokenizer.decode(h.tokens) for h in found], [h.tokens for h in found], cut)
+    return Translations([tokenizers.target.decode(h.tokens) for h in found], [h.tokens for h in found], cut)
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Development:
 
     def translate(self, model: Transformer, count: int | None = None) -> list[str]:
         """Greedy translations of the first `count` sentences, or of all."""
-        return translate(model, self.tokenizer, self.limits, self.sources[:count]).texts
+        return translate(model, Tokenizers.joint(self.tokenizer), self.limits, self.sources[:count]).texts
 
     def bleu(self, translations: Sequence[str]) -> float:
         references = [self.references[: len(translations)]]

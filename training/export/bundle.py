@@ -165,7 +165,7 @@ def export_run(
     before = None if options.initial else run.beginning()
 
     def evaluate(model: Transformer, test: TestSet) -> Result:
-        return evaluate_set(model, run.tokenizer, run.limits, run.summary.target, test)
+        return evaluate_set(model, run.tokenizers, run.limits, run.summary.target, test)
 
     weights, model, result, candidates = _choose_weights(
         run, learnt, before, options.dtype, device, lambda model: evaluate(model, dev), MIN_BLEU_DIFFERENCE, say
@@ -272,11 +272,11 @@ def _choose_weights(
 
 def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:
     """At least one sample, since the service refuses a bundle without. Raises ValueError if no sentence fits."""
-    samples = choose_samples(model, run.tokenizer, run.limits, sentences)
+    samples = choose_samples(model, run.tokenizers, run.limits, sentences)
     if samples:
         say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
         return samples
-    surest, lead = most_certain_sample(model, run.tokenizer, run.limits, sentences)
+    surest, lead = most_certain_sample(model, run.tokenizers, run.limits, sentences)
     say(
         f"warning: no sample leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another processor or "
         "at another precision the service may refuse this bundle; train for longer"

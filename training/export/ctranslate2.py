@@ -59,7 +59,7 @@ def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
     spec.optimize(options.dtype)
     with replacing_folder(options.out) as folder:
         spec.save(str(folder))
-        (folder / VOCABULARY).write_bytes(bundle.tokenizer.proto)
+        (folder / VOCABULARY).write_bytes(bundle.source_tokenizer.proto)
         (folder / CARD).write_text(converted_card(bundle.config, bundle.name), encoding="utf-8")
         check_converted(folder, bundle, options.dtype)
     size = sum(file.stat().st_size for file in options.out.iterdir())
@@ -75,7 +75,7 @@ def model_spec(bundle: LoadedBundle) -> Any:
     except ImportError:
         raise ConversionError("CTranslate2 is not installed: pip install ctranslate2") from None
 
-    model, config, tokenizer = bundle.model, bundle.model.config, bundle.tokenizer
+    model, config, tokenizer = bundle.model, bundle.model.config, bundle.source_tokenizer
     if config.norm == "residual_post":
         raise ConversionError(f"CTranslate2 does not support the layer normalisation of {bundle.name} (residual_post)")
     if config.decoder == "ssru":
@@ -108,7 +108,9 @@ def check_converted(folder: Path, bundle: LoadedBundle, dtype: str) -> None:
     compute = "default" if dtype == "int8" else "float32"
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type=compute, intra_threads=1)
     for sample in bundle.config["samples"]:
-        source, expected = ([bundle.tokenizer.piece(id) for id in sample[key]] for key in ("source_ids", "target_ids"))
+        source, expected = (
+            [bundle.source_tokenizer.piece(id) for id in sample[key]] for key in ("source_ids", "target_ids")
+        )
         longest = bundle.limits.target(len(source))
         [result] = translator.translate_batch(
             [source], beam_size=1, max_decoding_length=longest, min_decoding_length=0, return_end_token=True

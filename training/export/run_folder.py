@@ -24,7 +24,7 @@ from model.atomic_files import write_atomically
 from model.bundle_weights import fill, restored, stored
 from model.config import ModelConfig
 from model.hypothesis import Limits
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.data.batches import Pairs, epoch_rows, load_pairs
 from training.data.dataset import PreparedSummary
@@ -67,6 +67,10 @@ class TrainedRun:
         tokenizer = Tokenizer.load(data / "sentencepiece.model")
         summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
         return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
+
+    @property
+    def tokenizers(self) -> Tokenizers:
+        return Tokenizers.joint(self.tokenizer)
 
     def is_current(self) -> bool:
         """Whether there has been no evaluation since this run was loaded."""

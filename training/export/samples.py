@@ -13,7 +13,7 @@ import torch
 
 from model.hypothesis import Limits
 from model.languages import language_alone
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizers
 from model.transformer import Transformer
 from training.data.batches import Pairs
 from training.evaluation.scoring import translate
@@ -153,33 +153,33 @@ def own_sentences(language: str) -> list[str]:
 
 
 def choose_samples(
-    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str], wanted: int = SAMPLE_COUNT
+    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], wanted: int = SAMPLE_COUNT
 ) -> list[dict[str, Any]]:
     """The first `wanted` of `sentences` that the model translates to their end with a margin of at least `MARGIN`, or
     all if there are fewer; in config.json's format."""
-    fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source]
+    fitting = [text for text in sentences if 0 < len(tokenizers.source.encode_source(text)) <= limits.max_source]
     chosen: list[dict[str, Any]] = []
     for start in range(0, len(fitting), _BATCH_SENTENCES):
-        chosen += _certain_samples(model, tokenizer, limits, fitting[start : start + _BATCH_SENTENCES])
+        chosen += _certain_samples(model, tokenizers, limits, fitting[start : start + _BATCH_SENTENCES])
         if len(chosen) >= wanted:
             break
     return chosen[:wanted]
 
 
 def most_certain_sample(
-    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
+    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str]
 ) -> tuple[dict[str, Any], float]:
     """The sentence with the largest margin, for a model without certain samples, and that margin in nats.
 
     A translation may end at its limit. Raises ValueError if no sentence fits.
     """
-    fitting = [text for text in sentences if 0 < len(tokenizer.encode_source(text)) <= limits.max_source][
+    fitting = [text for text in sentences if 0 < len(tokenizers.source.encode_source(text)) <= limits.max_source][
         :_BATCH_SENTENCES
     ]
     if not fitting:
         raise ValueError(f"none of the sentences to take samples from has 1 to {limits.max_source} tokens")
-    found, eos = translate(model, tokenizer, limits, fitting), model.config.eos_id
-    sources = [tokenizer.encode_source(text) for text in fitting]
+    found, eos = translate(model, tokenizers, limits, fitting), model.config.eos_id
+    sources = [tokenizers.source.encode_source(text) for text in fitting]
     leads = []
     for source, ids in zip(sources, found.ids, strict=True):
         ended = ids[-1] == eos
@@ -194,12 +194,12 @@ def _sample(source: str, target: str, source_ids: list[int], target_ids: list[in
 
 
 def _certain_samples(
-    model: Transformer, tokenizer: Tokenizer, limits: Limits, sentences: Sequence[str]
+    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    found = translate(model, tokenizer, limits, sentences)
+    found = translate(model, tokenizers, limits, sentences)
     # A translation without an end, or without anything before it, is not a useful example.
     whole = [row for row, ids in enumerate(found.ids) if ids[-1] == model.config.eos_id and len(ids) > 1]
-    pairs = [(tokenizer.encode_source(sentences[row]), found.ids[row]) for row in whole]
+    pairs = [(tokenizers.source.encode_source(sentences[row]), found.ids[row]) for row in whole]
     leads = margins(model, [(source, target[:-1]) for source, target in pairs])
     for row, (source, target), lead in zip(whole, pairs, leads, strict=True):
         if lead >= MARGIN:

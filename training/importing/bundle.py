@@ -21,7 +21,7 @@ from model.atomic_files import check_replaceable
 from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.languages import is_language_code
-from model.tokenizer import Tokenizer
+from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.compute import use_threads
 from training.corpora.general import general_pairs_of
@@ -36,6 +36,7 @@ from training.importing.ctranslate2 import is_ctranslate2, read_ctranslate2
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel
 from training.importing.placeholders import copy_into_symbols, copyable_pieces
+from training.importing.vocabulary import Vocabulary
 from training.options import Option
 
 FAMILIES: tuple[tuple[Callable[[Path], bool], Callable[[Path, str, str], ImportedModel]], ...] = (
@@ -89,26 +90,28 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
     tests = [TestSet.read(text, options.source, options.target) for text in options.check]
     with lock_output(options.out):
         imported = read_model(options)
-        model, tokenizer = build_model(imported)
+        model, tokenizers = build_model(imported)
         say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
-        copied: list[int] = []
+        copied: list[tuple[int, int]] = []
         if not imported.vocabulary.has_symbols:
-            copied = copyable_pieces(model, tokenizer, imported.limits, options.source)
-            copy_into_symbols(model, tokenizer, copied)
-            imported.remarks.append(_placeholder_remark(len(copied), len(tokenizer.reserved_ids)))
-        record = _record(options, imported, model, tokenizer, say)
+            copied = copyable_pieces(model, tokenizers, imported.limits, options.source)
+            copy_into_symbols(model, tokenizers, copied)
+            imported.remarks.append(_placeholder_remark(len(copied)))
+        record = _record(options, imported, model, tokenizers, say)
         if copied:
-            record["reserved_copies"] = copied
+            is_joint = tokenizers.source is tokenizers.target
+            record["reserved_copies"] = [source if is_joint else [source, target] for source, target in copied]
 
         def write(folder: Path) -> None:
             card = imported_card(
                 {"architecture": imported.config.to_dict(), "limits": dataclasses.asdict(imported.limits), **record}
             )
             how: dict[str, Any] = {"dtype": STORAGE, "replace": options.replace}
-            save_bundle(folder, model, tokenizer, imported.limits, record, card, **how)
+            sides = tokenizers.source, imported.limits
+            save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
 
         if tests:
-            record["metrics"] = _measure(write, model, tokenizer, imported, options.target, tests, say)
+            record["metrics"] = _measure(write, model, tokenizers, imported, options.target, tests, say)
         write(options.out)
     bundle = load_bundle(options.out, torch.device("cpu"))
     check_samples(bundle)
@@ -130,31 +133,41 @@ def read_model(options: ImportOptions) -> ImportedModel:
     raise ImportFault(f"{path}: neither a CTranslate2 folder, with model.bin, nor an .argosmodel package")
 
 
-def build_model(imported: ImportedModel) -> tuple[Transformer, Tokenizer]:
-    """The model with its weights, and its tokenizer. Raises ImportFault."""
-    try:
-        tokenizer = Tokenizer(imported.vocabulary.proto)
-    except ValueError as error:
-        raise ImportFault(f"its vocabulary cannot be used: {error}") from None
-    if tokenizer.vocab_size != imported.vocabulary.size:
-        raise ImportFault(f"its vocabulary has {tokenizer.vocab_size} pieces, not {imported.vocabulary.size}")
+def build_model(imported: ImportedModel) -> tuple[Transformer, Tokenizers]:
+    """The model with its weights, and its tokenizers. Raises ImportFault."""
+    tokenizers = Tokenizers.joint(_tokenizer(imported.vocabulary))
+    if imported.target_vocabulary is not None:
+        tokenizers = Tokenizers(tokenizers.source, _tokenizer(imported.target_vocabulary))
     model = Transformer(imported.config).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(imported.weights[name])
-    return model, tokenizer
+    return model, tokenizers
+
+
+def _tokenizer(vocabulary: Vocabulary) -> Tokenizer:
+    try:
+        tokenizer = Tokenizer(vocabulary.proto)
+    except ValueError as error:
+        raise ImportFault(f"its vocabulary cannot be used: {error}") from None
+    if tokenizer.vocab_size != vocabulary.size:
+        raise ImportFault(f"its vocabulary has {tokenizer.vocab_size} pieces, not {vocabulary.size}")
+    return tokenizer
 
 
 def _record(
-    options: ImportOptions, imported: ImportedModel, model: Transformer, tokenizer: Tokenizer, say: Say
+    options: ImportOptions, imported: ImportedModel, model: Transformer, tokenizers: Tokenizers, say: Say
 ) -> dict[str, Any]:
     """What completes config.json."""
     said: Mapping[str, Any] = imported.metadata
     licence = options.licence or (said["license"] if isinstance(said.get("license"), str) else LICENCE)
     fields = ("package_version", "argos_version", "from_name", "to_name", "links")
     directions = {"source": options.source, "target": options.target}
+    decoding, text = imported.decoding.to_dict(), {"punctuation": imported.punctuation} if imported.punctuation else {}
     return {
         **(directions if imported.directions is None else {"directions": imported.directions.to_dict()}),
+        **({"decoding": decoding} if decoding else {}),
+        **({"text": text} if text else {}),
         "training": {
             "corpora": [],
             "parameters": model.parameter_count(),
@@ -170,17 +183,17 @@ def _record(
         "licence": licence,
         "attribution": list(options.attribution),
         "remarks": imported.remarks,
-        "samples": _samples(model, tokenizer, imported, options.source, say),
+        "samples": _samples(model, tokenizers, imported, options.source, say),
         "general": [list(pair) for pair in general_pairs_of({"source": options.source, "target": options.target})],
     }
 
 
-def _placeholder_remark(copied: int, symbols: int) -> str:
+def _placeholder_remark(copied: int) -> str:
     if not copied:
         return "Placeholders, tags and terms come out exactly once, but mostly at the end: it copies no names."
     return (
-        f"Placeholders, tags and terms stand for names that it copies, the first {copied} of {symbols} in a sentence; "
-        "others come out once as well, but mostly at the end. How well they are placed was not measured."
+        f"Placeholders, tags and terms stand for names that it copies, the first {copied} of {RESERVED_SYMBOLS} in a "
+        "sentence; others come out once as well, but mostly at the end. How well they are placed was not measured."
     )
 
 
@@ -192,14 +205,14 @@ def _digest(path: Path) -> str:
 
 
 def _samples(
-    model: Transformer, tokenizer: Tokenizer, imported: ImportedModel, source: str, say: Say
+    model: Transformer, tokenizers: Tokenizers, imported: ImportedModel, source: str, say: Say
 ) -> list[dict[str, Any]]:
     """At least one sample, since the service refuses a bundle without."""
     sentences = own_sentences(source) or own_sentences("en")
     try:
-        if samples := choose_samples(model, tokenizer, imported.limits, sentences):
+        if samples := choose_samples(model, tokenizers, imported.limits, sentences):
             return samples
-        surest, lead = most_certain_sample(model, tokenizer, imported.limits, sentences)
+        surest, lead = most_certain_sample(model, tokenizers, imported.limits, sentences)
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
     say(
@@ -212,7 +225,7 @@ def _samples(
 def _measure(
     write: Callable[[Path], None],
     model: Transformer,
-    tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     imported: ImportedModel,
     target: str,
     tests: list[TestSet],
@@ -222,7 +235,7 @@ def _measure(
         results = measure_as_served(write, tests, torch.device("cpu"))
     except NotServed as error:
         say(f"warning: the scores are those of the bare decoder, since {error}")
-        results = [evaluate_set(model, tokenizer, imported.limits, target, test) for test in tests]
+        results = [evaluate_set(model, tokenizers, imported.limits, target, test) for test in tests]
     for result, test in zip(results, tests, strict=True):
         report(result, test, imported.limits, say)
     return [metric for result in results for metric in result.metrics()]

@@ -26,7 +26,7 @@ from model.config import Activation, ModelConfig, Sharing
 from model.hypothesis import Limits
 from model.positions import sinusoidal_positions
 from training.importing.errors import ImportFault
-from training.importing.model import ImportedModel, output_bias, with_added_rows
+from training.importing.model import ImportedModel, arranged, output_bias
 from training.importing.model_bin import Variable, read_model_bin
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabulary
 
@@ -344,15 +344,15 @@ def _assembled(
     target = _scaled(network, "decoder", matrices[1])
     sharing = _sharing(source, target, matrices[2])
     size = vocabulary.size
-    weights["source_embedding.tokens.weight"] = with_added_rows(source, size)
+    weights["source_embedding.tokens.weight"] = arranged(source, vocabulary)
     if sharing != "all":
-        weights["target_embedding.tokens.weight"] = with_added_rows(target, size)
+        weights["target_embedding.tokens.weight"] = arranged(target, vocabulary)
     if sharing == "none":
-        weights["output.weight"] = with_added_rows(matrices[2], size)
+        weights["output.weight"] = arranged(matrices[2], vocabulary)
     bias = network.take_optional("decoder/projection/bias", (len(tokens),))
     has_bias = bias is not None or size > len(tokens) or not vocabulary.has_bytes
     if has_bias:
-        weights["output.bias"] = output_bias(bias, len(tokens), size, ids["unknown"])
+        weights["output.bias"] = output_bias(bias, vocabulary, [ids["unknown"]])
     positions = _positions(network, width, weights)
     final_norms = [f"{stack}/layer_norm/gamma" in network for stack in ("encoder", "decoder")]
     if len(set(final_norms)) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,15 +44,19 @@ class ImportedModel:
     """The normaliser of sources' punctuation that its publisher uses."""
 
 
-def with_added_rows(matrix: Tensor, rows: int) -> Tensor:
-    """`matrix` [tokens, width] with rows of zeros up to `rows`."""
-    return torch.cat([matrix, matrix.new_zeros(rows - len(matrix), matrix.size(1))])
+def arranged(matrix: Tensor, vocabulary: Vocabulary) -> Tensor:
+    """`matrix` [tokens of the model, width] in the order of `vocabulary`, with zeros for added tokens."""
+    rows = torch.tensor(vocabulary.rows)
+    found = matrix.new_zeros(len(rows), matrix.size(1))
+    found[rows >= 0] = matrix[rows[rows >= 0]]
+    return found
 
 
-def output_bias(bias: Tensor | None, known: int, size: int, unknown: int) -> Tensor:
-    """The output bias of `size` tokens, of which the model knows `known`. Added ones, and the unknown symbol, are never
-    the best."""
-    extended = torch.full((size,), ADDED_BIAS)
-    extended[:known] = 0 if bias is None else bias
-    extended[unknown] = ADDED_BIAS
-    return extended
+def output_bias(bias: Tensor | None, vocabulary: Vocabulary, never: Iterable[int] = ()) -> Tensor:
+    """The output bias in the order of `vocabulary`: `bias` [tokens of the model], or zeros. Added tokens, and those of
+    `never`, are never the best."""
+    rows = torch.tensor(vocabulary.rows)
+    found = torch.full((len(rows),), ADDED_BIAS)
+    found[rows >= 0] = 0.0 if bias is None else bias[rows[rows >= 0]]
+    found[list(never)] = ADDED_BIAS
+    return found

@@ -6,11 +6,13 @@ the piece itself is forbidden; its output bias is a little lower, so that it nev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
-from model.tokenizer import MARK, Tokenizer
+from model.tokenizer import MARK, RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.export.samples import own_sentences
 
@@ -23,33 +25,46 @@ CARRIERS = 6
 """Sentences in which each candidate takes the place of the last word."""
 
 
-def copyable_pieces(model: Transformer, tokenizer: Tokenizer, limits: Limits, source: str) -> list[int]:
-    """The pieces that the model copies most reliably from sentences in the language `source`, the best first: at most
-    one for each reserved symbol, and none that it does not copy from most sentences."""
-    names = [id for id in range(tokenizer.vocab_size) if tokenizer.is_text(id) and _is_like_a_name(tokenizer.piece(id))]
+def copyable_pieces(model: Transformer, tokenizers: Tokenizers, limits: Limits, source: str) -> list[tuple[int, int]]:
+    """The pieces that the model copies most reliably from sentences in the language `source`, the best first, as ids in
+    the source and in the target: at most one for each reserved symbol, and none that it does not copy from most
+    sentences."""
+    target_ids = _text_pieces(tokenizers.target)
+    names = [
+        (id, target_ids[piece])
+        for piece, id in _text_pieces(tokenizers.source).items()
+        if piece in target_ids and _is_like_a_name(piece)
+    ]
     names = names[:: -(-len(names) // MAX_CANDIDATES) or 1]
-    carriers = [_around_last_word(tokenizer, sentence) for sentence in own_sentences(source)[:CARRIERS]] or [([], [])]
-    sources = [[*first, name, *last] for name in names for first, last in carriers]
+    carriers = [_around_last_word(tokenizers.source, sentence) for sentence in own_sentences(source)[:CARRIERS]]
+    carriers = carriers or [([], [])]
+    sources = [[*first, name, *last] for name, _ in names for first, last in carriers]
     found = iter(greedy_decode(model, sources, limits))
     rated = []
-    for name in names:
+    for name, target_name in names:
         chances = [
-            hypothesis.log_probs[hypothesis.tokens.index(name)]
+            hypothesis.log_probs[hypothesis.tokens.index(target_name)]
             for hypothesis in (next(found) for _ in carriers)
-            if _is_copied(tokenizer, hypothesis.tokens, name)
+            if _is_copied(tokenizers.target, hypothesis.tokens, target_name)
         ]
         if 2 * len(chances) > len(carriers):
-            rated.append((len(chances), sum(chances), name))
-    return [name for *_, name in sorted(rated, reverse=True)[: len(tokenizer.reserved_ids)]]
+            rated.append((len(chances), sum(chances), name, target_name))
+    return [(name, target_name) for *_, name, target_name in sorted(rated, reverse=True)[:RESERVED_SYMBOLS]]
 
 
 @torch.no_grad()
-def copy_into_symbols(model: Transformer, tokenizer: Tokenizer, pieces: list[int]) -> None:
-    """Gives the first reserved symbols the weights of `pieces`. The model has an output bias."""
-    for symbol, piece in zip(tokenizer.reserved_ids, pieces, strict=False):
-        for matrix in (model.source_embedding.tokens, model.target_embedding.tokens, model.output):
-            matrix.weight[symbol] = matrix.weight[piece]
-        model.output.bias[symbol] = model.output.bias[piece] - BELOW
+def copy_into_symbols(model: Transformer, tokenizers: Tokenizers, pieces: Sequence[tuple[int, int]]) -> None:
+    """Gives the first reserved symbols the weights of `pieces`, source and target ids. The model has an output bias."""
+    symbols = zip(tokenizers.source.reserved_ids, tokenizers.target.reserved_ids, strict=True)
+    for (symbol, target_symbol), (piece, target_piece) in zip(symbols, pieces, strict=False):
+        model.source_embedding.tokens.weight[symbol] = model.source_embedding.tokens.weight[piece]
+        for matrix in (model.target_embedding.tokens, model.output):
+            matrix.weight[target_symbol] = matrix.weight[target_piece]
+        model.output.bias[target_symbol] = model.output.bias[target_piece] - BELOW
+
+
+def _text_pieces(tokenizer: Tokenizer) -> dict[str, int]:
+    return {tokenizer.piece(id): id for id in range(tokenizer.vocab_size) if tokenizer.is_text(id)}
 
 
 def _is_like_a_name(piece: str) -> bool:

@@ -44,11 +44,13 @@ class Specials(NamedTuple):
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A vocabulary for a bundle: the model's own tokens first, in their order, then those that were added."""
+    """A vocabulary for a bundle: the model's own tokens, mostly in their order, then those that were added."""
 
     proto: bytes
     ids: dict[str, int]
     """By token."""
+    rows: list[int]
+    """For each token the row of the model's own matrices; -1 for an added one."""
     missing: int
     """Tokens of the model without a piece: text never encodes to them."""
     surplus: int
@@ -67,10 +69,28 @@ class Vocabulary:
         return self.ids[PADDING]
 
 
-def build_vocabulary(model: bytes, tokens: Sequence[str], languages: Sequence[str], specials: Specials) -> Vocabulary:
+def build_vocabularies(
+    source: tuple[bytes, Sequence[str]],
+    target: tuple[bytes, Sequence[str]],
+    languages: Sequence[str],
+    specials: Specials,
+) -> tuple[Vocabulary, Vocabulary]:
+    """The vocabularies of a model that has two, each of a SentencePiece model and tokens as for `build_vocabulary`.
+
+    Padding, start and end come first in both, so that their ids are the same. Raises ImportFault.
+    """
+    first = tuple(dict.fromkeys((PADDING, specials.start, specials.end)))
+    sides = (build_vocabulary(*side, languages, specials, first) for side in (source, target))
+    return next(sides), next(sides)
+
+
+def build_vocabulary(
+    model: bytes, tokens: Sequence[str], languages: Sequence[str], specials: Specials, first: Sequence[str] = ()
+) -> Vocabulary:
     """`model` is the SentencePiece model that prepares the text, `tokens` the translation model's vocabulary.
 
-    A vocabulary that already is one for bundles stays as it is. Raises ImportFault.
+    The tokens `first` take the first ids. A vocabulary that already is one for bundles stays as it is. Raises
+    ImportFault.
     """
     try:
         sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -88,11 +108,14 @@ def build_vocabulary(model: bytes, tokens: Sequence[str], languages: Sequence[st
         *control_symbols(languages),
         *({specials.begin, specials.end, specials.start} - {specials.unknown}),
     ]
-    given = set(tokens)
-    all_tokens = [*tokens, *(symbol for symbol in dict.fromkeys(symbols) if symbol not in given)]
+    given = {token: row for row, token in enumerate(tokens)}
+    if specials.unknown not in given:
+        raise ImportFault(f"has no {specials.unknown!r} in its vocabulary")
+    all_tokens = list(dict.fromkeys([*first, *tokens, *symbols]))
     ids = {token: id for id, token in enumerate(all_tokens)}
+    rows = [given.get(token, -1) for token in all_tokens]
     if list(known) == all_tokens:
-        return Vocabulary(model, ids, 0, 0, True, any(piece.kind == BYTE for piece in known.values()))
+        return Vocabulary(model, ids, rows, 0, 0, True, any(piece.kind == BYTE for piece in known.values()))
     controls = {*symbols, *OTHER_CONTROLS}
     pieces = []
     for token in all_tokens:
@@ -116,7 +139,7 @@ def build_vocabulary(model: bytes, tokens: Sequence[str], languages: Sequence[st
     proto += _message(_TRAINER, trainer) + _message(_NORMALISER, normaliser)
     missing = sum(piece.kind == UNUSED for piece in pieces)
     surplus = sum(piece.kind not in (UNKNOWN, CONTROL, UNUSED) and piece.text not in ids for piece in known.values())
-    return Vocabulary(proto, ids, missing, surplus, reserved_symbol(0) in given, has_bytes)
+    return Vocabulary(proto, ids, rows, missing, surplus, reserved_symbol(0) in given, has_bytes)
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int, bytes | int]]:

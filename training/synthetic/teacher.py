@@ -65,7 +65,7 @@ class Teacher:
     def translate(self, texts: Sequence[Text]) -> TranslatedBatch:
         """Raises ValueError if the folder now has another bundle."""
         bundle, backend = load_teacher(self)
-        encoded = [(text, bundle.tokenizer.encode_source(text.text)) for text in texts]
+        encoded = [(text, bundle.source_tokenizer.encode_source(text.text)) for text in texts]
         longest = bundle.limits.max_source
         failed = [(text.line, f"longer than {longest} tokens") for text, ids in encoded if len(ids) > longest]
         encoded = [(text, ids) for text, ids in encoded if len(ids) <= longest]
@@ -88,7 +88,7 @@ class Teacher:
         """
         reasons, sound = [], []
         for hypothesis in decoded.finished or [decoded]:
-            text = bundle.tokenizer.decode(hypothesis.tokens).strip()
+            text = bundle.target_tokenizer.decode(hypothesis.tokens).strip()
             if reason := rejection_reason(hypothesis, text, self.max_ratio):
                 reasons.append(reason)
             else:
@@ -98,7 +98,7 @@ class Teacher:
         if not self.nearest:
             return sound[0], ""
         metric = bleu_metric(bundle.target, by_sentence=True)
-        references = references_in_script([reference], bundle.tokenizer)
+        references = references_in_script([reference], bundle.target_tokenizer)
         return max(sound, key=lambda text: metric.sentence_score(text, references).score), ""
 
 
