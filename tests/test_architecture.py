@@ -181,8 +181,8 @@ ORDER = {
     " training.options training.file_lock training.process_map model",
     "training.export": "training.optim training.evaluation training.data training.cleaning training.corpora"
     " training.compute training.options training.file_lock training.process_map model",
-    "training.importing": "training.export training.evaluation training.data training.corpora training.compute"
-    " training.options training.file_lock model",
+    "training.importing": "training.export training.optim training.evaluation training.data training.corpora"
+    " training.compute training.options training.download training.file_lock model",
     "training.synthetic": "training.optim training.evaluation training.data training.cleaning training.corpora"
     " training.compute training.options training.file_lock training.process_map model",
     "training.adapt": "training.synthetic training.export training.optim training.evaluation training.data"

@@ -75,7 +75,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "toy": toy,
     "d2l": d2l,
 }
-RESUMABLE = {"train", "run", "translate"}
+RESUMABLE = {"train", "run", "translate", "import"}
 for name, verb in VERBS.items():
     cli.command(name)(guarded(verb, name in RESUMABLE))
 

@@ -27,7 +27,7 @@ TRAINER = {
     "prepare": Verb("prepare", "Prepares sentence pairs for training: vocabulary, token ids, development set."),
     "train-step": Verb("train", "Trains a model on prepared data."),
     "export": Verb("export", "Exports a trained model as a bundle, or a bundle as a CTranslate2 model."),
-    "import": Verb("import", "Makes a bundle of a published model: a CTranslate2 folder or an Argos package."),
+    "import": Verb("import", "Makes a bundle of a published model, downloaded or on disk: firefox:en-fr, opus:en-fr."),
     "evaluate": Verb("evaluate", "Measures BLEU and chrF of a bundle, as the service translates."),
     "distil": Verb("translate", "Translates one side of a file with a bundle, to make training pairs."),
     "toy": Verb("toy", "Learns to drop the first number of a sequence, in a minute, without any files."),

@@ -1,6 +1,6 @@
 """The command `import`: makes a bundle of a published model.
 
-python -m training import translate-en_fr.argosmodel --source en --target fr --out bundles/en-fr
+python -m training import firefox:en-fr
 """
 
 from __future__ import annotations
@@ -14,5 +14,5 @@ from training.importing.bundle import import_model as make_bundle
 
 @command_from_options
 def import_model(options: ImportOptions) -> None:
-    """Make a bundle of a published model: a CTranslate2 folder, or an Argos Translate package (.argosmodel)."""
+    """Make a bundle of a published model: from a registry, such as firefox:en-fr, or of a file or folder."""
     make_bundle(options, typer.echo)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from model.languages import language_name
@@ -70,13 +70,33 @@ def imported_card(config: Mapping[str, Any]) -> str:
             "",
             f"Imported from a {imported['family']} model, {imported['file']}.",
             f"SHA-256 of its file: {imported['sha256']}.",
+            *(_address(imported) if "address" in imported else ()),
             "",
+            *(_published(imported["published"]) if imported.get("published") else ()),
             *(_metrics(config) if config["metrics"] else _NOT_MEASURED),
             *_rights(config),
             *_limits(config),
             *_usage(config),
         ]
     )
+
+
+def _address(imported: Mapping[str, Any]) -> Iterator[str]:
+    """Where a downloaded model comes from."""
+    yield f"Downloaded on {imported['downloaded']} as {imported['name']} from <{imported['address']}>."
+    yield f"Described at <{imported['page']}>."
+
+
+def _published(figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    yield "## Published figures"
+    yield ""
+    yield "As published, not measured here, and not of this bundle: the publisher's own program translated."
+    yield ""
+    yield "| set | metric | score | published by |"
+    yield "|---|---|--:|---|"
+    for figure in figures:
+        yield f"| {figure['dataset']} | {figure['metric']} | {figure['score']:.4g} | {figure['origin']} |"
+    yield ""
 
 
 def _opening(config: Mapping[str, Any]) -> Iterator[str]:

@@ -1,4 +1,5 @@
 """Published models of other programs, by family, made into bundles.
 
-Imports training.export, training.evaluation, training.data, training.compute and model.
+Imports training.export, training.optim, training.evaluation, training.data, training.compute, training.download and
+model.
 """

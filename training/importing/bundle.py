@@ -1,19 +1,23 @@
 """`import`: makes a bundle of a published model, of any family.
 
-    python -m training import translate-en_fr.argosmodel --source en --target fr --out bundles/en-fr
+    python -m training import firefox:en-fr
+    python -m training import translate-en_fr.argosmodel --source en --target fr
 
-A family has a module with a test and a reader (`FAMILIES`); what the reader returns is an `ImportedModel`, from which
-everything else is made here.
+A registry's model is downloaded first (`training.importing.retrieve`). A family has a module with a test and a reader
+(`FAMILIES`); what the reader returns is an `ImportedModel`, from which everything else is made here.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import torch
 
@@ -25,6 +29,7 @@ from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.compute import use_threads
 from training.corpora.general import general_pairs_of
+from training.download import file_sha256, megabytes
 from training.evaluation.evaluate import TestSet, evaluate_set, report
 from training.evaluation.service_command import NotServed
 from training.export.bundle import serve_command
@@ -36,7 +41,18 @@ from training.importing.ctranslate2 import is_ctranslate2, read_ctranslate2
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel
 from training.importing.placeholders import copy_into_symbols, copyable_pieces
+from training.importing.registries.offer import Figure, Offer
+from training.importing.retrieve import (
+    REGISTRIES,
+    Manifest,
+    ModelName,
+    Source,
+    offer_table,
+    parse_name,
+    read_manifest,
+)
 from training.importing.vocabulary import Vocabulary
+from training.optim.signals import python_command
 from training.options import Option
 
 FAMILIES: tuple[tuple[Callable[[Path], bool], Callable[[Path, str, str], ImportedModel]], ...] = (
@@ -53,14 +69,26 @@ Say = Callable[[str], None]
 class ImportOptions:
     """What to import. Raises ValueError, naming the fault."""
 
-    path: Annotated[Path, Option(metavar="PATH", is_argument=True)]
-    """The model: a CTranslate2 folder, or an Argos Translate package (.argosmodel)."""
-    source: str
-    """The language that it translates, such as en."""
-    target: str
-    """The language that it translates into."""
-    out: Path
-    """The bundle folder to make, such as bundles/en-fr."""
+    path: Annotated[Path | None, Option(metavar="MODEL", is_argument=True)] = None
+    """The model: firefox:en-fr, opus:en-fr, argos:en-fr, huggingface:OWNER/NAME, or a folder or file: what
+    --download-only made, a CTranslate2 folder, an Argos Translate package (.argosmodel). @ and a version choose
+    one: firefox:en-fr@tiny."""
+    source: str | None = None
+    """The language that it translates, such as en. (default: what the registry says)"""
+    target: str | None = None
+    """The language that it translates into. (default: what the registry says)"""
+    out: Path | None = None
+    """The folder to make. (default: bundles/en-fr, by the languages)"""
+    list: Annotated[str | None, Option(metavar="REGISTRY", panel="Registries")] = None
+    """List the models of a registry, or of one of its pairs: firefox, opus, argos, or such as firefox:en-fr."""
+    download_only: Annotated[bool, Option(panel="Registries")] = False
+    """Only download, into a folder that `import` takes on another machine. --out is that folder."""
+    offline: Annotated[bool, Option(panel="Registries")] = False
+    """Use no network, only models that were downloaded before."""
+    registry: Annotated[str | None, Option(metavar="URL|FILE", panel="Registries")] = None
+    """A mirror's list of models, in place of the registry's own. Addresses in it may be relative to it."""
+    accept_licence: bool = False
+    """Import a model although its licence forbids commercial use."""
     replace: bool = False
     """Replace an existing bundle."""
     licence: str | None = None
@@ -68,36 +96,145 @@ class ImportOptions:
     attribution: Annotated[tuple[str, ...], Option(metavar="TEXT")] = ()
     """Whom to credit, for the card; repeat for more."""
     check: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
-    """Sentence pairs to measure BLEU and chrF on, for the card; as `evaluate --pairs`. Repeat for more."""
+    """Pairs to measure BLEU and chrF on, beside the published scores; as `evaluate --pairs`. Repeat for more."""
     threads: int | None = None
     """CPU threads. (default: one per core)"""
 
     def __post_init__(self) -> None:
         for name in ("source", "target"):
-            if not is_language_code(getattr(self, name)):
-                raise ValueError(f"--{name} must be a language code like en or pt-BR, not {getattr(self, name)!r}")
-        if self.source == self.target:
+            value = getattr(self, name)
+            if value is not None and not is_language_code(value):
+                raise ValueError(f"--{name} must be a language code like en or pt-BR, not {value!r}")
+        if self.source is not None and self.source == self.target:
             raise ValueError(f"--source and --target are both {self.source}")
+        if self.path is None and self.list is None:
+            raise ValueError("name a model, such as firefox:en-fr, or a path; or --list firefox")
+        if self.registry is not None and urlsplit(self.registry).username is not None:
+            raise ValueError("--registry must not contain a password, since addresses are recorded")
+
+    @property
+    def model(self) -> Path:
+        """The model to import."""
+        assert self.path is not None, "__post_init__ checks it"
+        return self.path
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target. Raises ValueError if they are not known."""
+        if self.source is None or self.target is None:
+            raise ValueError(f"{self.path} does not say which languages it translates: give --source and --target")
+        return self.source, self.target
+
+    @property
+    def folder(self) -> Path:
+        """The bundle to make."""
+        return self.out or Path("bundles", "-".join(self.languages))
 
 
 def import_model(options: ImportOptions, say: Say = print) -> None:
-    """Writes a bundle of the model at `options.path`, complete or not at all, and then checks its samples.
+    """Lists a registry, downloads a model, or writes a bundle of it, complete or not at all, and checks its samples.
 
-    Raises ImportFault, BundleError, NotReplaceable, CorpusError and BusyError.
+    Raises ImportFault, DownloadError, BundleError, NotReplaceable, CorpusError and BusyError.
     """
-    check_replaceable(options.out, options.replace)
+    source = Source(options.registry, options.offline, _say_progress)
+    if options.list is not None:
+        return _list(source, options.list, say)
+    if (name := _name(options.model)) is None:
+        if options.download_only:
+            raise ValueError(f"--download-only needs a registry's model, such as firefox:en-fr, not {options.path}")
+        manifest = read_manifest(options.model)
+        if manifest is not None:
+            options = replace(options, path=manifest.model_path(options.model))
+    else:
+        offer = source.find(name, (options.source, options.target))
+        check_licence(offer.name, offer.licence, options.accept_licence)
+        if options.download_only:
+            return _download_only(source, offer, options, say)
+        options = _with_languages(options, offer)
+        check_replaceable(options.folder, options.replace)
+        say(f"{offer.name}: licence {offer.licence}")
+        folder = source.retrieve(offer)
+        manifest = read_manifest(folder)
+        assert manifest is not None, "a download ends with it"
+        options = replace(options, path=manifest.model_path(folder))
+    if manifest is not None:
+        check_licence(manifest.name, manifest.licence, options.accept_licence)
+        options = _with_languages(options, manifest)
+    make_bundle(options, manifest, say)
+
+
+def _say_progress(text: str) -> None:
+    """Progress is no result, which a script may read from stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _name(path: Path) -> ModelName | None:
+    """The registry's model that `path` names; None if it is a file or folder. Raises ImportFault."""
+    if path.exists():
+        return None
+    text = str(path)
+    if (name := parse_name(text)) is None and ":" in text:
+        registry = text.partition(":")[0]
+        raise ImportFault(f"{text}: no registry is called {registry}; there are {', '.join(REGISTRIES)}")
+    return name
+
+
+def _list(source: Source, text: str, say: Say) -> None:
+    registry, _, pair = text.partition(":")
+    if registry not in REGISTRIES:
+        raise ImportFault(f"no registry is called {registry}; there are {', '.join(REGISTRIES)}")
+    if pair:
+        source.find(ModelName(registry, pair), (None, None))  # which says what is like it
+    for line in offer_table([offer for offer in source.offers(registry) if not pair or offer.has_name(pair)]):
+        say(line)
+
+
+def _with_languages(options: ImportOptions, known: Offer | Manifest) -> ImportOptions:
+    """`options` with the languages that the registry says, unless others were given."""
+    return replace(options, source=options.source or known.source, target=options.target or known.target)
+
+
+def _download_only(source: Source, offer: Offer, options: ImportOptions, say: Say) -> None:
+    label = re.sub(r"[^\w.-]+", "-", f"{offer.registry}-{offer.pair}")
+    out = options.out or Path("downloads", label)
+    if out.exists() and (out.is_file() or any(out.iterdir())):
+        raise ImportFault(f"{out} exists: choose another --out, or delete it")
+    if out.exists():
+        out.rmdir()
+    folder = source.retrieve(offer, out)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    say(f"{folder} has {offer.name}, {megabytes(size)}; licence {offer.licence}")
+    say(f"next, on the other machine: {python_command()} -m training import {shlex.quote(str(folder))}")
+
+
+def check_licence(name: str, licence: str, accepted: bool) -> None:
+    """Raises ImportFault if the licence forbids commercial use and was not accepted."""
+    if not accepted and re.search(r"\bnc\b|non-?commercial", licence, re.IGNORECASE):
+        raise ImportFault(
+            f"{name} has the licence {licence}, which forbids commercial use: read it, and add --accept-licence if "
+            "you may use the model"
+        )
+
+
+def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> None:
+    """Writes the bundle of a model that is here, and checks its samples."""
+    if not options.model.exists():
+        raise ImportFault(f"{options.model}: not found")
+    languages, out = options.languages, options.folder
+    check_replaceable(out, options.replace)
     use_threads(options.threads)
-    tests = [TestSet.read(text, options.source, options.target) for text in options.check]
-    with lock_output(options.out):
+    tests = [TestSet.read(text, *languages) for text in options.check]
+    with lock_output(out):
         imported = read_model(options)
+        check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
         model, tokenizers = build_model(imported)
         say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
         copied: list[tuple[int, int]] = []
         if not imported.vocabulary.has_symbols:
-            copied = copyable_pieces(model, tokenizers, imported.limits, options.source)
+            copied = copyable_pieces(model, tokenizers, imported.limits, languages[0])
             copy_into_symbols(model, tokenizers, copied)
             imported.remarks.append(_placeholder_remark(len(copied)))
-        record = _record(options, imported, model, tokenizers, say)
+        record = _record(options, manifest, imported, model, tokenizers, say)
         if copied:
             is_joint = tokenizers.source is tokenizers.target
             record["reserved_copies"] = [source if is_joint else [source, target] for source, target in copied]
@@ -111,25 +248,28 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
             save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
 
         if tests:
-            record["metrics"] = _measure(write, model, tokenizers, imported, options.target, tests, say)
-        write(options.out)
-    bundle = load_bundle(options.out, torch.device("cpu"))
+            record["metrics"] = _measure(write, model, tokenizers, imported, languages[1], tests, say)
+        write(out)
+    bundle = load_bundle(out, torch.device("cpu"))
     check_samples(bundle)
     for remark in imported.remarks:
         say(f"note: {remark}")
-    size = sum(file.stat().st_size for file in options.out.iterdir())
-    say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB")
-    say(f"next: {serve_command(options.out)}")
+    if manifest is not None and tests:
+        for line in compare_scores(manifest.figures, record["metrics"]):
+            say(line)
+    size = sum(file.stat().st_size for file in out.iterdir())
+    say(f"{out} is {bundle.name}, {size / 2**20:.1f} MiB")
+    say(f"next: {serve_command(out)}")
 
 
 def read_model(options: ImportOptions) -> ImportedModel:
     """Reads the model, whatever its family. Raises ImportFault."""
-    path = options.path
+    path = options.model
     if not path.exists():
         raise ImportFault(f"{path}: not found")
     for is_family, read in FAMILIES:
         if is_family(path):
-            return read(path, options.source, options.target)
+            return read(path, *options.languages)
     raise ImportFault(f"{path}: neither a CTranslate2 folder, with model.bin, nor an .argosmodel package")
 
 
@@ -156,13 +296,21 @@ def _tokenizer(vocabulary: Vocabulary) -> Tokenizer:
 
 
 def _record(
-    options: ImportOptions, imported: ImportedModel, model: Transformer, tokenizers: Tokenizers, say: Say
+    options: ImportOptions,
+    manifest: Manifest | None,
+    imported: ImportedModel,
+    model: Transformer,
+    tokenizers: Tokenizers,
+    say: Say,
 ) -> dict[str, Any]:
     """What completes config.json."""
     said: Mapping[str, Any] = imported.metadata
-    licence = options.licence or (said["license"] if isinstance(said.get("license"), str) else LICENCE)
+    source, target = options.languages
+    licence = said["license"] if isinstance(said.get("license"), str) else LICENCE
+    licence = options.licence or (manifest.licence if manifest else licence)
+    attribution = options.attribution or (manifest.attribution if manifest else ())
     fields = ("package_version", "argos_version", "from_name", "to_name", "links")
-    directions = {"source": options.source, "target": options.target}
+    directions = {"source": source, "target": target}
     decoding, text = imported.decoding.to_dict(), {"punctuation": imported.punctuation} if imported.punctuation else {}
     return {
         **(directions if imported.directions is None else {"directions": imported.directions.to_dict()}),
@@ -174,18 +322,42 @@ def _record(
             "form": {"dtype": STORAGE},
             "imported": {
                 "family": imported.family,
-                "file": options.path.name,
-                "sha256": _digest(options.path),
+                "file": options.model.name,
+                "sha256": _digest(options.model),
+                **(_origin(manifest) if manifest else {}),
                 **{name: said[name] for name in fields if name in said},
             },
         },
         "metrics": [],
         "licence": licence,
-        "attribution": list(options.attribution),
+        "attribution": list(attribution),
         "remarks": imported.remarks,
-        "samples": _samples(model, tokenizers, imported, options.source, say),
-        "general": [list(pair) for pair in general_pairs_of({"source": options.source, "target": options.target})],
+        "samples": _samples(model, tokenizers, imported, source, say),
+        "general": [list(pair) for pair in general_pairs_of({"source": source, "target": target})],
     }
+
+
+def _origin(manifest: Manifest) -> dict[str, Any]:
+    """Where a downloaded model comes from, for config.json."""
+    return {
+        "file": Path(urlsplit(manifest.address).path).name,
+        "name": manifest.name,
+        "address": manifest.address,
+        "page": manifest.page,
+        "downloaded": manifest.downloaded,
+        "published": [dataclasses.asdict(figure) for figure in manifest.figures],
+    }
+
+
+def compare_scores(published: Sequence[Figure], measured: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Published scores beside those measured here, which are of other sentences unless the user gave the same."""
+    yield "scores, published (not measured here) and measured here (on your file, as the service translates):"
+    for figure in published:
+        yield f"  {figure.metric:<9} {figure.score:7.4g}  published, on {figure.dataset}, by {figure.origin}"
+    if not published:
+        yield "  none published"
+    for metric in measured:
+        yield f"  {metric['metric']:<9} {metric['score']:7.4g}  measured here, on {metric['set']}"
 
 
 def _placeholder_remark(copied: int) -> str:
@@ -199,9 +371,8 @@ def _placeholder_remark(copied: int) -> str:
 
 def _digest(path: Path) -> str:
     """SHA-256 of the file, or of a folder's weights."""
-    file = next((file for file in (path / "model.bin", path / "model" / "model.bin") if file.is_file()), path)
-    with open(file, "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    files = (file for file in path.rglob("*") if file.is_file()) if path.is_dir() else (path,)
+    return file_sha256(max(files, key=lambda file: file.stat().st_size))  # the weights are by far the largest
 
 
 def _samples(

@@ -28,6 +28,7 @@ from model.positions import sinusoidal_positions
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel, arranged, output_bias
 from training.importing.model_bin import Variable, read_model_bin
+from training.importing.registries.offer import language_tag
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabulary
 
 MODEL, CONFIG, METADATA = "model.bin", "config.json", "metadata.json"
@@ -156,7 +157,9 @@ def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
 def _check_languages(folder: Path, metadata: dict[str, Any], source: str, target: str) -> None:
     if metadata.get("type", "translate") != "translate":
         raise ImportFault(f"{folder}: a package of type {metadata['type']!r}, not a translation model")
-    theirs = metadata.get("from_code", source), metadata.get("to_code", target)
+    theirs = tuple(
+        language_tag(str(metadata.get(key, given))) for key, given in (("from_code", source), ("to_code", target))
+    )
     if theirs != (source, target):
         raise ImportFault(f"{folder}: translates {theirs[0]} to {theirs[1]}, not {source} to {target}")
     if metadata.get("target_prefix"):

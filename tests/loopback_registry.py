@@ -1,0 +1,89 @@
+"""A web server on loopback that plays the registries of models, with the faults of real servers."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from urllib.parse import unquote, urlsplit
+
+
+@dataclass
+class Served:
+    """A file. Faults are counted down: each happens in so many requests, and then no more."""
+
+    content: bytes
+    etag: str | None = '"1"'
+    cut: int | None = None
+    """Bytes after which the connection ends, in the next request."""
+    statuses: list[int] = field(default_factory=list)
+    """Statuses of the next answers, such as 503."""
+    redirect: str | None = None
+    hides_length: bool = False
+
+
+class LoopbackRegistry(http.server.ThreadingHTTPServer):
+    """Files by path. `asked` has each request's path and Range."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.files: dict[str, Served] = {}
+        self.asked: list[tuple[str, str | None]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def add(self, path: str, content: bytes) -> Served:
+        self.files[path] = Served(content)
+        return self.files[path]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    server: LoopbackRegistry
+
+    def do_GET(self) -> None:
+        path = unquote(urlsplit(self.path).path).lstrip("/")
+        wanted = self.headers.get("Range")
+        self.server.asked.append((path, wanted))
+        file = self.server.files.get(path)
+        if file is None:
+            return self.send_error(404)
+        if file.statuses:
+            return self.send_error(file.statuses.pop(0))
+        if file.redirect:
+            self.send_response(302)
+            self.send_header("Location", file.redirect)
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        is_same = file.etag is not None and self.headers.get("If-Range") == file.etag
+        first = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and is_same else 0
+        self.send_response(206 if first else 200)
+        if first:
+            self.send_header("Content-Range", f"bytes {first}-{len(file.content) - 1}/{len(file.content)}")
+        if file.etag:
+            self.send_header("ETag", file.etag)
+        if not file.hides_length:
+            self.send_header("Content-Length", str(len(file.content) - first))
+        self.end_headers()
+        end, file.cut = file.cut, None
+        self.wfile.write(file.content[first:end])
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def loopback_registry() -> Iterator[LoopbackRegistry]:
+    """A running server."""
+    server = LoopbackRegistry()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,94 @@
+"""Mozilla's registry: the students that Firefox translates with.
+
+The list is written by db/updater.py of mozilla/translations: `models` has by pair one model of each architecture, with
+the SHA-256 and size of its unpacked weights and its scores. Files are packed by gzip.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from training.importing.errors import ImportFault
+from training.importing.registries.offer import (
+    MAX_MODEL_BYTES,
+    MAX_TEXT_BYTES,
+    METRICS,
+    Figure,
+    Offer,
+    RemoteFile,
+    parse_json,
+    resolve_address,
+    split_pair,
+    text_of,
+)
+
+ADDRESS = "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/db/models.json"
+PAGE = "https://mozilla.github.io/translations/model-registry"
+LICENCE = "MPL-2.0"
+ATTRIBUTION = ("Mozilla, Firefox Translations: https://github.com/mozilla/translations",)
+VOCABULARIES = ("vocab", "srcVocab", "trgVocab")
+SIZES = ("base", "base-memory", "tiny")
+"""Architectures, the best first where no scores say otherwise."""
+
+
+def read_offers(content: bytes, address: str) -> list[Offer]:
+    """The models in Mozilla's list, of each pair the best first: released ones, then by COMET-22 and BLEU."""
+    listed = parse_json(content, address)
+    models = listed.get("models") if isinstance(listed, dict) else None
+    if not isinstance(models, dict):
+        raise ImportFault(f"{address} is not Mozilla's list of models: it has no `models`")
+    base = resolve_address(address, listed.get("baseUrl", "..")).rstrip("/") + "/"
+    offers = [
+        _offer(pair, entry, base, address)
+        for pair, entries in models.items()
+        for entry in (entries if isinstance(entries, list) else [entries])
+    ]
+    return sorted(offers, key=_rank)
+
+
+def _rank(offer: Offer) -> tuple[Any, ...]:
+    scores = {figure.metric: figure.score for figure in offer.figures}
+    size = SIZES.index(offer.variant) if offer.variant in SIZES else len(SIZES)
+    is_released = offer.status.startswith("Release")
+    return offer.pair, not is_released, -scores.get("COMET-22", 0), -scores.get("BLEU", 0), size
+
+
+def _offer(pair: str, entry: object, base: str, address: str) -> Offer:
+    files = entry.get("files") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(files, dict) or not isinstance(files.get("model"), dict):
+        raise ImportFault(f"{address} has a model of {pair!r} without files")
+    weights = files["model"]
+    size, sha256 = weights.get("uncompressedSize"), weights.get("uncompressedHash")
+    if not (size is None or (isinstance(size, int) and 0 < size <= MAX_MODEL_BYTES)):
+        raise ImportFault(f"{address} has a model of {pair!r} with the size {size!r}")
+    if not (sha256 is None or (isinstance(sha256, str) and re.fullmatch(r"[0-9a-fA-F]{64}", sha256))):
+        raise ImportFault(f"{address} has a model of {pair!r} with the SHA-256 {sha256!r}")
+    source, target = split_pair(pair)
+    wanted = [_file(base, weights, address, MAX_MODEL_BYTES, size, sha256 and sha256.lower())]
+    wanted += [_file(base, files[name], address, MAX_TEXT_BYTES) for name in VOCABULARIES if name in files]
+    scores = entry.get("metrics")
+    figures = tuple(
+        Figure(str(dataset), METRICS[metric], float(score), "Mozilla's registry")
+        for dataset, found in (scores.items() if isinstance(scores, dict) else ())
+        if isinstance(found, dict)
+        for metric, score in found.items()
+        if metric in METRICS and isinstance(score, int | float)
+    )
+    variant = text_of(entry, "architecture", address)
+    status = entry.get("releaseStatus")
+    return Offer(
+        "firefox", pair, variant, tuple(wanted), PAGE, LICENCE, ATTRIBUTION, source, target, size, figures,
+        status if isinstance(status, str) else "not released",
+    )  # fmt: skip
+
+
+def _file(
+    base: str, entry: object, address: str, max_bytes: int, size: int | None = None, sha256: str | None = None
+) -> RemoteFile:
+    if not isinstance(entry, dict):
+        raise ImportFault(f"{address} has {entry!r} where a file should be")
+    url = resolve_address(base, text_of(entry, "path", address))
+    name = url.rsplit("/", 1)[-1]
+    packing = "gzip" if name.endswith(".gz") else None
+    return RemoteFile(url, name.removesuffix(".gz"), max_bytes, size, sha256, packing)  # type: ignore[arg-type]
