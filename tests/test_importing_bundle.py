@@ -16,13 +16,14 @@ def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_p
     bundle = make_bundle(tmp_path / "en-fr")
     convert_bundle(ConvertOptions(bundle, tmp_path / "ct2"), say=lambda _: None)
     pairs, out = tmp_path / "pairs.tsv", tmp_path / "imported" / "en-fr"
-    pairs.write_text("I like it here.\tJ'aime être ici.\nHello.\tBonjour.\n")
+    pairs.write_text("I like it here.\tJ'aime être ici.\nWe like Boston.\tNous aimons Boston.\n")
     arguments = [str(tmp_path / "ct2"), "--source", "en", "--target", "fr", "--out", str(out), "--threads", "1"]
     result = CliRunner().invoke(cli, ["import", *arguments, "--check", str(pairs), "--licence", "CC0-1.0"])
     assert result.exit_code == 0, result.output
     assert "BLEU" in result.output
     card, config = (out / "README.md").read_text(), json.loads((out / "config.json").read_text())
     assert "| pairs.tsv | 2 | BLEU |" in card
+    assert "Names as placeholders, in 1 sentences of pairs.tsv: 1 kept" in card
     assert "CC0-1.0" in card
     assert {metric["metric"] for metric in config["metrics"]} == {"BLEU", "chrF"}
     assert config["training"]["imported"]["family"] == "CTranslate2"

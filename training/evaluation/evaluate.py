@@ -29,6 +29,7 @@ from training.corpora.corpus import LineTally, Pair, hash64
 from training.corpora.sources import is_remote, resolve
 from training.corpora.text_file import CorpusError
 from training.data.dataset import dev_pairs
+from training.evaluation.placeholders import evaluate_placeholders
 from training.evaluation.scoring import ROWS, Score, Translations, moses_tokens, scores, translate
 from training.evaluation.service_command import translate_served
 from training.options import DEVICE, Columns, Encoding, Option
@@ -250,6 +251,8 @@ class EvaluateOptions:
     GPU {ROWS[cuda]})"""
     beam: int | None = None
     """With --raw: beam size. (default: 1, greedy, as the service decodes)"""
+    placeholders: bool = False
+    """Also report how placeholders are placed: names that both sides of a pair share become {{name}}."""
     lowercase: bool = False
     """Also report BLEU of lower-cased text, for comparison with papers that report it."""
     tokenize: str | None = None
@@ -263,6 +266,8 @@ class EvaluateOptions:
         for option, value in (("--rows", self.rows), ("--beam", self.beam)):
             if value is not None and not self.raw:
                 raise ValueError(f"{option} needs --raw: the service decodes greedily and chooses its own batches")
+        if self.placeholders and self.raw:
+            raise ValueError("--placeholders cannot be used with --raw: the service protects them")
         if self.rows is not None and self.rows < 1:
             raise ValueError(f"--rows must be at least 1, not {self.rows}")
         if self.tokenize not in (None, "moses"):
@@ -304,8 +309,24 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
         results.append(result)
         if not options.as_json:
             report(result, test, loaded.limits, say)
+    placed = [
+        placement
+        for test in tests
+        if options.placeholders
+        and (
+            placement := evaluate_placeholders(
+                loaded, test.name, test.pairs, backend.precision, backend.device, options.threads
+            )
+        )
+    ]
     if options.as_json:
         metrics = [metric for result in results for metric in result.metrics()]
-        say(json.dumps({"model": loaded.name, "metrics": metrics}, ensure_ascii=False, indent=2))
+        measured: dict[str, Any] = {"model": loaded.name, "metrics": metrics}
+        if options.placeholders:
+            measured["placeholders"] = [placement.to_dict() for placement in placed]
+        say(json.dumps(measured, ensure_ascii=False, indent=2))
+    else:
+        for line in placed:
+            say(str(line))
     if options.out is not None:
         _write_lines(options.out, [text for result in results for text in result.translations.texts])

@@ -23,6 +23,8 @@ from training.data.dataset import dev_pairs
 
 ROWS = {"cpu": 64, "cuda": 512}
 """Hypotheses decoded together, by device."""
+BLEU = "BLEU"
+"""The metric's name in scores."""
 MIN_BLEU_DIFFERENCE = 0.1
 """The smallest difference in BLEU that reports show."""
 
@@ -76,7 +78,7 @@ def scores(
     of Moses' tokens, see `moses_tokens`.
     """
     found = [
-        _scored("BLEU", bleu_metric(target), translations, references),
+        _scored(BLEU, bleu_metric(target), translations, references),
         _scored("chrF", sacrebleu.CHRF(), translations, references),
     ]
     if moses:

@@ -29,7 +29,8 @@ print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
 _NOT_MEASURED = (
     "## Figures",
     "",
-    "Nothing was measured. `evaluate` (below) measures BLEU and chrF on your own sentences.",
+    "Nothing was measured. `evaluate` (below) measures BLEU and chrF on your own sentences, and with "
+    "--placeholders how well placeholders are placed.",
     "",
 )
 
@@ -129,6 +130,12 @@ def _metrics(config: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     signatures = {metric["metric"]: metric["signature"] for metric in config["metrics"]}
     yield from (f"- {name} is `{signature}`" for name, signature in signatures.items())
+    for found in config.get("placeholders", ()):
+        yield (
+            f"- Names as placeholders, in {found['sentences']:,} sentences of {found['set']}: {found['kept']:,} kept, "
+            f"{found['moved_to_end']:,} moved to the end; BLEU {found['bleu']:.1f}, with the names themselves "
+            f"{found['bleu_of_names']:.1f}."
+        )
     overlaps = {metric["set"]: metric.get("sources_trained_on", 0) for metric in config["metrics"]}
     yield from (
         f"- Sentences of {name} that were trained on: {count:,}. Its figures flatter."

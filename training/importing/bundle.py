@@ -31,9 +31,10 @@ from training.compute import use_threads
 from training.corpora.general import general_pairs_of
 from training.download import file_sha256, megabytes
 from training.evaluation.evaluate import TestSet, evaluate_set, report
+from training.evaluation.placeholders import PlaceholderResult
 from training.evaluation.service_command import NotServed
 from training.export.bundle import serve_command
-from training.export.metrics import measure_as_served
+from training.export.metrics import measure_as_served, measure_placeholders
 from training.export.model_card import imported_card
 from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
 from training.file_lock import lock_output
@@ -248,7 +249,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
             save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
 
         if tests:
-            record["metrics"] = _measure(write, model, tokenizers, imported, languages[1], tests, say)
+            record |= _measure(write, model, tokenizers, imported, languages[1], tests, say)
         write(out)
     bundle = load_bundle(out, torch.device("cpu"))
     check_samples(bundle)
@@ -365,7 +366,7 @@ def _placeholder_remark(copied: int) -> str:
         return "Placeholders, tags and terms come out exactly once, but mostly at the end: it copies no names."
     return (
         f"Placeholders, tags and terms stand for names that it copies, the first {copied} of {RESERVED_SYMBOLS} in a "
-        "sentence; others come out once as well, but mostly at the end. How well they are placed was not measured."
+        "sentence; others come out once as well, but mostly at the end."
     )
 
 
@@ -401,12 +402,20 @@ def _measure(
     target: str,
     tests: list[TestSet],
     say: Say,
-) -> list[dict[str, Any]]:
+) -> dict[str, Any]:
+    """The record's `metrics` and `placeholders`."""
+    placements: list[PlaceholderResult] = []
     try:
         results = measure_as_served(write, tests, torch.device("cpu"))
+        placements = measure_placeholders(write, tests, torch.device("cpu"))
     except NotServed as error:
         say(f"warning: the scores are those of the bare decoder, since {error}")
         results = [evaluate_set(model, tokenizers, imported.limits, target, test) for test in tests]
     for result, test in zip(results, tests, strict=True):
         report(result, test, imported.limits, say)
-    return [metric for result in results for metric in result.metrics()]
+    for placement in placements:
+        say(str(placement))
+    return {
+        "metrics": [metric for result in results for metric in result.metrics()],
+        "placeholders": [placement.to_dict() for placement in placements],
+    }
