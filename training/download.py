@@ -164,7 +164,8 @@ class _Download:
             raise DownloadError(self.url, f"has {total:,} bytes, over the limit of {limit:,}")
         bar = tqdm(desc=name, total=total, initial=offset, unit="B", unit_scale=True, leave=False, disable=None)
         if self.say and not sys.stderr.isatty():
-            self.say(f"downloading {self.url}" + (f" ({megabytes(total)})" if total else ""))
+            verb = "resuming" if offset else "downloading"
+            self.say(f"{verb} {self.url}" + (f" ({megabytes(total)})" if total else ""))
         with open(self.partial, "ab") as file, bar:
             try:
                 for chunk in response.iter_raw():
@@ -187,4 +188,6 @@ class _Download:
 
 def megabytes(size: int) -> str:
     """A size in bytes, as people read it."""
+    if size < 1e5:
+        return f"{size:,} bytes"
     return f"{size / 1e6:,.1f} MB" if size < 1e9 else f"{size / 1e9:,.2f} GB"

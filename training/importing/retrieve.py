@@ -122,6 +122,8 @@ class Source:
         """The content of a list, and its address. What was downloaded is kept for `offline`."""
         if urlsplit(address).scheme not in ("http", "https"):
             path = Path(address)
+            if not path.is_file():
+                raise ImportFault(f"{address} is neither an address, http or https, nor a file")
             if path.stat().st_size > MAX_TEXT_BYTES:
                 raise ImportFault(f"{path} has {path.stat().st_size:,} bytes, over {MAX_TEXT_BYTES:,}")
             return path.read_bytes(), path.absolute().as_uri()
