@@ -100,11 +100,12 @@ def _json_pieces(result: Attention) -> Iterator[str]:
 
 
 def _bertviz_pieces(result: Attention) -> Iterator[str]:
-    """Yields a list of AttentionView, also in pieces."""
-    for number, kind in enumerate(list(result.weights)):
+    """Yields a list of AttentionView, also in pieces, of the kinds that the model has."""
+    yield "["
+    for number, kind in enumerate([kind for kind, weights in result.weights.items() if len(weights)]):
         queries, keys = result.axes(kind)
         fields = {"name": kind.capitalize(), "left_text": queries, "right_text": keys}
-        yield ("," if number else "[") + json.dumps(fields).removesuffix("}") + ', "attn": '
+        yield ("," if number else "") + json.dumps(fields).removesuffix("}") + ', "attn": '
         yield from _weights_json(result, kind)
         yield "}"
     yield "]"
@@ -113,8 +114,9 @@ def _bertviz_pieces(result: Attention) -> Iterator[str]:
 def _weights_json(result: Attention, kind: Kind) -> Iterator[str]:
     """Yields [layer, head, query, key] as JSON, one head at a time. Holds no weights between two pieces."""
     layers, heads = result.weights[kind].shape[:2]
+    yield "["
     for layer in range(layers):
-        yield ", [" if layer else "[["
+        yield ", [" if layer else "["
         for head in range(heads):
             yield (", " if head else "") + json.dumps(result.weights[kind][layer, head].tolist())
         yield "]"

@@ -307,16 +307,20 @@ class AttentionResponse(BaseModel):
     """The attention weights of the decoding pass that produced the tokens.
 
     Rows of `decoder` and `cross` are the target tokens as they were generated. The decoder's keys are the same tokens
-    shifted right by one, `<s>` first, so it is square and lower triangular.
+    shifted right by one, `<s>` first, so it is square and lower triangular. A model whose decoder is recurrent has no
+    decoder self-attention: its `decoder` is an empty list.
     """
 
     translation: str = Field(examples=["Bonjour."], description="The model's raw output: repetitions are not cut")
     source_tokens: list[Token] = Field(description="Spans refer to the text sent")
     target_tokens: list[Token] = Field(description="Spans refer to the translation")
-    attention: dict[Kind, list[list[list[list[float]]]]] = Field(description="[layer][head][query][key], by kind")
+    attention: dict[Kind, list[list[list[list[float]]]]] = Field(
+        description="[layer][head][query][key], by kind; `decoder` is empty if the model's decoder is recurrent"
+    )
     alignment: list[tuple[int, int]] = Field(
         description="[source index, target index]: for each target token the source token, other than the end symbol, "
-        "with the highest cross-attention, averaged over all layers and heads"
+        "with the highest cross-attention, averaged over all layers and heads, or that of the head that the model was "
+        "trained to align with"
     )
     model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
 

@@ -66,8 +66,8 @@ class Selection:
             raise InvalidFields.of(faults)
 
     def of(self, weights: Weights) -> Weights:
-        """The selected layers and heads."""
-        weights = weights if self.layers is None else weights[list(self.layers)]
+        """The selected layers and heads; a recurrent decoder has no layers to select from."""
+        weights = weights if self.layers is None or not len(weights) else weights[list(self.layers)]
         return weights if self.heads is None else weights[:, list(self.heads)]
 
 

@@ -87,7 +87,8 @@ def draw(attention: Attention, selection: Selection, max_weights: int = MAX_WEIG
             f"The picture would show {count} weights, over the limit of {max_weights}. "
             "Choose fewer kinds, layers or heads, or a shorter sentence."
         )
-    grids = [_grid(attention, kind, selection, count <= _MAX_LABELLED_WEIGHTS) for kind in attention.weights]
+    kinds = [kind for kind, weights in attention.weights.items() if len(weights)]
+    grids = [_grid(attention, kind, selection, count <= _MAX_LABELLED_WEIGHTS) for kind in kinds]
     return _document(attention, [_heading(attention), _alignment(attention), _scale(), *map(_draw_grid, grids)])
 
 
@@ -137,7 +138,9 @@ def _alignment(attention: Attention) -> _Block:
         for source, target in attention.alignment
     )
     pair = f"{attention.bundle.source} above, {attention.bundle.target} below"
-    heading = _headline("Alignment", f"{pair}: what each target token looks at most, over all layers and heads")
+    has_head = attention.bundle.architecture.alignment_head is not None
+    where = "in the head trained to align" if has_head else "over all layers and heads"
+    heading = _headline("Alignment", f"{pair}: what each target token looks at most, {where}")
     return _Block(max(width, 640), 140, [heading, *words, f'<path class="links" d="{lines}"/>'])
 
 

@@ -199,11 +199,13 @@ class Int8Batch:
 
     def _room_for_records(self) -> tuple[ctypes.Array[c_void_p] | None, ctypes.Array[c_void_p] | None]:
         layers, heads = self._config.decoder_layers, self._config.num_heads
+        attending = 0 if self._config.decoder == "ssru" else layers
         self._records = {}
         for number, hypothesis in self._sentences.items():
             if hypothesis.record:
                 lengths = len(hypothesis.decoder_rows) + 1, self._source_length(hypothesis)
-                decoder, cross = (np.empty((layers, heads, length), np.float32) for length in lengths)
+                shapes = ((depth, heads, length) for depth, length in zip((attending, layers), lengths, strict=True))
+                decoder, cross = (np.empty(shape, np.float32) for shape in shapes)
                 self._records[number] = decoder, cross
         if not self._records:
             return None, None

@@ -40,7 +40,8 @@ typedef struct {
 
 typedef struct {
     Linear query_key_value, self_output, cross_query, cross_memory, cross_output, inner, outer;
-    Norm self_norm, cross_norm, feed_norm;
+    Linear candidate_forget; /* of a recurrent layer, in place of the first two; both from the same input */
+    Norm self_norm, cross_norm, feed_norm; /* self_norm: also a recurrence's */
 } Layer;
 
 typedef struct {
@@ -58,6 +59,8 @@ typedef struct {
     int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
     int32_t is_swish;    /* the activation: swish, or ReLU */
     int32_t source_ends; /* end symbols of a source, 1 or 0, which no target token aligns to */
+    int32_t is_recurrent; /* whether decoder layers have a recurrence in place of self-attention */
+    int32_t alignment_layer, alignment_head; /* whose cross-attention is the alignment; -1: the mean of all */
     Embedding source, target;
     Layer *encoder, *decoder;
     Norm encoder_norm, decoder_norm;
@@ -358,6 +361,7 @@ typedef struct {
     int32_t once_count, never_count;          /* see Demands */
     int32_t once[DEMANDS], never[DEMANDS];
     int32_t *source_blocks, *target_blocks;   /* which blocks of the pool hold its keys and values */
+    float *cells;                             /* [decoder_layers, d_model]: of recurrent layers, in place of target_blocks */
     int32_t *tokens, *forced, *aligned;       /* [max_target] */
     float *log_probs;                         /* [max_target] */
     float *look, *looked;                     /* [max_source]: this step's cross-attention, and the steps' before it */
@@ -389,6 +393,11 @@ typedef struct {
     Quantised narrow, wide; /* of d_model and of d_ff columns */
     Choice *choices;
 } Batch;
+
+/* Number of floats in the cells of a sentence. */
+static size_t cells_of(const Model *model) {
+    return model->is_recurrent ? (size_t)model->decoder_layers * model->d_model : 0;
+}
 
 static float *key_block(const Batch *batch, int32_t block, int layer, int head) {
     const Model *model = batch->model;
@@ -446,9 +455,9 @@ ALWAYS void average(const int vectors, const Batch *batch, const int32_t *blocks
 }
 
 /* One query [d_model] over `length` remembered positions to out [d_model]; record: [heads, length] or NULL. The weights
- * are added to look [length], if it is not NULL. */
+ * of head `look_head`, or of all where it is -1, are added to look [length], if it is not NULL. */
 static void attend_cached(const Batch *batch, const int32_t *blocks, int length, int layer, const float *query,
-                          float *out, float *record, float *look) {
+                          float *out, float *record, float *look, int look_head) {
     const int heads = batch->model->heads, d_k = batch->model->d_model / heads;
     float *weights = batch->weights;
     for (int head = 0; head < heads; head++, query += d_k, out += d_k) {
@@ -462,7 +471,7 @@ static void attend_cached(const Batch *batch, const int32_t *blocks, int length,
         }
         softmax(weights, length, 1.0f / sqrtf(d_k));
         if (record) memcpy(record + (size_t)head * length, weights, sizeof(float) * length);
-        if (look)
+        if (look && (look_head < 0 || look_head == head))
             for (int t = 0; t < length; t++) look[t] += weights[t];
         int d = 0;
         for (; d + 64 <= d_k; d += 64) average(4, batch, blocks, length, layer, head, d, weights, out + d);
@@ -486,6 +495,11 @@ static Quantised sublayer_input(Batch *batch, const float *x, int rows, const No
     return batch->narrow;
 }
 
+/* x += y, width a multiple of 16 */
+static void add_to(float *x, const float *y, int width) {
+    for (int i = 0; i < width; i += LANES) store(x + i, add(load(x + i), load(y + i)));
+}
+
 /* A sublayer's last product, and the residual connection: x [rows, d_model] in place. */
 static void sublayer_output(Batch *batch, const Linear *linear, Quantised in, int rows, const Norm *norm, float *x) {
     const Model *model = batch->model;
@@ -500,7 +514,7 @@ static void sublayer_output(Batch *batch, const Linear *linear, Quantised in, in
         }
         float *y = batch->y + (size_t)row * width;
         normalise(y, norm, width, y);
-        for (int i = 0; i < width; i += LANES) store(x + i, add(load(x + i), load(y + i)));
+        add_to(x, y, width);
     }
 }
 
@@ -590,7 +604,7 @@ static float *part_of(float *const *records, int32_t number, size_t size) {
     return records && records[number] ? records[number] + size : NULL;
 }
 
-static void decode_layer(Batch *batch, int number, float *const *self_records, float *const *cross_records) {
+static void attend_target(Batch *batch, int number, float *const *records) {
     const Model *model = batch->model;
     const Layer *layer = model->decoder + number;
     const int width = model->d_model, rows = batch->live;
@@ -601,11 +615,46 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
         const int length = sentence->length + 1;
         remember(batch, sentence->target_blocks, sentence->length, number, query + width, query + 2 * width);
         attend_cached(batch, sentence->target_blocks, length, number, query, batch->mixed + (size_t)row * width,
-                      part_of(self_records, batch->running[row], (size_t)number * model->heads * length), NULL);
+                      part_of(records, batch->running[row], (size_t)number * model->heads * length), NULL, -1);
     }
     quantise(batch->mixed, rows, width, batch->narrow);
     sublayer_output(batch, &layer->self_output, batch->narrow, rows, &layer->self_norm, batch->x);
+}
 
+/* The recurrence of Kim et al. 2019: f = sigmoid(W_f x + b_f), c = f c + (1 - f) W x, and x's residual gets max(0, c).
+ * projected [2 width]: W x, W_f x + b_f. */
+static void recur(const Batch *batch, const Norm *norm, const float *projected, float *cells, float *x) {
+    const int width = batch->model->d_model, placement = batch->model->placement;
+    float *out = batch->mixed;
+    for (int i = 0; i < width; i += LANES) {
+        const F16 forget = sigmoid(load(projected + width + i));
+        const F16 update = times(subtract(splat(1), forget), load(projected + i));
+        const F16 cell = fused(forget, load(cells + i), update);
+        store(cells + i, cell);
+        store(out + i, larger(splat(0), cell)); /* in this order a NaN comes through */
+    }
+    if (placement == RESIDUAL_POST) normalise(out, norm, width, out);
+    add_to(x, out, width);
+    if (placement == POST) normalise(x, norm, width, x);
+}
+
+static void recur_target(Batch *batch, int number) {
+    const Model *model = batch->model;
+    const Layer *layer = model->decoder + number;
+    const int width = model->d_model, rows = batch->live;
+    product(&layer->candidate_forget, sublayer_input(batch, batch->x, rows, &layer->self_norm), rows, batch->y, STORE);
+    for (int row = 0; row < rows; row++)
+        recur(batch, &layer->self_norm, batch->y + (size_t)row * 2 * width,
+              batch->sentences[batch->running[row]].cells + (size_t)number * width, batch->x + (size_t)row * width);
+}
+
+static void decode_layer(Batch *batch, int number, float *const *self_records, float *const *cross_records) {
+    const Model *model = batch->model;
+    const Layer *layer = model->decoder + number;
+    const int width = model->d_model, rows = batch->live;
+    const int is_looked_at = model->alignment_layer < 0 || model->alignment_layer == number;
+    if (model->is_recurrent) recur_target(batch, number);
+    else attend_target(batch, number, self_records);
     product(&layer->cross_query, sublayer_input(batch, batch->x, rows, &layer->cross_norm), rows, batch->y, STORE);
     for (int row = 0; row < rows; row++) {
         const Sentence *sentence = batch->sentences + batch->running[row];
@@ -613,7 +662,7 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
         attend_cached(batch, sentence->source_blocks, length, number, batch->y + (size_t)row * width,
                       batch->mixed + (size_t)row * width,
                       part_of(cross_records, batch->running[row], (size_t)number * model->heads * length),
-                      sentence->look);
+                      is_looked_at ? sentence->look : NULL, model->alignment_head);
     }
     quantise(batch->mixed, rows, width, batch->narrow);
     sublayer_output(batch, &layer->cross_output, batch->narrow, rows, &layer->cross_norm, batch->x);
@@ -655,6 +704,11 @@ static int32_t take_block(Batch *batch) {
     const int32_t block = batch->free_blocks[--batch->free_count];
     batch->holders[block] = 1;
     return block;
+}
+
+/* Positions of the target that are in the cache; a recurrence keeps none. */
+static int cached_positions(const Batch *batch, const Sentence *sentence) {
+    return batch->model->is_recurrent ? 0 : sentence->positions;
 }
 
 static void give_blocks_back(Batch *batch, const int32_t *blocks, int positions) {
@@ -839,8 +893,12 @@ static Norm next_norm(Reader *reader, int width) {
 static Layer next_layer(Reader *reader, const Model *model, int has_bias, int has_cross_attention) {
     const int width = model->d_model;
     Layer layer = {0};
-    layer.query_key_value = next_linear(reader, width, 3 * width, has_bias, 0);
-    layer.self_output = next_linear(reader, width, width, has_bias, 0);
+    if (model->is_recurrent && has_cross_attention) {
+        layer.candidate_forget = next_linear(reader, width, 2 * width, 1, 0);
+    } else {
+        layer.query_key_value = next_linear(reader, width, 3 * width, has_bias, 0);
+        layer.self_output = next_linear(reader, width, width, has_bias, 0);
+    }
     layer.self_norm = next_norm(reader, width);
     if (has_cross_attention) {
         layer.cross_query = next_linear(reader, width, width, has_bias, 0);
@@ -868,7 +926,7 @@ Model *model_open(const void *packed) {
         int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
         int32_t source_vocabulary, target_vocabulary, positions;
         int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, token_number_bytes, is_swish;
-        int32_t source_ends;
+        int32_t source_ends, is_recurrent, alignment_layer, alignment_head;
     } head;
     memcpy(&head, next_array(&reader, sizeof head), sizeof head);
     Model *model = calloc(1, sizeof(Model));
@@ -876,6 +934,9 @@ Model *model_open(const void *packed) {
     memcpy(model, &head, 8 * sizeof(int32_t));
     model->is_swish = head.is_swish;
     model->source_ends = head.source_ends;
+    model->is_recurrent = head.is_recurrent;
+    model->alignment_layer = head.alignment_layer;
+    model->alignment_head = head.alignment_head;
     model->encoder = calloc(head.encoder_layers, sizeof(Layer));
     model->decoder = calloc(head.decoder_layers, sizeof(Layer));
     if (!model->encoder || !model->decoder) {
@@ -913,7 +974,7 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
             sentence->looked[t] += sentence->look[t];
             sentence->look[t] = 0;
         }
-        if (at % POSITIONS == 0) sentence->target_blocks[at / POSITIONS] = take_block(batch);
+        if (!model->is_recurrent && at % POSITIONS == 0) sentence->target_blocks[at / POSITIONS] = take_block(batch);
         sentence->positions = at + 1;
         embed(&model->target, at ? sentence->tokens[at - 1] : model->bos, at, width, batch->x + (size_t)row * width);
         int32_t asked = -1;
@@ -984,15 +1045,17 @@ int32_t batch_fork(Batch *batch, int32_t number) {
     to->once_count = to->never_count = 0;
     for (int t = 0; t < from->source_length; t += POSITIONS)
         batch->holders[to->source_blocks[t / POSITIONS] = from->source_blocks[t / POSITIONS]]++;
-    for (int t = 0; t < from->positions; t += POSITIONS) {
+    const int positions = cached_positions(batch, from);
+    for (int t = 0; t < positions; t += POSITIONS) {
         const int32_t block = from->target_blocks[t / POSITIONS];
-        if (t + POSITIONS <= from->positions) {
+        if (t + POSITIONS <= positions) {
             batch->holders[to->target_blocks[t / POSITIONS] = block]++;
         } else {
             const int32_t copy = to->target_blocks[t / POSITIONS] = take_block(batch);
             memcpy(batch->pool + copy * block_floats, batch->pool + block * block_floats, sizeof(float) * block_floats);
         }
     }
+    memcpy(to->cells, from->cells, sizeof(float) * cells_of(batch->model));
     memcpy(to->tokens, from->tokens, sizeof(int32_t) * from->length);
     memcpy(to->aligned, from->aligned, sizeof(int32_t) * from->positions);
     memcpy(to->look, from->look, sizeof(float) * from->source_length);
@@ -1021,6 +1084,7 @@ void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *
         sentence->never_count = never_counts[s];
         for (int t = 0; t < once_counts[s]; t++) sentence->once[t] = *demands++;
         for (int t = 0; t < never_counts[s]; t++) sentence->never[t] = *demands++;
+        memset(sentence->cells, 0, sizeof(float) * cells_of(batch->model));
         memset(sentence->look, 0, sizeof(float) * lengths[s]);
         memset(sentence->looked, 0, sizeof(float) * lengths[s]);
         for (int t = 0; t < lengths[s]; t += POSITIONS) sentence->source_blocks[t / POSITIONS] = take_block(batch);
@@ -1038,7 +1102,8 @@ void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *
 int batch_read(const Batch *batch, int32_t number, int32_t *tokens, float *log_probs, int32_t *aligned,
                float *looked) {
     const Sentence *sentence = batch->sentences + number;
-    const float share = 1.0f / (batch->model->decoder_layers * batch->model->heads);
+    const Model *model = batch->model;
+    const float share = model->alignment_layer < 0 ? 1.0f / (model->decoder_layers * model->heads) : 1;
     memcpy(tokens, sentence->tokens, sizeof(int32_t) * sentence->length);
     memcpy(log_probs, sentence->log_probs, sizeof(float) * sentence->length);
     memcpy(aligned, sentence->aligned, sizeof(int32_t) * sentence->positions);
@@ -1050,7 +1115,7 @@ int batch_read(const Batch *batch, int32_t number, int32_t *tokens, float *log_p
 void batch_drop(Batch *batch, int32_t number) {
     Sentence *sentence = batch->sentences + number;
     give_blocks_back(batch, sentence->source_blocks, sentence->source_length);
-    give_blocks_back(batch, sentence->target_blocks, sentence->positions);
+    give_blocks_back(batch, sentence->target_blocks, cached_positions(batch, sentence));
     const int row = row_of(batch, number);
     batch->running[row] = batch->running[--batch->live];
     batch->running[batch->live] = number;
@@ -1115,7 +1180,7 @@ static int make_pool(Batch *batch, int source_blocks, int target_blocks) {
 
 static int make_sentences(Batch *batch, int source_blocks, int target_blocks) {
     const size_t each = source_blocks + target_blocks + 3 * (size_t)batch->max_target;
-    const size_t floats = batch->max_target + 2 * (size_t)batch->max_source;
+    const size_t floats = batch->max_target + 2 * (size_t)batch->max_source + cells_of(batch->model);
     batch->sentences = room(sizeof(Sentence) * batch->rows);
     batch->running = room(sizeof(int32_t) * batch->rows);
     batch->numbers = room(sizeof(int32_t) * batch->rows * each);
@@ -1131,6 +1196,7 @@ static int make_sentences(Batch *batch, int source_blocks, int target_blocks) {
         sentence->log_probs = batch->log_probs + row * floats;
         sentence->look = sentence->log_probs + batch->max_target;
         sentence->looked = sentence->look + batch->max_source;
+        sentence->cells = sentence->looked + batch->max_source;
         batch->running[row] = row;
     }
     return 1;
@@ -1145,7 +1211,7 @@ Batch *batch_new(const Model *model, int rows, int max_source, int max_target) {
     batch->max_source = max_source;
     batch->max_target = max_target;
     const int source_blocks = rounded_up(max_source, POSITIONS) / POSITIONS;
-    const int target_blocks = rounded_up(max_target, POSITIONS) / POSITIONS;
+    const int target_blocks = model->is_recurrent ? 0 : rounded_up(max_target, POSITIONS) / POSITIONS;
     int tokens = max_source > GROUP_TOKENS ? max_source : GROUP_TOKENS;
     if (rows > tokens) tokens = rows;
     if (make_scratch(batch, tokens) && make_pool(batch, source_blocks, target_blocks) &&

@@ -242,18 +242,21 @@ ALWAYS F16 exponential(F16 x) {
     return p;
 }
 
-/* x sigmoid(x) (Ramachandran et al. 2017), by e^-|x|, which cannot overflow. A NaN comes through. */
-ALWAYS F16 swish(F16 x) {
+/* 1 / (1 + e^-x), by e^-|x|, which cannot overflow. A NaN comes through. */
+ALWAYS F16 sigmoid(F16 x) {
     F16 magnitude;
     EACH_PART magnitude.part[p] = (Floats)((Ints)x.part[p] | INT32_MIN); /* -|x| */
     const F16 power = exponential(magnitude);
     EACH_PART {
         const Floats one = 1 - (Floats){0};
         const Floats numerator = select_part(x.part[p] >= 0, one, power.part[p]);
-        x.part[p] = x.part[p] * (numerator / (one + power.part[p]));
+        x.part[p] = numerator / (one + power.part[p]);
     }
     return x;
 }
+
+/* x sigmoid(x) (Ramachandran et al. 2017). */
+ALWAYS F16 swish(F16 x) { return times(x, sigmoid(x)); }
 
 /* The natural logarithm of a positive normal float, in doubles, so that all libraries give the same: log(m 2^e) with m in
  * [sqrt(1/2), sqrt(2)) as e log(2) + 2 atanh((m - 1) / (m + 1)). NaN for anything else. */

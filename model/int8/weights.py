@@ -35,8 +35,6 @@ _GROUP = 64  # as in kernels.c
 
 def check_widths(config: ModelConfig) -> None:
     """Raises KernelsUnavailable for widths that do not fill the kernels' vectors."""
-    if config.decoder != "attention" or config.alignment_layer is not None:
-        raise KernelsUnavailable("they know no recurrent decoder and no alignment head yet")
     if config.head_dim % LANES or config.d_ff % LANES:
         widths = f"{config.head_dim} and {config.d_ff}"
         raise KernelsUnavailable(f"widths of heads and feed-forward must be multiples of {LANES}, not {widths}")
@@ -111,7 +109,8 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
             *(config.encoder_layers, config.decoder_layers, config.bos_id, config.eos_id),
             *(len(source), len(target), config.max_positions),
             *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
-            *(number_bytes, config.activation == "swish", config.source_eos),
+            *(number_bytes, config.activation == "swish", config.source_eos, config.decoder == "ssru"),
+            *(-1 if index is None else index for index in (config.alignment_layer, config.alignment_head)),
         ],
         np.int32,
     )
@@ -143,13 +142,38 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
         yield weights[f"{name}.weight"]
         yield weights[f"{name}.bias"]
 
+    def self_attention(layer: str) -> Iterator[Array]:
+        yield from linear(f"{layer}.self_attention.query_key_value")
+        yield from linear(f"{layer}.self_attention.output")
+        yield from norm(f"{layer}.self_residual.norm")
+
+    def recurrence(layer: str) -> Iterator[Array]:
+        """Both matrices as one, since their input is the same."""
+        candidate, forget = (weights[f"{layer}.recurrence.{name}.weight"] for name in ("candidate", "forget"))
+        bias = weights[f"{layer}.recurrence.forget.bias"]
+        yield from matrix(np.concatenate([candidate, forget]))
+        yield _padded(np.concatenate([np.zeros_like(bias), bias]))
+        yield from norm(f"{layer}.recurrence_residual.norm")
+
+    def feed_forward(layer: str) -> Iterator[Array]:
+        yield from linear(f"{layer}.feed_forward.inner")
+        yield from linear(f"{layer}.feed_forward.outer", nonnegative=config.activation == "relu")
+        yield from norm(f"{layer}.feed_residual.norm")
+
     yield from matrix(target if shared != "none" else weights["output.weight"])
     bias = weights["output.bias"] if config.output_bias else np.zeros(len(target), np.float32)
     yield _padded(bias, -math.inf)  # which keeps the columns of the padding from being chosen
     for number in range(config.encoder_layers):
-        yield from _layer(f"encoder.{number}", linear, norm, config.activation == "relu", has_cross_attention=False)
+        yield from self_attention(f"encoder.{number}")
+        yield from feed_forward(f"encoder.{number}")
     for number in range(config.decoder_layers):
-        yield from _layer(f"decoder.{number}", linear, norm, config.activation == "relu", has_cross_attention=True)
+        name = f"decoder.{number}"
+        yield from recurrence(name) if config.decoder == "ssru" else self_attention(name)
+        yield from linear(f"{name}.cross_attention.query_key_value", 0, 1)  # queries
+        yield from linear(f"{name}.cross_attention.query_key_value", 1, 3)  # keys and values
+        yield from linear(f"{name}.cross_attention.output")
+        yield from norm(f"{name}.cross_residual.norm")
+        yield from feed_forward(name)
     if config.has_final_norm:
         yield from norm("encoder_norm")
         yield from norm("decoder_norm")
@@ -163,26 +187,6 @@ def _number_bytes(x: NDArray[np.float32]) -> int:
         if np.array_equal(signed * scale[:, None], x):
             return 1
         return 2 if np.array_equal(x, x.astype(np.float16)) else 4
-
-
-def _layer(
-    name: str,
-    linear: Callable[..., Iterator[Array]],
-    norm: Callable[[str], Iterator[Array]],
-    is_relu: bool,
-    has_cross_attention: bool,
-) -> Iterator[Array]:
-    yield from linear(f"{name}.self_attention.query_key_value")
-    yield from linear(f"{name}.self_attention.output")
-    yield from norm(f"{name}.self_residual.norm")
-    if has_cross_attention:
-        yield from linear(f"{name}.cross_attention.query_key_value", 0, 1)  # queries
-        yield from linear(f"{name}.cross_attention.query_key_value", 1, 3)  # keys and values
-        yield from linear(f"{name}.cross_attention.output")
-        yield from norm(f"{name}.cross_residual.norm")
-    yield from linear(f"{name}.feed_forward.inner")
-    yield from linear(f"{name}.feed_forward.outer", nonnegative=is_relu)
-    yield from norm(f"{name}.feed_residual.norm")
 
 
 def _pack_matrix(kernels: CDLL, layout: Layout, weight: NDArray[np.int8], nonnegative: bool) -> Array:

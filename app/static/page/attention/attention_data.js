@@ -54,13 +54,18 @@ export class Matrix {
 export class Sentence {
   /**
    * @param answer the response, with any kinds, layers and heads
-   * @param shape {encoder_layers, decoder_layers, num_heads}: the model's architecture
+   * @param shape {encoder_layers, decoder_layers, num_heads, decoder}: the model's architecture
    */
   constructor(answer, shape) {
     const { translation, source_tokens: source, target_tokens: target, alignment, model } = answer;
     Object.assign(this, { translation, source, target, alignment, model });
     this.heads = shape.num_heads;
-    this.depth = { encoder: shape.encoder_layers, decoder: shape.decoder_layers, cross: shape.decoder_layers };
+    const isRecurrent = shape.decoder === "ssru"; // without decoder self-attention
+    this.depth = {
+      encoder: shape.encoder_layers,
+      decoder: isRecurrent ? 0 : shape.decoder_layers,
+      cross: shape.decoder_layers,
+    };
     this.layers = { encoder: [], decoder: [], cross: [] }; // [layer][head], sparse until loaded
     this.means = new Map();
   }

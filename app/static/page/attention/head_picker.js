@@ -16,7 +16,7 @@ export class HeadPicker {
     });
     const aria = { label: text("attention.kinds") };
     const list = make("div", { className: "tabs", role: "tablist", aria }, ...this.tabs);
-    addRovingTabIndex(list, () => this.tabs, (key, index) => this.selectByKey(key, index));
+    addRovingTabIndex(list, () => this.visibleTabs(), (key, index) => this.selectByKey(key, index));
     this.layer = make("select", { on: { change: () => onChange({ layer: selectedNumber(this.layer), head: null }) } });
     this.head = make("select", { on: { change: () => onChange({ head: selectedNumber(this.head) }) } });
     this.description = make("p", { className: "about" });
@@ -25,11 +25,16 @@ export class HeadPicker {
     this.element = make("div", { className: "chooser" }, list, make("div", { className: "lists" }, ...lists));
   }
 
+  visibleTabs() {
+    return this.tabs.filter((tab) => !tab.hidden);
+  }
+
   selectByKey(key, index) {
-    const count = this.tabs.length;
+    const tabs = this.visibleTabs();
+    const count = tabs.length;
     const to = { ArrowLeft: index + count - 1, ArrowRight: index + 1, Home: 0, End: count - 1 }[key];
     if (to === undefined) return null;
-    this.tabs[to % count].click();
+    tabs[to % count].click();
     return to % count;
   }
 
@@ -37,8 +42,11 @@ export class HeadPicker {
     this.tabs.forEach((tab, index) => {
       tab.setAttribute("aria-selected", String(KINDS[index] === kind));
       tab.tabIndex = KINDS[index] === kind ? 0 : -1;
+      tab.hidden = sentence.depth[KINDS[index]] === 0;
     });
-    this.description.textContent = this.text(`attention.about.${kind}`);
+    const isRecurrent = kind === "cross" && sentence.depth.decoder === 0;
+    const notes = [`attention.about.${kind}`, ...(isRecurrent ? ["attention.recurrent"] : [])];
+    this.description.textContent = notes.map((note) => this.text(note)).join(" ");
     this.fill(this.layer, sentence.depth[kind], layer);
     this.fill(this.head, sentence.heads, head);
     this.head.disabled = layer === null;

@@ -168,8 +168,9 @@ class View {
     }
   }
 
-  /** Falls back to the mean if this sentence's model lacks the selected layer or head. */
+  /** Falls back to what this sentence's model has: to cross-attention, and to the mean of layers and heads. */
   resetInvalidChoice() {
+    if (this.sentence.depth[this.choice.kind] === 0) this.choice.kind = "cross";
     const { kind, layer, head } = this.choice;
     const isValid = layer < this.sentence.depth[kind] && head < this.sentence.heads;
     if (!isValid) Object.assign(this.choice, { layer: null, head: null });

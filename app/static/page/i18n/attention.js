@@ -13,6 +13,7 @@ export const english = {
   "attention.about.encoder": "Each token of the source attends to all tokens of the source.",
   "attention.about.decoder":
     "Each token of the translation attends to the tokens before it, the first one to the start symbol, <s>.",
+  "attention.recurrent": "This model's decoder is recurrent: it has no self-attention.",
   "attention.row.cross.key": "Source tokens (keys)",
   "attention.row.encoder.key": "Source tokens (keys)",
   "attention.row.decoder.key": "Earlier tokens (keys)",
@@ -84,6 +85,7 @@ export const chinese = {
   "attention.about.cross": "译文的每个词元都关注原文的词元。",
   "attention.about.encoder": "原文的每个词元都关注原文的所有词元。",
   "attention.about.decoder": "译文的每个词元只关注在它之前写出的词元；第一个词元关注起始符 <s>。",
+  "attention.recurrent": "该模型的解码器是循环结构，没有自注意力。",
   "attention.row.cross.key": "原文词元（被关注）",
   "attention.row.encoder.key": "原文词元（被关注）",
   "attention.row.decoder.key": "先前写出的词元（被关注）",
