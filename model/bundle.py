@@ -94,7 +94,9 @@ class Bundle:
         return self.chosen
 
     def in_direction(self, source: str, target: str) -> Self:
-        """The bundle for a pair of `directions`. Raises BundleError for another."""
+        """The bundle for a pair of `directions`; `self` if it is chosen already. Raises BundleError for another."""
+        if self.chosen and (self.source, self.target) == (source, target):
+            return self
         if (source, target) not in self.directions:
             raise BundleError(f"{self.folder} does not translate from {source} to {target}")
         direction = self.directions.direction(source, target)

@@ -88,7 +88,13 @@ class Directions:
     @cached_property
     def pair(self) -> str:
         """The pair of the direction; several languages on a side are "mul" (ISO 639-2)."""
-        return "-".join(next(iter(side)) if len(side) == 1 else SEVERAL for side in (self.sources, self.targets))
+        return "-".join(self.sides)
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The source and the target language; SEVERAL where there are several."""
+        source, target = (next(iter(side)) if len(side) == 1 else SEVERAL for side in (self.sources, self.targets))
+        return source, target
 
     def direction(self, source: str, target: str) -> Direction:
         """The direction of a pair that `self` contains."""

@@ -8,7 +8,9 @@ from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
+from pathlib import Path
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -30,6 +32,7 @@ from app.translation.types import Options, TranslatedText
 from model.bundle import Bundle
 from model.config import ModelConfig
 from model.decoding.torch_backend import TorchBackend
+from model.directions import Directions
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 
@@ -117,6 +120,14 @@ def _fitting(waiting: Sequence[Hypothesis], free: int) -> Iterator[Hypothesis]:
         if free < 0:
             return
         yield hypothesis
+
+
+def named_bundle(source: str, target: str) -> Any:
+    """What a catalogue needs of a bundle."""
+    pair = f"{source}-{target}"
+    bundle = SimpleNamespace(source=source, target=target, pair=pair, folder=Path(pair))
+    bundle.directions, bundle.in_direction = Directions.single(source, target), lambda *_: bundle
+    return bundle
 
 
 def random_model(vocab_size: int, unwanted: Sequence[int]) -> Transformer:

@@ -426,6 +426,8 @@ def test_models_are_described_by_their_training_record(service: Service, bundle:
             "model": bundle.name,
             "source": "en",
             "target": "fr",
+            "sources": ["en"],
+            "targets": ["fr"],
             "architecture": bundle.config["architecture"],
             "parameters": bundle.model.parameter_count(),
             "metrics": [],

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from deepl_clients import EN_FR
+from fakes import named_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
@@ -57,11 +57,11 @@ def test_language_codes_are_accepted_in_any_case_and_with_variants(
         assert pair_of(served, *asked) == found
 
 
-def _bundle(pair: str) -> SimpleNamespace:
+def _bundle(pair: str) -> Any:
     """A bundle for "fr-pt-BR": variants are in capitals, or a script's name."""
     parts = pair.split("-")
     at = 2 if len(parts) > 2 and (parts[1].isupper() or len(parts[1]) == 4) else 1
-    return SimpleNamespace(source="-".join(parts[:at]), target="-".join(parts[at:]))
+    return named_bundle("-".join(parts[:at]), "-".join(parts[at:]))
 
 
 def test_every_listed_target_can_be_requested() -> None:

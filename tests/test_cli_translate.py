@@ -11,10 +11,10 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from fakes import named_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
@@ -43,7 +43,6 @@ from app.errors import StepFailed
 from app.settings import Settings
 from app.text.glossary import Glossaries, Glossary
 from app.translation.types import Item, TranslatedText
-from model.bundle import Bundle
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
@@ -466,5 +465,5 @@ def test_interrupt_ends_the_command_and_its_workers(bundle_folder: Path) -> None
 )
 def test_workers_load_only_the_bundles_of_the_languages(source: str, target: str, pairs: set[str]) -> None:
     served = [tuple(pair.split("-")) for pair in ("en-fr", "fr-en", "de-fr")]
-    bundles = Catalogue(cast(Bundle, SimpleNamespace(source=one, target=other)) for one, other in served)
+    bundles = Catalogue(named_bundle(*pair) for pair in served)
     assert {f"{each.source}-{each.target}" for each in needed_bundles(bundles, source, target)} == pairs

@@ -7,12 +7,11 @@ import re
 from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from fakes import CannedDecoder, FakeDecoder, RandomDecoder
+from fakes import CannedDecoder, FakeDecoder, RandomDecoder, named_bundle
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from shared_fixtures import make_bundle
@@ -395,4 +394,4 @@ def test_shortest_route_goes_through_english() -> None:
 
 
 def bundle_of(source: str, *target: str) -> Any:
-    return SimpleNamespace(source=source, target="-".join(target), pair=f"{source}-{'-'.join(target)}")
+    return named_bundle(source, "-".join(target))

@@ -19,10 +19,8 @@ router = APIRouter(tags=["what is served"])
 @router.get("/languages", summary="List languages, with the targets of each")
 async def languages(translator: TranslatorState) -> list[ServedLanguage]:
     """List the source languages, each with its targets, including those reached through another language."""
-    targets: dict[str, list[str]] = {}
-    for source, target in translator.catalogue.pairs():
-        targets.setdefault(source, []).append(target)
-    return [ServedLanguage(code=code, name=language_name(code), targets=to) for code, to in targets.items()]
+    targets = translator.catalogue.targets_by_source
+    return [ServedLanguage(code=code, name=language_name(code), targets=[*to]) for code, to in targets.items()]
 
 
 @router.get("/models", summary="List models, with their training and quality")
@@ -49,10 +47,13 @@ async def reload(request: Request, client: AdmittedClient) -> Reloaded:
 
 
 def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
+    source, target = bundle.directions.sides
     return ServedModel(
         model=bundle.name,
-        source=bundle.source,
-        target=bundle.target,
+        source=source,
+        target=target,
+        sources=list(bundle.directions.sources),
+        targets=list(bundle.directions.targets),
         architecture=bundle.config["architecture"],
         parameters=bundle.parameter_count,
         metrics=bundle.record.metrics,
@@ -60,7 +61,7 @@ def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
         licence=bundle.record.licence,
         checksum=bundle.checksum,
         device=engine.device,
-        precision=engine.precisions.get(bundle.name, "not known yet"),
-        loaded=engine.scheduler.models.is_loaded(bundle.name),
-        tokens_per_second=engine.tokens_per_second(bundle.name),
+        precision=engine.precisions.get(bundle.spec.name, "not known yet"),
+        loaded=engine.scheduler.models.is_loaded(bundle.spec.name),
+        tokens_per_second=engine.tokens_per_second(bundle.spec.name),
     )

@@ -348,8 +348,12 @@ class ServedModel(BaseModel):
     """A bundle, as described by its record."""
 
     model: str = Field(examples=["en-fr@0123456789ab"], description="Its name, and the checksum of its weights")
-    source: str = Field(examples=["en"], description="The source language")
-    target: str = Field(examples=["fr"], description="The target language")
+    source: str = Field(examples=["en"], description="The source language; `mul` if there are several")
+    target: str = Field(examples=["fr"], description="The target language; `mul` if there are several")
+    sources: list[str] = Field(examples=[["en"]], description="All source languages")
+    targets: list[str] = Field(
+        examples=[["fr"]], description="All target languages: each source is translated into every other language"
+    )
     architecture: dict[str, Any] = Field(description="Architecture settings: sizes and numbers of layers")
     parameters: int = Field(description="Number of trained parameters")
     metrics: list[dict[str, Any]] = Field(description="Quality: test set, scores and precision")

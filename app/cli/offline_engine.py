@@ -169,13 +169,13 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
 def needed_bundles(bundles: Catalogue, source: str, target: str) -> Catalogue:
     """The bundles that a worker has to load; `source` may be AUTO."""
     sources = [one for one in bundles.sources(target) if source in (AUTO, one)]
-    needed = {(bundle.source, bundle.target) for one in sources for bundle in bundles.route(one, target)}
-    return Catalogue(bundle for bundle in bundles if (bundle.source, bundle.target) in needed)
+    needed = {bundle.folder for one in sources for bundle in bundles.route(one, target)}
+    return Catalogue((bundle for bundle in bundles if bundle.folder in needed), pivot=False)
 
 
 def check_languages(command: Command, bundles: Catalogue) -> None:
     """Raises CommandError if these languages are not served."""
-    if command.source == AUTO and any(bundle.target == command.target for bundle in bundles):
+    if command.source == AUTO and command.target in bundles.target_languages:
         return
     try:
         bundles.route(command.source, command.target)

@@ -97,6 +97,7 @@ class Engine:
         self.device = config.device
         self._config, self._launch, self._sleep = config, launch, sleep
         self._series = {spec.name: ModelSeries(metrics, spec.name) for spec in config.models}
+        self._source_ends = {spec.name: spec.architecture.source_ends for spec in config.models}
         self._slots = [WorkerSlot(number) for number in range(workers)]
         self._supervisors: list[asyncio.Task[None]] = []
         self._watcher: asyncio.Task[None] | None = None
@@ -236,7 +237,8 @@ class Engine:
                 self.metrics.queue_seconds.observe(job.waited + result.waited)
                 self.scheduler.decode_rate.add_sentence(len(result.decoded.tokens), job.cost)
         for model, pairs in finished.items():
-            source_tokens = sum([len(job.sequence.source) + 1 for job, _ in pairs])
+            lengths = [len(job.sequence.source) for job, _ in pairs]
+            source_tokens = sum(lengths) + sum(map(self._source_ends[model], lengths))
             target_tokens = sum([len(decoded.tokens) for _, decoded in pairs])
             self._series[model].add_sentences(len(pairs), source_tokens, target_tokens)
             for job, decoded in pairs:

@@ -12,9 +12,19 @@ from model.hypothesis import Hypothesis
 
 def hypothesis_of(sequence: Sequence, beam_size: int) -> Hypothesis:
     """A hypothesis to decode with a beam of `beam_size`."""
-    forced = None if sequence.forced is None else list(sequence.forced)
-    constraints = sequence.required, sequence.forbidden, beam_size, sequence.prefix
-    return Hypothesis(list(sequence.source), sequence.limit, forced, sequence.attention, *constraints)
+    source_prefix, target_prefix = sequence.source_prefix, sequence.target_prefix
+    return Hypothesis(
+        [*source_prefix, *sequence.source],
+        len(target_prefix) + sequence.limit,
+        None if sequence.forced is None else [*target_prefix, *sequence.forced],
+        sequence.attention,
+        sequence.required,
+        sequence.forbidden,
+        beam_size,
+        (*target_prefix, *sequence.prefix),
+        len(source_prefix),
+        len(target_prefix),
+    )
 
 
 def decoded_of(h: Hypothesis) -> Decoded:
@@ -28,8 +38,13 @@ def decoded_of(h: Hypothesis) -> Decoded:
 
 
 def _decoded(h: Hypothesis) -> Decoded:
+    """The result without prefixes. A token that is aligned to one counts as aligned to the first token of the text."""
     assert h.finish_reason
-    return Decoded(tuple(h.tokens), tuple(h.log_probs), h.finish_reason, tuple(h.aligned), tuple(h.coverage))
+    source, target = h.source_prefix_length, h.target_prefix_length
+    aligned = tuple([max(0, place - source) for place in h.aligned[target:]]) if source else tuple(h.aligned[target:])
+    return Decoded(
+        tuple(h.tokens[target:]), tuple(h.log_probs[target:]), h.finish_reason, aligned, tuple(h.coverage[source:])
+    )
 
 
 def _weights(array: NDArray[np.float32]) -> Weights:

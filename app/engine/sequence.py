@@ -13,8 +13,9 @@ from model.hypothesis import FinishReason
 class Sequence(Struct, frozen=True, array_like=True, gc=False):
     """A source sentence and everything that affects its translation: equal sequences have equal results, bit for bit.
 
-    `model` is the bundle's name, which includes its checksum. `source` has no end symbol. The other fields are those of
-    `model.hypothesis.Hypothesis`.
+    `model` is the name of a `ModelSpec`, which includes its checksum. `source` has no end symbol. The other fields are
+    those of `model.hypothesis.Hypothesis`. The prefixes say which direction of the model translates; the other
+    fields and the result are without them. `app.engine.hypotheses` adds and removes them.
     """
 
     model: str
@@ -31,6 +32,10 @@ class Sequence(Struct, frozen=True, array_like=True, gc=False):
     """The first target tokens."""
     attention: bool = False
     """Whether to record the attention weights."""
+    source_prefix: tuple[int, ...] = ()
+    """What the encoder reads before `source`; see `model.directions`."""
+    target_prefix: tuple[int, ...] = ()
+    """What the decoder generates before the translation."""
 
 
 class Weights(Struct, frozen=True, array_like=True, gc=False):
@@ -42,7 +47,7 @@ class Weights(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Attention(Struct, frozen=True, array_like=True):
-    """The attention weights of the pass that produced the tokens."""
+    """The attention weights of the pass that produced the tokens, prefixes included."""
 
     encoder: Weights
     """[layer, head, source, source], with the end symbol."""

@@ -173,10 +173,10 @@ class Deployments:
         A bundle may be served again while its previous deployment is being retired.
         """
         self._deployments.remove(gone)
-        kept = {bundle.name for one in self._deployments for bundle in one.translator.catalogue}
+        kept = {bundle.spec.name for one in self._deployments for bundle in one.translator.catalogue}
         for bundle in gone.translator.catalogue:
-            if bundle.name not in kept:
-                self.metrics.forget(bundle.name)
+            if bundle.spec.name not in kept:
+                self.metrics.forget(bundle.spec.name)
 
     async def _load_changed(self) -> Deployment | None:
         """Creates a deployment of the folders' current bundles; returns None if they are already served.

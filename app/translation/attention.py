@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from app.engine import sequence as engine
 from app.errors import FieldFault, InvalidFields, TooMuchText
+from app.translation.sentence import make_sequence
 from app.translation.translator import Translator
 from model.bundle import Bundle
 from model.config import ModelConfig
-from model.tokenizer import Piece
+from model.tokenizer import Piece, Tokenizer
 
 Kind = Literal["encoder", "decoder", "cross"]
 Weights = NDArray[np.floating]
@@ -29,7 +30,8 @@ START, END = "<s>", "</s>"
 class Attention:
     """A decoded sentence with its attention weights.
 
-    Offsets of source tokens are code points of `text`, those of target tokens of `translation`.
+    Offsets of source tokens are code points of `text`, those of target tokens of `translation`. Both sides have the
+    tokens of the direction, which cover none: the weights are those of the model, which attends to them.
     """
 
     bundle: Bundle
@@ -96,9 +98,15 @@ def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[P
         target = _fitting("target_text", bundle.target_tokenizer.pieces(target_text.strip()), bundle.limits.max_target)
         forced, limit = tuple(piece.id for piece in target), len(target)
     placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
-    sequence = engine.Sequence(bundle.name, ids, limit, forced, attention=True)
+    sequence = make_sequence(bundle, ids, limit, forced=forced, attention=True)
     ends = bundle.architecture.source_ends(len(pieces))
-    return [*placed, *[Piece(bundle.source_tokenizer.eos_id, END, end, end)] * ends], sequence
+    prefix = _prefix(bundle.source_tokenizer, bundle.direction.source_prefix, start)
+    return [*prefix, *placed, *[Piece(bundle.source_tokenizer.eos_id, END, end, end)] * ends], sequence
+
+
+def _prefix(tokenizer: Tokenizer, ids: Sequence[int], at: int) -> list[Piece]:
+    """The tokens that say which direction is translated; they cover no character."""
+    return [Piece(id, tokenizer.piece(id), at, at) for id in ids]
 
 
 def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
@@ -113,15 +121,18 @@ def _read(
     assert decoded.attention is not None
     recorded = map(_array, structs.astuple(decoded.attention))
     weights: dict[Kind, Weights] = dict(zip(get_args(Kind), recorded, strict=True))
-    translation = bundle.target_tokenizer.decode(decoded.tokens)
+    tokenizer, direction = bundle.target_tokenizer, bundle.direction
+    translation = tokenizer.decode(decoded.tokens)
+    target_prefix = _prefix(tokenizer, direction.target_prefix, 0)
+    begins = len(direction.source_prefix), len(target_prefix)
     return Attention(
         bundle=bundle,
         text=text,
         translation=translation,
         source_tokens=source_tokens,
-        target_tokens=_spelt(bundle, decoded.tokens, translation),
+        target_tokens=[*target_prefix, *_spelt(tokenizer, decoded.tokens, translation)],
         weights={kind: selection.of(weights[kind]) for kind in selection.kinds},
-        alignment=[(source, target) for target, source in enumerate(decoded.aligned)],
+        alignment=[(begins[0] + source, begins[1] + target) for target, source in enumerate(decoded.aligned)],
     )
 
 
@@ -129,9 +140,8 @@ def _array(weights: engine.Weights) -> Weights:
     return np.frombuffer(weights.content, weights.dtype).reshape(weights.shape)
 
 
-def _spelt(bundle: Bundle, tokens: Sequence[int], translation: str) -> list[Piece]:
+def _spelt(tokenizer: Tokenizer, tokens: Sequence[int], translation: str) -> list[Piece]:
     """The generated tokens with the code points of `translation` that each adds."""
-    tokenizer = bundle.target_tokenizer
     texts = tokenizer.token_texts(tokens)
     begun = len("".join(texts)) - len(translation)  # the space before the first word is not in the translation
     ends = [max(0, end - begun) for end in accumulate(map(len, texts))]

@@ -59,24 +59,22 @@ class Planner:
 
     @cached_property
     def _languages(self) -> SourceLanguages:
-        target = self.options.target
-        return SourceLanguages(self._services.catalogue.sources(target), self._services.detector, target)
+        return SourceLanguages(self._sources, self._services.detector, self.options.target)
 
-    @cached_property
-    def _bundles(self) -> list[Bundle]:
-        """Those that translate into the target language."""
-        return [bundle for bundle in self._services.catalogue if bundle.target == self.options.target]
+    @property
+    def _sources(self) -> Sequence[str]:
+        """The languages that are translated into the target language, those with a bundle first."""
+        return self._services.catalogue.sources(self.options.target)
 
     def check_pair(self) -> None:
         """Raises PairNotServed if no text can be translated."""
-        if self.options.source != AUTO or not self._bundles:
+        if self.options.source != AUTO or not self._sources:
             self._route(self.options.source)
 
     def default_model(self) -> str:
         """The model to name if there was nothing to translate."""
-        if self.options.source == AUTO:
-            return self._bundles[0].name
-        return " + ".join(bundle.name for bundle in self._route(self.options.source))
+        source = self._sources[0] if self.options.source == AUTO else self.options.source
+        return " + ".join(bundle.name for bundle in self._route(source))
 
     def plan(self, items: Sequence[Item]) -> list[PlannedItem]:
         """Plans each item; one that cannot be translated has an error. Raises TooMuchText and InvalidFields."""

@@ -160,7 +160,7 @@ class TranslationRequest:
         used = dict.fromkeys(filter(None, (item.model for item in self._items))) or [self._planner.default_model()]
         sentences = [sentence for item in self._items for sentence in (*item.pivot_sentences, *item.sentences)]
         decoded = [sentence for sentence in sentences if sentence.candidates and not sentence.error]
-        source_tokens = sum([len(sentence.sequence.source) + 1 for sentence in decoded])
+        source_tokens = sum([sentence.source_tokens for sentence in decoded])
         target_tokens = sum([len(sentence.best.decoded.tokens) for sentence in decoded])
         return Translations(items, ", ".join(used), source_tokens, target_tokens)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
@@ -38,6 +39,14 @@ def _uppercase_first(text: str) -> str:
     place = len(text) - len(text.lstrip())
     capital = text[place : place + 1].upper()
     return text[:place] + capital + text[place + 1 :] if len(capital) == 1 else text
+
+
+def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any) -> EngineSequence:
+    """The sequence that decodes the text of `ids` in the direction of `bundle`. `wishes`: other fields."""
+    prefixes = bundle.direction.source_prefix, bundle.direction.target_prefix
+    return EngineSequence(
+        bundle.spec.name, tuple(ids), limit, source_prefix=prefixes[0], target_prefix=prefixes[1], **wishes
+    )
 
 
 @dataclass(eq=False, slots=True)
@@ -78,6 +87,12 @@ class Sentence:
         """The full stop that the model reads after the text, or an empty string."""
         return added_full_stop(self.passage.text, self.bundle)
 
+    @property
+    def source_tokens(self) -> int:
+        """The number of tokens of the text, with its end symbol if it has one."""
+        count = len(self.sequence.source)
+        return count + self.bundle.architecture.source_ends(count)
+
     @classmethod
     def of(cls, passage: Passage, bundle: Bundle, ids: Sequence[int], beam_size: int, start: int) -> Sentence:
         """`ids` encode the passage.
@@ -90,7 +105,7 @@ class Sentence:
         required, forbidden = tuple(symbols[:count]), tuple(symbols[count:]) if count or copies else ()
         forbidden += tuple(target for source, target in copies[:count] if source not in ids)
         limit = bundle.limits.target(len(ids))
-        sequence = EngineSequence(bundle.name, tuple(ids), limit, None, required, forbidden, beam_size)
+        sequence = make_sequence(bundle, ids, limit, required=required, forbidden=forbidden, beam_size=beam_size)
         return cls(passage, bundle, sequence, start)
 
     def protect_terms(self) -> None:

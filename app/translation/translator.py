@@ -37,7 +37,7 @@ class Translator:
         libraries: Libraries | None = None,
     ) -> None:
         self.catalogue, self.engine, self.settings = catalogue, engine, settings
-        self.detector = Detector({code for bundle in catalogue for code in (bundle.source, bundle.target)}, libraries)
+        self.detector = Detector({*catalogue.source_languages, *catalogue.target_languages}, libraries)
         checks = LanguageChecks(self.detector)
         self._services = Services(catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks)
         self._timeout = SharedTimeout(settings.deadline_ms / 1000)

@@ -35,8 +35,9 @@ class DecoderState(Protocol):
 
     rows: int
 
-    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Weights]:
+    def admit(self, sources: Sequence[Sequence[int]], prefix_lengths: Sequence[int], record: bool) -> list[Weights]:
         """Encodes `sources`, which have no end symbols, into the next free rows. They must fit.
+        `prefix_lengths`: see `Hypothesis.source_prefix_length`.
 
         Returns the encoder's attention weights if `record`, per sentence [layer, head, source, source]; else nothing.
         """
@@ -124,7 +125,11 @@ class DecodeBatch:
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
         """Encodes `hypotheses` together and gives them rows. They must fit; see `free`."""
         assert rows_taken(hypotheses) <= self.free
-        attention = self._state.admit([h.source for h in hypotheses], any(h.record for h in hypotheses))
+        attention = self._state.admit(
+            [h.source for h in hypotheses],
+            [h.source_prefix_length for h in hypotheses],
+            any(h.record for h in hypotheses),
+        )
         self.running.extend(hypotheses)
         for hypothesis in hypotheses:
             if hypothesis.beam_size > 1:

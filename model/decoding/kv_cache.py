@@ -62,7 +62,8 @@ class KVCache:
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
         self._source_mask[:, 0] = True  # an unused row must have a key to attend to
         self._source_ends = int(config.source_eos)
-        # Source tokens but the end symbol; the mean cross-attention of the last step, and its sum over earlier steps.
+        # Source tokens but the prefix and the end symbol; the mean cross-attention of the last step, and its sum over
+        # earlier steps.
         self._alignable = torch.zeros_like(self._source_mask)  # [rows, source]
         self._last_attention = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
         self._coverage = torch.zeros_like(self._last_attention)
@@ -77,10 +78,13 @@ class KVCache:
         """Number of live rows."""
         return len(self.lengths)
 
-    def admit(self, memory: Sequence[Memory], source_lengths: Sequence[int]) -> None:
+    def admit(
+        self, memory: Sequence[Memory], source_lengths: Sequence[int], prefix_lengths: Sequence[int] = ()
+    ) -> None:
         """Stores an encoded batch, one pair in `memory` per layer, in the next free rows. It must fit.
 
         Keys and values are [sentences, heads, source, d_k]; source lengths include end symbols.
+        `prefix_lengths`: the first tokens of each source, to which none is aligned; if empty, there are none.
         """
         first, last = len(self), len(self) + len(source_lengths)
         assert last <= self.rows and max(source_lengths) <= self.max_source
@@ -89,9 +93,12 @@ class KVCache:
             self._memory_values[layer][first:last, :, : value.size(2)] = value
         steps = torch.arange(self._source_mask.size(1), device=self.device)  # [source]
         lengths = torch.tensor(source_lengths, device=self.device)[:, None]  # [sentences, 1]
+        starts = torch.tensor(prefix_lengths or [0] * len(source_lengths), device=self.device)[
+            :, None
+        ]  # [sentences, 1]
         self._source_mask[first:last], self._alignable[first:last] = (
             steps < lengths,
-            steps < lengths - self._source_ends,
+            (starts <= steps) & (steps < lengths - self._source_ends),
         )
         for sums in (self._last_attention, self._coverage, *self._cells):
             sums[first:last] = 0

@@ -111,9 +111,9 @@ class TorchDecoderState:
         self._nan_rows: set[int] = set()
 
     @torch.inference_mode()
-    def admit(self, sources: Sequence[Sequence[int]], record: bool) -> list[Weights]:
+    def admit(self, sources: Sequence[Sequence[int]], prefix_lengths: Sequence[int], record: bool) -> list[Weights]:
         encoded = encode_batch(self._model, sources, record, self._tiles)
-        self._cache.admit(encoded.memory, encoded.lengths)
+        self._cache.admit(encoded.memory, encoded.lengths, prefix_lengths)
         if not record:
             return []
         return [_stacked([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 
 from app.api.deepl.wire_format import Body, invalid_field
 from app.api.schemas import Language
-from app.engine.registry import Catalogue
+from app.engine.registry import Catalogue, listed_pairs
 from app.services.glossary_store import MAX_DICTIONARIES, MAX_NAME_CHARS, Pair, StoredGlossary, Terms
 from app.text.glossary_files import read_csv, read_tsv, write_tsv
 from model.languages import language_alone
@@ -36,8 +36,9 @@ class DictionaryRequest(PairRequest):
 
     def terms(self, catalogue: Catalogue) -> Terms:
         """Raises InvalidFields."""
-        if self.pair not in pairs_of(catalogue):
-            served = ", ".join("-".join(pair) for pair in pairs_of(catalogue))
+        pairs = pairs_of(catalogue)
+        if self.pair not in pairs:
+            served = listed_pairs(pairs)
             raise invalid_field("target_lang", f"Glossaries are limited to the language pairs served: {served}.")
         try:
             return read_tsv(self.entries) if self.entries_format == "tsv" else read_csv(self.entries, *self.pair)

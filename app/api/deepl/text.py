@@ -211,7 +211,7 @@ async def to_item(text: str, body: TextRequest) -> Item:
 def _fallback_source(translator: Translator, target: str) -> str:
     """The language to report for a text without words, since the format requires one: any that is translated to
     `target`."""
-    return next(bundle.source for bundle in translator.catalogue if bundle.target == target)
+    return translator.catalogue.sources(target)[0]
 
 
 def _entry(text: str, done: TranslatedText, body: TextRequest, fallback: str) -> dict[str, Any]:

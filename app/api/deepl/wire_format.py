@@ -165,8 +165,8 @@ def schema_of(model: type[BaseModel]) -> dict[str, Any]:
 def pair_of(catalogue: Catalogue, source_lang: str | None, target_lang: str) -> tuple[str | None, str]:
     """The served codes for DeepL's codes, in any case; the source is None if it is to be detected. Raises
     InvalidFields."""
-    source = source_lang and _served(source_lang, [bundle.source for bundle in catalogue], "source_lang")
-    everywhere = [bundle.target for bundle in catalogue]
+    source = source_lang and _served(source_lang, catalogue.source_languages, "source_lang")
+    everywhere = catalogue.target_languages
     targets = everywhere if source is None else catalogue.targets(source)
     target = served_code(target_lang, targets) or _served(target_lang, everywhere, "target_lang")
     return source, target
@@ -182,13 +182,15 @@ def _served(code: str, codes: Sequence[str], field: str) -> str:
 
 def source_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Codes and names."""
-    return [(code.upper(), language_name(code)) for code in dict.fromkeys(language_alone(b.source) for b in catalogue)]
+    return [
+        (code.upper(), language_name(code)) for code in dict.fromkeys(map(language_alone, catalogue.source_languages))
+    ]
 
 
 def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
     """Codes and names, with the variants that the client requires."""
     codes_and_names: dict[str, str] = {}
-    for code in dict.fromkeys(bundle.target for bundle in catalogue):
+    for code in catalogue.target_languages:
         codes_and_names |= _VARIANTS.get(code.lower(), {code.upper(): language_name(code)})
     return list(codes_and_names.items())
 

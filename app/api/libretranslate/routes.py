@@ -116,7 +116,7 @@ def _detection(catalogue: Catalogue, language: str | None, confidence: float | N
     """A LibreDetection. A text without words gets the first language, with confidence 0: clients look the code up in
     /languages."""
     targets_by_source = _languages(catalogue)
-    found = language if language in targets_by_source else next(iter(catalogue)).source
+    found = language if language in targets_by_source else catalogue.source_languages[0]
     return {"confidence": round(100 * (confidence or 0.0), 1), "language": found}
 
 
@@ -155,7 +155,7 @@ async def frontend_settings(request: Request, translator: TranslatorState) -> Li
     """Return limits, file formats and the initially selected languages."""
     settings: Settings = request.state.settings
     access_control: AccessControl = request.state.access_control
-    target = next(iter(translator.catalogue)).target
+    target = translator.catalogue.target_languages[0]
     return LibreSettings(
         charLimit=settings.max_text_chars,
         frontendTimeout=_TYPING_PAUSE_MS,
@@ -266,8 +266,5 @@ def _served(body: L, catalogue: Catalogue) -> L:
 
 def _languages(catalogue: Catalogue) -> dict[str, set[str]]:
     """The targets of every language that is a source or a target."""
-    targets: dict[str, set[str]] = {}
-    for source, target in catalogue.pairs():
-        targets.setdefault(source, {source}).add(target)
-        targets.setdefault(target, {target})
-    return targets
+    targets = {source: {source, *to} for source, to in catalogue.targets_by_source.items()}
+    return targets | {target: {target} for target in catalogue.target_languages if target not in targets}
