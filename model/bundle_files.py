@@ -46,6 +46,7 @@ def format_version(config: Mapping[str, Any], files: Mapping[str, bytes]) -> int
         is_int8(files[WEIGHTS])
         or TARGET_VOCABULARY in files
         or any(name in config for name in LATER_SECTIONS)
+        or fields.get("positions") == "marian"
         or any(fields.get(name, default) != default for name, default in LATER_FIELDS.items())
     )
     return 2 if later else 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 NormPlacement = Literal["post", "pre", "residual_post"]
-Positions = Literal["sinusoidal", "learned"]
+Positions = Literal["sinusoidal", "learned", "marian"]
 Sharing = Literal["none", "decoder", "all"]
 Activation = Literal["relu", "swish"]
 Decoder = Literal["attention", "ssru"]
@@ -21,6 +21,7 @@ LATER_FIELDS: dict[str, Any] = {
     "decoder": "attention",
     "alignment_layer": None,
     "alignment_head": None,
+    "zero_start": False,
 }
 """Fields that the first version did not have, and the values that mean the same as their absence."""
 _NO_DEFAULT = object()
@@ -38,8 +39,9 @@ class ModelConfig:
     ends each source; models trained by OpenNMT-py do without. `decoder`: whether decoder layers read the target so far
     by self-attention or by the recurrent unit of Kim et al. 2019, as Firefox's models do. `alignment_layer` and
     `alignment_head`: the decoder layer and head, from 0, whose cross-attention was trained to be the alignment; None
-    takes the mean of all. `max_positions`: the longest sequence, in tokens, that positions, and so the key/value cache,
-    support.
+    takes the mean of all. `positions`: "marian" are the sinusoids of Marian. `zero_start`: whether the decoder starts
+    from a vector of zeros, as Marian's do, in place of the embedding of `bos_id`. `max_positions`: the longest
+    sequence, in tokens, that positions, and so the key/value cache, support.
 
     Raises ValueError, naming the field, if the values do not describe a model.
     """
@@ -63,6 +65,7 @@ class ModelConfig:
     decoder: Decoder = "attention"
     alignment_layer: int | None = None
     alignment_head: int | None = None
+    zero_start: bool = False
     dropout: float = 0.1
     attention_dropout: float = 0.0
     pad_id: int = 0

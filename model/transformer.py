@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig
 from model.packing import Packing
-from model.positions import sinusoidal_positions
+from model.positions import computed_positions
 
 
 @dataclass
@@ -331,18 +331,31 @@ class DecoderLayer(nn.Module):
         return cast(Tensor, self.feed_residual(x, self.feed_forward))
 
 
+class ZeroStartEmbedding(nn.Embedding):
+    """Token embeddings of which that of `zero_id` is read as zeros; it is still a row of a shared output matrix."""
+
+    def __init__(self, zero_id: int, vocab_size: int, d_model: int) -> None:
+        super().__init__(vocab_size, d_model)
+        self.zero_id = zero_id
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return super().forward(tokens).masked_fill((tokens == self.zero_id).unsqueeze(-1), 0)
+
+
 class Embedding(nn.Module):
     """Token embeddings scaled by sqrt(d_model), plus positions (sections 3.4 and 3.5), then dropout."""
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, zero_id: int | None = None) -> None:
+        """`zero_id`: a token that is read as zeros, whatever its embedding."""
         super().__init__()
         self.scale = math.sqrt(config.d_model)
-        self.tokens = nn.Embedding(vocab_size, config.d_model)
+        kind = nn.Embedding if zero_id is None else partial(ZeroStartEmbedding, zero_id)
+        self.tokens = kind(vocab_size, config.d_model)
         self.positions: Tensor
         if config.positions == "learned":
             self.positions = nn.Parameter(torch.empty(config.max_positions, config.d_model))
         else:
-            table = torch.tensor(sinusoidal_positions(config.max_positions, config.d_model))
+            table = torch.tensor(computed_positions(config))
             self.register_buffer("positions", table, persistent=False)
         self.dropout = Dropout(config.dropout)
 
@@ -358,7 +371,9 @@ class Transformer(nn.Module):
         super().__init__()
         self.config = config
         self.source_embedding = Embedding(config, config.source_vocab_size)
-        self.target_embedding = Embedding(config, config.target_vocab_size)
+        self.target_embedding = Embedding(
+            config, config.target_vocab_size, config.bos_id if config.zero_start else None
+        )
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.encoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()

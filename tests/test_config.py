@@ -46,6 +46,7 @@ WRONG_TYPE: list[tuple[str, Any]] = [
     ("attention_bias", None),
     ("output_bias", 1),
     ("source_eos", None),
+    ("zero_start", 1),
     *[(name, value) for name in ("alignment_layer", "alignment_head") for value in ("0", 0.0, True)],
 ]
 
@@ -98,7 +99,7 @@ def test_json_round_trips_a_configuration(architecture: str) -> None:
 def test_fields_of_later_versions_are_written_only_if_they_say_something() -> None:
     assert not LATER_FIELDS.keys() & ModelConfig(**VOCABULARIES).to_dict().keys()
     said = {"activation": "swish", "output_bias": True, "source_eos": False}
-    said |= {"decoder": "ssru", "alignment_layer": 0, "alignment_head": 3}
+    said |= {"decoder": "ssru", "alignment_layer": 0, "alignment_head": 3, "zero_start": True}
     assert said.keys() == LATER_FIELDS.keys()
     config = ModelConfig.from_dict({**VOCABULARIES, **said})
     assert said.items() <= config.to_dict().items()

@@ -19,7 +19,7 @@ from safetensors import deserialize
 
 from model.config import ModelConfig
 from model.int8.isa import KernelsUnavailable
-from model.positions import sinusoidal_positions
+from model.positions import computed_positions
 from model.weight_storage import INT8, scale_name
 
 Weights = Mapping[str, NDArray[np.float32]]
@@ -115,6 +115,9 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
         np.int32,
     )
     for tokens in (source,) if shared == "all" else (source, target):
+        if config.zero_start and tokens is target:
+            tokens = tokens.copy()
+            tokens[config.bos_id] = 0
         if number_bytes == 1:
             yield from quantise_rows(tokens)
         else:
@@ -123,7 +126,7 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
         yield weights["source_embedding.positions"]
         yield weights["target_embedding.positions"]
     else:
-        yield sinusoidal_positions(config.max_positions, config.d_model)
+        yield computed_positions(config)
 
     def matrix(weight: NDArray[np.float32], nonnegative: bool = False) -> Iterator[Array]:
         """Packed weights and their scales. `nonnegative`: whether no input is ever negative."""

@@ -30,7 +30,8 @@ MODEL_OPTIONS = {
     "dropout": Option("Dropout rate; fewer pairs need a higher one.", panel=MODEL),
     "attention_dropout": Option("Dropout rate of attention weights. (default: 0)", panel=MODEL),
     "norm": Option("Layer normalisation: post (the paper), pre or residual_post. (default: pre)", panel=MODEL),
-    "positions": Option("sinusoidal or learned. (default: sinusoidal)", panel=MODEL),
+    "positions": Option("sinusoidal, learned, or marian, for export to it. (default: sinusoidal)", panel=MODEL),
+    "zero_start": Option("Start the decoder from zeros, as Marian does. (default: from a token)", panel=MODEL),
     "share_embeddings": Option(
         "Which embedding matrices are shared: all, decoder, none. (default: all)", names=("--sharing",), panel=MODEL
     ),
