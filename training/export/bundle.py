@@ -34,6 +34,7 @@ from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
 from training.evaluation.service_command import NotServed
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.export.interpolation import Baseline, choose_interpolation, load_choice
+from training.export.marian import MarianOptions, convert_for_marian
 from training.export.metrics import measure_as_served
 from training.export.model_card import model_card
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
@@ -46,8 +47,10 @@ from training.options import Option, OptionGroup, Values, group_options, options
 
 LICENCE = "Not stated. The owners of the corpora decide how a model trained on them may be used."
 ATTRIBUTION = "The corpora above; if you share this bundle, credit their owners as their licences require."
-REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",)}
+REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",), "marian": ("bundle",)}
 """The options that each value of `--to` requires."""
+CONVERTER_OPTIONS = {"ctranslate2": ("dtype",), "marian": ()}
+"""The options that a conversion of a bundle may have besides."""
 GENERAL_PAIRS = 200
 """Maximum number of development pairs that a bundle carries as general pairs."""
 Say = Callable[[str], None]
@@ -308,10 +311,10 @@ class ExportArguments:
     """The run folder that `train` made."""
     data: Path | None = None
     """The data folder that it was trained on."""
-    to: Annotated[str, Option(metavar="bundle|ctranslate2")] = "bundle"
-    """What to make: a bundle from --run and --data, or a model folder for CTranslate2 from --bundle."""
+    to: Annotated[str, Option(metavar="bundle|ctranslate2|marian")] = "bundle"
+    """What to make: a bundle from --run and --data, or a model folder for CTranslate2 or Marian from --bundle."""
     bundle: Path | None = None
-    """The bundle folder to convert with --to ctranslate2."""
+    """The bundle folder to convert with --to ctranslate2 or marian."""
     replace: bool = False
     """Replace an existing folder."""
     export: Annotated[Values, OptionGroup(ExportOptions)] = field(default_factory=dict)
@@ -325,7 +328,9 @@ class ExportArguments:
         given |= self.export.keys()
         others = {name for kind, names in REQUIRED_OPTIONS.items() if kind != self.to for name in names}
         missing = [name for name in REQUIRED_OPTIONS[self.to] if name not in given]
-        surplus = given & others if self.to == "bundle" else given - {*REQUIRED_OPTIONS[self.to], "dtype"}
+        surplus = (
+            given & others if self.to == "bundle" else given - {*REQUIRED_OPTIONS[self.to], *CONVERTER_OPTIONS[self.to]}
+        )
         faults = [f"needs {_flags(missing)}"] if missing else []
         faults += [f"takes no {_flags(sorted(surplus))}"] if surplus else []
         if faults:
@@ -336,6 +341,9 @@ def export_or_convert(arguments: ExportArguments, say: Say = print) -> None:
     """Makes what the command line requests. Raises what `export_run` and `convert_bundle` raise, and BusyError."""
     out, given = arguments.out, arguments.export
     with lock_output(out):
+        if arguments.bundle is not None and arguments.to == "marian":
+            convert_for_marian(MarianOptions(arguments.bundle, out, arguments.replace), say)
+            return
         if arguments.bundle is not None:
             convert_bundle(ConvertOptions(arguments.bundle, out, arguments.replace, **given), say)
             return

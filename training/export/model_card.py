@@ -26,6 +26,16 @@ longest = min({max_target}, int({ratio} * len(source)) + {margin})
 print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
 ```
 """
+FOR_MARIAN = """\
+# {source} to {target}, for Marian
+
+Converted from the Interlinear bundle {name}. It translates one sentence at a time, of at most {max_source} pieces:
+
+    echo "Hello." | marian-decoder -c decoder.yml
+
+Marian splits text by the same pieces, but does not tidy it as Interlinear does: typographic apostrophes and invisible
+characters stay as they are. `marian-conv --gemm-type intgemm8` makes a quantised file of model.npz.
+"""
 _NOT_MEASURED = (
     "## Figures",
     "",
@@ -53,7 +63,16 @@ def model_card(config: Mapping[str, Any]) -> str:
 
 def converted_card(config: Mapping[str, Any], name: str) -> str:
     """The card of bundle `name` as a CTranslate2 model: its owners, and how to tokenise and detokenise."""
-    opening = CONVERTED.format(
+    return _converted(CONVERTED, config, name)
+
+
+def marian_card(config: Mapping[str, Any], name: str) -> str:
+    """The card of bundle `name` as a model for Marian: its owners, and how to use it."""
+    return _converted(FOR_MARIAN, config, name)
+
+
+def _converted(text: str, config: Mapping[str, Any], name: str) -> str:
+    opening = text.format(
         name=name, source=language_name(config["source"]), target=language_name(config["target"]), **config["limits"]
     )
     rights = _rights({"licence": "Not stated", "attribution": [], **config})
