@@ -372,6 +372,6 @@ def test_a_zip_that_grows_or_climbs_is_refused(tmp_path: Path) -> None:
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    for path, message in ((tmp_path / "notes.txt", "neither a CTranslate2"), (tmp_path / "none", "not found")):
+    for path, message in ((tmp_path / "notes.txt", "no model of a known family"), (tmp_path / "none", "not found")):
         with pytest.raises(ImportFault, match=message):
             read_model(options(path))

@@ -40,6 +40,8 @@ from training.export.samples import MARGIN, choose_samples, most_certain_sample,
 from training.file_lock import lock_output
 from training.importing.ctranslate2 import is_ctranslate2, read_ctranslate2
 from training.importing.errors import ImportFault
+from training.importing.marian import is_marian, read_marian
+from training.importing.marian_network import PositionsOf
 from training.importing.model import ImportedModel
 from training.importing.placeholders import copy_into_symbols, copyable_pieces
 from training.importing.registries.offer import Figure, Offer
@@ -56,8 +58,10 @@ from training.importing.vocabulary import Vocabulary
 from training.optim.signals import python_command
 from training.options import Option
 
-FAMILIES: tuple[tuple[Callable[[Path], bool], Callable[[Path, str, str], ImportedModel]], ...] = (
-    (is_ctranslate2, read_ctranslate2),
+Reader = Callable[[Path, str, str, PositionsOf], ImportedModel]
+FAMILIES: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
+    (is_marian, read_marian),
+    (is_ctranslate2, lambda path, source, target, _: read_ctranslate2(path, source, target)),
 )
 """How to tell a family by a path's content, and how to read it."""
 LICENCE = "Not stated. Its publisher decides how this model may be used."
@@ -92,6 +96,9 @@ class ImportOptions:
     """Import a model although its licence forbids commercial use."""
     replace: bool = False
     """Replace an existing bundle."""
+    positions: PositionsOf = "marian"
+    """Of a model that Marian trained: Marian's own, or those of Hugging Face's and CTranslate2's copies of it, which
+    differ a little: to compare with them."""
     licence: str | None = None
     """The model's licence, for the card. (default: what the model says)"""
     attribution: Annotated[tuple[str, ...], Option(metavar="TEXT")] = ()
@@ -270,8 +277,8 @@ def read_model(options: ImportOptions) -> ImportedModel:
         raise ImportFault(f"{path}: not found")
     for is_family, read in FAMILIES:
         if is_family(path):
-            return read(path, *options.languages)
-    raise ImportFault(f"{path}: neither a CTranslate2 folder, with model.bin, nor an .argosmodel package")
+            return read(path, *options.languages, options.positions)
+    raise ImportFault(f"{path}: no model of a known family: CTranslate2 (model.bin, .argosmodel), Marian (.npz, .bin)")
 
 
 def build_model(imported: ImportedModel) -> tuple[Transformer, Tokenizers]:

@@ -20,6 +20,8 @@ from training.importing.errors import ImportFault
 
 NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6
 _PIECES, _TRAINER, _NORMALISER = 1, 2, 3
+_UNKNOWN_PENALTY = 10.0
+"""SentencePiece's score of an unknown character, below that of its least likely piece."""
 PADDING = "<pad>"
 OTHER_CONTROLS = ("<blank>",)
 """Tokens that other programs use for padding."""
@@ -117,6 +119,8 @@ def build_vocabulary(
     if list(known) == all_tokens:
         return Vocabulary(model, ids, rows, 0, 0, True, any(piece.kind == BYTE for piece in known.values()))
     controls = {*symbols, *OTHER_CONTROLS}
+    # A character that the SentencePiece model lacks comes out as itself, and other programs then find it among tokens.
+    unlikely = min((piece.score for piece in known.values() if piece.kind == NORMAL), default=0.0) - _UNKNOWN_PENALTY
     pieces = []
     for token in all_tokens:
         old = known.get(token)
@@ -124,6 +128,8 @@ def build_vocabulary(
             pieces.append(Piece(token, 0, UNKNOWN))
         elif token in controls:
             pieces.append(Piece(token, 0, CONTROL))
+        elif old is None and len(token) == 1:
+            pieces.append(Piece(token, unlikely, NORMAL))
         elif old is None or old.kind in (UNKNOWN, CONTROL):
             pieces.append(Piece(token, 0, UNUSED))
         else:

@@ -1,0 +1,232 @@
+"""Compares imported models with the programs that they are of: Marian (pymarian) and Hugging Face's transformers.
+
+    python -m benchmarks.importing marian --oracle PYTHON --sentences FILE.tsv
+    python -m benchmarks.importing huggingface --oracle PYTHON --sentences FILE.tsv
+    python -m benchmarks.importing tokens --oracle PYTHON --sentences FILE.tsv --count 10000
+
+PYTHON is the interpreter of an environment with pymarian 1.12, transformers and sentencepiece, which are no
+dependencies of this project. FILE.tsv has a sentence and its translation a line. `marian` exports random models, of all
+shapes that are supported, to Marian's format, has Marian translate and convert them, imports what Marian read and
+wrote, and counts sentences with another token. `huggingface` does so with models that transformers made. `tokens`
+counts lines that the imported vocabularies split into other tokens than the program does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import json
+import lzma
+import math
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+
+from model.backends import prepare
+from model.config import ModelConfig
+from model.decoding import as_backend, beam_decode, decode_all
+from model.hypothesis import Hypothesis, Limits
+from model.tokenizer import Tokenizer
+from model.transformer import Transformer
+from training.export.marian import marian_arrays, write_npz
+from training.importing.bundle import ImportOptions, build_model, read_model
+
+LIMITS = Limits(ratio=1.5, margin=4)
+TRANSLATE = """
+import json, sys
+from pymarian import Translator
+asked = json.load(sys.stdin)
+translator = Translator(asked["options"])
+print(json.dumps(translator.translate(asked["sentences"])))
+"""
+
+
+def ask(python: str, program: str, **asked: Any) -> Any:
+    """What `program` prints as JSON, given `asked`, in the environment of the interpreter `python`."""
+    done = subprocess.run([python, "-c", program], input=json.dumps(asked), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{python} failed: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def translate_with_marian(
+    python: str, model: Path, vocabularies: Sequence[Path], sentences: Sequence[str], beam_size: int
+) -> list[list[str]]:
+    """The pieces of Marian's translations, without the end symbol."""
+    options = (
+        f"--models {model} --vocabs {vocabularies[0]} {vocabularies[-1]} --beam-size {beam_size} --quiet "
+        "--cpu-threads 1 --normalize 1 --max-length-factor 1.5 --mini-batch 16 --no-spm-decode"
+    )
+    return [line.split(" ") for line in ask(python, TRANSLATE, options=options, sentences=list(sentences))]
+
+
+def convert_with_marian(python: str, model: Path, out: Path, kind: str) -> Path:
+    """`model` as a .bin that Marian wrote."""
+    program = "import sys, _pymarian; sys.exit(_pymarian.main(sys.argv[1:]))"
+    command = [python, "-c", program, "convert", "-f", str(model), "-t", str(out), "--gemm-type", kind]
+    subprocess.run(command, check=True, capture_output=True)
+    return out
+
+
+def read_sentences(path: Path, count: int) -> list[tuple[str, str]]:
+    with lzma.open(path, "rt") if path.suffix == ".xz" else open(path, encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t")[:2] for line in itertools.islice(file, count)]
+    return [(line[0], line[1]) for line in lines if len(line) == 2]
+
+
+def train_pieces(sentences: Sequence[str], size: int = 2000, **settings: Any) -> bytes:
+    """A SentencePiece model as Marian trains them."""
+    proto = io.BytesIO()
+    settings = {"bos_id": -1, "eos_id": 0, "unk_id": 1} | settings
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=proto, vocab_size=size, minloglevel=2, **settings
+    )
+    return proto.getvalue()
+
+
+def random_model(source: int, target: int, seed: int, **fields: Any) -> Transformer:
+    """A model of Marian's kind with weights large enough for tokens to be decided clearly."""
+    torch.manual_seed(seed)
+    shape = {"d_model": 128, "num_heads": 8, "d_ff": 192, "encoder_layers": 3, "decoder_layers": 2}
+    config = ModelConfig(
+        source_vocab_size=source,
+        target_vocab_size=target,
+        **{**shape, "positions": "marian", "zero_start": True, "output_bias": True, "norm": "post", **fields},
+        pad_id=1,
+        bos_id=1,  # in Marian no token: the start is a vector of zeros
+        eos_id=0,
+    )
+    model = Transformer(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1 if parameter.dim() == 1 else 0.5 * parameter)
+        model.output.bias.mul_(5)
+        model.output.bias[0] += 2  # or no sentence would end
+    return model
+
+
+def different(
+    found: Sequence[Hypothesis], expected: Sequence[Sequence[str]], tokenizer: Tokenizer, ids: dict[str, int]
+) -> list[int]:
+    """The numbers of the sentences with another token. Sentences that ran into a limit are compared up to it."""
+    wrong = []
+    for number, (hypothesis, pieces) in enumerate(zip(found, expected, strict=True)):
+        ours = [tokenizer.piece(id) for id in hypothesis.tokens if id != ids["</s>"]]
+        theirs = [piece for piece in pieces if piece]
+        if hypothesis.finish_reason == "length":
+            shortest = min(len(ours), len(theirs))
+            ours, theirs = ours[:shortest], theirs[:shortest]
+        if ours != theirs:
+            wrong.append(number)
+    return wrong
+
+
+class Imported:
+    """A model as imported, in memory."""
+
+    def __init__(self, path: Path, positions: Any = "marian") -> None:
+        options = ImportOptions(path, "en", "fr", Path("unused"), positions=positions)
+        self.imported = read_model(options)
+        self.model, self.tokenizers = build_model(self.imported)
+        self.target = self.imported.target_vocabulary or self.imported.vocabulary
+
+    def translate(self, sentences: Sequence[str], beam_size: int, int8: bool = False) -> list[Hypothesis]:
+        sources = [self.tokenizers.source.encode(text) for text in sentences]
+        backend = prepare(self.model, "int8") if int8 else self.model
+        return beam_decode(backend, sources, LIMITS, beam_size)
+
+    def different(self, found: Sequence[Hypothesis], expected: Sequence[Sequence[str]]) -> list[int]:
+        return different(found, expected, self.tokenizers.target, self.target.ids)
+
+
+def marian_shapes() -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """A name, the fields of a ModelConfig, and whether each side has its own vocabulary."""
+    yield "ssru, post, relu, all tied", {"decoder": "ssru"}, False
+    yield "ssru, post, two vocabularies", {"decoder": "ssru", "share_embeddings": "decoder"}, True
+    yield "ssru, pre", {"decoder": "ssru", "norm": "pre", "final_norm": True}, False
+    yield "attention, post, swish, all tied", {"activation": "swish"}, False
+    yield "attention, pre without final norm", {"norm": "pre", "final_norm": False}, False
+    yield "attention, not tied", {"share_embeddings": "none"}, True
+    yield "attention, residual_post", {"norm": "residual_post", "final_norm": False}, False
+
+
+def compare_with_marian(python: str, pairs: Sequence[tuple[str, str]], count: int, place: Path) -> None:
+    sources = [source for source, _ in pairs[:count]]
+    both = train_pieces([text for pair in pairs for text in pair])
+    french = train_pieces([target for _, target in pairs], 1500)
+    for number, (name, fields, has_two) in enumerate(marian_shapes()):
+        folder = place / str(number)
+        folder.mkdir()
+        protos = {"srcvocab.spm": both, "trgvocab.spm": french} if has_two else {"vocab.spm": both}
+        for file, proto in protos.items():
+            (folder / file).write_bytes(proto)
+        sizes = [sentencepiece.SentencePieceProcessor(model_proto=proto).get_piece_size() for proto in protos.values()]
+        write_npz(folder / "model.npz", marian_arrays(random_model(sizes[0], sizes[-1], number, **fields)))
+        vocabularies = [folder / file for file in protos]
+        imported = Imported(folder / "model.npz")
+        counts = {}
+        for beam_size in (1, 4):
+            expected = translate_with_marian(python, folder / "model.npz", vocabularies, sources, beam_size)
+            found = imported.translate(sources, beam_size)
+            counts[f"beam {beam_size}"] = len(wrong := imported.different(found, expected))
+            if beam_size == 1:
+                greedy = expected
+            elif wrong:
+                counts["of these ours scores less"] = _count_worse(imported, sources, found, expected, wrong)
+        theirs = Imported(folder / "model.npz", positions="huggingface")
+        counts["Hugging Face's positions"] = len(theirs.different(theirs.translate(sources, 1), greedy))
+        counts["our int8"] = len(imported.different(imported.translate(sources, 1, int8=True), greedy))
+        for kind in ("float32", "intgemm8"):
+            made = convert_with_marian(python, folder / "model.npz", folder / f"model.{kind}.bin", kind)
+            again = Imported(made)
+            theirs_of_bin = translate_with_marian(python, made, vocabularies, sources, 1)
+            counts[f"{kind} .bin"] = len(again.different(again.translate(sources, 1), theirs_of_bin))
+            if kind == "intgemm8":
+                counts["Marian's intgemm8 v. its float32"] = sum(map(list.__ne__, theirs_of_bin, greedy))
+                counts["our int8 of it"] = len(again.different(again.translate(sources, 1, int8=True), theirs_of_bin))
+        median = statistics.median(map(len, greedy))
+        print(f"{name}: of {len(sources)} sentences of {median:g} tokens, different: {counts}", flush=True)
+
+
+def _count_worse(
+    imported: Imported,
+    sources: Sequence[str],
+    found: Sequence[Hypothesis],
+    expected: Sequence[Sequence[str]],
+    numbers: Sequence[int],
+) -> int:
+    """Of the sentences `numbers`, those where the other program's translation has the better score here as well."""
+    worse = 0
+    for number in numbers:
+        ids = [imported.target.ids.get(piece, 0) for piece in expected[number] if piece]
+        ids.append(imported.model.config.eos_id)
+        source = imported.tokenizers.source.encode(sources[number])
+        forced = Hypothesis(source, len(ids), forced=ids)
+        decode_all(as_backend(imported.model).new_batch(1, Limits()), [forced])
+        ours = found[number].finished[0].log_probs
+        worse += math.fsum(forced.log_probs) / len(ids) > math.fsum(ours) / len(ours) + 1e-4
+    return worse
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["marian"])
+    parser.add_argument("--oracle", required=True, help="the interpreter of the environment with the other programs")
+    parser.add_argument("--sentences", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=200)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    pairs = read_sentences(given.sentences, max(1000, given.count))
+    with tempfile.TemporaryDirectory() as place:
+        compare_with_marian(given.oracle, pairs, given.count, Path(place))
+
+
+if __name__ == "__main__":
+    main()
