@@ -117,6 +117,8 @@ class Hypothesis:
     prefix: Sequence[int] = ()
     source_prefix_length: int = 0
     target_prefix_length: int = 0
+    length_penalty: float = 1.0
+    """Ranks the hypotheses of a beam: see `ranking_score`."""
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -129,7 +131,7 @@ class Hypothesis:
     """For each token that the encoder reads, the end symbol included, the sum of the attention, as for `aligned`, that
     it received from all tokens but the last (Tu et al. 2016)."""
     finished: list[Hypothesis] = field(default_factory=list)
-    """The finished hypotheses of a beam, by mean log probability, best first."""
+    """The finished hypotheses of a beam, by `ranking_score`, best first."""
     encoder_attention: Weights | None = None
     """If `record`, from admission on: the encoder's weights, [layer, head, source, source]."""
     decoder_rows: list[Weights] = field(default_factory=list)
@@ -155,8 +157,18 @@ class Hypothesis:
     @property
     def score(self) -> float:
         """The mean log probability of its tokens, those of its direction excluded."""
+        return self._score(1)
+
+    @property
+    def ranking_score(self) -> float:
+        """The sum of its log probabilities over its length to the power of the length penalty (Wu et al. 2016, section
+        7, without their constant 5, as CTranslate2 does). With a penalty of 1 it is `score`; 0 favours short targets.
+        """
+        return self._score(self.length_penalty)
+
+    def _score(self, length_penalty: float) -> float:
         log_probs = self.log_probs[self.target_prefix_length :] or self.log_probs  # all if NaN ended it before
-        return sum(log_probs) / len(log_probs)
+        return sum(log_probs) / math.pow(len(log_probs), length_penalty)
 
     def without_result(self) -> Hypothesis:
         """A copy with the same constraints and an empty result."""
@@ -171,6 +183,7 @@ class Hypothesis:
             self.prefix,
             self.source_prefix_length,
             self.target_prefix_length,
+            self.length_penalty,
         )
         return Hypothesis(*wishes)
 

@@ -88,13 +88,13 @@ class Tokenizer:
         self.pad_id: int = self._processor.pad_id()
         self.bos_id: int = self._processor.bos_id()
         self.eos_id: int = self._processor.eos_id()
+        self.unknown_id: int = self._processor.unk_id()
         self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
         self._silent = {id for id in range(self.vocab_size) if self._processor.is_control(id)}
-        self._symbols = self._silent | {self._processor.unk_id()}
+        self._symbols = self._silent | {self.unknown_id}
         self._bytes = {id for id in range(self.vocab_size) if self._processor.is_byte(id)}
-        unknown = self._processor.unk_id()
-        self._mark_ids = list(map(self._id, _MARK_PIECES)) if self._bytes else [unknown]
-        self._unlike_text = self._bytes | {unknown}
+        self._mark_ids = list(map(self._id, _MARK_PIECES)) if self._bytes else [self.unknown_id]
+        self._unlike_text = self._bytes | {self.unknown_id}
         """Tokens whose own text is not that which they stand for."""
         pieces = [self._processor.id_to_piece(id) for id in range(self.vocab_size)]
         # Unknown characters in a row are one token, which crosses a space that is unknown itself.
@@ -299,7 +299,7 @@ class Tokenizer:
 
     def _id(self, piece: str) -> int:
         id = int(self._processor.piece_to_id(piece))
-        if id == self._processor.unk_id():
+        if id == self.unknown_id:
             raise ValueError(f"the vocabulary lacks {piece}: this trainer did not make it")
         return id
 

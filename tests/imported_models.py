@@ -19,21 +19,21 @@ MADE_UP = ["<made-up-0>", "<made-up-1>"]
 """Tokens without a piece."""
 TRANSLATE = """
 import json, sys, ctranslate2
-folder, sources, beam_size, compute_type = json.load(sys.stdin)
+folder, sources, beam_size, compute_type, options = json.load(sys.stdin)
 translator = ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=1)
 translated = translator.translate_batch(
-    sources, beam_size=beam_size, max_decoding_length=24, min_decoding_length=0, return_end_token=True,
-    disable_unk=True, length_penalty=1,
+    sources, beam_size=beam_size, max_decoding_length=24, min_decoding_length=0, return_end_token=True, **options
 )
 print(json.dumps([result.hypotheses[0] for result in translated]))
 """
 
 
 def translate_with_ctranslate2(
-    folder: Path, sources: Sequence[Sequence[str]], beam_size: int = 1, compute_type: str = "float32"
+    folder: Path, sources: Sequence[Sequence[str]], beam_size: int = 1, compute_type: str = "float32", **options: Any
 ) -> list[list[str]]:
-    """What CTranslate2 makes of `sources`, in another process."""
-    asked = json.dumps([str(folder), sources, beam_size, compute_type])
+    """What CTranslate2 makes of `sources`, in another process. Without `options` never the unknown token."""
+    options = options or {"disable_unk": True, "length_penalty": 1}
+    asked = json.dumps([str(folder), sources, beam_size, compute_type, options])
     done = subprocess.run([sys.executable, "-c", TRANSLATE], input=asked, capture_output=True, text=True, check=True)
     return list(json.loads(done.stdout))
 

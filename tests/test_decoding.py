@@ -468,7 +468,9 @@ def test_decoding_computes_no_gradients() -> None:
 
 
 @torch.no_grad()
-def plain_beam(model: Transformer, source: Sequence[int], limit: int, beam_size: int) -> list[tuple[float, list[int]]]:
+def plain_beam(
+    model: Transformer, source: Sequence[int], limit: int, beam_size: int, penalty: float
+) -> list[tuple[float, list[int]]]:
     """Beam search without a cache over the whole vocabulary: finished hypotheses with their scores, best first."""
     src = torch.tensor([[*source, EOS]])
     memory, mask = model.memory(model.encode(src)), model.source_mask(src)
@@ -483,19 +485,21 @@ def plain_beam(model: Transformer, source: Sequence[int], limit: int, beam_size:
         options.sort(reverse=True)
         ends = [tokens[-1] == EOS or len(tokens) == limit for _, tokens in options]
         best = zip(options[:beam_size], ends[:beam_size], strict=True)
-        ended += [(total / len(tokens), tokens) for (total, tokens), end in best if end]
+        ended += [(total / len(tokens) ** penalty, tokens) for (total, tokens), end in best if end]
         going = [option for option, end in zip(options, ends, strict=True) if not end][:beam_size]
     return sorted(ended, reverse=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("beam_size", [2, 4])
-def test_beam_search_equals_a_plain_implementation(beam_size: int) -> None:
+@pytest.mark.parametrize(("beam_size", "penalty"), [(2, 1.0), (4, 1.0), (4, 0.2), (4, 0.0)])
+def test_beam_search_equals_a_plain_implementation(beam_size: int, penalty: float) -> None:
     model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
-    for source, found in zip(sources, beam_decode(model, sources, LIMITS, beam_size), strict=True):
-        expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size)
+    for source, found in zip(
+        sources, beam_decode(model, sources, LIMITS, beam_size, length_penalty=penalty), strict=True
+    ):
+        expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size, penalty)
         assert [h.tokens for h in found.finished] == [tokens for _, tokens in expected]
-        assert [h.score for h in found.finished] == pytest.approx([score for score, _ in expected], abs=1e-4)
+        assert [h.ranking_score for h in found.finished] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
 @pytest.mark.slow

@@ -85,6 +85,20 @@ def test_an_opennmt_model_translates_as_with_ctranslate2(
     assert_same_tokens(folder, len(tokens), beam_size)
 
 
+@pytest.mark.parametrize("penalty", [0, 0.2, 1])
+def test_a_length_penalty_ranks_as_with_ctranslate2(
+    penalty: float, pieces: bytes, tokens: list[str], tmp_path: Path
+) -> None:
+    folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
+    draw = random.Random(7)
+    sources = [[draw.randrange(4, len(tokens)) for _ in range(draw.randint(1, 30))] for _ in range(200)]
+    model, tokenizers = build_model(read_model(options(folder)))
+    ours = beam_decode(model, sources, LIMITS, 4, length_penalty=penalty)
+    given = [[tokenizers.source.piece(id) for id in source] for source in sources]
+    theirs = translate_with_ctranslate2(folder, given, 4, disable_unk=True, length_penalty=penalty)
+    assert [[tokenizers.target.piece(id) for id in h.tokens] for h in ours] == theirs
+
+
 def test_swish_learned_positions_a_zero_start_and_other_scales_are_read(
     pieces: bytes, tokens: list[str], tmp_path: Path
 ) -> None:

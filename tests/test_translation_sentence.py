@@ -14,6 +14,7 @@ from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_ma
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
+from imported_models import opennmt_tokens, unigram_pieces
 from msgspec import structs
 from shared_fixtures import Service
 
@@ -24,7 +25,10 @@ from app.text.placeholders import find_placeholders
 from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.sentence import Sentence
 from model.bundle import Bundle
+from model.hypothesis import Decoding
 from model.normalisation import normalise_source
+from model.tokenizer import Tokenizer, Tokenizers
+from training.importing.vocabulary import Specials, build_vocabulary
 
 KINDS = [
     *("{§}", "{0}", "{1}", "%s", "%d", "%(§)d", "%(§)s", "${§}", "{{ § }}", ":§", '<x id="§"/>', "<b>", "</b>"),
@@ -414,6 +418,34 @@ def test_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundl
     assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"
     assert said(chinese, "用{x}登录", "登录", 0, "。") == "登录{x}。"
     assert said(chinese, "用 A{x}B 登录", "A", 0, "B") == "A{x}B"
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("I like Ŵqŵ.", "Ŵqŵ"), ("Ŵqŵ likes it.", "Ŵqŵ"), ("I like {x} Ŵqŵ.", "Ŵqŵ"), ("I like {x}.", "")],
+)
+def test_an_unknown_token_becomes_the_source_text_that_it_attends_to(bundle: Bundle, text: str, wanted: str) -> None:
+    pieces = unigram_pieces()
+    specials = Specials("<unk>", "<s>", "</s>", "<s>")
+    vocabulary = build_vocabulary(pieces, opennmt_tokens(pieces), ["en", "fr"], specials)
+    tokenizers = Tokenizers.joint(Tokenizer(vocabulary.proto))
+    copying = dataclasses.replace(bundle, tokenizers=tokenizers, decoding=Decoding(replace_unknowns=True))
+    one = sentence(copying, text)
+    source, unknown = one.sequence.source, tokenizers.target.unknown_id
+    place = source.index(unknown if wanted else tokenizers.source.reserved_ids[0])
+    symbols = [symbol for symbol in tokenizers.target.reserved_ids if symbol in source]
+    tokens = [*tokenizers.target.encode("a "), unknown, *symbols]
+    one.set_decoded(structs.replace(decoded(tokens), aligned=(0, *[place] * (len(tokens) - 1))))
+    translation = one.render(one.best)
+    assert "⁇" not in translation
+    assert translation.count("Ŵqŵ") == (wanted == "Ŵqŵ")
+    assert translation.count("{x}") == text.count("{x}")
+    spans = list(one.aligned_spans(one.best))
+    assert sum(end - start for _, (start, end) in spans) == len(translation)
+    if wanted:
+        assert [text[slice(*span.source)].strip() for span in spans if wanted in translation[slice(*span.target)]] == [
+            wanted
+        ]
 
 
 def test_pieces_that_symbols_copy_are_forbidden_where_a_sentence_has_the_symbols(bundle: Bundle) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from fastapi import APIRouter, Request
 
 from app import errors
 from app.api.dependencies import AdmittedClient, EngineState, TranslatorState
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
-from app.api.schemas import Reloaded, ServedLanguage, ServedModel
+from app.api.schemas import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
 from app.services.reload import Deployments
 from model.bundle import Bundle
@@ -59,6 +61,7 @@ def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
         metrics=bundle.record.metrics,
         corpora=bundle.record.corpora,
         licence=bundle.record.licence,
+        decoding=DecodingDefaults(**asdict(bundle.decoding)),
         checksum=bundle.checksum,
         device=engine.device,
         precision=engine.precisions.get(bundle.spec.name, "not known yet"),

@@ -147,7 +147,7 @@ class TranslateRequest(StreamRequest):
         ge=0,
         le=8,
         description="Maximum number of alternative translations, best first. Uses beam search, which takes several "
-        "times as long",
+        "times as long, with at least as many hypotheses as the bundle's `decoding` of `/models` says",
     )
     alignment: bool = Field(
         False, description="Return which words were translated by which; plain text with `line_breaks` `keep` only"
@@ -344,6 +344,19 @@ class ServedLanguage(BaseModel):
     )
 
 
+class DecodingDefaults(BaseModel):
+    """How a bundle is decoded unless a request asks for something else."""
+
+    beam_size: int | None = Field(description="Hypotheses of beam search; null: the service's default, which is 1")
+    length_penalty: float = Field(
+        description="Ranks hypotheses by the sum of their log probabilities divided by their length to this power",
+        examples=[1.0],
+    )
+    replace_unknowns: bool = Field(
+        description="Whether text that the vocabulary lacks is copied to where the model generates its unknown symbol"
+    )
+
+
 class ServedModel(BaseModel):
     """A bundle, as described by its record."""
 
@@ -359,6 +372,10 @@ class ServedModel(BaseModel):
     metrics: list[dict[str, Any]] = Field(description="Quality: test set, scores and precision")
     corpora: list[dict[str, Any]] = Field(description="Training corpora, with sizes")
     licence: str | None = Field(description="Licence of the weights; null if the bundle names none")
+    decoding: DecodingDefaults = Field(
+        description="The bundle's decoding defaults. What a request asks for goes first, then these, then the "
+        "service's defaults"
+    )
     checksum: str = Field(description="SHA-256 of the weights, in hexadecimal digits", examples=["0123456789ab..."])
     device: str = Field(description="Device that it runs on", examples=["cpu"])
     precision: str = Field(description="Numeric precision that it runs in", examples=["int8"])

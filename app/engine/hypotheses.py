@@ -24,6 +24,7 @@ def hypothesis_of(sequence: Sequence, beam_size: int) -> Hypothesis:
         (*target_prefix, *sequence.prefix),
         len(source_prefix),
         len(target_prefix),
+        sequence.length_penalty,
     )
 
 

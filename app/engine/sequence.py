@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec import Struct
 
 from model.hypothesis import FinishReason
@@ -36,6 +38,7 @@ class Sequence(Struct, frozen=True, array_like=True, gc=False):
     """What the encoder reads before `source`; see `model.directions`."""
     target_prefix: tuple[int, ...] = ()
     """What the decoder generates before the translation."""
+    length_penalty: float = 1.0
 
 
 class Weights(Struct, frozen=True, array_like=True, gc=False):
@@ -71,10 +74,14 @@ class Decoded(Struct, frozen=True, array_like=True):
     """For each source token and the end symbol, the sum of attention from all target tokens but the last
     (Tu et al. 2016)."""
     alternatives: tuple[Decoded, ...] = ()
-    """The other hypotheses of the beam, highest mean log probability first."""
+    """The other hypotheses of the beam, best first: by `ranking_score`."""
     attention: Attention | None = None
 
     @property
     def score(self) -> float:
         """The mean log probability of the tokens."""
-        return sum(self.log_probs) / len(self.log_probs)
+        return self.ranking_score(1)
+
+    def ranking_score(self, length_penalty: float) -> float:
+        """See `Hypothesis.ranking_score`."""
+        return sum(self.log_probs) / math.pow(len(self.log_probs), length_penalty)

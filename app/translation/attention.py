@@ -16,9 +16,10 @@ from app.engine import sequence as engine
 from app.errors import FieldFault, InvalidFields, TooMuchText
 from app.translation.sentence import make_sequence
 from app.translation.translator import Translator
+from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
 from model.bundle import Bundle
 from model.config import ModelConfig
-from model.tokenizer import Piece, Tokenizer
+from model.tokenizer import SPACE, Piece, Tokenizer
 
 Kind = Literal["encoder", "decoder", "cross"]
 Weights = NDArray[np.floating]
@@ -122,15 +123,18 @@ def _read(
     recorded = map(_array, structs.astuple(decoded.attention))
     weights: dict[Kind, Weights] = dict(zip(get_args(Kind), recorded, strict=True))
     tokenizer, direction = bundle.target_tokenizer, bundle.direction
-    translation = tokenizer.decode(decoded.tokens)
     target_prefix = _prefix(tokenizer, direction.target_prefix, 0)
     begins = len(direction.source_prefix), len(target_prefix)
+    texts = target_texts(decoded, bundle, lambda: [copied_text(piece, text) for piece in source_tokens[begins[0] :]])
+    translation = tokenizer.decode(decoded.tokens)
+    if has_unknowns(decoded, bundle):
+        translation = "".join(texts).removeprefix(SPACE)
     return Attention(
         bundle=bundle,
         text=text,
         translation=translation,
         source_tokens=source_tokens,
-        target_tokens=[*target_prefix, *_spelt(tokenizer, decoded.tokens, translation)],
+        target_tokens=[*target_prefix, *_spelt(tokenizer, decoded.tokens, texts, translation)],
         weights={kind: selection.of(weights[kind]) for kind in selection.kinds},
         alignment=[(begins[0] + source, begins[1] + target) for target, source in enumerate(decoded.aligned)],
     )
@@ -140,9 +144,8 @@ def _array(weights: engine.Weights) -> Weights:
     return np.frombuffer(weights.content, weights.dtype).reshape(weights.shape)
 
 
-def _spelt(tokenizer: Tokenizer, tokens: Sequence[int], translation: str) -> list[Piece]:
-    """The generated tokens with the code points of `translation` that each adds."""
-    texts = tokenizer.token_texts(tokens)
+def _spelt(tokenizer: Tokenizer, tokens: Sequence[int], texts: Sequence[str], translation: str) -> list[Piece]:
+    """The generated tokens with the code points of `translation` that each adds, as `texts`."""
     begun = len("".join(texts)) - len(translation)  # the space before the first word is not in the translation
     ends = [max(0, end - begun) for end in accumulate(map(len, texts))]
     return [

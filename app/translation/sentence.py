@@ -25,8 +25,9 @@ from app.translation.input_normalisation import (
     split_at_protected,
     touches_next_word,
 )
+from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
 from model.bundle import Bundle
-from model.tokenizer import SPACE
+from model.tokenizer import SPACE, Piece
 
 _LETTER_OR_DIGIT = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
 _WORD_OR_MARK = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
@@ -45,7 +46,13 @@ def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any)
     """The sequence that decodes the text of `ids` in the direction of `bundle`. `wishes`: other fields."""
     prefixes = bundle.direction.source_prefix, bundle.direction.target_prefix
     return EngineSequence(
-        bundle.spec.name, tuple(ids), limit, source_prefix=prefixes[0], target_prefix=prefixes[1], **wishes
+        bundle.spec.name,
+        tuple(ids),
+        limit,
+        source_prefix=prefixes[0],
+        target_prefix=prefixes[1],
+        length_penalty=bundle.decoding.length_penalty,
+        **wishes,
     )
 
 
@@ -144,7 +151,10 @@ class Sentence:
     def plain_text(self, candidate: Candidate) -> str:
         """The translation in plain characters, without protected text."""
         if candidate.plain_text is None:
-            text = self.bundle.target_tokenizer.decode(candidate.decoded.tokens)
+            if has_unknowns(candidate.decoded, self.bundle):
+                text = "".join(target_texts(candidate.decoded, self.bundle, self._copied_texts)).removeprefix(SPACE)
+            else:
+                text = self.bundle.target_tokenizer.decode(candidate.decoded.tokens)
             text = text.upper() if is_all_caps(self.passage, self.bundle.source_tokenizer) else text
             if is_better_lowercased(self.passage, self.bundle.source_tokenizer):
                 text = _uppercase_first(text)
@@ -162,7 +172,7 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         pieces: list[str | ProtectedSpan] = []
-        for token, text in zip(tokens, self._token_texts(tokens), strict=True):
+        for token, text in zip(tokens, self._token_texts(candidate.decoded), strict=True):
             if token in protected:
                 pieces += [text, protected[token]] if text else [protected[token]]
             elif pieces and isinstance(pieces[-1], str):
@@ -183,7 +193,9 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         at = 0
-        for token, text, source in zip(tokens, self._token_texts(tokens), candidate.decoded.aligned, strict=True):
+        for token, text, source in zip(
+            tokens, self._token_texts(candidate.decoded), candidate.decoded.aligned, strict=True
+        ):
             if text:
                 yield AlignedSpan(spans[source], (at, at + len(text)))
                 at += len(text)
@@ -194,24 +206,38 @@ class Sentence:
     def source_spans(self) -> list[tuple[int, int]]:
         """The characters of the sentence that each source token encodes; the end symbol, which is last if there is one,
         encodes none."""
-        spans: list[tuple[int, int]] = []
+        spans = [(piece.start, piece.end) for piece in self._source_tokens()]
+        length = len(self.passage.text)
+        return [*spans, *[(length, length)] * self.bundle.architecture.source_ends(len(spans))]
+
+    def _source_tokens(self) -> list[Piece]:
+        """The source tokens without the end symbol. Symbols of protected spans are no pieces: theirs are empty."""
+        found: list[Piece] = []
         at, before = 0, SPACE
         tokenizer = self.bundle.source_tokenizer
         length = len(self.passage.text)
         for part in model_input(self.passage, self.bundle):
             if isinstance(part, int):
                 protected = self.passage.protected[part]
-                spans += [(at, at)] * len(tokenizer.encode_parts([part])[1:]) if before else []
-                spans.append((protected.start, protected.end))
+                *spaces, symbol = tokenizer.encode_parts([part])
+                found += [Piece(id, "", at, at) for id in spaces if before]
+                found.append(Piece(symbol, "", protected.start, protected.end))
                 at = protected.end
             else:
                 if part.startswith(SPACE) and not self.passage.text.startswith(SPACE, at):  # `model_input` added it
                     part, before = part.removeprefix(SPACE), SPACE
                 pieces = tokenizer.source_pieces(part, before)
-                spans += [(min(at + piece.start, length), min(at + piece.end, length)) for piece in pieces]
+                found += [
+                    Piece(id, piece, min(at + start, length), min(at + end, length)) for id, piece, start, end in pieces
+                ]
                 at += len(part)
             before = ""
-        return [*spans, *[(length, length)] * self.bundle.architecture.source_ends(len(spans))]
+        return found
+
+    def _copied_texts(self) -> list[str]:
+        """For each source token, what an unknown target token that attends to it adds. Protected text comes by its own
+        symbol."""
+        return [copied_text(piece, self.passage.text) if piece.piece else "" for piece in self._source_tokens()]
 
     def _source_texts(self) -> list[str]:
         """The parts of the sentence that the model reads as text; an empty string for each protected span."""
@@ -228,9 +254,9 @@ class Sentence:
         marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
         return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
-    def _token_texts(self, tokens: Sequence[int]) -> list[str]:
+    def _token_texts(self, decoded: Decoded) -> list[str]:
         """The text that each token adds; protected text follows the text of its own symbol."""
-        texts = self.bundle.target_tokenizer.token_texts(tokens)
+        tokens, texts = decoded.tokens, target_texts(decoded, self.bundle, self._copied_texts)
         if is_all_caps(self.passage, self.bundle.source_tokenizer):
             texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)

@@ -122,7 +122,10 @@ class TextPlan:
         sentences = list(self.sentences)
         options = [_acceptable_candidates(sentence) for sentence in sentences]
         combinations = best_combinations(
-            [[candidate.decoded.score for candidate in candidates] for candidates in options]
+            [
+                [candidate.decoded.ranking_score(sentence.sequence.length_penalty) for candidate in candidates]
+                for sentence, candidates in zip(sentences, options, strict=True)
+            ]
         )
         for combination in islice(combinations, 4 * count + 1):  # several may render to the same text
             numbers = (combination.get(place, 0) for place in range(len(sentences)))
@@ -153,8 +156,12 @@ def plan_copy(pieces: Sequence[Piece]) -> TextPlan:
 def plan_text(
     bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, beam_size: int, budget: int
 ) -> TextPlan:
-    """Splits `pieces` into sentences. Raises BudgetExceeded as soon as they cost more than `budget`."""
+    """Splits `pieces` into sentences, for a beam of `beam_size` or the bundle's, whichever is larger.
+
+    Raises BudgetExceeded as soon as they cost more than `budget`.
+    """
     plan = TextPlan(bundle)
+    beam_size = max(beam_size, bundle.decoding.beam_size or 1)
 
     def cut(passage: Passage) -> Iterator[str | Sentence]:
         for part in _PassagePlanner(bundle, passage, glossary, beam_size, plan.warnings).parts():

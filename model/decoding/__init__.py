@@ -38,9 +38,10 @@ def beam_decode(
     beam_size: int,
     rows: int = 64,
     target_prefix: Sequence[int] = (),
+    length_penalty: float = 1.0,
 ) -> list[Hypothesis]:
     """Decodes every source by beam search; a `beam_size` of 1 is greedy. Results are in the order of `sources`. All
-    targets begin with `target_prefix`.
+    targets begin with `target_prefix`. `length_penalty`: see `Hypothesis.ranking_score`.
 
     A sentence takes `beam_size` of the `rows`. The longest sources start first, and others join as rows become free.
     Raises ValueError if a source has more than `limits.max_source` tokens, or `beam_size` is not from 1 to `rows`.
@@ -52,7 +53,11 @@ def beam_decode(
             raise ValueError(f"source {number} has {len(source)} tokens, over the limit of {limits.max_source}")
     hypotheses = [
         Hypothesis(
-            source, limits.target(len(source), len(target_prefix)), beam_size=beam_size, prefix=tuple(target_prefix)
+            source,
+            limits.target(len(source), len(target_prefix)),
+            beam_size=beam_size,
+            prefix=tuple(target_prefix),
+            length_penalty=length_penalty,
         )
         for source in sources
     ]

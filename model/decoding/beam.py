@@ -1,4 +1,4 @@
-"""Beam search (Sutskever et al. 2014, section 3.2), which ranks finished hypotheses by mean log probability.
+"""Beam search (Sutskever et al. 2014, section 3.2), which ranks finished hypotheses by `ranking_score`.
 
 A batch owns the rows in which hypotheses are decoded.
 """
@@ -92,7 +92,7 @@ class Beam:
     def conclude(self) -> None:
         """Gives the sentence the result of its best finished hypothesis."""
         # A score of NaN cannot be ranked. It comes first, so that the failure is noticed.
-        self.finished.sort(key=lambda ended: -ended.score if ended.score == ended.score else -math.inf)
+        self.finished.sort(key=lambda ended: -math.inf if math.isnan(ended.ranking_score) else -ended.ranking_score)
         best, sentence = self.finished[0], self.sentence
         sentence.finished = self.finished
         sentence.tokens, sentence.log_probs, sentence.finish_reason = best.tokens, best.log_probs, best.finish_reason

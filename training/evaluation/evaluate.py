@@ -170,7 +170,7 @@ def evaluate_served(
     """
     sources, languages = [pair.source for test in tests for pair in test.pairs], (bundle.source, bundle.target)
     texts = iter(translate_served(bundle.folder, languages, sources, precision, device, workers))
-    how = (bundle.target_tokenizer, bundle.target, scoring, precision, device)
+    how = (bundle.target_tokenizer, bundle.target, scoring, precision, device, bundle.decoding.beam_size or 1)
     own = ((test, Translations(list(islice(texts, len(test.pairs))), [], cut=0)) for test in tests)
     return [_scored(test, translations, *how, served=True) for test, translations in own]
 

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from model.config import Activation, ModelConfig, Sharing
-from model.hypothesis import Limits
+from model.hypothesis import Decoding, Limits
 from model.positions import sinusoidal_positions
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel, arranged, output_bias
@@ -45,6 +45,8 @@ ZERO_START = "<zero>"
 """The start token, with an embedding of zeros, of models that start from zeros."""
 EPSILON = 1e-5
 """Of our layer normalisation."""
+ARGOS_DECODING = Decoding(beam_size=4, length_penalty=0.2, replace_unknowns=True)
+"""How Argos Translate decodes its packages (argostranslate/translate.py)."""
 _ACTIVATIONS: dict[int, Activation] = {0: "relu", 2: "swish"}
 _ACTIVATION_NAMES = ("ReLU", "GELU (tanh)", "swish", "GELU", "GELU (sigmoid)", "tanh", "sigmoid")
 _REFUSED = {
@@ -325,6 +327,7 @@ def _assembled(
     languages: tuple[str, str],
 ) -> ImportedModel:
     """The imported model. Raises ImportFault."""
+    decoding = ARGOS_DECODING if metadata else Decoding()
     zero_start = bool(network.flag("decoder/start_from_zero_embedding", 0))
     vocabulary, ids = _vocabulary(tokens, pieces, settings, languages, zero_start)
     activation = int(_same_in_both(network, "activation", 0))
@@ -355,7 +358,7 @@ def _assembled(
     bias = network.take_optional("decoder/projection/bias", (len(tokens),))
     has_bias = bias is not None or size > len(tokens) or not vocabulary.has_bytes
     if has_bias:
-        weights["output.bias"] = output_bias(bias, vocabulary, [ids["unknown"]])
+        weights["output.bias"] = output_bias(bias, vocabulary, () if decoding.replace_unknowns else [ids["unknown"]])
     positions = _positions(network, width, weights)
     final_norms = [f"{stack}/layer_norm/gamma" in network for stack in ("encoder", "decoder")]
     if len(set(final_norms)) > 1:
@@ -395,8 +398,9 @@ def _assembled(
     except ValueError as error:
         raise ImportFault(str(error)) from None
     longest = min(MAX_SENTENCE, positions - 1)
-    remarks = list(_remarks(settings, vocabulary, len(tokens)))
-    return ImportedModel("CTranslate2", config, weights, vocabulary, Limits(longest, longest), remarks, metadata)
+    remarks = list(_remarks(settings, vocabulary, len(tokens), decoding))
+    limits = Limits(longest, longest)
+    return ImportedModel("CTranslate2", config, weights, vocabulary, limits, remarks, metadata, decoding=decoding)
 
 
 def _vocabulary(
@@ -499,13 +503,14 @@ def _layer(
     _norm(network, f"{theirs}/ffn/layer_norm", f"{ours}.feed_residual.norm", width, weights)
 
 
-def _remarks(settings: dict[str, Any], vocabulary: Vocabulary, known: int) -> Iterator[str]:
+def _remarks(settings: dict[str, Any], vocabulary: Vocabulary, known: int, decoding: Decoding) -> Iterator[str]:
     """What was dropped or approximated."""
     epsilon = settings.get("layer_norm_epsilon")
     if epsilon not in (None, EPSILON):
         yield f"Its layer normalisation adds {epsilon} to the variance; here it adds {EPSILON}."
     if not vocabulary.has_bytes:
-        yield "A character that its vocabulary lacks is unknown to it. The symbol for unknown text is never generated."
+        fate = "comes out as the source has it" if decoding.replace_unknowns else "is never generated"
+        yield f"A character that its vocabulary lacks is unknown to it. The symbol for unknown text {fate}."
     if vocabulary.missing:
         yield f"{vocabulary.missing:,} of its tokens are no pieces of its SentencePiece model: text never has them."
     if vocabulary.surplus:
