@@ -469,7 +469,7 @@ def test_decoding_computes_no_gradients() -> None:
 
 @torch.no_grad()
 def plain_beam(
-    model: Transformer, source: Sequence[int], limit: int, beam_size: int, penalty: float
+    model: Transformer, source: Sequence[int], limit: int, beam_size: int, penalty: float = 1.0
 ) -> list[tuple[float, list[int]]]:
     """Beam search without a cache over the whole vocabulary: finished hypotheses with their scores, best first."""
     src = torch.tensor([[*source, EOS]])
