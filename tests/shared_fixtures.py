@@ -96,13 +96,18 @@ BUNDLE_LIMITS = Limits(max_source=32, max_target=32)
 
 
 def make_bundle(
-    folder: Path, source: str = "en", target: str = "fr", seed: int = 0, samples: Sequence[dict[str, Any]] | None = None
+    folder: Path,
+    source: str = "en",
+    target: str = "fr",
+    seed: int = 0,
+    samples: Sequence[dict[str, Any]] | None = None,
+    **architecture: Any,
 ) -> Path:
     """Writes a bundle with random weights drawn from `seed`.
 
-    `samples`: None for a single one that every precision decodes alike.
+    `samples`: None for a single one that every precision decodes alike. `architecture`: fields of its ModelConfig.
     """
-    model, tokenizer, sample = _random_model(source, target, seed)
+    model, tokenizer, sample = _random_model(source, target, seed, **architecture)
     record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
     record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
     record["samples"] = [sample] if samples is None else list(samples)
@@ -111,11 +116,14 @@ def make_bundle(
 
 
 @functools.cache
-def _random_model(source: str, target: str, seed: int) -> tuple[Transformer, Tokenizer, dict[str, Any]]:
+def _random_model(
+    source: str, target: str, seed: int, **architecture: Any
+) -> tuple[Transformer, Tokenizer, dict[str, Any]]:
     """The model of a bundle, its tokenizer, and a sample."""
     tokenizer = Tokenizer(train_vocabulary(SENTENCES, 400, [source, target], threads=1))
     size = tokenizer.vocab_size
-    config = ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=2)
+    shape = {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 2, "decoder_layers": 2}
+    config = ModelConfig.from_dict({"source_vocab_size": size, "target_vocab_size": size, **shape, **architecture})
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Transformer(config).eval()

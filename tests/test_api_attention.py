@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
 import torch
-from shared_fixtures import Service
+from shared_fixtures import Service, make_bundle, serving
 
 from app.translation import attention_svg
 from model.bundle_weights import LoadedBundle
@@ -169,6 +170,24 @@ def test_too_large_svg_is_refused_with_the_limit(service: Service, monkeypatch: 
     response = service.post("/attention", {**SENTENCE, "as": "svg"})
     assert response.status_code == 413
     assert "over the limit of 50" in response.json()["detail"]
+
+
+def test_a_recurrent_decoder_has_no_self_attention_to_show(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "en-fr", decoder="ssru", norm="post", alignment_layer=1, alignment_head=0)
+    with serving(tmp_path, precision="int8") as service:
+        shown = show(service)
+        assert shown["attention"]["decoder"] == []
+        cross = torch.tensor(shown["attention"]["cross"])  # [layer, head, target, source]
+        assert cross.shape[:2] == torch.tensor(shown["attention"]["encoder"]).shape[:2] == (2, 2)
+        best = cross[1, 0][:, :-1].argmax(-1).tolist()
+        assert shown["alignment"] == [[source, target] for target, source in enumerate(best)]
+        assert [view["name"] for view in show_views(service)] == ["Encoder", "Cross"]
+        assert show_views(service, kinds=["decoder"]) == []
+        selected = show(service, kinds=["decoder", "cross"], layers=[1], heads=[1])["attention"]
+        assert selected == {"decoder": [], "cross": [[shown["attention"]["cross"][1][1]]]}
+        picture = fromstring(service.post("/attention", {**SENTENCE, "as": "svg"}).content)
+        assert len(picture.findall(".//{*}image")) == 8
+        assert service.get("/models").json()[0]["architecture"]["decoder"] == "ssru"
 
 
 @pytest.mark.parametrize(

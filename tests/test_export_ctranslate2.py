@@ -144,9 +144,12 @@ def test_compared_translations_include_ended_and_truncated_ones(results: dict[st
     assert {reason for both in results.values() for reason in both.finish_reasons} == {"stop", "length"}
 
 
-def test_models_that_ctranslate2_does_not_support_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    bundle = random_bundle(tmp_path / "bundle", tokenizer, norm="residual_post")
-    with pytest.raises(ConversionError, match=r"^CTranslate2 does not support .*residual_post\)$"):
+@pytest.mark.parametrize(("field", "value"), [("norm", "residual_post"), ("decoder", "ssru")])
+def test_models_that_ctranslate2_does_not_support_are_refused(
+    field: str, value: str, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    bundle = random_bundle(tmp_path / "bundle", tokenizer, **{field: value})
+    with pytest.raises(ConversionError, match=rf"^CTranslate2 does not support .*{value}\)$"):
         convert_bundle(ConvertOptions(bundle, tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from test_int8_kernels import LIMITS, RECURRENT, make_model, random_sources
 
 from model.bundle_files import WEIGHTS, read_bundle
 from model.config import ModelConfig
@@ -16,10 +18,11 @@ from model.hypothesis import Hypothesis, Limits
 from model.int8.backend import Int8Backend
 from model.int8.isa import INSTRUCTION_SETS
 from model.int8.library import FLAGS, library
-from model.int8.weights import Layout, packed, read_weights
+from model.int8.weights import Layout, Weights, packed, read_weights
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 BUNDLE = Path(__file__).parents[1] / "bundles" / "en-fr"
+Ids = Sequence[int]
 HARNESS = Path(__file__).with_name("int8_harness.c")
 
 pytestmark = [
@@ -31,42 +34,47 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("name", ["i8mm", "dotprod", "generic"])
-def test_arm_decodes_a_bundles_samples_to_the_same_bits(name: str, tmp_path: Path) -> None:
-    config, files = read_bundle(BUNDLE)
-    limits, weights = Limits(**config["limits"]), read_weights(files[WEIGHTS])
-    architecture = ModelConfig.from_dict(config["architecture"])
-    sources = [sample["source_ids"] for sample in config["samples"]]
-
-    [isa] = [isa for isa in INSTRUCTION_SETS if isa.name == name]
-    program = tmp_path / "harness"
-    command = [
-        COMPILER,
-        "-static",
-        *FLAGS,
-        *isa.flags,
-        f"-DISA_{name.upper()}",
-        "-o",
-        str(program),
-        str(HARNESS),
-        "-lm",
-    ]
-    command.remove("-shared")
+@pytest.fixture(scope="module", params=["i8mm", "dotprod", "generic"])
+def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of the harness for an instruction set, under the emulator."""
+    [isa] = [isa for isa in INSTRUCTION_SETS if isa.name == request.param]
+    program = str(tmp_path_factory.mktemp("harness") / isa.name)
+    flags = [flag for flag in (*FLAGS, *isa.flags) if flag != "-shared"]
+    command = [COMPILER, "-static", *flags, f"-DISA_{isa.name.upper()}", "-o", program, str(HARNESS), "-lm"]
     subprocess.run(command, check=True)
-    emulated = [EMULATOR, "-cpu", "max", str(program)]
-    layout = Layout(*map(int, subprocess.check_output(emulated, text=True).split()))
-    (tmp_path / "weights").write_bytes(b"".join(packed(weights, architecture, layout, library("generic"))))
-    lines = [" ".join(map(str, (limits.target(len(ids)), *ids, architecture.eos_id))) for ids in sources]
-    (tmp_path / "sources").write_text("\n".join(lines) + "\n")
+    return [EMULATOR, "-cpu", "max", program]
+
+
+def check_same_bits(
+    harness: list[str], weights: Weights, config: ModelConfig, sources: Sequence[Ids], limits: Limits, folder: Path
+) -> None:
+    """Compares the emulated kernels with those in plain C on this machine."""
+    layout = Layout(*map(int, subprocess.check_output(harness, text=True).split()))
+    (folder / "weights").write_bytes(b"".join(packed(weights, config, layout, library("generic"))))
+    lines = [" ".join(map(str, (limits.target(len(ids)), *config.source_ids(ids)))) for ids in sources]
+    (folder / "sources").write_text("\n".join(lines) + "\n")
     sizes = [str(limits.max_source + 1), str(limits.max_target + 1)]
-    printed = subprocess.check_output(
-        [*emulated, str(tmp_path / "weights"), str(tmp_path / "sources"), *sizes], text=True
-    )
+    files = [str(folder / "weights"), str(folder / "sources")]
+    printed = subprocess.check_output([*harness, *files, *sizes], text=True)
 
     here = [Hypothesis(ids, limits.target(len(ids))) for ids in sources]
-    decode_all(Int8Backend.pack(weights, architecture, "generic").new_batch(32, limits), here)
+    decode_all(Int8Backend.pack(weights, config, "generic").new_batch(32, limits), here)
     assert printed.splitlines() == [
         " ".join((*map(str, h.tokens), *(f"{bits:08x}" for bits in array("I", array("f", h.log_probs).tobytes()))))
         + " "
         for h in here
     ]
+    assert len({tuple(h.tokens) for h in here}) > len(here) // 2
+
+
+def test_arm_decodes_a_bundles_samples_to_the_same_bits(harness: list[str], tmp_path: Path) -> None:
+    config, files = read_bundle(BUNDLE)
+    architecture = ModelConfig.from_dict(config["architecture"])
+    sources = [sample["source_ids"] for sample in config["samples"]]
+    check_same_bits(harness, read_weights(files[WEIGHTS]), architecture, sources, Limits(**config["limits"]), tmp_path)
+
+
+def test_arm_decodes_with_a_recurrent_decoder_to_the_same_bits(harness: list[str], tmp_path: Path) -> None:
+    model = make_model(**RECURRENT)
+    weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
+    check_same_bits(harness, weights, model.config, random_sources(12), LIMITS, tmp_path)

@@ -393,6 +393,33 @@ def with_first_tokens(page: Page, piece: str) -> None:
     page.route("**/attention", change)
 
 
+def test_a_recurrent_decoder_has_no_tab_and_the_view_says_why(browser: Browser, shipped_url: str) -> None:
+    def without_decoder(route: Route) -> None:
+        told = route.fetch().json() | {"model": "en-fr@another"}
+        told["attention"] |= {"decoder": []} if "decoder" in told["attention"] else {}
+        route.fulfill(json=told)
+
+    def recurrent(route: Route) -> None:
+        [model, *_] = [each for each in route.fetch().json() if (each["source"], each["target"]) == ("en", "fr")]
+        changed = {"model": "en-fr@another", "architecture": model["architecture"] | {"decoder": "ssru"}}
+        route.fulfill(json=[model | changed])
+
+    with Window(browser, shipped_url) as window:
+        page = window.translate()
+        choose(page, "decoder")
+        page.route("**/attention", without_decoder)
+        page.route("**/models", recurrent)
+        window.translate(OTHER)
+        tabs = page.locator(".attention [role=tab]:visible")
+        expect(tabs).to_have_count(2)
+        expect(page.locator("#attention-view-cross")).to_have_attribute("aria-selected", "true")
+        expect(page.locator(".about")).to_contain_text("recurrent")
+        page.focus("#attention-view-cross")
+        page.keyboard.press("End")
+        expect(page.locator("#attention-view-encoder")).to_have_attribute("aria-selected", "true")
+        expect(page.locator(".about")).not_to_contain_text("recurrent")
+
+
 def test_long_tokens_are_shown_whole_on_a_phone(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url, viewport={"width": 360, "height": 740}) as window:
         with_first_tokens(window.page, "▁Verantwortlichkeiten")
