@@ -93,6 +93,11 @@ class Bundle:
             raise BundleError(f"{self.folder} translates {self.directions.count:,} pairs of languages: choose one")
         return self.chosen
 
+    def check_plain(self) -> None:
+        """Raises BundleError, for those who know no prefixes, unless there is one direction without any."""
+        if not self.directions.is_plain:
+            raise BundleError(f"{self.folder} translates {self.pair} by prefixes, which is not supported here")
+
     def in_direction(self, source: str, target: str) -> Self:
         """The bundle for a pair of `directions`; `self` if it is chosen already. Raises BundleError for another."""
         if self.chosen and (self.source, self.target) == (source, target):

@@ -34,6 +34,11 @@ class Direction:
     def pair(self) -> str:
         return f"{self.source}-{self.target}"
 
+    @property
+    def prefixes(self) -> tuple[Ids, Ids]:
+        """Of the source and of the target."""
+        return self.source_prefix, self.target_prefix
+
     def limits(self, limits: Limits) -> Limits:
         """The limits of a model that are left for a text and its translation."""
         return replace(
@@ -117,6 +122,11 @@ class Directions:
                 for code, prefixes in self.targets.items()
             },
         }
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one direction, without prefixes."""
+        return self.count == 1 and not any(self.longest_prefixes)
 
     @classmethod
     def from_dict(cls, section: Any) -> Directions:

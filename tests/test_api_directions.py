@@ -25,6 +25,7 @@ from model.hypothesis import Hypothesis
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.data.vocabulary import train_vocabulary
+from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
 
 TEXT = "The cat sleeps."
 LICENCE = "CC-BY-NC-4.0"
@@ -228,3 +229,16 @@ def test_a_model_that_reads_no_end_symbol_counts_none(tmp_path: Path) -> None:
     count = len(open_bundle(tmp_path / "endless").source_tokenizer.encode_source(TEXT))
     assert answer["usage"]["source_tokens"] == count
     assert 'direction="source",model="en-mul' in metrics or f'side="source"}} {count:.1f}' in metrics
+
+
+def test_a_direction_is_evaluated_by_name(folder: Path, bundle: LoadedBundle, tmp_path: Path) -> None:
+    (pairs := tmp_path / "test.tsv").write_text(f"{TEXT}\tDie Katze.\n")
+    said: list[str] = []
+    options = EvaluateOptions(folder / "several", (str(pairs),), "en", "de", raw=True, out=tmp_path / "out")
+    evaluate_bundle(options, said.append)
+    assert said[0] == f"{folder / 'several'} is en-de@{bundle.checksum[:12]}"
+    made = bundle.target_tokenizer.decode(decoded(bundle, "en", "de"))
+    # The bare decoder counts the prefix among the source tokens that limit the length of the target.
+    assert (tmp_path / "out").read_text().startswith(" ".join(made.splitlines()))
+    with pytest.raises(BundleError, match="translates 6 pairs of languages: choose one"):
+        evaluate_bundle(dataclasses.replace(options, source=None, target=None))

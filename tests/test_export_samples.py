@@ -75,7 +75,7 @@ def test_only_as_many_sentences_as_needed_are_translated(
 ) -> None:
     asked: list[int] = []
 
-    def sure(model: Transformer, pairs: Sequence[Any]) -> list[float]:
+    def sure(model: Transformer, pairs: Sequence[Any], *_: object) -> list[float]:
         asked.append(len(pairs))
         return [9.0] * len(pairs)
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
+import pytest
 from shared_fixtures import make_bundle
 from typer.testing import CliRunner
 
+from model.bundle import open_bundle
+from model.bundle_files import BundleError
+from model.directions import Directions, TargetPrefixes
 from training.__main__ import cli
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
+from training.importing.bundle import ImportOptions
+from training.importing.bundle import make_bundle as make_imported
+from training.importing.ctranslate2 import is_ctranslate2, read_ctranslate2
+from training.importing.errors import ImportFault
+from training.importing.model import ImportedModel
 
 
 def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_path: Path) -> None:
@@ -30,6 +40,31 @@ def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_p
     again = CliRunner().invoke(cli, ["import", *arguments])
     assert again.exit_code == 1
     assert "--replace" in again.output
+
+
+def test_a_model_of_several_directions_becomes_one_bundle_whose_samples_begin_with_prefixes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert_bundle(ConvertOptions(make_bundle(tmp_path / "en-fr"), tmp_path / "ct2"), say=lambda _: None)
+    targets = {"fr": TargetPrefixes(target_prefix=(7,)), "de": TargetPrefixes((9,), (8,)), "en": TargetPrefixes()}
+    directions = Directions({"en": (5,), "fr": (6,)}, targets)
+
+    def read(path: Path, source: str, target: str) -> ImportedModel:
+        return dataclasses.replace(read_ctranslate2(path, source, target), directions=directions)
+
+    monkeypatch.setattr("training.importing.bundle.FAMILIES", ((is_ctranslate2, read),))
+    options = ImportOptions(tmp_path / "ct2", "en", "de", tmp_path / "several", threads=1)
+    make_imported(options, None, lambda _: None)  # checks the samples
+    made = open_bundle(tmp_path / "several")
+    assert (made.name, made.directions) == (f"mul-mul@{made.checksum[:12]}", directions)
+    assert made.spec.samples
+    for sample in made.spec.samples:
+        assert (sample.source_ids[:2], sample.target_ids[0], sample.target_prefix) == ((5, 9), 8, (8,))
+    assert (tmp_path / "several" / "README.md").read_text().startswith("# English, French to French, German, English")
+    with pytest.raises(ImportFault, match="it does not translate from en to es"):
+        make_imported(dataclasses.replace(options, target="es", out=tmp_path / "es"), None, lambda _: None)
+    with pytest.raises(BundleError, match="by prefixes, which is not supported here"):
+        convert_bundle(ConvertOptions(tmp_path / "several", tmp_path / "again"), say=lambda _: None)
 
 
 def test_command_refuses_what_it_cannot_import_in_one_line(tmp_path: Path) -> None:

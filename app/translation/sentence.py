@@ -44,13 +44,13 @@ def _uppercase_first(text: str) -> str:
 
 def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any) -> EngineSequence:
     """The sequence that decodes the text of `ids` in the direction of `bundle`. `wishes`: other fields."""
-    prefixes = bundle.direction.source_prefix, bundle.direction.target_prefix
+    source_prefix, target_prefix = bundle.direction.prefixes
     return EngineSequence(
         bundle.spec.name,
         tuple(ids),
         limit,
-        source_prefix=prefixes[0],
-        target_prefix=prefixes[1],
+        source_prefix=source_prefix,
+        target_prefix=target_prefix,
         length_penalty=bundle.decoding.length_penalty,
         **wishes,
     )

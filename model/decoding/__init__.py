@@ -58,6 +58,7 @@ def beam_decode(
             beam_size=beam_size,
             prefix=tuple(target_prefix),
             length_penalty=length_penalty,
+            target_prefix_length=len(target_prefix),
         )
         for source in sources
     ]

@@ -22,6 +22,7 @@ class BaseBundle:
     def load(cls, folder: Path) -> Self:
         """Raises BundleError, with a one-line message, if the folder is not a complete bundle with one vocabulary."""
         bundle = load_bundle(folder, torch.device("cpu"))
+        bundle.check_plain()
         if bundle.source_tokenizer is not bundle.target_tokenizer:
             raise BundleError(f"{folder}: has a vocabulary for each side, and training makes models with one for both")
         return cls(bundle)

@@ -18,6 +18,7 @@ from model.bundle import Bundle
 from model.bundle_weights import load_bundle
 from model.decoding import as_backend
 from model.decoding.batch import Backend
+from model.directions import Direction
 from model.hypothesis import Limits
 from model.machine import keep_freed_memory
 from model.tokenizer import Tokenizer, Tokenizers
@@ -148,10 +149,12 @@ def evaluate_set(
     test: TestSet,
     rows: int | None = None,
     scoring: Scoring = Scoring(),
+    direction: Direction | None = None,
 ) -> Result:
-    """Translates the sources of `test` into the language `target` and scores them."""
+    """Translates the sources of `test` into the language `target` and scores them. `direction`: as for `translate`."""
     backend = as_backend(model)
-    translations = translate(backend, tokenizers, limits, [pair.source for pair in test.pairs], rows, scoring.beam)
+    sources = [pair.source for pair in test.pairs]
+    translations = translate(backend, tokenizers, limits, sources, rows, scoring.beam, direction)
     how = (backend.precision, backend.device, scoring.beam)
     return _scored(test, translations, tokenizers.target, target, scoring, *how)
 
@@ -235,6 +238,10 @@ class EvaluateOptions:
     pairs: Annotated[tuple[str, ...], Option(metavar="FILE")]
     """A test set, one pair per line: sentence, tab, reference translation; may be compressed, as .gz or .xz. Or two
     plain files, such as a.en,b.fr. Repeat for more sets."""
+    source: str | None = None
+    """The language to translate from, which a bundle of several directions needs."""
+    target: str | None = None
+    """The language to translate into, likewise."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
     """Name sets in this folder by their paths in it, as `run --corpora` does."""
     columns: Columns = None
@@ -266,6 +273,8 @@ class EvaluateOptions:
         for option, value in (("--rows", self.rows), ("--beam", self.beam)):
             if value is not None and not self.raw:
                 raise ValueError(f"{option} needs --raw: the service decodes greedily and chooses its own batches")
+        if (self.source is None) != (self.target is None):
+            raise ValueError("--source and --target go together")
         if self.placeholders and self.raw:
             raise ValueError("--placeholders cannot be used with --raw: the service protects them")
         if self.rows is not None and self.rows < 1:
@@ -293,6 +302,8 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.open("a").close()  # fails early if it cannot be written, before hours of decoding
     loaded = load_bundle(options.bundle, where)
+    if options.source is not None and options.target is not None:
+        loaded = loaded.in_direction(options.source, options.target)
     backend = prepare(loaded.model, options.precision or ("float32" if options.raw else "auto"))
     how = (loaded.source, loaded.target, options.columns, options.encoding, options.corpora)
     tests = [TestSet.read(text, *how) for text in options.pairs]
@@ -300,7 +311,16 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
     if not options.as_json:
         say(f"{options.bundle} is {loaded.name}")
     found: Iterator[Result] = (
-        evaluate_set(backend, loaded.tokenizers, loaded.limits, loaded.target, test, options.rows, scoring)
+        evaluate_set(
+            backend,
+            loaded.tokenizers,
+            loaded.spec.limits,
+            loaded.target,
+            test,
+            options.rows,
+            scoring,
+            loaded.direction,
+        )
         for test in tests
     )
     if not options.raw:

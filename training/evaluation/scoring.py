@@ -14,6 +14,7 @@ import sacrebleu
 from model.config import ModelConfig
 from model.decoding import beam_decode
 from model.decoding.batch import Backend
+from model.directions import Direction
 from model.hypothesis import Limits
 from model.languages import WITHOUT_SPACES, language_alone
 from model.tokenizer import Tokenizer, Tokenizers
@@ -35,7 +36,7 @@ class Translations:
 
     texts: list[str]
     ids: list[list[int]]
-    """Target tokens, ending in `</s>` unless a limit ended them."""
+    """Target tokens without the direction's prefix, ending in `</s>` unless a limit ended them."""
     cut: int
 
 
@@ -46,19 +47,25 @@ def translate(
     sentences: Sequence[str],
     rows: int | None = None,
     beam_size: int = 1,
+    direction: Direction | None = None,
 ) -> Translations:
     """Translates every sentence by beam search, within `rows` hypotheses in total; 1 is greedy.
 
     Sentences over the model's limit are cut, and counted. Without `rows`, as many as suit the device (ROWS).
+    `direction`: of a model of several.
     """
     if isinstance(model, Transformer):
         model.eval()
     device = model.target_embedding.tokens.weight.device.type if isinstance(model, Transformer) else model.device
     rows = rows or max(ROWS[device], beam_size)
     encoded = [tokenizers.source.encode_source(sentence) for sentence in sentences]
-    cut = sum(len(ids) > limits.max_source for ids in encoded)
-    found = beam_decode(model, [ids[: limits.max_source] for ids in encoded], limits, beam_size, rows)
-    return Translations([tokenizers.target.decode(h.tokens) for h in found], [h.tokens for h in found], cut)
+    source_prefix, target_prefix = direction.prefixes if direction else ((), ())
+    longest = limits.max_source - len(source_prefix)
+    cut = sum(len(ids) > longest for ids in encoded)
+    sources = [[*source_prefix, *ids[:longest]] for ids in encoded]
+    found = beam_decode(model, sources, limits, beam_size, rows, target_prefix)
+    targets = [hypothesis.tokens[len(target_prefix) :] for hypothesis in found]
+    return Translations(list(map(tokenizers.target.decode, targets)), targets, cut)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
     """
     check_replaceable(options.out, options.replace, "CTranslate2 model", WEIGHTS)
     bundle = load_bundle(options.bundle, torch.device("cpu"))
+    bundle.check_plain()
     spec = model_spec(bundle)
     spec.validate()
     spec.optimize(options.dtype)

@@ -57,6 +57,7 @@ def convert_for_marian(options: MarianOptions, say: Say = print) -> None:
     """
     check_replaceable(options.out, options.replace, "Marian model", WEIGHTS)
     bundle = load_bundle(options.bundle, torch.device("cpu"))
+    bundle.check_plain()
     arrays = marian_arrays(bundle.model)
     with replacing_folder(options.out) as folder:
         write_npz(folder / WEIGHTS, arrays)

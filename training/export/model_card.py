@@ -36,6 +36,8 @@ Converted from the Interlinear bundle {name}. It translates one sentence at a ti
 Marian splits text by the same pieces, but does not tidy it as Interlinear does: typographic apostrophes and invisible
 characters stay as they are. `marian-conv --gemm-type intgemm8` makes a quantised file of model.npz.
 """
+MAX_NAMED_LANGUAGES = 8
+"""Maximum number of languages of a side that a card names."""
 _NOT_MEASURED = (
     "## Figures",
     "",
@@ -119,9 +121,18 @@ def _published(figures: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield ""
 
 
+def _sides(config: Mapping[str, Any]) -> Iterator[str]:
+    """The source and the target language, or how many there are."""
+    several = config.get("directions")
+    for side in ("source", "target"):
+        codes = [*several[f"{side}s"]] if several else [config[side]]
+        named = ", ".join(map(language_name, codes))
+        yield named if len(codes) <= MAX_NAMED_LANGUAGES else f"{len(codes)} languages"
+
+
 def _opening(config: Mapping[str, Any]) -> Iterator[str]:
     shape, storage = config["architecture"], config["training"]["form"]["dtype"]
-    source, target = language_name(config["source"]), language_name(config["target"])
+    source, target = _sides(config)
     yield f"# {source} to {target}"
     yield ""
     yield (

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from model.directions import Direction
 from model.hypothesis import Limits
 from model.languages import language_alone
 from model.tokenizer import Tokenizers
@@ -153,65 +154,99 @@ def own_sentences(language: str) -> list[str]:
 
 
 def choose_samples(
-    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], wanted: int = SAMPLE_COUNT
+    model: Transformer,
+    tokenizers: Tokenizers,
+    limits: Limits,
+    sentences: Sequence[str],
+    wanted: int = SAMPLE_COUNT,
+    direction: Direction | None = None,
 ) -> list[dict[str, Any]]:
     """The first `wanted` of `sentences` that the model translates to their end with a margin of at least `MARGIN`, or
-    all if there are fewer; in config.json's format."""
-    fitting = [text for text in sentences if 0 < len(tokenizers.source.encode_source(text)) <= limits.max_source]
+    all if there are fewer; in config.json's format. `direction`: of a model of several."""
+    fitting = _fitting(tokenizers, limits, sentences, direction)
     chosen: list[dict[str, Any]] = []
     for start in range(0, len(fitting), _BATCH_SENTENCES):
-        chosen += _certain_samples(model, tokenizers, limits, fitting[start : start + _BATCH_SENTENCES])
+        chosen += _certain_samples(model, tokenizers, limits, fitting[start : start + _BATCH_SENTENCES], direction)
         if len(chosen) >= wanted:
             break
     return chosen[:wanted]
 
 
 def most_certain_sample(
-    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str]
+    model: Transformer,
+    tokenizers: Tokenizers,
+    limits: Limits,
+    sentences: Sequence[str],
+    direction: Direction | None = None,
 ) -> tuple[dict[str, Any], float]:
     """The sentence with the largest margin, for a model without certain samples, and that margin in nats.
 
     A translation may end at its limit. Raises ValueError if no sentence fits.
     """
-    fitting = [text for text in sentences if 0 < len(tokenizers.source.encode_source(text)) <= limits.max_source][
-        :_BATCH_SENTENCES
-    ]
+    fitting = _fitting(tokenizers, limits, sentences, direction)[:_BATCH_SENTENCES]
     if not fitting:
         raise ValueError(f"none of the sentences to take samples from has 1 to {limits.max_source} tokens")
-    found, eos = translate(model, tokenizers, limits, fitting), model.config.eos_id
-    sources = [tokenizers.source.encode_source(text) for text in fitting]
-    leads = []
-    for source, ids in zip(sources, found.ids, strict=True):
-        ended = ids[-1] == eos
-        leads += margins(model, [(source, ids[:-1] if ended else ids)], ended)
+    samples = _translated_samples(model, tokenizers, limits, fitting, direction)
+    eos, leads = model.config.eos_id, list[float]()
+    for sample in samples:
+        ended = sample["target_ids"][-1] == eos
+        leads += _margins_of(model, [sample], ended)
     row = max(range(len(fitting)), key=leads.__getitem__)
-    return _sample(fitting[row], found.texts[row], sources[row], found.ids[row]), leads[row]
+    return samples[row], leads[row]
 
 
-def _sample(source: str, target: str, source_ids: list[int], target_ids: list[int]) -> dict[str, Any]:
-    """A sample in config.json's format."""
-    return {"source": source, "target": target, "source_ids": source_ids, "target_ids": target_ids}
+def _fitting(
+    tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], direction: Direction | None
+) -> list[str]:
+    longest = (direction.limits(limits) if direction else limits).max_source
+    return [text for text in sentences if 0 < len(tokenizers.source.encode_source(text)) <= longest]
+
+
+def _translated_samples(
+    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], direction: Direction | None
+) -> list[dict[str, Any]]:
+    """A sample in config.json's format for each sentence."""
+    found = translate(model, tokenizers, limits, sentences, direction=direction)
+    source_prefix, target_prefix = direction.prefixes if direction else ((), ())
+    return [
+        {
+            "source": source,
+            "target": target,
+            "source_ids": [*source_prefix, *tokenizers.source.encode_source(source)],
+            "target_ids": [*target_prefix, *ids],
+            **({"target_prefix": [*target_prefix]} if target_prefix else {}),
+        }
+        for source, target, ids in zip(sentences, found.texts, found.ids, strict=True)
+    ]
 
 
 def _certain_samples(
-    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str]
+    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], direction: Direction | None
 ) -> Iterator[dict[str, Any]]:
-    found = translate(model, tokenizers, limits, sentences)
+    samples = _translated_samples(model, tokenizers, limits, sentences, direction)
     # A translation without an end, or without anything before it, is not a useful example.
-    whole = [row for row, ids in enumerate(found.ids) if ids[-1] == model.config.eos_id and len(ids) > 1]
-    pairs = [(tokenizers.source.encode_source(sentences[row]), found.ids[row]) for row in whole]
-    leads = margins(model, [(source, target[:-1]) for source, target in pairs])
-    for row, (source, target), lead in zip(whole, pairs, leads, strict=True):
+    ends, least = model.config.eos_id, 1 + len(direction.target_prefix if direction else ())
+    whole = [s for s in samples if s["target_ids"][-1] == ends and len(s["target_ids"]) > least]
+    for sample, lead in zip(whole, _margins_of(model, whole, True), strict=True):
         if lead >= MARGIN:
-            yield _sample(sentences[row], found.texts[row], source, target)
+            yield sample
+
+
+def _margins_of(model: Transformer, samples: Sequence[dict[str, Any]], ended: bool) -> list[float]:
+    """The margin of each sample, all of one direction."""
+    given = len(samples[0].get("target_prefix", ())) if samples else 0
+    pairs = [(sample["source_ids"], sample["target_ids"][: -1 if ended else None]) for sample in samples]
+    return margins(model, pairs, ended, given)
 
 
 @torch.inference_mode()
-def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], ended: bool = True) -> list[float]:
+def margins(
+    model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], ended: bool = True, given: int = 0
+) -> list[float]:
     """The margin of each pair of source and target, given without end symbols, computed in one parallel pass.
 
     It is the smallest lead, in nats, of a target token over the best other token at its position; negative if another
-    is likelier. Includes the end symbol if the targets `ended`.
+    is likelier. Includes the end symbol if the targets `ended`, and leaves out the first `given` tokens.
     """
     if not pairs:
         return []
@@ -225,4 +260,4 @@ def margins(model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], en
     lead = lead[..., 0].masked_fill(batch.tgt_out == model.config.pad_id, torch.inf)  # [pairs, target]
     if not ended:
         lead = lead.masked_fill(batch.tgt_out == model.config.eos_id, torch.inf)
-    return [float(least) for least in lead.amin(-1)]
+    return [float(least) for least in lead[:, given:].amin(-1)]

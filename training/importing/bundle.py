@@ -24,6 +24,7 @@ import torch
 from model.atomic_files import check_replaceable
 from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
+from model.directions import Direction
 from model.languages import is_language_code
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
@@ -234,15 +235,16 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     tests = [TestSet.read(text, *languages) for text in options.check]
     with lock_output(out):
         imported = read_model(options)
+        direction = _direction(imported, languages)
         check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
         model, tokenizers = build_model(imported)
         say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
         copied: list[tuple[int, int]] = []
         if not imported.vocabulary.has_symbols:
-            copied = copyable_pieces(model, tokenizers, imported.limits, languages[0])
+            copied = copyable_pieces(model, tokenizers, imported.limits, languages[0], direction)
             copy_into_symbols(model, tokenizers, copied)
             imported.remarks.append(_placeholder_remark(len(copied)))
-        record = _record(options, manifest, imported, model, tokenizers, say)
+        record = _record(options, manifest, imported, model, tokenizers, direction, say)
         if copied:
             is_joint = tokenizers.source is tokenizers.target
             record["reserved_copies"] = [source if is_joint else [source, target] for source, target in copied]
@@ -256,7 +258,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
             save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
 
         if tests:
-            record |= _measure(write, model, tokenizers, imported, languages[1], tests, say)
+            record |= _measure(write, model, tokenizers, imported, languages, tests, say)
         write(out)
     bundle = load_bundle(out, torch.device("cpu"))
     check_samples(bundle)
@@ -279,6 +281,15 @@ def read_model(options: ImportOptions) -> ImportedModel:
         if is_family(path):
             return read(path, *options.languages, options.positions)
     raise ImportFault(f"{path}: no model of a known family: CTranslate2 (model.bin, .argosmodel), Marian (.npz, .bin)")
+
+
+def _direction(imported: ImportedModel, languages: tuple[str, str]) -> Direction:
+    """The direction to take samples from and to measure. Raises ImportFault if the model does not have it."""
+    if imported.directions is None:
+        return Direction(*languages)
+    if languages not in imported.directions:
+        raise ImportFault(f"it does not translate from {languages[0]} to {languages[1]}")
+    return imported.directions.direction(*languages)
 
 
 def build_model(imported: ImportedModel) -> tuple[Transformer, Tokenizers]:
@@ -309,6 +320,7 @@ def _record(
     imported: ImportedModel,
     model: Transformer,
     tokenizers: Tokenizers,
+    direction: Direction,
     say: Say,
 ) -> dict[str, Any]:
     """What completes config.json."""
@@ -340,7 +352,7 @@ def _record(
         "licence": licence,
         "attribution": list(attribution),
         "remarks": imported.remarks,
-        "samples": _samples(model, tokenizers, imported, source, say),
+        "samples": _samples(model, tokenizers, imported, direction, say),
         "general": [list(pair) for pair in general_pairs_of({"source": source, "target": target})],
     }
 
@@ -384,14 +396,14 @@ def _digest(path: Path) -> str:
 
 
 def _samples(
-    model: Transformer, tokenizers: Tokenizers, imported: ImportedModel, source: str, say: Say
+    model: Transformer, tokenizers: Tokenizers, imported: ImportedModel, direction: Direction, say: Say
 ) -> list[dict[str, Any]]:
     """At least one sample, since the service refuses a bundle without."""
-    sentences = own_sentences(source) or own_sentences("en")
+    sentences = own_sentences(direction.source) or own_sentences("en")
     try:
-        if samples := choose_samples(model, tokenizers, imported.limits, sentences):
+        if samples := choose_samples(model, tokenizers, imported.limits, sentences, direction=direction):
             return samples
-        surest, lead = most_certain_sample(model, tokenizers, imported.limits, sentences)
+        surest, lead = most_certain_sample(model, tokenizers, imported.limits, sentences, direction)
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
     say(
@@ -406,18 +418,19 @@ def _measure(
     model: Transformer,
     tokenizers: Tokenizers,
     imported: ImportedModel,
-    target: str,
+    languages: tuple[str, str],
     tests: list[TestSet],
     say: Say,
 ) -> dict[str, Any]:
     """The record's `metrics` and `placeholders`."""
     placements: list[PlaceholderResult] = []
     try:
-        results = measure_as_served(write, tests, torch.device("cpu"))
-        placements = measure_placeholders(write, tests, torch.device("cpu"))
+        results = measure_as_served(write, tests, torch.device("cpu"), languages)
+        placements = measure_placeholders(write, tests, torch.device("cpu"), languages)
     except NotServed as error:
         say(f"warning: the scores are those of the bare decoder, since {error}")
-        results = [evaluate_set(model, tokenizers, imported.limits, target, test) for test in tests]
+        how = model, tokenizers, imported.limits, languages[1]
+        results = [evaluate_set(*how, test, direction=_direction(imported, languages)) for test in tests]
     for result, test in zip(results, tests, strict=True):
         report(result, test, imported.limits, say)
     for placement in placements:

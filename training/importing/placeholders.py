@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import torch
 
-from model.decoding import greedy_decode
+from model.decoding import beam_decode
+from model.directions import Direction
 from model.hypothesis import Limits
 from model.tokenizer import MARK, RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
@@ -25,7 +26,9 @@ CARRIERS = 6
 """Sentences in which each candidate takes the place of the last word."""
 
 
-def copyable_pieces(model: Transformer, tokenizers: Tokenizers, limits: Limits, source: str) -> list[tuple[int, int]]:
+def copyable_pieces(
+    model: Transformer, tokenizers: Tokenizers, limits: Limits, source: str, direction: Direction | None = None
+) -> list[tuple[int, int]]:
     """The pieces that the model copies most reliably from sentences in the language `source`, the best first, as ids in
     the source and in the target: at most one for each reserved symbol, and none that it does not copy from most
     sentences."""
@@ -38,8 +41,9 @@ def copyable_pieces(model: Transformer, tokenizers: Tokenizers, limits: Limits, 
     names = names[:: -(-len(names) // MAX_CANDIDATES) or 1]
     carriers = [_around_last_word(tokenizers.source, sentence) for sentence in own_sentences(source)[:CARRIERS]]
     carriers = carriers or [([], [])]
-    sources = [[*first, name, *last] for name, _ in names for first, last in carriers]
-    found = iter(greedy_decode(model, sources, limits))
+    source_prefix, target_prefix = direction.prefixes if direction else ((), ())
+    sources = [[*source_prefix, *first, name, *last] for name, _ in names for first, last in carriers]
+    found = iter(beam_decode(model, sources, limits, 1, target_prefix=target_prefix))
     rated = []
     for name, target_name in names:
         chances = [

@@ -26,7 +26,7 @@ def same_direction_bundles(out: Path, pair: str) -> Iterator[Path]:
         if folder.name != out.name and not folder.name.startswith("."):
             with contextlib.suppress(BundleError):
                 config, _ = read_bundle(folder)
-                if f"{config['source']}-{config['target']}" == pair:
+                if f"{config.get('source')}-{config.get('target')}" == pair:
                     yield folder
 
 

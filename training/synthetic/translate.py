@@ -122,6 +122,7 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
     if options.out.exists() and not options.replace:
         raise FileExistsError(f"{options.out} exists; give --replace to overwrite it, or another --out")
     bundle = open_bundle(options.bundle)
+    bundle.check_plain()
     device = pick_device(options.device).type
     texts = _texts(options, bundle)
     if options.out.resolve() in [path.resolve() for path in texts.files]:
