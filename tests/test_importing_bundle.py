@@ -49,7 +49,7 @@ def test_a_model_of_several_directions_becomes_one_bundle_whose_samples_begin_wi
     targets = {"fr": TargetPrefixes(target_prefix=(7,)), "de": TargetPrefixes((9,), (8,)), "en": TargetPrefixes()}
     directions = Directions({"en": (5,), "fr": (6,)}, targets)
 
-    def read(path: Path, source: str, target: str) -> ImportedModel:
+    def read(path: Path, source: str, target: str, *_: str) -> ImportedModel:
         return dataclasses.replace(read_ctranslate2(path, source, target), directions=directions)
 
     monkeypatch.setattr("training.importing.bundle.FAMILIES", ((is_ctranslate2, read),))
