@@ -39,7 +39,8 @@ from training.export.metrics import measure_as_served, measure_placeholders
 from training.export.model_card import imported_card
 from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
 from training.file_lock import lock_output
-from training.importing.ctranslate2 import is_ctranslate2, read_ctranslate2
+from training.importing.ctranslate2 import read_ctranslate2
+from training.importing.ctranslate2_files import is_ctranslate2
 from training.importing.errors import ImportFault
 from training.importing.marian import is_marian, read_marian
 from training.importing.marian_network import PositionsOf

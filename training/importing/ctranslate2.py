@@ -6,16 +6,10 @@ and tried on models that CTranslate2 itself wrote; never on a published file.
 
 from __future__ import annotations
 
-import json
 import math
 import mmap
-import shutil
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,19 +19,23 @@ from torch import Tensor
 from model.config import Activation, ModelConfig, Sharing
 from model.hypothesis import Decoding, Limits
 from model.positions import sinusoidal_positions
+from training.importing.ctranslate2_files import (
+    CONFIG,
+    METADATA,
+    MODEL,
+    find_sentence_pieces,
+    read_json,
+    read_tokens,
+    unpacked,
+)
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel, arranged, output_bias
 from training.importing.model_bin import Variable, read_model_bin
 from training.importing.registries.offer import language_tag
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabulary
 
-MODEL, CONFIG, METADATA = "model.bin", "config.json", "metadata.json"
-VOCABULARIES = tuple(f"{side}_vocabulary.{kind}" for side in ("shared", "source", "target") for kind in ("json", "txt"))
-SENTENCE_PIECES = ("sentencepiece.model", "source.spm", "spm.model")
 REVISION = 7
 MAX_POSITIONS = 512
-MAX_TEXT_BYTES = 64 << 20
-"""Maximum size of each file but the weights."""
 MAX_LAYERS = 200
 MAX_SENTENCE = 256
 """Maximum tokens of a source, and of a target."""
@@ -81,65 +79,26 @@ _REFUSED = {
 """By a part of a variable's name, what an unsupported one is for."""
 
 
-def is_ctranslate2(path: Path) -> bool:
-    """Whether `path` has the form of this family."""
-    if path.is_dir():
-        return any((folder / MODEL).is_file() for folder in (path, path / "model"))
-    return zipfile.is_zipfile(path)
-
-
 def read_ctranslate2(path: Path, source: str, target: str) -> ImportedModel:
     """Reads the model at `path`, which translates `source` into `target`. Raises ImportFault."""
     if path.is_dir():
         return _read_folder(path, source, target)
-    with _unpacked(path) as folder:
+    with unpacked(path) as folder:
         return _read_folder(folder, source, target)
-
-
-@contextmanager
-def _unpacked(package: Path) -> Iterator[Path]:
-    """A temporary folder with the files of a package that are needed, under our names for them."""
-    try:
-        with zipfile.ZipFile(package) as archive, TemporaryDirectory(prefix="interlinear-") as place:
-            limits = dict.fromkeys((CONFIG, METADATA, *VOCABULARIES, *SENTENCE_PIECES), MAX_TEXT_BYTES)
-            limits[MODEL] = 20 * package.stat().st_size + MAX_TEXT_BYTES  # weights hardly compress
-            for entry in archive.infolist():
-                name = PurePosixPath(entry.filename).name
-                if name == "bpe.model":
-                    raise ImportFault(f"{package}: its text is split by bpe.model, which is not supported")
-                if name not in limits or Path(place, name).exists() or not _is_ours(entry.filename):
-                    continue
-                if entry.file_size > limits[name]:
-                    raise ImportFault(f"{package}: {name} would take {entry.file_size:,} bytes")
-                with archive.open(entry) as packed, open(Path(place, name), "wb") as file:
-                    shutil.copyfileobj(packed, file)  # never more than `file_size`
-            if not Path(place, MODEL).exists():
-                raise ImportFault(f"{package}: a zip without {MODEL}")
-            yield Path(place)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError) as error:
-        raise ImportFault(
-            f"{package}: a damaged zip: {str(error).splitlines()[0] if str(error) else error!r}"
-        ) from None
-
-
-def _is_ours(name: str) -> bool:
-    """Whether a path in a package is `<package>/FILE` or `<package>/model/FILE`, or FILE itself."""
-    folders = PurePosixPath(name).parts[:-1]
-    return ".." not in folders and len(folders) <= 2 and (len(folders) < 2 or folders[1] == "model")
 
 
 def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
     base = folder if (folder / MODEL).is_file() else folder / "model"
     if (folder / "bpe.model").exists():
         raise ImportFault(f"{folder}: its text is split by bpe.model, which is not supported")
-    metadata = _json(folder / METADATA) if (folder / METADATA).exists() else {}
-    settings = _json(base / CONFIG) if (base / CONFIG).exists() else {}
+    metadata = read_json(folder / METADATA) if (folder / METADATA).exists() else {}
+    settings = read_json(base / CONFIG) if (base / CONFIG).exists() else {}
     if not isinstance(metadata, dict) or not isinstance(settings, dict):
         raise ImportFault(f"{folder}: {CONFIG} or {METADATA} is not a JSON object")
     _check_languages(folder, metadata, source, target)
     if any("quantization" in key and value for key, value in settings.items()):
         raise ImportFault(f"{folder}: quantisation such as AWQ is not supported")
-    tokens = _read_tokens(base)
+    tokens = read_tokens(base)
     if not (base / MODEL).stat().st_size:
         raise ImportFault(f"{base / MODEL} is empty")
     with open(base / MODEL, "rb") as file:
@@ -150,7 +109,7 @@ def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
             raise ImportFault(f"has a {parsed.spec!r}: only encoder-decoder Transformers are supported")
         if parsed.revision != REVISION:
             raise ImportFault(f"has revision {parsed.revision} of its specification, not {REVISION}")
-        pieces = _find_sentence_pieces(folder, base)
+        pieces = find_sentence_pieces(folder, base)
         return _assembled(_Network(dict(parsed.variables)), tokens, pieces, settings, metadata, (source, target))
     except ImportFault as error:
         raise ImportFault(f"{base / MODEL}: {error}") from None
@@ -166,60 +125,6 @@ def _check_languages(folder: Path, metadata: dict[str, Any], source: str, target
         raise ImportFault(f"{folder}: translates {theirs[0]} to {theirs[1]}, not {source} to {target}")
     if metadata.get("target_prefix"):
         raise ImportFault(f"{folder}: needs the target prefix {metadata['target_prefix']!r}, which is not supported")
-
-
-def _text_file(path: Path) -> bytes:
-    if path.stat().st_size > MAX_TEXT_BYTES:
-        raise ImportFault(f"{path} has {path.stat().st_size:,} bytes, over {MAX_TEXT_BYTES:,}")
-    return path.read_bytes()
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(_text_file(path))
-    except (ValueError, RecursionError) as error:
-        raise ImportFault(f"{path} is not JSON: {error}") from None
-
-
-def _read_tokens(base: Path) -> list[str]:
-    """The vocabulary, which both sides share."""
-    found = {}
-    for name in VOCABULARIES:
-        side = name.split("_")[0]
-        if side not in found and (base / name).exists():
-            found[side] = _read_vocabulary(base / name)
-    if "shared" not in found and found.keys() != {"source", "target"}:
-        raise ImportFault(f"{base}: has no vocabulary, such as shared_vocabulary.json")
-    if "shared" not in found and found["source"] != found["target"]:
-        raise ImportFault(f"{base}: source and target have different vocabularies, which is not supported")
-    return found.get("shared") or found["source"]
-
-
-def _read_vocabulary(path: Path) -> list[str]:
-    if path.suffix == ".json":
-        tokens = _json(path)
-    else:
-        try:
-            tokens = _text_file(path).decode().removesuffix("\n").split("\n")
-        except UnicodeDecodeError as error:
-            raise ImportFault(f"{path} is not UTF-8: {error.reason}") from None
-    if not isinstance(tokens, list) or not all(isinstance(token, str) and token for token in tokens):
-        raise ImportFault(f"{path} is not a list of tokens")
-    if len(set(tokens)) != len(tokens):
-        raise ImportFault(f"{path} has a token twice")
-    try:
-        "".join(tokens).encode()
-    except UnicodeEncodeError:
-        raise ImportFault(f"{path} has a token that is not Unicode") from None
-    return tokens
-
-
-def _find_sentence_pieces(folder: Path, base: Path) -> bytes:
-    for place in (folder, base):
-        for name in SENTENCE_PIECES:
-            if (place / name).exists():
-                return _text_file(place / name)
-    raise ImportFault(f"has no SentencePiece model beside it ({' or '.join(SENTENCE_PIECES)})")
 
 
 class _Network:
