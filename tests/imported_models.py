@@ -56,7 +56,13 @@ def opennmt_tokens(pieces: bytes) -> list[str]:
 
 
 def opennmt_spec(
-    tokens: Sequence[str], seed: int = 0, *, pre_norm: bool = True, shift: float = 0, **fields: Any
+    tokens: Sequence[str],
+    seed: int = 0,
+    *,
+    source_tokens: Sequence[str] | None = None,
+    pre_norm: bool = True,
+    shift: float = 0,
+    **fields: Any,
 ) -> Any:
     """A random model for CTranslate2 with the traits of OpenNMT-py's: no end symbol on the source, an output bias, the
     decoder's matrices tied, and the table of positions stored. A `shift` of it makes positions other than sinusoids."""
@@ -92,12 +98,13 @@ def opennmt_spec(
             linear(layer.ffn.linear_0, inner, width)
             linear(layer.ffn.linear_1, width, inner)
             norm(layer.ffn.layer_norm)
-    spec.encoder.embeddings[0].weight = numbers(size, width, scale=0.2)
+    source_tokens = tokens if source_tokens is None else source_tokens
+    spec.encoder.embeddings[0].weight = numbers(len(source_tokens), width, scale=0.2)
     linear(spec.decoder.projection, size, width)
     spec.decoder.projection.weight = numbers(size, width, scale=0.06)
     spec.decoder.projection.bias[3] += 0.5  # the end, more often the likeliest
     spec.decoder.embeddings.weight = spec.decoder.projection.weight.copy()
-    spec.register_source_vocabulary(list(tokens))
+    spec.register_source_vocabulary(list(source_tokens))
     spec.register_target_vocabulary(list(tokens))
     spec.config.add_source_eos = False
     return spec

@@ -115,6 +115,49 @@ def test_swish_learned_positions_a_zero_start_and_other_scales_are_read(
     assert_same_tokens(folder, len(tokens), 1)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8_float32"])
+def test_a_model_with_two_vocabularies_translates_as_with_ctranslate2_and_is_exported_again(
+    dtype: str, pieces: bytes, tokens: list[str], tmp_path: Path
+) -> None:
+    source_tokens = ["<unk>", *tokens[6:], "<blank>"]  # another order, and neither start nor end, as in OpenNMT-py
+    folder = save_spec(opennmt_spec(tokens, source_tokens=source_tokens), tmp_path / "model", pieces, dtype)
+    (folder / "sentencepiece.model").rename(folder / "source.spm")
+    (folder / "target.spm").write_bytes(unigram_pieces(60))
+    import_model(options(folder), say=lambda _: None)
+    bundle = load_bundle(tmp_path / "imported" / "en-fr", CPU)
+    source, target = bundle.tokenizers
+    assert (source.pad_id, source.eos_id) == (target.pad_id, target.eos_id) == (0, bundle.architecture.eos_id)
+    assert source.reserved_ids != target.reserved_ids
+    assert bundle.config["format_version"] == 2
+    draw = random.Random(5)
+    known = [source_tokens.index(token) for token in source_tokens[1:-1]]
+    given = [[source_tokens[draw.choice(known)] for _ in range(draw.randint(1, 30))] for _ in range(200)]
+    ids = {source.piece(id): id for id in range(source.vocab_size)}
+    theirs = translate_with_ctranslate2(folder, given, 4)
+    ours = beam_decode(bundle.model, [[ids[token] for token in one] for one in given], LIMITS, 4)
+    assert [[target.piece(id) for id in h.tokens] for h in ours] == theirs
+    convert_bundle(ConvertOptions(bundle.folder, tmp_path / "back"), say=lambda _: None)
+    assert translate_with_ctranslate2(tmp_path / "back", given, 4) == theirs
+    assert 'model_file="sentencepiece.target.model"' in (tmp_path / "back" / "README.md").read_text()
+    again, tokenizers = build_model(read_model(options(tmp_path / "back")))
+    assert [one.proto for one in tokenizers] == [source.proto, target.proto]
+    weights = dict(bundle.model.named_parameters())
+    assert all(torch.equal(weight, weights[name]) for name, weight in again.named_parameters())
+
+
+def test_a_symbol_of_two_vocabularies_is_required_in_the_target_by_its_own_id(
+    pieces: bytes, tokens: list[str], tmp_path: Path
+) -> None:
+    spec = opennmt_spec(tokens, source_tokens=["<unk>", *tokens[6:]])
+    folder = save_spec(spec, tmp_path / "model", pieces)
+    model, (source, target) = build_model(read_model(options(folder)))
+    asked = Hypothesis(source.encode_source_parts(["I like ", 1]), 24, required=target.reserved_ids[1:2])
+    for backend in (as_backend(model), Int8Backend.of(model)):
+        once = asked.without_result()
+        decode_all(backend.new_batch(1, LIMITS), [once])
+        assert once.tokens.count(target.reserved_ids[1]) == 1
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_a_bundle_that_was_converted_comes_back(dtype: str, tmp_path: Path) -> None:
     bundle = load_bundle(make_bundle(tmp_path / "en-fr"), CPU)
@@ -223,13 +266,6 @@ def _change_config(**fields: Any) -> Callable[[Path], None]:
     return change
 
 
-def _other_vocabulary(folder: Path) -> None:
-    tokens = json.loads((folder / "shared_vocabulary.json").read_text())
-    (folder / "shared_vocabulary.json").unlink()
-    (folder / "source_vocabulary.json").write_text(json.dumps(tokens))
-    (folder / "target_vocabulary.json").write_text(json.dumps([*tokens[:-2], tokens[-1], tokens[-2]]))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -237,7 +273,6 @@ def _other_vocabulary(folder: Path) -> None:
         (_change_config(quantization_type=1), "quantisation such as AWQ"),
         (_change_config(decoder_start_token=None), "decoder_start_token None"),
         (_change_config(add_source_bos=True), "adds a start token to the source"),
-        (_other_vocabulary, "different vocabularies"),
         (lambda folder: (folder / "shared_vocabulary.json").write_text('["a", "a"]'), "a token twice"),
         (lambda folder: (folder / "shared_vocabulary.json").write_text("[1]"), "not a list of tokens"),
         (lambda folder: (folder / "shared_vocabulary.json").unlink(), "no vocabulary"),

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from model.atomic_files import check_replaceable, replacing_folder
-from model.bundle_files import CARD, VOCABULARY
+from model.bundle_files import CARD, TARGET_VOCABULARY, VOCABULARY
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.transformer import Attention, DecoderLayer, Embedding, EncoderLayer, Residual
 from training.export.model_card import converted_card
@@ -61,7 +61,10 @@ def convert_bundle(options: ConvertOptions, say: Say = print) -> None:
     with replacing_folder(options.out) as folder:
         spec.save(str(folder))
         (folder / VOCABULARY).write_bytes(bundle.source_tokenizer.proto)
-        (folder / CARD).write_text(converted_card(bundle.config, bundle.name), encoding="utf-8")
+        own_target = TARGET_VOCABULARY if bundle.target_tokenizer is not bundle.source_tokenizer else None
+        if own_target:
+            (folder / own_target).write_bytes(bundle.target_tokenizer.proto)
+        (folder / CARD).write_text(converted_card(bundle.config, bundle.name, own_target), encoding="utf-8")
         check_converted(folder, bundle, options.dtype)
     size = sum(file.stat().st_size for file in options.out.iterdir())
     count = len(bundle.config["samples"])
@@ -76,7 +79,7 @@ def model_spec(bundle: LoadedBundle) -> Any:
     except ImportError:
         raise ConversionError("CTranslate2 is not installed: pip install ctranslate2") from None
 
-    model, config, tokenizer = bundle.model, bundle.model.config, bundle.source_tokenizer
+    model, config, tokenizer = bundle.model, bundle.model.config, bundle.target_tokenizer
     if config.norm == "residual_post":
         raise ConversionError(f"CTranslate2 does not support the layer normalisation of {bundle.name} (residual_post)")
     if config.decoder == "ssru":
@@ -92,9 +95,9 @@ def model_spec(bundle: LoadedBundle) -> Any:
     _set_stack(spec.decoder, model.target_embedding, model.decoder, model.decoder_norm)
     spec.encoder.pre_norm = spec.decoder.pre_norm = config.norm == "pre"
     _set_linear(spec.decoder.projection, model.output.weight, model.output.bias)
-    pieces = [tokenizer.piece(id) for id in range(tokenizer.vocab_size)]
-    spec.register_source_vocabulary(pieces)
-    spec.register_target_vocabulary(pieces)
+    source_pieces, target_pieces = ([t.piece(id) for id in range(t.vocab_size)] for t in bundle.tokenizers)
+    spec.register_source_vocabulary(source_pieces)
+    spec.register_target_vocabulary(target_pieces)
     spec.config.bos_token = spec.config.decoder_start_token = tokenizer.piece(config.bos_id)
     spec.config.eos_token = tokenizer.piece(config.eos_id)
     spec.config.add_source_eos = config.source_eos
@@ -109,9 +112,8 @@ def check_converted(folder: Path, bundle: LoadedBundle, dtype: str) -> None:
     compute = "default" if dtype == "int8" else "float32"
     translator = ctranslate2.Translator(str(folder), device="cpu", compute_type=compute, intra_threads=1)
     for sample in bundle.config["samples"]:
-        source, expected = (
-            [bundle.source_tokenizer.piece(id) for id in sample[key]] for key in ("source_ids", "target_ids")
-        )
+        source = [bundle.source_tokenizer.piece(id) for id in sample["source_ids"]]
+        expected = [bundle.target_tokenizer.piece(id) for id in sample["target_ids"]]
         longest = bundle.limits.target(len(source))
         [result] = translator.translate_batch(
             [source], beam_size=1, max_decoding_length=longest, min_decoding_length=0, return_end_token=True

@@ -18,12 +18,12 @@ import ctranslate2
 import sentencepiece
 
 vocabulary = sentencepiece.SentencePieceProcessor(model_file="sentencepiece.model")
-translator = ctranslate2.Translator(".")
+{target_vocabulary}translator = ctranslate2.Translator(".")
 
 source = vocabulary.encode(" " + "Hello.", out_type=str)  # the space makes a first word the same piece as any other
 longest = min({max_target}, int({ratio} * len(source)) + {margin})
 [result] = translator.translate_batch([source], beam_size=1, max_decoding_length=longest, min_decoding_length=0)
-print(vocabulary.decode(result.hypotheses[0]).removeprefix(" "))
+print({target_name}.decode(result.hypotheses[0]).removeprefix(" "))
 ```
 """
 FOR_MARIAN = """\
@@ -63,9 +63,12 @@ def model_card(config: Mapping[str, Any]) -> str:
     )
 
 
-def converted_card(config: Mapping[str, Any], name: str) -> str:
-    """The card of bundle `name` as a CTranslate2 model: its owners, and how to tokenise and detokenise."""
-    return _converted(CONVERTED, config, name)
+def converted_card(config: Mapping[str, Any], name: str, target_file: str | None = None) -> str:
+    """The card of bundle `name` as a CTranslate2 model: its owners, and how to tokenise and detokenise. `target_file`:
+    the target's SentencePiece model, if it has one of its own."""
+    line = f'target_vocabulary = sentencepiece.SentencePieceProcessor(model_file="{target_file}")\n'
+    names = ("target_vocabulary", line) if target_file else ("vocabulary", "")
+    return _converted(CONVERTED, config, name, target_name=names[0], target_vocabulary=names[1])
 
 
 def marian_card(config: Mapping[str, Any], name: str) -> str:
@@ -73,9 +76,13 @@ def marian_card(config: Mapping[str, Any], name: str) -> str:
     return _converted(FOR_MARIAN, config, name)
 
 
-def _converted(text: str, config: Mapping[str, Any], name: str) -> str:
+def _converted(text: str, config: Mapping[str, Any], name: str, **names: str) -> str:
     opening = text.format(
-        name=name, source=language_name(config["source"]), target=language_name(config["target"]), **config["limits"]
+        name=name,
+        source=language_name(config["source"]),
+        target=language_name(config["target"]),
+        **config["limits"],
+        **names,
     )
     rights = _rights({"licence": "Not stated", "attribution": [], **config})
     return "\n".join([opening, *_limitations(config), *rights])

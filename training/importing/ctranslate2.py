@@ -32,7 +32,7 @@ from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel, arranged, output_bias
 from training.importing.model_bin import Variable, read_model_bin
 from training.importing.registries.offer import language_tag
-from training.importing.vocabulary import Specials, Vocabulary, build_vocabulary
+from training.importing.vocabulary import Specials, Vocabulary, build_vocabularies, build_vocabulary
 
 REVISION = 7
 MAX_POSITIONS = 512
@@ -225,8 +225,8 @@ def _same_in_both(network: _Network, name: str, default: float) -> float:
 
 def _assembled(
     network: _Network,
-    tokens: list[str],
-    pieces: bytes,
+    tokens: tuple[list[str], list[str]],
+    pieces: tuple[bytes, bytes],
     settings: dict[str, Any],
     metadata: dict[str, Any],
     languages: tuple[str, str],
@@ -234,7 +234,7 @@ def _assembled(
     """The imported model. Raises ImportFault."""
     decoding = ARGOS_DECODING if metadata else Decoding()
     zero_start = bool(network.flag("decoder/start_from_zero_embedding", 0))
-    vocabulary, ids = _vocabulary(tokens, pieces, settings, languages, zero_start)
+    (vocabulary, target_vocabulary), ids = _vocabularies(tokens, pieces, settings, languages, zero_start)
     activation = int(_same_in_both(network, "activation", 0))
     if activation not in _ACTIVATIONS:
         named = _ACTIVATION_NAMES[activation] if 0 <= activation < len(_ACTIVATION_NAMES) else f"number {activation}"
@@ -250,20 +250,26 @@ def _assembled(
     if names["source"] not in network:
         names["source"] = "encoder/embeddings/weight"
     width = network.matrix_shape(names["target"])[1]
-    matrices = network.take_shared([*names.values(), "decoder/projection/weight"], (len(tokens), width))
-    source = _scaled(network, "encoder", matrices[0])
-    target = _scaled(network, "decoder", matrices[1])
-    sharing = _sharing(source, target, matrices[2])
-    size = vocabulary.size
-    weights["source_embedding.tokens.weight"] = arranged(source, vocabulary)
+    target_names = [names["target"], "decoder/projection/weight"]
+    if target_vocabulary is vocabulary:
+        matrices = network.take_shared([names["source"], *target_names], (len(tokens[0]), width))
+    else:
+        matrices = [network.take(names["source"], (len(tokens[0]), width))]
+        matrices += network.take_shared(target_names, (len(tokens[1]), width))
+    source = arranged(_scaled(network, "encoder", matrices[0]), vocabulary)
+    target = arranged(_scaled(network, "decoder", matrices[1]), target_vocabulary)
+    output = arranged(matrices[2], target_vocabulary)
+    sharing = _sharing(source, target, output)
+    weights["source_embedding.tokens.weight"] = source
     if sharing != "all":
-        weights["target_embedding.tokens.weight"] = arranged(target, vocabulary)
+        weights["target_embedding.tokens.weight"] = target
     if sharing == "none":
-        weights["output.weight"] = arranged(matrices[2], vocabulary)
-    bias = network.take_optional("decoder/projection/bias", (len(tokens),))
-    has_bias = bias is not None or size > len(tokens) or not vocabulary.has_bytes
+        weights["output.weight"] = output
+    bias = network.take_optional("decoder/projection/bias", (len(tokens[1]),))
+    has_bias = bias is not None or -1 in target_vocabulary.rows or not target_vocabulary.has_bytes
     if has_bias:
-        weights["output.bias"] = output_bias(bias, vocabulary, () if decoding.replace_unknowns else [ids["unknown"]])
+        never = () if decoding.replace_unknowns else [ids["unknown"]]
+        weights["output.bias"] = output_bias(bias, target_vocabulary, never)
     positions = _positions(network, width, weights)
     final_norms = [f"{stack}/layer_norm/gamma" in network for stack in ("encoder", "decoder")]
     if len(set(final_norms)) > 1:
@@ -280,8 +286,8 @@ def _assembled(
     network.check_empty()
     try:
         config = ModelConfig(
-            source_vocab_size=size,
-            target_vocab_size=size,
+            source_vocab_size=vocabulary.size,
+            target_vocab_size=target_vocabulary.size,
             d_model=width,
             num_heads=heads,
             d_ff=inner,
@@ -303,29 +309,50 @@ def _assembled(
     except ValueError as error:
         raise ImportFault(str(error)) from None
     longest = min(MAX_SENTENCE, positions - 1)
-    remarks = list(_remarks(settings, vocabulary, len(tokens), decoding))
-    limits = Limits(longest, longest)
-    return ImportedModel("CTranslate2", config, weights, vocabulary, limits, remarks, metadata, decoding=decoding)
+    return ImportedModel(
+        "CTranslate2",
+        config,
+        weights,
+        vocabulary,
+        Limits(longest, longest),
+        list(_remarks(settings, (vocabulary, target_vocabulary), decoding)),
+        metadata,
+        target_vocabulary=None if target_vocabulary is vocabulary else target_vocabulary,
+        decoding=decoding,
+    )
 
 
-def _vocabulary(
-    tokens: list[str], pieces: bytes, settings: dict[str, Any], languages: tuple[str, str], zero_start: bool
-) -> tuple[Vocabulary, dict[str, int]]:
-    """The vocabulary, and the ids of the unknown, end and start tokens."""
+def _vocabularies(
+    tokens: tuple[list[str], list[str]],
+    pieces: tuple[bytes, bytes],
+    settings: dict[str, Any],
+    languages: tuple[str, str],
+    zero_start: bool,
+) -> tuple[tuple[Vocabulary, Vocabulary], dict[str, int]]:
+    """The vocabularies of source and target, one object if they are the same, and the ids of the target's unknown, end
+    and start tokens."""
     special = {}
     for role, default in (("unk", "<unk>"), ("bos", "<s>"), ("eos", "</s>"), ("decoder_start", "<s>")):
         token = settings.get(f"{role}_token", default)
-        if not isinstance(token, str) or (token not in tokens and role != "bos"):
+        if not isinstance(token, str) or (token not in tokens[1] and role != "bos"):
             raise ImportFault(f"has {role}_token {token!r}, which the vocabulary does not have")
         special[role] = token
     if settings.get("add_source_bos"):
         raise ImportFault("adds a start token to the source, which is not supported")
     if zero_start:
         special["decoder_start"] = ZERO_START
-    vocabulary = build_vocabulary(pieces, tokens, languages, Specials(*special.values()))
-    names = vocabulary.ids
+    if settings.get("add_source_eos") and special["eos"] not in tokens[0]:
+        raise ImportFault(f"adds {special['eos']!r} to the source, which the source's vocabulary does not have")
+    specials = Specials(*special.values())
+    if tokens[0] is tokens[1]:
+        one = build_vocabulary(pieces[0], tokens[0], languages, specials)
+        vocabularies = one, one
+    else:
+        source, target = zip(pieces, tokens, strict=True)
+        vocabularies = build_vocabularies(source, target, languages, specials)
+    names = vocabularies[1].ids
     ids = {"unknown": names[special["unk"]], "end": names[special["eos"]], "start": names[special["decoder_start"]]}
-    return vocabulary, ids
+    return vocabularies, ids
 
 
 def _scaled(network: _Network, stack: str, matrix: Tensor) -> Tensor:
@@ -408,17 +435,20 @@ def _layer(
     _norm(network, f"{theirs}/ffn/layer_norm", f"{ours}.feed_residual.norm", width, weights)
 
 
-def _remarks(settings: dict[str, Any], vocabulary: Vocabulary, known: int, decoding: Decoding) -> Iterator[str]:
+def _remarks(
+    settings: dict[str, Any], vocabularies: tuple[Vocabulary, Vocabulary], decoding: Decoding
+) -> Iterator[str]:
     """What was dropped or approximated."""
     epsilon = settings.get("layer_norm_epsilon")
     if epsilon not in (None, EPSILON):
         yield f"Its layer normalisation adds {epsilon} to the variance; here it adds {EPSILON}."
-    if not vocabulary.has_bytes:
+    vocabulary, target = vocabularies
+    if not (vocabulary.has_bytes and target.has_bytes):
         fate = "comes out as the source has it" if decoding.replace_unknowns else "is never generated"
         yield f"A character that its vocabulary lacks is unknown to it. The symbol for unknown text {fate}."
     if vocabulary.missing:
         yield f"{vocabulary.missing:,} of its tokens are no pieces of its SentencePiece model: text never has them."
     if vocabulary.surplus:
         yield f"{vocabulary.surplus:,} pieces of its SentencePiece model are not its tokens: text is split into others."
-    if vocabulary.size > known:
-        yield f"{vocabulary.size - known} symbols were added to its vocabulary, which it was not trained with."
+    if added := target.rows.count(-1):
+        yield f"{added} symbols were added to its vocabulary, which it was not trained with."

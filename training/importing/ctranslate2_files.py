@@ -17,6 +17,7 @@ from training.importing.errors import ImportFault
 MODEL, CONFIG, METADATA = "model.bin", "config.json", "metadata.json"
 VOCABULARIES = tuple(f"{side}_vocabulary.{kind}" for side in ("shared", "source", "target") for kind in ("json", "txt"))
 SENTENCE_PIECES = ("sentencepiece.model", "source.spm", "spm.model")
+TARGET_SENTENCE_PIECES = ("sentencepiece.target.model", "target.spm")
 MAX_TEXT_BYTES = 64 << 20
 """Maximum size of each file but the weights."""
 
@@ -33,7 +34,8 @@ def unpacked(package: Path) -> Iterator[Path]:
     """A temporary folder with the files of a package that are needed, under our names for them."""
     try:
         with zipfile.ZipFile(package) as archive, TemporaryDirectory(prefix="interlinear-") as place:
-            limits = dict.fromkeys((CONFIG, METADATA, *VOCABULARIES, *SENTENCE_PIECES), MAX_TEXT_BYTES)
+            pieces = (*SENTENCE_PIECES, *TARGET_SENTENCE_PIECES)
+            limits = dict.fromkeys((CONFIG, METADATA, *VOCABULARIES, *pieces), MAX_TEXT_BYTES)
             limits[MODEL] = 20 * package.stat().st_size + MAX_TEXT_BYTES  # weights hardly compress
             for entry in archive.infolist():
                 name = PurePosixPath(entry.filename).name
@@ -73,8 +75,8 @@ def read_json(path: Path) -> Any:
         raise ImportFault(f"{path} is not JSON: {error}") from None
 
 
-def read_tokens(base: Path) -> list[str]:
-    """The vocabulary, which both sides share."""
+def read_tokens(base: Path) -> tuple[list[str], list[str]]:
+    """The vocabularies of the source and of the target: one object if they are the same."""
     found = {}
     for name in VOCABULARIES:
         side = name.split("_")[0]
@@ -82,9 +84,8 @@ def read_tokens(base: Path) -> list[str]:
             found[side] = _read_vocabulary(base / name)
     if "shared" not in found and found.keys() != {"source", "target"}:
         raise ImportFault(f"{base}: has no vocabulary, such as shared_vocabulary.json")
-    if "shared" not in found and found["source"] != found["target"]:
-        raise ImportFault(f"{base}: source and target have different vocabularies, which is not supported")
-    return found.get("shared") or found["source"]
+    source = found.get("shared") or found["source"]
+    return source, source if found.get("target", source) == source else found["target"]
 
 
 def _read_vocabulary(path: Path) -> list[str]:
@@ -106,9 +107,12 @@ def _read_vocabulary(path: Path) -> list[str]:
     return tokens
 
 
-def find_sentence_pieces(folder: Path, base: Path) -> bytes:
-    for place in (folder, base):
-        for name in SENTENCE_PIECES:
-            if (place / name).exists():
-                return _read_text_file(place / name)
-    raise ImportFault(f"has no SentencePiece model beside it ({' or '.join(SENTENCE_PIECES)})")
+def find_sentence_pieces(folder: Path, base: Path) -> tuple[bytes, bytes]:
+    """The SentencePiece models of the source and of the target, which may be the same."""
+    source, target = (
+        next((place / name for place in (folder, base) for name in names if (place / name).exists()), None)
+        for names in (SENTENCE_PIECES, TARGET_SENTENCE_PIECES)
+    )
+    if source is None:
+        raise ImportFault(f"has no SentencePiece model beside it ({' or '.join(SENTENCE_PIECES)})")
+    return _read_text_file(source), _read_text_file(target or source)
