@@ -17,7 +17,8 @@ from training.__main__ import cli
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.importing.bundle import ImportOptions
 from training.importing.bundle import make_bundle as make_imported
-from training.importing.ctranslate2 import is_ctranslate2, read_ctranslate2
+from training.importing.ctranslate2 import read_ctranslate2
+from training.importing.ctranslate2_files import is_ctranslate2
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel
 
