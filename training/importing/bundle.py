@@ -24,7 +24,7 @@ import torch
 from model.atomic_files import check_replaceable
 from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
-from model.directions import Direction
+from model.directions import Direction, Directions
 from model.languages import is_language_code
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
@@ -42,6 +42,7 @@ from training.file_lock import lock_output
 from training.importing.ctranslate2 import read_ctranslate2
 from training.importing.ctranslate2_files import is_ctranslate2
 from training.importing.errors import ImportFault
+from training.importing.m2m import is_m2m, languages_of, read_m2m
 from training.importing.marian import is_marian, read_marian
 from training.importing.marian_network import PositionsOf
 from training.importing.model import ImportedModel
@@ -63,6 +64,7 @@ from training.options import Option
 Reader = Callable[[Path, str, str, PositionsOf], ImportedModel]
 FAMILIES: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
     (is_marian, read_marian),
+    (is_m2m, lambda path, source, target, _: read_m2m(path, source, target)),
     (is_ctranslate2, lambda path, source, target, _: read_ctranslate2(path, source, target)),
 )
 """How to tell a family by a path's content, and how to read it."""
@@ -70,6 +72,14 @@ LICENCE = "Not stated. Its publisher decides how this model may be used."
 STORAGE = "float32"
 """Type of the stored weights: float16 would round what int8 weights and their scales stand for."""
 Say = Callable[[str], None]
+
+
+def _language_codes(text: str) -> tuple[str, ...]:
+    """Parses `--languages`. Raises ValueError."""
+    codes = tuple(dict.fromkeys(text.split(",")))
+    if len(codes) < 2 or not all(map(is_language_code, codes)):
+        raise ValueError(f"--languages must be at least two language codes, such as en,fr,de, not {text!r}")
+    return codes
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,8 @@ class ImportOptions:
     """The language that it translates into. (default: what the registry says)"""
     out: Path | None = None
     """The folder to make. (default: bundles/en-fr, by the languages)"""
+    languages: Annotated[tuple[str, ...] | None, Option(metavar="CODES", parse=_language_codes)] = None
+    """Of a model of many languages, only these, such as en,fr,de. (default: all)"""
     list: Annotated[str | None, Option(metavar="REGISTRY", panel="Registries")] = None
     """List the models of a registry, or of one of its pairs: firefox, opus, argos, or such as firefox:en-fr."""
     download_only: Annotated[bool, Option(panel="Registries")] = False
@@ -129,8 +141,8 @@ class ImportOptions:
         return self.path
 
     @property
-    def languages(self) -> tuple[str, str]:
-        """Source and target. Raises ValueError if they are not known."""
+    def pair(self) -> tuple[str, str]:
+        """Source and target languages. Raises ValueError if they are not known."""
         if self.source is None or self.target is None:
             raise ValueError(f"{self.path} does not say which languages it translates: give --source and --target")
         return self.source, self.target
@@ -138,7 +150,7 @@ class ImportOptions:
     @property
     def folder(self) -> Path:
         """The bundle to make."""
-        return self.out or Path("bundles", "-".join(self.languages))
+        return self.out or Path("bundles", "-".join(self.pair))
 
 
 def import_model(options: ImportOptions, say: Say = print) -> None:
@@ -170,7 +182,18 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
     if manifest is not None:
         check_licence(manifest.name, manifest.licence, options.accept_licence)
         options = _with_languages(options, manifest)
+    if is_m2m(options.model):
+        options = _of_many_languages(options, manifest)
     make_bundle(options, manifest, say)
+
+
+def _of_many_languages(options: ImportOptions, manifest: Manifest | None) -> ImportOptions:
+    """`options` with a pair to try the model with, and a folder named after it."""
+    codes = options.languages or languages_of(options.model)
+    source = options.source or ("en" if "en" in codes else codes[0])
+    target = options.target or next(code for code in ("fr", *codes) if code in codes and code != source)
+    name = re.split("[:/@]", manifest.name.split("@")[0])[-1] if manifest else options.model.absolute().name
+    return replace(options, source=source, target=target, out=options.out or Path("bundles", name))
 
 
 def _say_progress(text: str) -> None:
@@ -230,7 +253,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     """Writes the bundle of a model that is here, and checks its samples."""
     if not options.model.exists():
         raise ImportFault(f"{options.model}: not found")
-    languages, out = options.languages, options.folder
+    languages, out = options.pair, options.folder
     check_replaceable(out, options.replace)
     use_threads(options.threads)
     tests = [TestSet.read(text, *languages) for text in options.check]
@@ -280,8 +303,26 @@ def read_model(options: ImportOptions) -> ImportedModel:
         raise ImportFault(f"{path}: not found")
     for is_family, read in FAMILIES:
         if is_family(path):
-            return read(path, *options.languages, options.positions)
-    raise ImportFault(f"{path}: no model of a known family: CTranslate2 (model.bin, .argosmodel), Marian (.npz, .bin)")
+            imported = read(path, *options.pair, options.positions)
+            return imported if options.languages is None else _restricted(imported, options.languages)
+    raise ImportFault(
+        f"{path}: no model of a known family: CTranslate2 (model.bin, .argosmodel), Marian (.npz, .bin), "
+        "M2M-100 or NLLB-200 (a Hugging Face folder)"
+    )
+
+
+def _restricted(imported: ImportedModel, languages: Sequence[str]) -> ImportedModel:
+    """`imported` with only those of its directions that are between `languages`. Raises ImportFault."""
+    if (all_directions := imported.directions) is None:
+        raise ImportFault("--languages is for models of many languages: this one translates one into another")
+    for code in languages:
+        if code not in all_directions.sources and code not in all_directions.targets:
+            raise ImportFault(f"the model does not know {code}")
+    kept = Directions(
+        {code: ids for code, ids in all_directions.sources.items() if code in languages},
+        {code: prefixes for code, prefixes in all_directions.targets.items() if code in languages},
+    )
+    return replace(imported, directions=kept)
 
 
 def _direction(imported: ImportedModel, languages: tuple[str, str]) -> Direction:
@@ -326,7 +367,7 @@ def _record(
 ) -> dict[str, Any]:
     """What completes config.json."""
     said: Mapping[str, Any] = imported.metadata
-    source, target = options.languages
+    source, target = options.pair
     licence = said["license"] if isinstance(said.get("license"), str) else LICENCE
     licence = options.licence or (manifest.licence if manifest else licence)
     attribution = options.attribution or (manifest.attribution if manifest else ())

@@ -8,7 +8,7 @@ last one counts, so settings are changed by appending.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -87,12 +87,17 @@ def build_vocabularies(
 
 
 def build_vocabulary(
-    model: bytes, tokens: Sequence[str], languages: Sequence[str], specials: Specials, first: Sequence[str] = ()
+    model: bytes,
+    tokens: Sequence[str],
+    languages: Sequence[str],
+    specials: Specials,
+    first: Sequence[str] = (),
+    controls: Collection[str] = (),
 ) -> Vocabulary:
     """`model` is the SentencePiece model that prepares the text, `tokens` the translation model's vocabulary.
 
-    The tokens `first` take the first ids. A vocabulary that already is one for bundles stays as it is. Raises
-    ImportFault.
+    The tokens `first` take the first ids; `controls` are no text. A vocabulary that already is one for bundles stays as
+    it is. Raises ImportFault.
     """
     try:
         sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -118,7 +123,7 @@ def build_vocabulary(
     rows = [given.get(token, -1) for token in all_tokens]
     if list(known) == all_tokens:
         return Vocabulary(model, ids, rows, 0, 0, True, any(piece.kind == BYTE for piece in known.values()))
-    controls = {*symbols, *OTHER_CONTROLS}
+    all_controls = {*symbols, *OTHER_CONTROLS, *controls}
     # A character that the SentencePiece model lacks comes out as itself, and other programs then find it among tokens.
     unlikely = min((piece.score for piece in known.values() if piece.kind == NORMAL), default=0.0) - _UNKNOWN_PENALTY
     pieces = []
@@ -126,7 +131,7 @@ def build_vocabulary(
         old = known.get(token)
         if token == specials.unknown:
             pieces.append(Piece(token, 0, UNKNOWN))
-        elif token in controls:
+        elif token in all_controls:
             pieces.append(Piece(token, 0, CONTROL))
         elif old is None and len(token) == 1:
             pieces.append(Piece(token, unlikely, NORMAL))
