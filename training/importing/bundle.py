@@ -190,6 +190,8 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
 def _of_many_languages(options: ImportOptions, manifest: Manifest | None) -> ImportOptions:
     """`options` with a pair to try the model with, and a folder named after it."""
     codes = options.languages or languages_of(options.model)
+    if unknown := [code for code in codes if code not in languages_of(options.model)]:
+        raise ImportFault(f"{options.path}: the model does not know {unknown[0]}")
     source = options.source or ("en" if "en" in codes else codes[0])
     target = options.target or next(code for code in ("fr", *codes) if code in codes and code != source)
     name = re.split("[:/@]", manifest.name.split("@")[0])[-1] if manifest else options.model.absolute().name

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import sentencepiece
 import torch
@@ -41,107 +41,13 @@ _ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu":
 _LANGUAGE = re.compile(r"__([a-z]{2,3})__|([a-z]{3})_([A-Z][a-z]{3})")
 """A language's token: M2M-100's, or NLLB's, which has ISO 639-3 and the script."""
 _M2M_LANGUAGES = [
-    "af",
-    "am",
-    "ar",
-    "ast",
-    "az",
-    "ba",
-    "be",
-    "bg",
-    "bn",
-    "br",
-    "bs",
-    "ca",
-    "ceb",
-    "cs",
-    "cy",
-    "da",
-    "de",
-    "el",
-    "en",
-    "es",
-    "et",
-    "fa",
-    "ff",
-    "fi",
-    "fr",
-    "fy",
-    "ga",
-    "gd",
-    "gl",
-    "gu",
-    "ha",
-    "he",
-    "hi",
-    "hr",
-    "ht",
-    "hu",
-    "hy",
-    "id",
-    "ig",
-    "ilo",
-    "is",
-    "it",
-    "ja",
-    "jv",
-    "ka",
-    "kk",
-    "km",
-    "kn",
-    "ko",
-    "lb",
-    "lg",
-    "ln",
-    "lo",
-    "lt",
-    "lv",
-    "mg",
-    "mk",
-    "ml",
-    "mn",
-    "mr",
-    "ms",
-    "my",
-    "ne",
-    "nl",
-    "no",
-    "ns",
-    "oc",
-    "or",
-    "pa",
-    "pl",
-    "ps",
-    "pt",
-    "ro",
-    "ru",
-    "sd",
-    "si",
-    "sk",
-    "sl",
-    "so",
-    "sq",
-    "sr",
-    "ss",
-    "su",
-    "sv",
-    "sw",
-    "ta",
-    "th",
-    "tl",
-    "tn",
-    "tr",
-    "uk",
-    "ur",
-    "uz",
-    "vi",
-    "wo",
-    "xh",
-    "yi",
-    "yo",
-    "zh",
-    "zu",
-]
+    "af", "am", "ar", "ast", "az", "ba", "be", "bg", "bn", "br", "bs", "ca", "ceb", "cs", "cy", "da", "de", "el",
+    "en", "es", "et", "fa", "ff", "fi", "fr", "fy", "ga", "gd", "gl", "gu", "ha", "he", "hi", "hr", "ht", "hu", "hy",
+    "id", "ig", "ilo", "is", "it", "ja", "jv", "ka", "kk", "km", "kn", "ko", "lb", "lg", "ln", "lo", "lt", "lv", "mg",
+    "mk", "ml", "mn", "mr", "ms", "my", "ne", "nl", "no", "ns", "oc", "or", "pa", "pl", "ps", "pt", "ro", "ru", "sd",
+    "si", "sk", "sl", "so", "sq", "sr", "ss", "su", "sv", "sw", "ta", "th", "tl", "tn", "tr", "uk", "ur", "uz", "vi",
+    "wo", "xh", "yi", "yo", "zh", "zu",
+]  # fmt: skip
 """Languages of M2M-100 in the order of their tokens, for folders that do not list them."""
 _CHINESE = {"zho_Hans": "zh", "zho_Hant": "zh-Hant"}
 _TWO_LETTERS = TWO_LETTERS | {
@@ -405,6 +311,10 @@ def _decoding(path: Path) -> Decoding:
     )
 
 
+def _is_penalty(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and 0 <= value <= MAX_LENGTH_PENALTY
+
+
 class _Tensors:
     """The tensors of a folder's safetensors, of which only what is asked for is read."""
 
@@ -413,6 +323,7 @@ class _Tensors:
     IGNORED = re.compile(r"model\.(encoder|decoder)\.embed_positions\.weights?")
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._files: dict[str, Any] = {}
         files = sorted(path.glob("model*.safetensors"))
         if not files:
@@ -453,9 +364,9 @@ class _Tensors:
         """The values as float32. Raises ImportFault unless all are finite."""
         tensor: Tensor = self._files[name].get_tensor(name)
         if not tensor.is_floating_point():
-            raise ImportFault(f"has {name} as {tensor.dtype}, which is not supported")
+            raise ImportFault(f"{self._path}: has {name} as {tensor.dtype}, which is not supported")
         if not (values := tensor.float()).isfinite().all():
-            raise ImportFault(f"has {name} with a value that is not finite")
+            raise ImportFault(f"{self._path}: has {name} with a value that is not finite")
         return values
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:

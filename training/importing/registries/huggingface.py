@@ -26,9 +26,8 @@ from training.importing.registries.offer import (
 ADDRESS = "https://huggingface.co/"
 WEIGHTS = re.compile(r"(model|model-\d{5}-of-\d{5})\.safetensors|model\.bin")
 WANTED = re.compile(
-    WEIGHTS.pattern
-    + r"|model\.safetensors\.index\.json|(generation_|tokenizer_)?config\.json|tokenizer\.json|special_tokens_map\.json"
-    r"|added_tokens\.json|(target_)?vocab\.json|(shared|source|target)_vocabulary\.(json|txt)|.*\.spm(\.model)?"
+    WEIGHTS.pattern + r"|model\.safetensors\.index\.json|(generation_|tokenizer_)?config\.json|tokenizer\.json"
+    r"|special_tokens_map\.json|added_tokens\.json|(target_)?vocab\.json|(shared|source|target)_vocabulary\.(json|txt)|.*\.spm(\.model)?"
     r"|sentencepiece(\.bpe)?\.model|spiece\.model|README\.md|LICENSE(\.\w+)?"
 )
 NLLB = "facebook/nllb-200-distilled-600M"
