@@ -69,7 +69,7 @@ def test_command_limits_the_directions_and_asks_to_accept_the_licence(
     bundle = open_bundle(Path("bundles/nllb-tiny"))
     assert sorted(bundle.directions.sources) == ["en", "fr", "zh"]
     assert bundle.record.licence == "cc-by-nc-4.0"
-    assert Path("bundles/nllb-tiny/README.md").read_text().startswith("# 3 languages to 3 languages")
+    assert Path("bundles/nllb-tiny/README.md").read_text().startswith("# English, French, Chinese to English, ")
     unknown = CliRunner().invoke(cli, ["import", str(folder), "--languages", "en,xx", "--out", "other"])
     assert "the model does not know xx" in unknown.output
     assert unknown.exit_code == 1
