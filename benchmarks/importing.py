@@ -37,6 +37,8 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.export.marian import marian_arrays, write_npz
 from training.importing.bundle import ImportOptions, build_model, read_model
+from training.importing.marian import ZERO_START, Side, build_sides
+from training.importing.vocabulary import Specials
 
 LIMITS = Limits(ratio=1.5, margin=4)
 TRANSLATE = """
@@ -73,6 +75,46 @@ def convert_with_marian(python: str, model: Path, out: Path, kind: str) -> Path:
     command = [python, "-c", program, "convert", "-f", str(model), "-t", str(out), "--gemm-type", kind]
     subprocess.run(command, check=True, capture_output=True)
     return out
+
+
+MAKE_AND_GENERATE = """
+import json, sys, torch
+from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+asked = json.load(sys.stdin)
+torch.manual_seed(asked["seed"])
+torch.set_num_threads(1)
+model = MarianMTModel(MarianConfig(**asked["config"])).eval()
+with torch.no_grad():
+    for name, parameter in model.named_parameters():
+        if "embed_positions" not in name:
+            parameter.add_(torch.randn_like(parameter) * (0.1 if parameter.dim() == 1 else 0.12))
+    for stack in (model.model.encoder, model.model.decoder):
+        stack.embed_tokens.weight[asked["config"]["pad_token_id"]] = 0
+    model.final_logits_bias.normal_(0, 0.5)
+    model.final_logits_bias[0, 0] += 2
+model.save_pretrained(asked["folder"])
+tokenizer = MarianTokenizer.from_pretrained(asked["folder"])
+found = []
+for beams in (1, 4):
+    found.append([])
+    for text in asked["sentences"]:
+        ids = tokenizer([text], return_tensors="pt")
+        longest = int(1.5 * (ids["input_ids"].shape[1] - 1)) + 4
+        made = model.generate(
+            **ids, num_beams=beams, do_sample=False, max_new_tokens=longest, length_penalty=1.0, early_stopping=True,
+            bad_words_ids=[[tokenizer.unk_token_id], [tokenizer.pad_token_id]],
+        )
+        found[-1].append(tokenizer.convert_ids_to_tokens(made[0][1:].tolist()))
+print(json.dumps(found))
+"""
+TOKENISE = """
+import json, sys
+from transformers import MarianTokenizer
+asked = json.load(sys.stdin)
+tokenizer = MarianTokenizer.from_pretrained(asked["folder"])
+print(json.dumps([tokenizer(text)["input_ids"] for text in asked["sentences"]]))
+"""
+SPECIALS = Specials("<unk>", ZERO_START, "</s>", ZERO_START)
 
 
 def read_sentences(path: Path, count: int) -> list[tuple[str, str]]:
@@ -215,9 +257,75 @@ def _count_worse(
     return worse
 
 
+def huggingface_vocabulary(folder: Path, pairs: Sequence[tuple[str, str]], size: int = 2000) -> dict[str, int]:
+    """Writes a tokenizer as OPUS-MT's repositories have it, one vocabulary for two SentencePiece models."""
+    names: list[str] = []
+    for side, name in enumerate(("source.spm", "target.spm")):
+        (folder / name).write_bytes(proto := train_pieces([pair[side] for pair in pairs], size))
+        names += _pieces(proto)
+    ids = {name: id for id, name in enumerate([*dict.fromkeys(["</s>", "<unk>", *reversed(names)]), "<pad>"])}
+    (folder / "vocab.json").write_text(json.dumps(ids))
+    settings = {"source_lang": "en", "target_lang": "fr", "tokenizer_class": "MarianTokenizer"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return ids
+
+
+def _pieces(proto: bytes) -> list[str]:
+    processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+    return [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
+
+
+def compare_with_huggingface(python: str, pairs: Sequence[tuple[str, str]], count: int, place: Path) -> None:
+    sources = [source for source, _ in pairs[:count]]
+    kinds: list[dict[str, Any]] = [{"activation_function": "swish", "scale_embedding": True}]
+    for number, fields in enumerate([*kinds, {"activation_function": "relu"}]):
+        (folder := place / str(number)).mkdir()
+        ids = huggingface_vocabulary(folder, pairs)
+        shape = {"d_model": 128, "encoder_layers": 3, "decoder_layers": 2, "max_position_embeddings": 512}
+        shape |= {f"{stack}_attention_heads": 8 for stack in ("encoder", "decoder")}
+        shape |= {f"{stack}_ffn_dim": 192 for stack in ("encoder", "decoder")}
+        shape |= {"vocab_size": len(ids), "eos_token_id": 0}
+        shape |= {"pad_token_id": ids["<pad>"], "decoder_start_token_id": ids["<pad>"]}
+        asked = {"config": {**shape, **fields}, "folder": str(folder), "seed": number, "sentences": sources}
+        made = ask(python, MAKE_AND_GENERATE, **asked)
+        greedy, beam = (
+            [[piece for piece in line if piece not in ("</s>", "<pad>")] for line in lines] for lines in made
+        )
+        theirs, ours = Imported(folder, positions="huggingface"), Imported(folder)
+        found = theirs.translate(sources, 4)
+        wrong = theirs.different(found, beam)
+        counts = {
+            "beam 1": len(theirs.different(theirs.translate(sources, 1), greedy)),
+            "beam 4": len(wrong),
+            "of these ours scores less": _count_worse(theirs, sources, found, beam, wrong),
+            "our int8": len(theirs.different(theirs.translate(sources, 1, int8=True), greedy)),
+            "Marian's positions": len(ours.different(ours.translate(sources, 1), greedy)),
+        }
+        print(f"Hugging Face, {fields}: of {len(sources)} sentences, different: {counts}", flush=True)
+
+
+def compare_tokens(python: str, pairs: Sequence[tuple[str, str]], count: int, place: Path) -> None:
+    sources = [source for source, _ in pairs[:count]]
+    tokens = list(huggingface_vocabulary(place, pairs[: count // 2], 4000))
+    expected = ask(python, TOKENISE, folder=str(place), sentences=sources)
+    sides = [Side(tokens, (place / name).read_bytes()) for name in ("source.spm", "target.spm")]
+    tokenizer = Tokenizer(build_sides(sides, (len(tokens), len(tokens)), ("en", "fr"), SPECIALS)[0].proto)
+    differs = [text for text, line in zip(sources, expected, strict=True) if [*tokenizer.encode(text), 0] != line]
+    print(f"MarianTokenizer: of {len(sources)} lines, {len(differs)} have other tokens: {differs[:3]}", flush=True)
+    proto = train_pieces(sources[: count // 2], 4000)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+    [side] = build_sides([Side(_pieces(proto), proto)], (4000, 4000), ("en", "fr"), SPECIALS)
+    tokenizer = Tokenizer(side.proto)
+    differs = [text for text in sources if tokenizer.encode(text) != processor.encode(text)]
+    print(f"SentencePiece: of {len(sources)} lines, {len(differs)} have other tokens: {differs[:3]}", flush=True)
+
+
+COMPARISONS = {"marian": compare_with_marian, "huggingface": compare_with_huggingface, "tokens": compare_tokens}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["marian"])
+    parser.add_argument("what", choices=COMPARISONS)
     parser.add_argument("--oracle", required=True, help="the interpreter of the environment with the other programs")
     parser.add_argument("--sentences", type=Path, required=True)
     parser.add_argument("--count", type=int, default=200)
@@ -225,7 +333,7 @@ def main() -> None:
     torch.set_num_threads(1)
     pairs = read_sentences(given.sentences, max(1000, given.count))
     with tempfile.TemporaryDirectory() as place:
-        compare_with_marian(given.oracle, pairs, given.count, Path(place))
+        COMPARISONS[given.what](given.oracle, pairs, given.count, Path(place))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ from training.file_lock import lock_output
 from training.importing.ctranslate2 import read_ctranslate2
 from training.importing.ctranslate2_files import is_ctranslate2
 from training.importing.errors import ImportFault
+from training.importing.huggingface_marian import is_huggingface_marian, read_huggingface_marian
 from training.importing.m2m import is_m2m, languages_of, read_m2m
 from training.importing.marian import is_marian, read_marian
 from training.importing.marian_network import PositionsOf
@@ -57,6 +58,7 @@ from training.importing.retrieve import (
     parse_name,
     read_manifest,
 )
+from training.importing.safetensors_files import is_pickle, pickle_fault
 from training.importing.vocabulary import Vocabulary
 from training.optim.signals import python_command
 from training.options import Option
@@ -64,6 +66,7 @@ from training.options import Option
 Reader = Callable[[Path, str, str, PositionsOf], ImportedModel]
 FAMILIES: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
     (is_marian, read_marian),
+    (is_huggingface_marian, read_huggingface_marian),
     (is_m2m, lambda path, source, target, _: read_m2m(path, source, target)),
     (is_ctranslate2, lambda path, source, target, _: read_ctranslate2(path, source, target)),
 )
@@ -303,13 +306,15 @@ def read_model(options: ImportOptions) -> ImportedModel:
     path = options.model
     if not path.exists():
         raise ImportFault(f"{path}: not found")
+    if is_pickle(path):
+        raise pickle_fault(path)
     for is_family, read in FAMILIES:
         if is_family(path):
             imported = read(path, *options.pair, options.positions)
             return imported if options.languages is None else _restricted(imported, options.languages)
     raise ImportFault(
         f"{path}: no model of a known family: CTranslate2 (model.bin, .argosmodel), Marian (.npz, .bin), "
-        "M2M-100 or NLLB-200 (a Hugging Face folder)"
+        "MarianMT, M2M-100 or NLLB-200 (a Hugging Face folder)"
     )
 
 
