@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import subprocess
 import sys
 import zipfile
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 import sentencepiece
 from shared_fixtures import SENTENCES
+
+from training.importing.model_bin import DTYPES, read_model_bin
 
 MADE_UP = ["<made-up-0>", "<made-up-1>"]
 """Tokens without a piece."""
@@ -117,6 +120,38 @@ def save_spec(spec: Any, folder: Path, pieces: bytes, dtype: str | None = None) 
     spec.save(str(folder))
     (folder / "sentencepiece.model").write_bytes(pieces)
     return folder
+
+
+def with_older_format(folder: Path, version: int, revision: int) -> None:
+    """Rewrites a folder that CTranslate2 wrote as version 4 or 5 of the format, and revision 3 to 7 of the
+    specification: settings are in variables, and before revision 5 some variables are there once for both stacks."""
+    parsed = read_model_bin(memoryview((folder / "model.bin").read_bytes()))
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").unlink()
+    variables = {name: (v.dtype, v.shape, bytes(v.content)) for name, v in parsed.variables.items()}
+    if revision < 5:
+        for name in ("num_heads", "pre_norm", "activation", "embeddings_merge", "alignment_layer", "alignment_heads"):
+            for stack in ("encoder", "decoder"):
+                if f"{stack}/{name}" in variables:
+                    variables[name] = variables.pop(f"{stack}/{name}")
+    for role in ("unk_token", "bos_token", "eos_token"):
+        content = settings[role].encode()
+        variables[role] = "int8", (len(content),), content
+    for name, value in {
+        "with_source_bos": settings["add_source_bos"],
+        "with_source_eos": settings["add_source_eos"],
+        "with_target_bos": settings["decoder_start_token"] == settings["bos_token"],
+    }.items():
+        variables[name] = "int8", (), bytes([value])
+
+    def text(name: str) -> bytes:
+        return struct.pack("<H", len(name.encode()) + 1) + name.encode() + b"\0"
+
+    written = struct.pack("<I", version) + text(parsed.spec) + struct.pack("<II", revision, len(variables))
+    for name, (dtype, shape, content) in variables.items():
+        number = DTYPES.index(dtype)
+        written += text(name) + struct.pack(f"<B{len(shape)}IBI", len(shape), *shape, number, len(content)) + content
+    (folder / "model.bin").write_bytes(written + struct.pack("<I", 0))
 
 
 def argos_package(path: Path, folder: Path, **metadata: Any) -> Path:

@@ -20,6 +20,7 @@ from imported_models import (
     save_spec,
     translate_with_ctranslate2,
     unigram_pieces,
+    with_older_format,
 )
 from shared_fixtures import SENTENCES, make_bundle
 
@@ -156,6 +157,21 @@ def test_a_symbol_of_two_vocabularies_is_required_in_the_target_by_its_own_id(
         once = asked.without_result()
         decode_all(backend.new_batch(1, LIMITS), [once])
         assert once.tokens.count(target.reserved_ids[1]) == 1
+
+
+@pytest.mark.parametrize(("version", "revision"), [(5, 5), (4, 4), (4, 3)])
+def test_an_older_model_bin_that_ctranslate2_still_reads_is_read(
+    version: int, revision: int, pieces: bytes, tokens: list[str], tmp_path: Path
+) -> None:
+    spec = opennmt_spec(tokens, pre_norm=False)
+    spec.config.add_source_eos = True
+    folder = save_spec(spec, tmp_path / "model", pieces)
+    before = read_model(options(folder))
+    with_older_format(folder, version, revision)
+    after = read_model(options(folder))
+    assert (after.config, after.vocabulary) == (before.config, before.vocabulary)
+    assert after.config.source_eos
+    assert_same_tokens(folder, len(tokens), 1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])

@@ -64,7 +64,7 @@ def test_an_alias_is_the_variable_and_has_its_scale() -> None:
     ("content", "message"),
     [
         (b"", "ends in the middle"),
-        (_file(A, version=5), "version 5 of CTranslate2's format"),
+        (_file(A, version=3), "version 3 of CTranslate2's format"),
         (_file(A, A), "two variables called 'a'"),
         (_file(A)[:-6], "ends in the middle: 8 bytes are announced, 6 are left"),
         (_file(A) + b"x", "goes on for 1 bytes after its end"),

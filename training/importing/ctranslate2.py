@@ -34,7 +34,10 @@ from training.importing.model_bin import Variable, read_model_bin
 from training.importing.registries.offer import language_tag
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabularies, build_vocabulary
 
-REVISION = 7
+REVISIONS = (3, 7)
+"""The first and last readable ones."""
+_ONCE = ("num_heads", "pre_norm", "activation", "embeddings_merge", "alignment_layer", "alignment_heads")
+"""Variables that revisions before 5 have once, and later ones for each stack."""
 MAX_POSITIONS = 512
 MAX_LAYERS = 200
 MAX_SENTENCE = 256
@@ -107,10 +110,16 @@ def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
         parsed = read_model_bin(content)
         if parsed.spec != "TransformerSpec":
             raise ImportFault(f"has a {parsed.spec!r}: only encoder-decoder Transformers are supported")
-        if parsed.revision != REVISION:
-            raise ImportFault(f"has revision {parsed.revision} of its specification, not {REVISION}")
+        if not REVISIONS[0] <= parsed.revision <= REVISIONS[1]:
+            wanted = f"{REVISIONS[0]} to {REVISIONS[1]}"
+            raise ImportFault(f"has revision {parsed.revision} of its specification, not {wanted}")
+        network = _Network(dict(parsed.variables))
+        if parsed.revision < 5:
+            network.give_to_both_stacks(*_ONCE)
+        if parsed.version < 6:
+            settings |= _settings_in_variables(network)
         pieces = find_sentence_pieces(folder, base)
-        return _assembled(_Network(dict(parsed.variables)), tokens, pieces, settings, metadata, (source, target))
+        return _assembled(network, tokens, pieces, settings, metadata, (source, target))
     except ImportFault as error:
         raise ImportFault(f"{base / MODEL}: {error}") from None
 
@@ -158,6 +167,23 @@ class _Network:
         if variable.shape not in ((), (1,)):
             raise ImportFault(f"has {name} of shape {variable.shape}, not a number")
         return float(self._numbers(name, variable).reshape(())[()])
+
+    def text(self, name: str, default: str) -> str:
+        """A text, stored as its bytes."""
+        variable = self._left.pop(name, None)
+        if variable is None:
+            return default
+        try:
+            return bytes(variable.content).decode()
+        except UnicodeDecodeError:
+            raise ImportFault(f"has {name}, which is not UTF-8") from None
+
+    def give_to_both_stacks(self, *names: str) -> None:
+        """Renames variables that are there once to those of encoder and decoder."""
+        for name in names:
+            if name in self:
+                variable = self._left.pop(name)
+                self._left |= {f"{stack}/{name}": variable for stack in ("encoder", "decoder")}
 
     def take(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
         """The values of a variable, with its scale applied."""
@@ -215,6 +241,17 @@ class _Network:
             raise ImportFault(f"{name} {error}") from None
 
 
+def _settings_in_variables(network: _Network) -> dict[str, Any]:
+    """What is in config.json since version 6 of the format."""
+    roles = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    settings: dict[str, Any] = {name: network.text(name, default) for name, default in roles.items()}
+    settings |= {f"add_source_{role}": bool(network.flag(f"with_source_{role}", 0)) for role in ("bos", "eos")}
+    if network.flag("user_decoder_start_tokens", 0):
+        raise ImportFault("needs a start token from its users, which is not supported")
+    starts_with = "bos_token" if network.flag("with_target_bos", 1) else "eos_token"
+    return settings | {"decoder_start_token": settings[starts_with]}
+
+
 def _same_in_both(network: _Network, name: str, default: float) -> float:
     """A flag that encoder and decoder must agree on."""
     values = {network.flag(f"{stack}/{name}", default) for stack in ("encoder", "decoder")}
@@ -241,9 +278,10 @@ def _assembled(
         raise ImportFault(f"uses the activation {named}, which is not supported")
     heads = int(_same_in_both(network, "num_heads", 8))
     pre_norm = bool(_same_in_both(network, "pre_norm", 1))
-    network.drop("encoder/embeddings_merge", "encoder/multi_query_attention", "decoder/alibi")
+    network.drop("encoder/multi_query_attention", "decoder/alibi", "with_relative_position")
     network.drop("decoder/alibi_use_positive_positions", "decoder/scale_alibi")
-    network.drop("decoder/alignment_layer", "decoder/alignment_heads")
+    for stack in ("encoder", "decoder"):
+        network.drop(f"{stack}/embeddings_merge", f"{stack}/alignment_layer", f"{stack}/alignment_heads")
 
     weights: dict[str, Tensor] = {}
     names = {"source": "encoder/embeddings_0/weight", "target": "decoder/embeddings/weight"}

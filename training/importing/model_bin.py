@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from training.importing.errors import ImportFault
 
-VERSION = 6
-_DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
+VERSIONS = (4, 5, 6)
+"""Readable ones. Those before 6 have settings in variables that are in config.json now."""
+DTYPES = ("float32", "int8", "int16", "int32", "float16", "bfloat16")
 _SIZES = {"float32": 4, "int8": 1, "int16": 2, "int32": 4, "float16": 2, "bfloat16": 2}
 _MAX_RANK = 4
 
@@ -46,6 +47,7 @@ class Variable:
 class ModelBin:
     """The content of a file. `spec` and `revision` say which variables to expect."""
 
+    version: int
     spec: str
     revision: int
     variables: Mapping[str, Variable]
@@ -83,10 +85,10 @@ class _Reader:
 def read_model_bin(content: memoryview) -> ModelBin:
     """Parses a whole file; variables remain parts of `content`. Raises ImportFault."""
     reader = _Reader(content)
-    if (version := reader.number("I")) != VERSION:
+    if (version := reader.number("I")) not in VERSIONS:
         raise ImportFault(
-            f"has version {version} of CTranslate2's format, not {VERSION}: convert the model again with a current "
-            "CTranslate2"
+            f"has version {version} of CTranslate2's format, not {VERSIONS[0]} to {VERSIONS[-1]}: convert the model "
+            "again with a current CTranslate2"
         )
     spec, revision = reader.string(), reader.number("I")
     variables: dict[str, Variable] = {}
@@ -106,16 +108,16 @@ def read_model_bin(content: memoryview) -> ModelBin:
             variables.setdefault(f"{alias}_scale", variables[f"{name}_scale"])
     if reader.rest:
         raise ImportFault(f"goes on for {reader.rest:,} bytes after its end")
-    return ModelBin(spec, revision, variables)
+    return ModelBin(version, spec, revision, variables)
 
 
 def _read_variable(reader: _Reader, name: str) -> Variable:
     if (rank := reader.number("B")) > _MAX_RANK:
         raise ImportFault(f"has {name!r} with {rank} dimensions")
     shape = tuple(reader.number("I") for _ in range(rank))
-    if (number := reader.number("B")) >= len(_DTYPES):
+    if (number := reader.number("B")) >= len(DTYPES):
         raise ImportFault(f"has {name!r} with the unknown type {number}")
-    dtype, size = _DTYPES[number], reader.number("I")
+    dtype, size = DTYPES[number], reader.number("I")
     if math.prod(shape) * _SIZES[dtype] != size:
         raise ImportFault(f"has {name!r} with {size:,} bytes, which is not the size of {dtype} {shape}")
     return Variable(dtype, shape, reader.take(size))
