@@ -37,7 +37,7 @@ from benchmarks.engine_tables import (
     sweep,
 )
 from benchmarks.sentences import random_sentences
-from benchmarks.shapes import SHAPES, random_bundle
+from benchmarks.shapes import ATTENTION, SHAPES, random_bundle
 from benchmarks.table import Table
 from benchmarks.team import Work
 from model.bundle_weights import LoadedBundle, load_bundle
@@ -80,12 +80,16 @@ def chosen_work(bundle: LoadedBundle, pairs: Path | None, count: int, beam_size:
     return Work(sources, max(bundle.limits.target(len(source)) for source in sources), beam_size)
 
 
-def models_of(bundle: LoadedBundle, folder: Path, precisions: Sequence[str]) -> dict[tuple[str, str], Path]:
-    """The folder of the weights for each kind of engine and precision; converts CTranslate2's into `folder`."""
+def models_of(
+    bundle: LoadedBundle, folder: Path, precisions: Sequence[str], theirs: LoadedBundle | None = None
+) -> dict[tuple[str, str], Path]:
+    """The folder of the weights for each kind of engine and precision; converts CTranslate2's into `folder`, which are
+    those of `theirs`, if given."""
     models = {(OURS, precision): bundle.folder.resolve() for precision in (*precisions, "float32")}
     for precision in THEIR_PRECISIONS:
         models[THEIRS, precision] = folder / precision
-        convert_bundle(ConvertOptions(bundle.folder, folder / precision, dtype=precision), lambda line: None)
+        options = ConvertOptions((theirs or bundle).folder, folder / precision, dtype=precision)
+        convert_bundle(options, lambda line: None)
     return models
 
 
@@ -148,18 +152,24 @@ def main(
     shipped = HERE.parent / "bundles" / "en-fr"
     for wanted in [*(bundles or ([] if shapes else [shipped])), *(shapes or ())]:
         with tempfile.TemporaryDirectory() as temporary:
+            theirs = None
             if isinstance(wanted, Path):
                 bundle = load_bundle(wanted, torch.device("cpu"))
             else:
                 like = load_bundle(shipped, torch.device("cpu"))
                 bundle = random_bundle(Path(temporary) / wanted, wanted, like)
+                if bundle.architecture.decoder == "ssru":
+                    theirs = random_bundle(Path(temporary) / f"{wanted}{ATTENTION}", f"{wanted}{ATTENTION}", like)
             work = chosen_work(bundle, pairs, sentences, beam_size)
             for line in introduction(bundle, work, pairs.name if pairs else "random words", plan):
                 typer.echo(line)
-            models = models_of(bundle, Path(temporary), plan.precisions)
+            if theirs:
+                typer.echo("CTranslate2 has no such decoder: its weights are those of the shape with self-attention")
+            models = models_of(bundle, Path(temporary), plan.precisions, theirs)
+            compared = [part for part in parts or PARTS if not (theirs and part == "answers")]
             for chosen in chosen_cores(cores):
                 with Bench(models, chosen, plan, work) as bench:
-                    found[f"{bundle.name}, cores: {len(chosen)}"] = print_tables(bench, bundle, parts or PARTS)
+                    found[f"{bundle.name}, cores: {len(chosen)}"] = print_tables(bench, bundle, compared)
     if json_file:
         figures = {"machine": machine, "measured": found}
         json_file.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")

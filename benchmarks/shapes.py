@@ -17,11 +17,22 @@ from model.transformer import Transformer
 TARGET_TOKENS = 24
 """Of every sentence: random weights end none before."""
 _SIX_AND_SIX = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "encoder_layers": 6, "decoder_layers": 6}
+_STUDENT = {
+    **{"d_model": 256, "num_heads": 8, "d_ff": 1536, "encoder_layers": 6, "decoder_layers": 2},
+    **{"vocabulary": 32_000, "norm": "post", "output_bias": True},
+}
+_RECURRENT = {"decoder": "ssru", "positions": "marian", "zero_start": True}
 SHAPES: dict[str, dict[str, Any]] = {
     "base": {**_SIX_AND_SIX, "vocabulary": 32_000},
     "opus": {**_SIX_AND_SIX, "vocabulary": 60_000, "norm": "post", "activation": "swish", "output_bias": True},
+    "student": {**_STUDENT, **_RECURRENT},
+    "student-base-memory": {**_STUDENT, "d_model": 384, "decoder_layers": 4, **_RECURRENT},
+    "student-attention": _STUDENT,
+    "student-base-memory-attention": {**_STUDENT, "d_model": 384, "decoder_layers": 4},
 }
-"""The paper's base model, and OPUS-MT's (Tiedemann and Thottingal 2020)."""
+"""The paper's base model; OPUS-MT's (Tiedemann and Thottingal 2020); Firefox's `tiny` and `base-memory`, which are
+recurrent, and the same with self-attention, by a name that ends in `ATTENTION`."""
+ATTENTION = "-attention"
 
 
 def random_bundle(folder: Path, shape: str, like: LoadedBundle) -> LoadedBundle:
