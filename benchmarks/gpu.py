@@ -106,7 +106,7 @@ class FixedShapeBackend(TorchBackend):
 
 
 def main(
-    architecture: Annotated[str, typer.Option(help="toy, tiny, small or base.")] = "small",
+    architecture: Annotated[str, typer.Option(help="toy, tiny, small, base or student.")] = "small",
     vocabulary: int = 8_000,
     rows: Annotated[list[int], typer.Option(help="Batch size; repeatable.")] = [  # noqa: B006
         64,

@@ -56,7 +56,7 @@ class TrainOptions:
     epochs: Annotated[float | None, Option(panel=LENGTH)] = None
     """Number of passes over the data."""
     architecture: Annotated[str | None, Option(panel=MODEL)] = None
-    """tiny, small or base: larger models learn more, from more pairs."""
+    """tiny, small or base: larger models learn more, from more pairs; student: small, with a recurrent decoder."""
     model: Annotated[Values, OptionGroup(ModelConfig, options=MODEL_OPTIONS)] = field(default_factory=dict)
     recipe: Annotated[Values, OptionGroup(Recipe)] = field(default_factory=dict)
     device: Annotated[str, Option(DEVICE.help, panel=MACHINE)] = "auto"

@@ -55,7 +55,7 @@ class RunArguments:
         default_factory=dict
     )
     architecture: str | None = None
-    """tiny, small or base. (default: depends on the number of pairs)"""
+    """tiny, small, base or student. (default: depends on the number of pairs)"""
     init: Annotated[Path | None, Option(metavar="BUNDLE", panel=PANEL)] = None
     """Adapt this bundle to your pairs, instead of training from scratch."""
     mix: Annotated[tuple[str, ...], Option(metavar="FILE:N", panel=PANEL)] = ()
