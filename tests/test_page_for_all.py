@@ -204,16 +204,25 @@ def test_panel_describes_the_model(visit: Visit, shipped_url: str) -> None:
 
 def test_panel_describes_the_chosen_languages_model(visit: Visit, shipped_url: str) -> None:
     [model] = httpx.get(f"{shipped_url}/models").json()
-    other = {**model, "model": "en-de@0", "target": "de", "licence": "another"}
+    other = {**model, "model": "en-de@0", "target": "de", "targets": ["de"], "licence": "another"}
+    several = {**model, "model": "mul-mul@1", "source": "mul", "target": "mul", "licence": "CC-BY-NC-4.0"}
+    several |= {"sources": ["en", "de"], "targets": ["de", "fr", "es"]}
     page = visit.new()
-    page.route("**/languages", lambda route: route.fulfill(json=[{"code": "en", "name": "", "targets": ["fr", "de"]}]))
-    page.route("**/models", lambda route: route.fulfill(json=[model, other]))
+    served = [{"code": "en", "name": "", "targets": ["fr", "de", "es"]}]
+    page.route("**/languages", lambda route: route.fulfill(json=served))
+    page.route("**/models", lambda route: route.fulfill(json=[several, model, other]))
     page.goto(visit.url)
     page.click("#model-panel summary")
     expect(page.locator("#model h3")).to_have_text("English to French")
     page.select_option("#target-language", "de")
     expect(page.locator("#model h3")).to_have_text("English to German")
     expect(page.locator("#model")).to_contain_text("another")
+    expect(page.locator("#model-aside")).not_to_contain_text("commercial")
+    page.select_option("#target-language", "es")
+    expect(page.locator("#model h3")).to_have_text("several languages to several languages")
+    for said in ("from 2 into 3", "CC-BY-NC-4.0 (no commercial use)"):
+        expect(page.locator("#model")).to_contain_text(said)
+    expect(page.locator("#model-aside")).to_contain_text("no commercial use")
 
 
 # How it is served

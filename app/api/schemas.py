@@ -307,7 +307,9 @@ class AttentionResponse(BaseModel):
     """The attention weights of the decoding pass that produced the tokens.
 
     Rows of `decoder` and `cross` are the target tokens as they were generated. The decoder's keys are the same tokens
-    shifted right by one, `<s>` first, so it is square and lower triangular. A model whose decoder is recurrent has no
+    shifted right by one, `<s>` first, so it is square and lower triangular. A model of several directions also reads
+    and generates tokens that name the languages: they are among both tokens, with empty spans, but aligned to none. A
+    model whose decoder is recurrent has no
     decoder self-attention: its `decoder` is an empty list.
     """
 
@@ -318,7 +320,7 @@ class AttentionResponse(BaseModel):
         description="[layer][head][query][key], by kind; `decoder` is empty if the model's decoder is recurrent"
     )
     alignment: list[tuple[int, int]] = Field(
-        description="[source index, target index]: for each target token the source token, other than the end symbol, "
+        description="[source index, target index]: for each target token the source token of the text "
         "with the highest cross-attention, averaged over all layers and heads, or that of the head that the model was "
         "trained to align with"
     )

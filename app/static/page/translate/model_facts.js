@@ -3,15 +3,24 @@
 import { make } from "../lib/dom.js";
 import { languageName, number, text } from "../i18n/index.js";
 
+const SEVERAL = "mul"; // ISO 639-2
 const SHAPE = ["encoder_layers", "decoder_layers", "d_model", "num_heads", "d_ff"];
 
 /** @param {any} model of GET /models @returns {HTMLElement} an article; elements that change have data-figure */
 export function modelFacts(model) {
   const article = make("article", { className: "record" });
-  const pair = text("model.pair", { from: languageName(model.source), into: languageName(model.target) });
+  const [from, into] = [model.source, model.target].map(
+    (code) => (code === SEVERAL ? text("model.several") : languageName(code)),
+  );
+  const pair = text("model.pair", { from, into });
   const columns = make("div", { className: "columns" }, factList(model), tableGroup(model));
   article.append(make("h3", {}, pair), columns);
   return article;
+}
+
+/** Whether the licence's name says so, as that of CC-BY-NC-4.0. @param {any} model of GET /models */
+export function forbidsCommercialUse({ licence }) {
+  return /\bnc\b|non-?commercial/i.test(licence ?? "");
 }
 
 function factList(model) {
@@ -23,11 +32,15 @@ function factList(model) {
     list.lastChild.dataset.figure = key;
   };
   add("model.name", make("code", {}, model.model));
+  const [sources, targets] = [model.sources.length, model.targets.length];
+  if (sources * targets > 1)
+    add("model.languages", text("model.counts", { sources: number(sources), targets: number(targets) }));
   const shown = Object.fromEntries(SHAPE.map((name) => [name, number(shape[name])]));
   add("model.architecture", text("model.layers", shown), make("br"), text("model.width", shown));
   add("model.parameters", number(model.parameters));
   add("model.vocabulary", text("model.pieces", { count: number(shape.target_vocab_size) }));
-  add("model.licence", model.licence ?? text("model.unsaid"));
+  const licence = model.licence ?? text("model.unsaid");
+  add("model.licence", forbidsCommercialUse(model) ? text("model.noncommercial", { licence }) : licence);
   if (model.checksum) add("model.checksum", make("code", {}, model.checksum));
   figure("model.precision", "precision");
   figure("model.now", "now");

@@ -2,7 +2,7 @@
 
 import * as api from "../service/api.js";
 import { errorMessage } from "./notices.js";
-import { modelFacts } from "./model_facts.js";
+import { forbidsCommercialUse, modelFacts } from "./model_facts.js";
 import { number, text } from "../i18n/index.js";
 
 const REFRESH_MS = 3000;
@@ -69,15 +69,16 @@ export class ModelPanel {
     this.#shownModel = model.model;
     const { precision, device } = model;
     const size = number(model.parameters, { notation: "compact" });
-    aside.textContent = text("model.aside", { size, precision, device });
+    const facts = text("model.aside", { size, precision, device });
+    aside.textContent = forbidsCommercialUse(model) ? text("model.aside.noncommercial", { facts }) : facts;
     this.#renderFigures(model);
   }
 
   /** The model of the selected languages; the first possible one until the source language is known. */
   #selectedModel() {
     const { source, target } = this.#pair;
-    const candidates = this.#models.filter((model) => model.target === target);
-    return candidates.find((model) => model.source === source) ?? candidates[0] ?? this.#models[0];
+    const candidates = this.#models.filter((model) => model.targets.includes(target)).sort(byLanguages);
+    return candidates.find((model) => model.sources.includes(source)) ?? candidates[0] ?? this.#models[0];
   }
 
   /** Updates only the figures that change, so that reading and text selection are not disturbed. */
@@ -85,9 +86,19 @@ export class ModelPanel {
     const rate = model.tokens_per_second;
     setFigure("now", rate === undefined ? null : text("speed.now", { rate: number(Math.round(rate)) }));
     setFigure("precision", text("model.computed", { precision: model.precision, device: model.device }));
-    const last = this.#lastResult?.model === model.model ? this.#lastResult : null;
+    const last = isMadeBy(this.#lastResult, model) ? this.#lastResult : null;
     setFigure("last", last && lastResultText(last));
   }
+}
+
+/** Of the models for a pair, the service takes the one of the fewest languages. */
+function byLanguages(one, other) {
+  return one.sources.length * one.targets.length - other.sources.length * other.targets.length;
+}
+
+/** Results name the direction and the weights, models of several directions only the weights. */
+function isMadeBy(result, model) {
+  return result?.model.split("@")[1] === model.model.split("@")[1];
 }
 
 function lastResultText({ milliseconds, tokens }) {
