@@ -22,7 +22,7 @@ import sentencepiece
 from model.hypothesis import MAX_BEAM_SIZE, Decoding, Limits
 from model.normalisation import Punctuation
 from training.importing.errors import ImportFault
-from training.importing.marian_files import is_marian_bin, read_marian_file
+from training.importing.marian_files import ZIP_ERRORS, is_marian_bin, read_marian_file, zip_names
 from training.importing.marian_network import (
     EPSILON,
     PositionsOf,
@@ -55,8 +55,7 @@ def is_marian(path: Path) -> bool:
     if path.is_dir():
         return any(_is_model(file) for file in path.iterdir() if file.is_file())
     if path.suffix == ".zip" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return any(PurePosixPath(name).suffix == ".npz" for name in archive.namelist())
+        return any(PurePosixPath(name).suffix == ".npz" for name in zip_names(path))
     return _is_model(path)
 
 
@@ -103,8 +102,8 @@ def _unpack_zip(package: Path, place: Path) -> None:
                     shutil.copyfileobj(packed, file)  # never more than `file_size`
     except ImportFault:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError) as error:
-        raise ImportFault(f"{package}: a damaged zip: {str(error) or repr(error)}") from None
+    except ZIP_ERRORS as error:
+        raise ImportFault(f"{package}: a damaged zip: {(str(error) or repr(error)).splitlines()[0]}") from None
 
 
 class _Files:

@@ -8,6 +8,7 @@ those of intgemm: the products' matrices [inputs, outputs] are stored transposed
 from __future__ import annotations
 
 import ast
+import lzma
 import math
 import mmap
 import struct
@@ -36,7 +37,11 @@ _MAX_OPTIONS_BYTES = 1 << 20
 _MAX_NPY_HEADER_BYTES = 4096
 _EXPANSION, _EXPANSION_BYTES = 1.5, 32 << 20
 """An .npz may take so many times its size, and so many bytes more: weights hardly compress."""
-_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError, ValueError)
+ZIP_ERRORS: tuple[type[Exception], ...] = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
+    *(EOFError, NotImplementedError, OSError, RuntimeError, OverflowError, ValueError),
+)
+"""What zipfile raises for damaged archives."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,15 @@ class MarianFile:
 def is_marian_bin(start: bytes) -> bool:
     """Whether a file that begins with `start`, at least 16 bytes, may be a .bin of weights."""
     return len(start) >= 16 and struct.unpack_from("<Q", start)[0] == BIN_VERSION
+
+
+def zip_names(path: Path) -> list[str]:
+    """The names in a zip; none of a damaged one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.namelist()
+    except ZIP_ERRORS:
+        return []
 
 
 def read_marian_file(path: Path) -> MarianFile:
@@ -143,7 +157,7 @@ def read_npz(path: Path) -> MarianFile:
                 arrays[name] = _npy_array(name, archive.read(entry))
     except ImportFault:
         raise
-    except _ZIP_ERRORS as error:
+    except ZIP_ERRORS as error:
         raise ImportFault(f"is a damaged zip: {str(error).splitlines()[0] if str(error) else error!r}") from None
     return _with_options(arrays)
 

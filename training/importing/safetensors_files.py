@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from training.importing.errors import ImportFault
+from training.importing.marian_files import zip_names
 
 _WEIGHTS = re.compile(r"(model|model-\d{5}-of-\d{5})\.safetensors")
 _PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl)")
@@ -23,8 +24,7 @@ def is_pickle(path: Path) -> bool:
     if not path.is_file():
         return False
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return any(name.endswith("data.pkl") for name in archive.namelist())
+        return any(name.endswith("data.pkl") for name in zip_names(path))
     with open(path, "rb") as file:
         start = file.read(2)
     return len(start) == 2 and start[0] == 0x80 and 2 <= start[1] <= 5
