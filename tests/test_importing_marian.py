@@ -28,10 +28,11 @@ from training.export.ctranslate2 import ConversionError
 from training.export.marian import MarianOptions, convert_for_marian, marian_arrays, write_npz
 from training.importing.bundle import FAMILIES, ImportOptions, build_model, import_model, read_model
 from training.importing.errors import ImportFault
-from training.importing.marian import is_marian
+from training.importing.marian import ZERO_START, Side, build_sides, directions_of, is_marian
 from training.importing.marian_files import read_bin, read_marian_file
 from training.importing.marian_network import huggingface_positions
 from training.importing.model import ImportedModel
+from training.importing.vocabulary import Specials
 from training.importing.yaml_subset import read_mapping
 
 LIMITS = Limits(32, 32)
@@ -149,6 +150,18 @@ def test_a_release_of_opus_mt_is_read_as_folder_and_as_zip(pieces: bytes, tmp_pa
     (tmp_path / "opus" / "source.bpe").write_text("#version: 0.2\n")
     with pytest.raises(ImportFault, match=r"BPE \(source.bpe\), which is not supported"):
         read(tmp_path / "opus")
+
+
+def test_symbols_for_target_languages_make_directions(pieces: bytes) -> None:
+    names = [sentencepiece.SentencePieceProcessor(model_proto=pieces).id_to_piece(id) for id in range(4)]
+    side = Side([*names, ">>fra<<", ">>deu<<", ">>oci<<", ">>cmn_Hans<<"], pieces)
+    [vocabulary] = build_sides([side], (8, 8), ("en", "fr"), Specials("<unk>", ZERO_START, "</s>", ZERO_START))
+    directions = directions_of(vocabulary, "en", "fr")
+    assert directions is not None
+    assert list(directions.targets) == ["fr", "de", "oci", "cmn-Hans"]
+    assert directions.direction("en", "de").source_prefix == (5,)
+    with pytest.raises(ImportFault, match="does not translate into es, but into cmn-Hans, de, fr, oci"):
+        directions_of(vocabulary, "en", "es")
 
 
 def test_positions_are_marians_unless_those_of_its_copies_are_wanted(pieces: bytes, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from training.importing.marian import (
     Side,
     build_sides,
     checked_tokens,
+    directions_of,
     sizes_of,
     vocabulary_remarks,
 )
@@ -87,6 +88,7 @@ def _read(folder: Path, source: str, target: str, positions: PositionsOf) -> Imp
         config=config,
         weights=weights,
         vocabulary=vocabularies[0],
+        directions=directions_of(vocabularies[0], source, target),
         target_vocabulary=vocabularies[1] if len(vocabularies) > 1 else None,
         limits=Limits(MAX_SENTENCE, MAX_SENTENCE),
         remarks=remarks,

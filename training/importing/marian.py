@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 import sentencepiece
 
+from model.directions import Directions, TargetPrefixes
 from model.hypothesis import MAX_BEAM_SIZE, Decoding, Limits
+from model.languages import TWO_LETTERS, is_language_code
 from model.normalisation import Punctuation
 from training.importing.errors import ImportFault
 from training.importing.marian_files import ZIP_ERRORS, is_marian_bin, read_marian_file, zip_names
@@ -40,6 +42,8 @@ MAX_TEXT_BYTES = 64 << 20
 """Maximum size of each file but the weights."""
 MAX_SENTENCE = 256
 """Maximum tokens of a source, and of a target."""
+_TARGET_SYMBOL = re.compile(r">>([A-Za-z]{2,8}(?:_[A-Za-z0-9]{1,8})*)<<")
+"""Of a model with several target languages, ISO 639-3."""
 _EXPANSION = 8
 """A compressed file may take so many times its size."""
 _OUR_EPSILON = 1e-5
@@ -172,6 +176,7 @@ def _read_folder(
         rows = embedding_rows(parsed.arrays)
         is_guided = name.endswith(".bin") or _says_guided(files, name, options)
         vocabularies = build_sides(sides, rows, (source, target), Specials("<unk>", ZERO_START, "</s>", ZERO_START))
+        directions = directions_of(vocabularies[0], source, target)
         config, weights = assemble(options, parsed.arrays, sizes_of(vocabularies), positions, is_guided)
     except ImportFault as error:
         raise ImportFault(f"{folder / name}: {error}") from None
@@ -187,6 +192,7 @@ def _read_folder(
         config=config,
         weights=weights,
         vocabulary=vocabularies[0],
+        directions=directions,
         target_vocabulary=vocabularies[1] if len(vocabularies) > 1 else None,
         limits=Limits(MAX_SENTENCE, MAX_SENTENCE),
         remarks=remarks,
@@ -388,6 +394,25 @@ def build_sides(
     if len(ends) > 1 or len({vocabulary.size for vocabulary in made}) > 1:
         raise ImportFault("has another </s> in the source's vocabulary than in the target's, which is not supported")
     return made
+
+
+def directions_of(vocabulary: Vocabulary, source: str, target: str) -> Directions | None:
+    """The targets of a model that reads a symbol such as >>fra<< before the text; None if its vocabulary has none.
+
+    Raises ImportFault if it does not have `target`.
+    """
+    targets: dict[str, TargetPrefixes] = {}
+    for token, id in vocabulary.ids.items():
+        if symbol := _TARGET_SYMBOL.fullmatch(token):
+            code = symbol[1].replace("_", "-")
+            code = TWO_LETTERS.get(code, code)
+            if is_language_code(code):
+                targets.setdefault(code, TargetPrefixes(source_prefix=(id,)))
+    if not targets:
+        return None
+    if target not in targets:
+        raise ImportFault(f"does not translate into {target}, but into {', '.join(sorted(targets)[:20])}")
+    return Directions({source: ()}, targets)
 
 
 def sizes_of(vocabularies: Sequence[Vocabulary], start: str = ZERO_START) -> VocabularySizes:
