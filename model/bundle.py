@@ -6,7 +6,7 @@ Does not use PyTorch; weights are loaded by `model.bundle_weights`. `app` decide
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -29,7 +29,7 @@ from model.bundle_files import (
 from model.config import ModelConfig
 from model.directions import Direction, Directions
 from model.hypothesis import Decoding, Limits
-from model.languages import END_MARKS_EXPECTED, is_language_code
+from model.languages import END_MARKS_EXPECTED, is_language_code, language_alone
 from model.model_spec import ModelSpec, Sample
 from model.normalisation import Punctuation
 from model.tokenizer import Tokenizer, Tokenizers
@@ -172,11 +172,11 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
         architecture = ModelConfig.from_dict(_section(config, "architecture"))
         limits = Limits(**_section(config, "limits"))
         decoding = Decoding(**_section({"decoding": {}, **config}, "decoding"))
-        _punctuation(config)
-        tokenizers = Tokenizers.joint(Tokenizer(files[VOCABULARY]))
+        punctuation = _punctuation(config)
+        directions = _directions(config)
+        tokenizers = Tokenizers.joint(Tokenizer(files[VOCABULARY], moses_language(punctuation, directions.sources)))
         if TARGET_VOCABULARY in files:
             tokenizers = Tokenizers(tokenizers.source, Tokenizer(files[TARGET_VOCABULARY]))
-        directions = _directions(config)
         _check_prefixes(directions, limits, tokenizers)
         Record.read(config)
         _check_samples_known(config, tokenizers, limits)
@@ -236,6 +236,15 @@ def _check_prefixes(directions: Directions, limits: Limits, tokenizers: Tokenize
     for length, limit in zip(directions.longest_prefixes, (limits.max_source, limits.max_target), strict=True):
         if length >= limit:
             raise BundleError(f"directions in {CONFIG} has a prefix of {length} tokens: the limit is {limit}")
+
+
+def moses_language(punctuation: Punctuation | None, sources: Iterable[str]) -> str | None:
+    """The language whose rules for punctuation apply to sources: none in particular, "", if there are several. None if
+    no rules apply."""
+    if punctuation is None:
+        return None
+    languages = {language_alone(source) for source in sources}
+    return languages.pop() if len(languages) == 1 else ""
 
 
 def _punctuation(config: Mapping[str, Any]) -> Punctuation | None:

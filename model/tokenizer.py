@@ -16,6 +16,7 @@ import sentencepiece
 
 from model.bpe_dropout import MergeDropout, Merges
 from model.normalisation import normalise_source, source_offsets
+from model.punctuation import normalise_punctuation
 
 SPACE = " "
 """Prepended to every text, so that its first word is the same piece as elsewhere; removed again on decoding."""
@@ -75,8 +76,12 @@ class Tokenizer:
     Unicode scalar values and are rejected with ValueError.
     """
 
-    def __init__(self, proto: bytes) -> None:
-        """Raises ValueError if `proto` is not a SentencePiece model as made by `training`."""
+    def __init__(self, proto: bytes, moses_language: str | None = None) -> None:
+        """`moses_language`: sources pass Moses' punctuation rules for this language first; None: they do not.
+
+        Raises ValueError if `proto` is not a SentencePiece model as made by `training`.
+        """
+        self._moses_language = moses_language
         if not proto:  # SentencePiece treats an empty model as not loaded yet
             raise ValueError("not a SentencePiece model: it is empty")
         self.proto = proto
@@ -133,7 +138,7 @@ class Tokenizer:
 
     def encode_source_parts(self, parts: Sequence[str | int]) -> list[int]:
         """The tokens of a source given as for `encode_parts`."""
-        return self._encode_parts(parts, normalise_source)
+        return self._encode_parts(parts, self._normalise_source)
 
     def resegment(self, sequences: Sequence[Sequence[int]], dropout: float, random: Random) -> list[list[int]]:
         """Tokenises the text of each of `sequences`, made by `encode_parts`, again at random; symbols stay in place.
@@ -206,8 +211,11 @@ class Tokenizer:
         """The tokens of `text` as a source, with the code points of the original `text` that each covers."""
         if not text:
             return []
-        plain, offsets = source_offsets(before + text)
-        at = [max(0, offset - len(before)) for offset in offsets]
+        plain, offsets = before + text, list(range(len(before + text) + 1))
+        if self._moses_language is not None:
+            plain, offsets = normalise_punctuation(plain, self._moses_language)
+        plain, later = source_offsets(plain)
+        at = [max(0, offsets[offset] - len(before)) for offset in later]
         return [Piece(piece.id, piece.piece, at[piece.start], at[piece.end]) for piece in self.pieces(plain, "")]
 
     def normalise(self, text: str) -> str:
@@ -278,6 +286,11 @@ class Tokenizer:
                 ids.extend(self._encode_text(rule(before + part)))
             before = ""
         return ids
+
+    def _normalise_source(self, text: str) -> str:
+        if self._moses_language is not None:
+            text, _ = normalise_punctuation(text, self._moses_language)
+        return normalise_source(text)
 
     def _encode_text(self, text: str) -> list[int]:
         if self._splits_at_spaces and len(text) <= MAX_CACHED_CHARS and text.isascii():

@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import torch
 
 from model.atomic_files import check_replaceable
+from model.bundle import moses_language
 from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.directions import Direction, Directions
@@ -266,7 +267,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
         imported = read_model(options)
         direction = _direction(imported, languages)
         check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
-        model, tokenizers = build_model(imported)
+        model, tokenizers = build_model(imported, options.source)
         say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
         copied: list[tuple[int, int]] = []
         if not imported.vocabulary.has_symbols:
@@ -341,9 +342,12 @@ def _direction(imported: ImportedModel, languages: tuple[str, str]) -> Direction
     return imported.directions.direction(*languages)
 
 
-def build_model(imported: ImportedModel) -> tuple[Transformer, Tokenizers]:
-    """The model with its weights, and its tokenizers. Raises ImportFault."""
-    tokenizers = Tokenizers.joint(_tokenizer(imported.vocabulary))
+def build_model(imported: ImportedModel, source: str = "") -> tuple[Transformer, Tokenizers]:
+    """The model with its weights, and its tokenizers, for sources in the language `source` unless it has several
+    directions. Raises ImportFault."""
+    sources = [source] if imported.directions is None else imported.directions.sources
+    rules = moses_language(imported.punctuation, sources)
+    tokenizers = Tokenizers.joint(_tokenizer(imported.vocabulary, rules))
     if imported.target_vocabulary is not None:
         tokenizers = Tokenizers(tokenizers.source, _tokenizer(imported.target_vocabulary))
     model = Transformer(imported.config).eval()
@@ -353,9 +357,9 @@ def build_model(imported: ImportedModel) -> tuple[Transformer, Tokenizers]:
     return model, tokenizers
 
 
-def _tokenizer(vocabulary: Vocabulary) -> Tokenizer:
+def _tokenizer(vocabulary: Vocabulary, rules: str | None = None) -> Tokenizer:
     try:
-        tokenizer = Tokenizer(vocabulary.proto)
+        tokenizer = Tokenizer(vocabulary.proto, rules)
     except ValueError as error:
         raise ImportFault(f"its vocabulary cannot be used: {error}") from None
     if tokenizer.vocab_size != vocabulary.size:
