@@ -267,7 +267,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
         imported = read_model(options)
         direction = _direction(imported, languages)
         check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
-        model, tokenizers = build_model(imported, options.source)
+        model, tokenizers = build_model(imported, languages[0] or "")
         say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
         copied: list[tuple[int, int]] = []
         if not imported.vocabulary.has_symbols:
