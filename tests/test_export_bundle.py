@@ -160,7 +160,7 @@ def test_every_exported_bundle_has_a_sample_however_little_the_model_learnt(
     export_run(options(run_folder, data, tmp_path / "en-fr"), said.append)
     (sample,) = config_of(tmp_path / "en-fr")["samples"]
     assert sample["source_ids"] and sample["target_ids"]
-    assert any("warning: no sample leads by 0.5 nats at every token, the surest by" in line for line in said)
+    assert any("warning: no sample ends and leads by 0.5 nats at every token, the surest by" in line for line in said)
 
 
 def test_samples_are_the_requested_ones_and_translate_correctly(exported: Path) -> None:

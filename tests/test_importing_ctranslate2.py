@@ -31,6 +31,7 @@ from model.int8.backend import Int8Backend
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.importing.bundle import ImportOptions, build_model, import_model, read_model
 from training.importing.errors import ImportFault
+from training.importing.marian_files import read_marian_file
 from training.importing.placeholders import copy_into_symbols
 
 CPU = torch.device("cpu")
@@ -433,6 +434,31 @@ def test_a_zip_that_grows_or_climbs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportFault, match=r"a zip without model\.bin"):
         read_model(options(climbing))
     assert not (tmp_path.parent / "model.bin").exists()
+
+
+def test_a_fault_of_a_package_names_the_package(tmp_path: Path) -> None:
+    package = tmp_path / "a.argosmodel"
+    with zipfile.ZipFile(package, "w") as archive:
+        archive.writestr("a/model/model.bin", b"x")
+        archive.writestr("a/metadata.json", json.dumps({"from_code": "en", "to_code": "de"}))
+    with pytest.raises(ImportFault, match=f"{package}: translates en to de, not en to fr"):
+        read_model(options(package))
+
+
+def test_positions_of_no_known_program_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--positions must be one of marian, huggingface, not 'foo'"):
+        options(tmp_path, positions="foo")
+
+
+def test_a_bundle_is_not_imported_again(tmp_path: Path) -> None:
+    with pytest.raises(ImportFault, match="is a bundle already"):
+        read_model(options(make_bundle(tmp_path / "en-fr")))
+
+
+def test_a_part_of_an_npz_is_refused_as_such(tmp_path: Path) -> None:
+    (tmp_path / "model.npz").write_bytes(b"PK\x03\x04" + bytes(100))
+    with pytest.raises(ImportFault, match=r"is no \.npz file, or a part of one"):
+        read_marian_file(tmp_path / "model.npz")
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

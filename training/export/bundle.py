@@ -281,8 +281,8 @@ def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say:
         return samples
     surest, lead = most_certain_sample(model, run.tokenizers, run.limits, sentences)
     say(
-        f"warning: no sample leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another processor or "
-        "at another precision the service may refuse this bundle; train for longer"
+        f"warning: no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another "
+        "processor or at another precision the service may refuse this bundle; train for longer"
     )
     return [surest]
 

@@ -16,14 +16,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
 
 import torch
 
 from model.atomic_files import check_replaceable
 from model.bundle import moses_language
-from model.bundle_files import BundleError
+from model.bundle_files import SUMS, BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.directions import Direction, Directions
 from model.languages import is_language_code
@@ -133,6 +133,8 @@ class ImportOptions:
                 raise ValueError(f"--{name} must be a language code like en or pt-BR, not {value!r}")
         if self.source is not None and self.source == self.target:
             raise ValueError(f"--source and --target are both {self.source}")
+        if self.positions not in get_args(PositionsOf):
+            raise ValueError(f"--positions must be one of {', '.join(get_args(PositionsOf))}, not {self.positions!r}")
         if self.path is None and self.list is None:
             raise ValueError("name a model, such as firefox:en-fr, or a path; or --list firefox")
         if self.registry is not None and urlsplit(self.registry).username is not None:
@@ -148,7 +150,7 @@ class ImportOptions:
     def pair(self) -> tuple[str, str]:
         """Source and target languages. Raises ValueError if they are not known."""
         if self.source is None or self.target is None:
-            raise ValueError(f"{self.path} does not say which languages it translates: give --source and --target")
+            raise ValueError(f"give --source and --target, the languages that {self.path} translates")
         return self.source, self.target
 
     @property
@@ -307,6 +309,8 @@ def read_model(options: ImportOptions) -> ImportedModel:
     path = options.model
     if not path.exists():
         raise ImportFault(f"{path}: not found")
+    if (path / SUMS).is_file():
+        raise ImportFault(f"{path} is a bundle already: serve it as it is")
     if is_pickle(path):
         raise pickle_fault(path)
     for is_family, read in FAMILIES:
@@ -460,8 +464,8 @@ def _samples(
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
     say(
-        f"warning: no sample leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another processor or "
-        "at another precision the service may refuse this bundle"
+        f"warning: no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another "
+        "processor or at another precision the service may refuse this bundle"
     )
     return [surest]
 

@@ -87,7 +87,10 @@ def read_ctranslate2(path: Path, source: str, target: str) -> ImportedModel:
     if path.is_dir():
         return _read_folder(path, source, target)
     with unpacked(path) as folder:
-        return _read_folder(folder, source, target)
+        try:
+            return _read_folder(folder, source, target)
+        except ImportFault as error:  # the temporary folder says nothing to the user
+            raise ImportFault(str(error).replace(str(folder), str(path))) from None
 
 
 def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:

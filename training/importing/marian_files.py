@@ -100,6 +100,8 @@ def read_marian_file(path: Path) -> MarianFile:
         raise ImportFault("is empty")
     if zipfile.is_zipfile(path):
         return read_npz(path)
+    if path.suffix == ".npz":
+        raise ImportFault("is no .npz file, or a part of one")
     with open(path, "rb") as file:
         return read_bin(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
 
