@@ -16,7 +16,7 @@ static void decode(Batch *batch, int limit, int length, const int32_t *ids) {
     const int32_t none = -1, zero = 0, one = 1;
     int32_t number, finished, tokens[MOST], aligned[MOST];
     float log_probs[MOST], coverage[MOST];
-    batch_admit(batch, 1, ids, &length, &limit, NULL, &none, &one, NULL, &zero, &zero, &zero, NULL, &number);
+    batch_admit(batch, 1, ids, &length, &zero, &limit, NULL, &none, &one, NULL, &zero, &zero, &zero, NULL, &number);
     while (!batch_step(batch, NULL, NULL, &finished)) {}
     const int count = batch_read(batch, number, tokens, log_probs, aligned, coverage);
     for (int i = 0; i < count; i++) printf("%d ", tokens[i]);

@@ -210,6 +210,18 @@ def test_every_source_token_but_the_end_symbol_can_be_aligned(fields: dict[str, 
         assert any(last)
 
 
+def test_no_token_is_aligned_to_the_source_prefix_which_changes_no_other_bit(isa: str) -> None:
+    backend = Int8Backend.of(make_model(), isa)
+    sources = [source for source in random_sources(12, longest=10) if len(source) > 2]
+    plain = decoded(backend, sources, record=True)
+    prefixed = decoded(backend, sources, record=True, source_prefix_length=2)
+    assert any(min(hypothesis.aligned) < 2 for hypothesis in plain)
+    for hypothesis, same in zip(prefixed, plain, strict=True):
+        assert answer(hypothesis) == answer(same)
+        weights = hypothesis.cross_attention.mean((0, 1))[:, 2 : len(hypothesis.source)]
+        assert list(hypothesis.aligned) == (weights.argmax(-1) + 2).tolist()
+
+
 def test_no_bit_depends_on_the_batch(backend: Int8Backend) -> None:
     sources = random_sources(150, seed=2)
     alone = [answer(decoded(backend, [source])[0]) for source in sources]

@@ -76,6 +76,7 @@ class Int8Batch:
             count,
             _integers([id for h in hypotheses for id in config.source_ids(h.source)]),
             _integers(list(map(self._source_length, hypotheses))),
+            _integers([h.source_prefix_length for h in hypotheses]),
             _integers([h.limit for h in hypotheses]),
             _integers([id for h in hypotheses for id in h.forced or h.prefix]),
             _integers([len(h.prefix) or -1 if h.forced is None else len(h.forced) for h in hypotheses]),

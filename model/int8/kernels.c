@@ -354,6 +354,7 @@ static void attend_head(const float *query, const float *key, const float *value
 
 typedef struct {
     int32_t source_length, length, limit;
+    int32_t prefix_length;                    /* source tokens to which none is aligned */
     int32_t positions;                        /* remembered: one more than tokens once a step is made */
     int32_t forced_length;                    /* -1: the model chooses */
     int32_t open;                             /* after what is forced the model goes on; else the end comes */
@@ -825,8 +826,8 @@ static void obey(Batch *batch, const Sentence *sentence, int row, int32_t *token
 }
 
 static int best_aligned(const Sentence *sentence, int source_ends) {
-    int best = 0;
-    for (int t = 1; t < sentence->source_length - source_ends; t++)
+    int best = sentence->prefix_length;
+    for (int t = best + 1; t < sentence->source_length - source_ends; t++)
         if (sentence->look[t] > sentence->look[best]) best = t;
     return best;
 }
@@ -1036,6 +1037,7 @@ int32_t batch_fork(Batch *batch, int32_t number) {
     const int32_t other = batch->running[batch->live++];
     Sentence *to = batch->sentences + other;
     to->source_length = from->source_length;
+    to->prefix_length = from->prefix_length;
     to->length = from->length;
     to->positions = from->positions;
     to->limit = from->limit;
@@ -1065,7 +1067,8 @@ int32_t batch_fork(Batch *batch, int32_t number) {
 
 /* Encodes `count` sentences, tokens one after the other, and gives each a number. forced_lengths: -1 for none.
  * demands: each sentence's `once` and then its `never`. wide: see Sentence. */
-void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *lengths, const int32_t *limits,
+void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *lengths, const int32_t *prefix_lengths,
+                 const int32_t *limits,
                  const int32_t *forced, const int32_t *forced_lengths, const int32_t *open, const int32_t *demands,
                  const int32_t *once_counts, const int32_t *never_counts, const int32_t *wide, float *const *records,
                  int32_t *numbers) {
@@ -1074,6 +1077,7 @@ void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *
         const int32_t number = numbers[s] = batch->running[batch->live++];
         Sentence *sentence = batch->sentences + number;
         sentence->source_length = lengths[s];
+        sentence->prefix_length = prefix_lengths[s];
         sentence->length = sentence->positions = 0;
         sentence->limit = limits[s];
         sentence->forced_length = forced_lengths[s];

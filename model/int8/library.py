@@ -91,7 +91,7 @@ def _load(isa: InstructionSet) -> ctypes.CDLL:
     kernels.batch_new.restype = c_void_p
     kernels.batch_new.argtypes = (c_void_p, c_int, c_int, c_int)
     kernels.batch_free.argtypes = (c_void_p,)
-    kernels.batch_admit.argtypes = (c_void_p, c_int, *(c_void_p,) * 12)
+    kernels.batch_admit.argtypes = (c_void_p, c_int, *(c_void_p,) * 13)
     kernels.batch_admit.restype = None
     kernels.batch_step.argtypes = (c_void_p,) * 4
     kernels.batch_read.argtypes = (c_void_p, c_int32, *(c_void_p,) * 4)
