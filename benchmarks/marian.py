@@ -125,7 +125,7 @@ def main(
         int8 = convert_with_marian(oracle, float32, folder / "int8.bin", "intgemm8")
         sentences = sentences_of_one_length(bundle, count)
         for number in rows or [64, 1]:
-            engines = {
+            engines: dict[str, Ours | Marian] = {
                 "ours int8": Ours(bundle, "int8", number),
                 "Marian int8": Marian(oracle, int8, vocabulary, number),
                 "ours float32": Ours(bundle, "float32", number),
