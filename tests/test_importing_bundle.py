@@ -38,6 +38,7 @@ def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_p
     assert "CC0-1.0" in card
     assert {metric["metric"] for metric in config["metrics"]} == {"BLEU", "chrF"}
     assert config["training"]["imported"]["family"] == "CTranslate2"
+    assert "tags of other languages" not in card
     again = CliRunner().invoke(cli, ["import", *arguments])
     assert again.exit_code == 1
     assert "--replace" in again.output
@@ -66,6 +67,13 @@ def test_a_model_of_several_directions_becomes_one_bundle_whose_samples_begin_wi
         make_imported(dataclasses.replace(options, target="es", out=tmp_path / "es"), None, lambda _: None)
     with pytest.raises(BundleError, match="by prefixes, which is not supported here"):
         convert_bundle(ConvertOptions(tmp_path / "several", tmp_path / "again"), say=lambda _: None)
+
+
+def test_command_doubts_languages_that_the_vocabulary_does_not_name(tmp_path: Path) -> None:
+    convert_bundle(ConvertOptions(make_bundle(tmp_path / "en-fr"), tmp_path / "ct2"), say=lambda _: None)
+    arguments = ["--source", "en", "--target", "de", "--out", str(tmp_path / "en-de"), "--threads", "1"]
+    result = CliRunner().invoke(cli, ["import", str(tmp_path / "ct2"), *arguments])
+    assert "tags of other languages, fr: are --source and --target right?" in result.output
 
 
 def test_command_refuses_what_it_cannot_import_in_one_line(tmp_path: Path) -> None:

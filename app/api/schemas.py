@@ -362,7 +362,10 @@ class DecodingDefaults(BaseModel):
 class ServedModel(BaseModel):
     """A bundle, as described by its record."""
 
-    model: str = Field(examples=["en-fr@0123456789ab"], description="Its name, and the checksum of its weights")
+    model: str = Field(
+        examples=["en-fr@0123456789ab"],
+        description="Its languages, and the checksum of its weights. Answers name the pair in place of `mul`",
+    )
     source: str = Field(examples=["en"], description="The source language; `mul` if there are several")
     target: str = Field(examples=["fr"], description="The target language; `mul` if there are several")
     sources: list[str] = Field(examples=[["en"]], description="All source languages")

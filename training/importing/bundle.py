@@ -276,6 +276,10 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
             copied = copyable_pieces(model, tokenizers, imported.limits, languages[0], direction)
             copy_into_symbols(model, tokenizers, copied)
             imported.remarks.append(_placeholder_remark(len(copied)))
+        if imported.directions is None and (others := sorted(imported.vocabulary.languages - set(languages))):
+            imported.remarks.append(
+                f"Its vocabulary has tags of other languages, {', '.join(others)}: are --source and --target right?"
+            )
         record = _record(options, manifest, imported, model, tokenizers, direction, say)
         if copied:
             is_joint = tokenizers.source is tokenizers.target

@@ -488,8 +488,8 @@ def _remarks(
         fate = "comes out as the source has it" if decoding.replace_unknowns else "is never generated"
         yield f"A character that its vocabulary lacks is unknown to it. The symbol for unknown text {fate}."
     if vocabulary.missing:
-        yield f"{vocabulary.missing:,} of its tokens are no pieces of its SentencePiece model: text never has them."
+        yield f"Tokens that text never has, as its SentencePiece model has no such piece: {vocabulary.missing:,}."
     if vocabulary.surplus:
         yield f"{vocabulary.surplus:,} pieces of its SentencePiece model are not its tokens: text is split into others."
     if added := target.rows.count(-1):
-        yield f"{added} symbols were added to its vocabulary, which it was not trained with."
+        yield f"Symbols added to its vocabulary, which it was not trained with: {added}."

@@ -429,6 +429,6 @@ def vocabulary_remarks(vocabularies: Sequence[Vocabulary], known: Sequence[int])
         if not vocabulary.has_bytes and side == "source":
             yield f"A character that {whose} lacks is unknown to it. The symbol for unknown text is never generated."
         if vocabulary.surplus:
-            yield f"{vocabulary.surplus:,} pieces of a SentencePiece model are not in {whose}: text has others."
+            yield f"Pieces of a SentencePiece model that {whose} lacks; text has others: {vocabulary.surplus:,}."
         if vocabulary.size > count and side == "source":
-            yield f"{vocabulary.size - count} symbols were added to {whose}, which it was not trained with."
+            yield f"Symbols added to {whose}, which it was not trained with: {vocabulary.size - count}."

@@ -20,6 +20,8 @@ from training.export.samples import own_sentences
 BELOW = 1e-3
 """How much lower a symbol's output bias is than its piece's: more than rounding, less than any other difference."""
 MAX_CANDIDATES = 400
+MAX_WEIGHTS_TRIED = 25_000_000_000
+"""Candidates times parameters: so many sentences of a model of 600 million would take an hour."""
 MIN_LETTERS = 3
 """Shorter pieces are rather the beginnings of words."""
 CARRIERS = 6
@@ -38,7 +40,8 @@ def copyable_pieces(
         for piece, id in _text_pieces(tokenizers.source).items()
         if piece in target_ids and _is_like_a_name(piece)
     ]
-    names = names[:: -(-len(names) // MAX_CANDIDATES) or 1]
+    most = max(len(tokenizers.target.reserved_ids), min(MAX_CANDIDATES, MAX_WEIGHTS_TRIED // model.parameter_count()))
+    names = names[:: -(-len(names) // most) or 1]
     carriers = [_around_last_word(tokenizers.source, sentence) for sentence in own_sentences(source)[:CARRIERS]]
     carriers = carriers or [([], [])]
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())

@@ -7,6 +7,7 @@ last one counts, so settings are changed by appending.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,11 @@ from typing import NamedTuple
 
 import sentencepiece
 
-from model.tokenizer import control_symbols, reserved_symbol
+from model.tokenizer import control_symbols, language_tag, reserved_symbol
 from training.data.vocabulary import encode_varint
 from training.importing.errors import ImportFault
 
+_LANGUAGE_TAG = re.compile(language_tag("(.+)"))
 NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6
 _PIECES, _TRAINER, _NORMALISER = 1, 2, 3
 _UNKNOWN_PENALTY = 10.0
@@ -65,6 +67,11 @@ class Vocabulary:
     @property
     def size(self) -> int:
         return len(self.ids)
+
+    @property
+    def languages(self) -> set[str]:
+        """The languages that have a tag, as in vocabularies that `training` makes."""
+        return {match[1] for token in self.ids if (match := _LANGUAGE_TAG.fullmatch(token))}
 
     @property
     def pad_id(self) -> int:
