@@ -156,6 +156,12 @@ def translated(
     return asyncio.run(translator.translate(items, chosen)).items
 
 
+def translating(bundle: Bundle, source: str, target: str) -> Bundle:
+    """`bundle` as one for other languages."""
+    directions = Directions.single(source, target)
+    return replace(bundle, directions=directions, chosen=directions.direction(source, target))
+
+
 def expecting_end_marks(bundle: Bundle) -> Bundle:
     """A copy of `bundle` whose model is recorded as trained on whole sentences alone."""
     training = {**bundle.config["training"], "sources_with_end_marks": 1.0}

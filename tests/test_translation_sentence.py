@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, translated
+from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, translated, translating
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
@@ -413,7 +413,7 @@ def test_model_reads_a_space_between_protected_text_and_the_word_it_touches(
 
 
 def test_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundle) -> None:
-    chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
+    chinese = translating(bundle, "zh", "fr")
     assert said(chinese, "用{x}登录", "log in with", 0, "now") == "log in with {x} now"
     assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"
     assert said(chinese, "用{x}登录", "登录", 0, "。") == "登录{x}。"

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from fakes import FakeDecoder
+from fakes import FakeDecoder, translating
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -272,7 +272,7 @@ def test_alternatives_and_alignment_block_no_request_and_respect_the_deadline(
 
 
 def test_joined_sentences_get_a_space_if_the_target_language_uses_one(bundle: Bundle) -> None:
-    chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
+    chinese = translating(bundle, "zh", "fr")
     assert [item.text for item in translate(chinese, "你好。我很好。 是吗。\n").items] == ["你好。 我很好。 是吗。\n"]
 
 
@@ -288,7 +288,7 @@ def test_joined_sentences_get_a_space_if_the_target_language_uses_one(bundle: Bu
     ],
 )
 def test_text_between_sentences_gets_the_space_on_its_open_side(bundle: Bundle, text: str, expected: str) -> None:
-    chinese = dataclasses.replace(bundle, config={**bundle.config, "source": "zh"})
+    chinese = translating(bundle, "zh", "fr")
     assert [item.text for item in translate(chinese, text).items] == [expected]
 
 
@@ -304,12 +304,12 @@ def test_text_between_sentences_gets_the_space_on_its_open_side(bundle: Bundle, 
 def test_space_between_sentences_is_removed_if_the_target_language_uses_none(
     bundle: Bundle, text: str, expected: str
 ) -> None:
-    chinese = dataclasses.replace(bundle, config={**bundle.config, "target": "zh"})
+    chinese = translating(bundle, "en", "zh")
     assert [item.text for item in translate(chinese, text).items] == [expected]
 
 
 def test_no_space_is_added_in_chinese_where_a_long_sentence_was_split(bundle: Bundle) -> None:
-    chinese = dataclasses.replace(bundle, config={**bundle.config, "target": "zh"})
+    chinese = translating(bundle, "en", "zh")
     text = "the cat sleeps, " * 30
     (item,) = translate(chinese, text).items
     assert item.text and item.text.replace(" ", "") == text.replace(" ", "")
