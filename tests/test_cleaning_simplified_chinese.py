@@ -198,7 +198,9 @@ def test_only_chinese_is_converted(
 def test_fine_tuning_keeps_the_script_of_the_bundle(
     target: str, tokenizer: Callable[[], Tokenizer], said: dict[str, Any], simplified: bool
 ) -> None:
-    bundle = SimpleNamespace(source="en", target=target, tokenizer=tokenizer(), folder=Path("b"), limits=Limits())
+    bundle = SimpleNamespace(
+        source="en", target=target, source_tokenizer=tokenizer(), folder=Path("b"), limits=Limits()
+    )
     recipe = RecipeFile(pairs=("-",), prepare=said)
     asked = prepare_options(recipe, Path("work"), FineTuning(InitialBundle(cast(LoadedBundle, bundle))), ())
     assert asked.simplified_sides()[1] == simplified
@@ -239,7 +241,7 @@ def test_closest_pair_to_a_traditional_reference_is_found() -> None:
 
     decoded = Hypothesis([5], 99)
     decoded.finished = [ended("我们你在上。"), ended("龙爱广场上。")]  # as near to "龍愛廣場上。" as it stands
-    bundle = cast(LoadedBundle, SimpleNamespace(target="zh", tokenizer=simplifying()))
+    bundle = cast(LoadedBundle, SimpleNamespace(target="zh", target_tokenizer=simplifying()))
     settings = {"device": "cpu", "precision": "float32", "beam": 2, "rows": 2, "nearest": True, "sample": None}
     teacher = Teacher(Path("b"), "b", **settings, seed=1, back=False, max_ratio=4.0, threads=1)  # type: ignore[arg-type]
     assert teacher.choose(bundle, decoded, "龍愛廣場上。") == ("龙爱广场上。", "")
