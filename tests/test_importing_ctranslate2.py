@@ -209,7 +209,7 @@ def test_an_argos_package_becomes_a_bundle_that_is_served(pieces: bytes, tokens:
     card = (bundle.folder / "README.md").read_text()
     assert "Nothing was measured." in card
     assert "Argos Open Technologies" in card
-    assert f"{len(MADE_UP)} of its tokens are no pieces" in card
+    assert f"has no such piece: {len(MADE_UP)}." in card
     assert "3 pieces of its SentencePiece model are not its tokens" in card
 
 
