@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from training.importing.byte_reader import ByteReader, decoded_name
 from training.importing.errors import ImportFault
 
 OPTIONS = "special:model.yml"
@@ -108,12 +109,12 @@ def read_marian_file(path: Path) -> MarianFile:
 
 def read_bin(content: memoryview) -> MarianFile:
     """Parses a whole .bin; arrays remain parts of `content`. Raises ImportFault."""
-    reader = _Reader(content)
+    reader = ByteReader(content)
     if (version := reader.number("Q")) != BIN_VERSION:
         raise ImportFault(f"has version {version} of Marian's binary format, not {BIN_VERSION}")
     count = reader.number("Q")
     headers = list(_HEADER.iter_unpack(reader.take(count * _HEADER.size)))
-    names = [_name(bytes(reader.take(length))) for length, *_ in headers]
+    names = [decoded_name(bytes(reader.take(length))) for length, *_ in headers]
     if len(set(names)) != len(names):
         raise ImportFault("has two arrays of one name")
     shapes = []
@@ -201,30 +202,3 @@ def _with_options(arrays: dict[str, StoredArray]) -> MarianFile:
         return MarianFile(content.rstrip(b"\0").decode(), arrays)
     except UnicodeDecodeError:
         raise ImportFault("has options that are not UTF-8") from None
-
-
-class _Reader:
-    def __init__(self, content: memoryview) -> None:
-        self._content, self._at = content, 0
-
-    @property
-    def rest(self) -> int:
-        return len(self._content) - self._at
-
-    def take(self, size: int) -> memoryview:
-        if size > self.rest:
-            raise ImportFault(f"ends in the middle: {size:,} bytes are announced, {self.rest:,} are left")
-        self._at += size
-        return self._content[self._at - size : self._at]
-
-    def number(self, kind: str) -> int:
-        return int(struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0])
-
-
-def _name(content: bytes) -> str:
-    if not content.endswith(b"\0") or b"\0" in content[:-1]:
-        raise ImportFault("has a name without an end")
-    try:
-        return content[:-1].decode()
-    except UnicodeDecodeError:
-        raise ImportFault("has a name that is not UTF-8") from None

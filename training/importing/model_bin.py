@@ -7,13 +7,13 @@ other names of variables. Numbers are little-endian.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from training.importing.byte_reader import ByteReader, decoded_name
 from training.importing.errors import ImportFault
 
 VERSIONS = (4, 5, 6)
@@ -54,51 +54,23 @@ class ModelBin:
     """By name, aliases included."""
 
 
-class _Reader:
-    def __init__(self, content: memoryview) -> None:
-        self._content, self._at = content, 0
-
-    @property
-    def rest(self) -> int:
-        return len(self._content) - self._at
-
-    def take(self, size: int) -> memoryview:
-        if size > self.rest:
-            raise ImportFault(f"ends in the middle: {size:,} bytes are announced, {self.rest:,} are left")
-        self._at += size
-        return self._content[self._at - size : self._at]
-
-    def number(self, kind: str) -> int:
-        return int(struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0])
-
-    def string(self) -> str:
-        """A length, which counts the NUL at the end, and so many bytes."""
-        content = bytes(self.take(self.number("H")))
-        if not content.endswith(b"\0") or b"\0" in content[:-1]:
-            raise ImportFault("has a name without an end")
-        try:
-            return content[:-1].decode()
-        except UnicodeDecodeError:
-            raise ImportFault("has a name that is not UTF-8") from None
-
-
 def read_model_bin(content: memoryview) -> ModelBin:
     """Parses a whole file; variables remain parts of `content`. Raises ImportFault."""
-    reader = _Reader(content)
+    reader = ByteReader(content)
     if (version := reader.number("I")) not in VERSIONS:
         raise ImportFault(
             f"has version {version} of CTranslate2's format, not {VERSIONS[0]} to {VERSIONS[-1]}: convert the model "
             "again with a current CTranslate2"
         )
-    spec, revision = reader.string(), reader.number("I")
+    spec, revision = _string(reader), reader.number("I")
     variables: dict[str, Variable] = {}
     for _ in range(reader.number("I")):
-        name = reader.string()
+        name = _string(reader)
         if name in variables:
             raise ImportFault(f"has two variables called {name!r}")
         variables[name] = _read_variable(reader, name)
     for _ in range(reader.number("I")):
-        alias, name = reader.string(), reader.string()
+        alias, name = _string(reader), _string(reader)
         if alias in variables:
             raise ImportFault(f"has two variables called {alias!r}")
         if name not in variables:
@@ -111,7 +83,12 @@ def read_model_bin(content: memoryview) -> ModelBin:
     return ModelBin(version, spec, revision, variables)
 
 
-def _read_variable(reader: _Reader, name: str) -> Variable:
+def _string(reader: ByteReader) -> str:
+    """A length, which counts the NUL at the end, and so many bytes."""
+    return decoded_name(bytes(reader.take(reader.number("H"))))
+
+
+def _read_variable(reader: ByteReader, name: str) -> Variable:
     if (rank := reader.number("B")) > _MAX_RANK:
         raise ImportFault(f"has {name!r} with {rank} dimensions")
     shape = tuple(reader.number("I") for _ in range(rank))
