@@ -26,6 +26,17 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 @contextmanager
+def naming_in_errors(path: Path) -> Iterator[None]:
+    """Names `path` in an error of the system that names no file, as that for a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
 def replacing_file(path: Path) -> Iterator[BinaryIO]:
     """Opens a file that appears at `path` only when complete: written beside it, flushed to disk, then renamed.
 
@@ -33,15 +44,14 @@ def replacing_file(path: Path) -> Iterator[BinaryIO]:
     """
     temporary = path.with_name(f".{path.name}.partial")
     try:
-        with open(temporary, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())  # otherwise a power cut may keep the new name without its content
-        os.replace(temporary, path)
-    except BaseException as error:
+        with naming_in_errors(path):
+            with open(temporary, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())  # otherwise a power cut may keep the new name without its content
+            os.replace(temporary, path)
+    except BaseException:
         temporary.unlink(missing_ok=True)  # do not leave a full disk full
-        if isinstance(error, OSError) and error.errno is not None:
-            error.filename = error.filename or str(path)  # the error for a full disk names no file
         raise
 
 
@@ -77,15 +87,12 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
                 shutil.rmtree(path, ignore_errors=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".partial", dir=folder.parent))
     try:
-        yield temporary
-        for file in temporary.iterdir():
-            _flush(file)
-        temporary.chmod(0o755)
-        _swap_in(temporary, folder)
-    except OSError as error:
-        if error.errno is not None:
-            error.filename = error.filename or str(folder)  # the error for a full disk names no file
-        raise
+        with naming_in_errors(folder):
+            yield temporary
+            for file in temporary.iterdir():
+                _flush(file)
+            temporary.chmod(0o755)
+            _swap_in(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
