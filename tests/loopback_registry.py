@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import http.server
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
@@ -20,17 +20,25 @@ class Served:
     """Bytes after which the connection ends, in the next request."""
     statuses: list[int] = field(default_factory=list)
     """Statuses of the next answers, such as 503."""
+    on_cut: Callable[[], None] | None = None
+    """What happens when the connection ends early."""
     redirect: str | None = None
+    token: str | None = None
+    """The token that the file is gated by."""
     hides_length: bool = False
 
 
 class LoopbackRegistry(http.server.ThreadingHTTPServer):
-    """Files by path. `asked` has each request's path and Range."""
+    """Files by path. `asked` has each request's path and Range, `tokens` those that came with a token, and it.
+
+    It is a proxy as well: it answers for every host.
+    """
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, Served] = {}
         self.asked: list[tuple[str, str | None]] = []
+        self.tokens: list[tuple[str, str]] = []
 
     @property
     def url(self) -> str:
@@ -48,11 +56,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path).lstrip("/")
         wanted = self.headers.get("Range")
         self.server.asked.append((path, wanted))
+        sent = self.headers.get("Authorization", "")
+        if sent:
+            self.server.tokens.append((path, sent))
         file = self.server.files.get(path)
         if file is None:
             return self.send_error(404)
         if file.statuses:
             return self.send_error(file.statuses.pop(0))
+        if file.token and sent != f"Bearer {file.token}":
+            return self.send_error(401)
         if file.redirect:
             self.send_response(302)
             self.send_header("Location", file.redirect)
@@ -70,6 +83,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         end, file.cut = file.cut, None
         self.wfile.write(file.content[first:end])
+        if end is not None and file.on_cut:
+            file.on_cut()
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -6,9 +6,14 @@ import gzip
 import hashlib
 import io
 import json
+import os
+import signal
+import threading
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,6 +51,7 @@ def running() -> Iterator[LoopbackRegistry]:
 def registry(running: LoopbackRegistry) -> LoopbackRegistry:
     running.files.clear()
     running.asked.clear()
+    running.tokens.clear()
     return running
 
 
@@ -131,6 +137,13 @@ def test_model_of_a_registry_becomes_a_bundle_with_its_origin_on_the_card(
     offline = Source(address, offline=True)
     assert read_manifest(offline.retrieve(offline.find(ModelName("argos", "en-fr"), (None, None))))
     assert [path for path, _ in registry.asked] == ["index.json", "v1/new.argosmodel"]
+    assert run("argos:en-fr", "--registry", address, "--download-only").exit_code == 0
+    Path("downloads").rename("carried")
+    registry.files.clear()
+    result = run("carried/argos-en-fr", "--threads", 1, "--out", "bundles/elsewhere")
+    assert result.exit_code == 0, result.output
+    assert json.loads(Path("bundles/elsewhere/config.json").read_text()) == config
+    assert Path("bundles/elsewhere/README.md").read_text() == card
 
 
 def test_published_and_measured_scores_are_told_apart() -> None:
@@ -142,7 +155,7 @@ def test_published_and_measured_scores_are_told_apart() -> None:
     ]
 
 
-def test_downloaded_folder_is_imported_elsewhere_with_the_same_card(
+def test_downloaded_folder_is_verified_with_its_languages_and_its_files(
     registry: LoopbackRegistry, package: bytes, tmp_path: Path
 ) -> None:
     out = tmp_path / "carried"
@@ -237,6 +250,56 @@ def test_a_licence_against_commercial_use_must_be_accepted(registry: LoopbackReg
     assert "forbids commercial use" in run(tmp_path / "out").output
 
 
+ARGOS = {"from_code": "en", "to_code": "fr", "package_version": "1", "links": ["https://a.example/fr.argosmodel"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [
+        ("firefox", 3),
+        ("firefox", {**firefox_entry(), "files": {"model": {"path": "http://["}}}),
+        ("firefox", {**firefox_entry(), "files": {"model": {"path": "a/model.bin", "uncompressedSize": -1}}}),
+        ("firefox", {**firefox_entry(), "architecture": "tiny\x1b[2J"}),
+        ("argos", 3),
+        ("argos", {**ARGOS, "to_code": None}),
+        ("argos", {**ARGOS, "links": ["file:///etc/passwd"]}),
+        ("opus", f"en-de/{'x' * 300}.zip"),
+    ],
+)
+def test_a_bad_entry_is_left_out_and_named_and_the_others_are_there(
+    registry: LoopbackRegistry, name: str, bad: Any
+) -> None:
+    pair = "en-de" if name == "opus" else "en-xx"
+    if name == "firefox":
+        listed = json.dumps({"models": {"en-fr": [firefox_entry()], "en-xx": [bad]}})
+    elif name == "argos":
+        bad, pair = ({**bad, "from_code": "xx"}, "xx") if isinstance(bad, dict) else (bad, "entry 2")
+        listed = json.dumps([ARGOS, bad])
+    else:
+        listed = f"en-fr/opus-2020-02-26.zip\n{bad}\n"
+    registry.add("list", listed.encode())
+    result = run("--list", name, "--registry", f"{registry.url}/list")
+    assert result.exit_code == 0
+    assert f"{name}:en-fr" in result.stdout
+    assert result.stdout.count("\n") == 2, "a heading and one model"
+    assert f"has an entry that is left out, '{pair}" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert "\x1b" not in result.output
+
+
+def test_many_bad_entries_are_counted(registry: LoopbackRegistry) -> None:
+    registry.add("list", json.dumps([*range(50), ARGOS]).encode())
+    result = run("--list", "argos", "--registry", f"{registry.url}/list")
+    assert result.stderr.count("\n") == 21
+    assert "has 30 more entries that are left out" in result.stderr
+
+
+def test_scores_that_are_no_numbers_are_not_shown(registry: LoopbackRegistry) -> None:
+    scores: dict[str, Any] = {"bleu": 10**400, "chrf": float("nan"), "comet22": 0.9}
+    offers = firefox.read_offers(json.dumps({"models": {"en-fr": firefox_entry(**scores)}}).encode(), registry.url)
+    assert [figure.metric for figure in offers[0].figures] == ["COMET-22"]
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -296,6 +359,82 @@ def test_what_cannot_be_imported_is_said_in_one_line(
     assert result.output.count("\n") == 1
 
 
+# ---- The Hub's token
+
+SHA = "2" * 40
+
+
+def put_gated(registry: LoopbackRegistry) -> None:
+    siblings = [{"rfilename": "model.safetensors"}, {"rfilename": "onnx/source.spm"}]
+    listed = {"sha": SHA, "siblings": siblings, "cardData": {"license": ["mit"]}}
+    registry.add("api/models/o/gated/revision/main", json.dumps(listed).encode())
+    registry.add(f"o/gated/resolve/{SHA}/model.safetensors", WEIGHTS).token = "hf_secret"
+
+
+def download_gated(registry: LoopbackRegistry, out: Path) -> Result:
+    return run("huggingface:o/gated", "--registry", registry.url, "--download-only", "--out", out)
+
+
+def test_a_gated_repository_needs_a_token(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_gated(registry)
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    assert (
+        "401 Unauthorized: it is gated, needs HF_TOKEN, or does not exist"
+        in download_gated(registry, tmp_path / "a").output
+    )
+    assert registry.tokens == []
+    monkeypatch.setenv("HF_TOKEN", "hf_wrong")
+    refused = download_gated(registry, tmp_path / "a")
+    assert "401 Unauthorized: HF_TOKEN's account may not read it" in refused.output
+    assert refused.exit_code == 1
+    monkeypatch.setenv("HF_TOKEN", " hf_secret\n")
+    done = download_gated(registry, tmp_path / "a")
+    assert done.exit_code == 0, done.output
+    assert registry.tokens[-2:] == [(path, "Bearer hf_secret") for path in registry.files]
+    kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"hf_" not in kept + refused.output.encode() + done.output.encode()
+
+
+def test_a_token_stays_with_its_host(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_gated(registry)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    [weights] = [path for path in registry.files if path.endswith(".safetensors")]
+    with loopback_registry() as storage:
+        storage.add("stored", WEIGHTS)
+        registry.files[weights].redirect = f"{storage.url}/stored"
+        assert download_gated(registry, tmp_path / "out").exit_code == 0
+        assert storage.asked == [("stored", None)]
+        assert storage.tokens == []
+    assert (weights, "Bearer hf_secret") in registry.tokens
+
+
+def test_a_token_goes_to_no_other_registry_nor_unencrypted(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    address = put_firefox(registry, en_fr=[firefox_entry()])
+    assert run("firefox:en-fr", "--registry", address, "--download-only", "--out", tmp_path / "a").exit_code == 0
+    put_gated(registry)
+    monkeypatch.setenv("HTTP_PROXY", registry.url)
+    refused = run("huggingface:o/gated", "--registry", "http://hub.invalid", "--download-only", "--out", tmp_path / "b")
+    assert "401 Unauthorized: it is gated" in refused.output
+    assert registry.tokens == []
+
+
+@pytest.mark.parametrize("token", ["hf_a b", "hf_é", "hf_\x07"])
+def test_a_token_that_is_none_is_refused_without_showing_it(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    put_gated(registry)
+    monkeypatch.setenv("HF_TOKEN", token)
+    result = download_gated(registry, tmp_path / "out")
+    assert result.output == "error: HF_TOKEN is no token: it has blanks or characters that are not ASCII\n"
+
+
 # ---- Downloads
 
 
@@ -331,6 +470,110 @@ def test_next_command_resumes_where_an_interrupted_one_stopped(registry: Loopbac
     registry.asked.clear()
     fetched(registry)
     assert [path for path, _ in registry.asked] == ["db/models.json", "models/tiny/vocab.enfr.spm.gz"]
+
+
+def test_ctrl_c_keeps_what_has_arrived(registry: LoopbackRegistry, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 2_000
+    address = put_argos(registry, content)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt() -> None:
+        while not any(part.stat().st_size for part in tmp_path.rglob(".*.part")):
+            time.sleep(0.01)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    package = registry.files["v1/new.argosmodel"]
+    package.cut, package.on_cut = len(content) // 2, interrupt
+    command = ["argos:en-fr", "--registry", address, "--download-only", "--out", tmp_path / "out"]
+    stopped = run(*command)
+    assert stopped.exit_code == 130
+    assert stopped.stderr.splitlines()[-2].startswith("stopped; to resume:")
+    assert "Traceback" not in stopped.output
+    assert not (tmp_path / "out").exists()
+    assert run(*command).exit_code == 0
+    path, wanted = registry.asked[-1]
+    assert path == "v1/new.argosmodel"
+    assert wanted is not None
+    assert 0 < int(wanted.removeprefix("bytes=").removesuffix("-")) <= len(content) // 2
+    assert (tmp_path / "out" / "new.argosmodel").read_bytes() == content
+
+
+def test_proxy_of_the_environment_is_used(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_firefox(registry, en_fr=[firefox_entry()])
+    listed = json.loads(registry.files["db/models.json"].content)
+    registry.add("db/models.json", json.dumps({**listed, "baseUrl": ".."}).encode())
+    monkeypatch.setenv("HTTP_PROXY", registry.url)
+    command = ["firefox:en-fr", "--registry", "http://models.invalid/db/models.json", "--download-only", "--out"]
+    assert run(*command, tmp_path / "a").exit_code == 0
+    monkeypatch.setenv("NO_PROXY", "models.invalid")
+    refused = run(*command, tmp_path / "b")
+    assert refused.exit_code == 1
+    assert "http://models.invalid/db/models.json: cannot be downloaded" in refused.output
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HTTP_PROXY", "gopher://user:secret@127.0.0.1:1", "a proxy of the environment cannot be used"),
+        ("ALL_PROXY", "socks5://127.0.0.1:1", "a proxy of the environment cannot be used"),
+        ("HTTP_PROXY", "http://127.0.0.1:x", "a proxy of the environment cannot be used"),
+        ("SSL_CERT_FILE", "/nowhere.pem", "SSL_CERT_FILE or SSL_CERT_DIR cannot be used (No such file or directory)"),
+    ],
+)
+def test_wrong_settings_of_the_network_are_said_in_one_line(
+    registry: LoopbackRegistry, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    result = run("--list", "firefox", "--registry", put_firefox(registry, en_fr=[firefox_entry()]))
+    assert result.exit_code == 1
+    assert message in result.output
+    assert result.output.count("\n") == 1
+    assert "secret" not in result.output
+
+
+@pytest.mark.parametrize("is_only_download", [True, False])
+def test_a_target_that_cannot_be_written_is_refused_before_the_download(
+    registry: LoopbackRegistry, package: bytes, tmp_path: Path, is_only_download: bool
+) -> None:
+    address = put_argos(registry, package)
+    (tmp_path / "file").write_bytes(b"")
+    mode = ["--download-only"] if is_only_download else []
+    result = run("argos:en-fr", "--registry", address, "--out", tmp_path / "file" / "en-fr", *mode)
+    assert result.exit_code == 1
+    assert f"{tmp_path / 'file'}" in result.output
+    assert result.output.count("\n") == 1
+    assert [path for path, _ in registry.asked] == ["index.json"]
+
+
+def test_a_full_disk_is_said_with_its_place(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = put_firefox(registry, en_fr=[firefox_entry()])
+    command = ["firefox:en-fr", "--registry", address, "--download-only", "--out", tmp_path / "out"]
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("training.download.os.fsync", full)
+        result = run(*command)
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1].startswith("error: [Errno 28] No space left on device: '")
+    assert not (tmp_path / "out").exists()
+    assert run(*command).exit_code == 0
+
+
+def test_a_file_larger_than_the_free_space_is_not_begun(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.add("x", bytes(200_000))
+    monkeypatch.setattr("training.download.shutil.disk_usage", lambda _: SimpleNamespace(free=100_000))
+    with pytest.raises(DownloadError, match=r"0\.2 MB are missing, and .* has 0\.1 MB free"):
+        download(f"{registry.url}/x", tmp_path / "x")
+    assert list(tmp_path.glob("*x*")) == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import ssl
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -51,18 +53,21 @@ def download(
     max_bytes: int | None = None,
     pauses_s: Sequence[float] = (),
     say: Say | None = None,
+    token: str | None = None,
 ) -> None:
     """Downloads `url`, http or https, to `path`; if that exists, only compares it with `sha256`, if given.
 
     An interrupted download is kept beside it, and resumed if the server says that the file has not changed. After a
     passing fault it is tried again after each of `pauses_s`. `size` is the expected size in bytes, `max_bytes` the
-    maximum. Progress goes to a terminal, or else to `say`, one line every 10 s. Raises DownloadError, which says
-    whether to try again, and BusyError if another command is downloading the file.
+    maximum. Progress goes to a terminal, or else to `say`, one line every 10 s. `token` is sent to the host of `url`
+    alone, not to one that it redirects to. Raises DownloadError, which says whether to try again, BusyError if another
+    command is downloading the file, and OSError if it cannot be written; what has arrived is kept.
     """
     if not path.exists():
         with lock_output(path):
             if not path.exists():  # otherwise another command has just made it
-                return _Download(url, path, size, size if max_bytes is None else max_bytes, say).run(sha256, pauses_s)
+                limit = size if max_bytes is None else max_bytes
+                return _Download(url, path, size, limit, say, token).run(sha256, pauses_s)
     if sha256 is not None and (found := file_sha256(path)) != sha256:  # not deleted: another command may use it
         raise DownloadError(url, f"{path}, downloaded earlier, has the SHA-256 {found}, not {sha256}")
 
@@ -76,13 +81,15 @@ def file_sha256(path: Path) -> str:
 class _Download:
     """One file on its way. `partial` holds what has arrived; `mark` how the server identifies the file's version."""
 
-    def __init__(self, url: str, path: Path, size: int | None, max_bytes: int | None, say: Say | None) -> None:
+    def __init__(
+        self, url: str, path: Path, size: int | None, max_bytes: int | None, say: Say | None, token: str | None
+    ) -> None:
         self.url, self.path, self.size, self.max_bytes, self.say = url, path, size, max_bytes, say
+        self._token = token
         self.partial, self.mark = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.mark")
 
     def run(self, sha256: str | None, pauses_s: Sequence[float]) -> None:
-        headers = {"User-Agent": "interlinear", "Accept-Encoding": "identity"}
-        with httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True, headers=headers) as client:
+        with self._client() as client:
             for pause_s in (*pauses_s, None):
                 try:
                     self._fetch(client)
@@ -104,6 +111,18 @@ class _Download:
         os.replace(self.partial, self.path)
         self.mark.unlink(missing_ok=True)
 
+    def _client(self) -> httpx.Client:
+        """Raises DownloadError if the environment's proxies or certificates cannot be used."""
+        headers = {"User-Agent": "interlinear", "Accept-Encoding": "identity"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"  # httpx removes it where a redirect leaves the host
+        try:
+            return httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True, headers=headers)
+        except OSError as error:
+            raise DownloadError(self.url, f"SSL_CERT_FILE or SSL_CERT_DIR cannot be used ({error.strerror})") from None
+        except (ImportError, ValueError, httpx.InvalidURL) as error:
+            raise DownloadError(self.url, f"a proxy of the environment cannot be used ({error})") from None
+
     def _delete(self) -> None:
         self.partial.unlink(missing_ok=True)
         self.mark.unlink(missing_ok=True)
@@ -121,6 +140,9 @@ class _Download:
         except httpx.UnsupportedProtocol:
             raise
         except httpx.HTTPError as error:
+            if _is_untrusted(error):
+                reason = f"its certificate is not trusted ({error}): SSL_CERT_FILE may name a company's own"
+                raise DownloadError(self.url, reason) from None
             # httpx says "" where a timeout has no cause.
             raise _TransientError(str(error).partition("\n")[0] or type(error).__name__) from None
         self._delete()
@@ -141,11 +163,15 @@ class _Download:
         if not resumed:
             offset = 0
             self._delete()
+        left = response.headers.get("Content-Length", "")
+        total = offset + int(left) if left.isdecimal() else None
+        if total is not None and total - offset > (free := shutil.disk_usage(self.partial.parent).free):
+            place = f"{self.partial.parent} has {megabytes(free)} free"
+            raise DownloadError(self.url, f"{megabytes(total - offset)} are missing, and {place}")
+        if not resumed:
             validator = response.headers.get("ETag") or response.headers.get("Last-Modified")
             if validator and not validator.startswith("W/"):
                 self.mark.write_text(validator, encoding="latin-1")
-        left = response.headers.get("Content-Length", "")
-        total = offset + int(left) if left.isdecimal() else None
         if self.size is not None and total is not None and total != self.size:
             self._delete()
             raise DownloadError(self.url, f"has {total:,} bytes on the server, where its list says {self.size:,}")
@@ -184,6 +210,12 @@ class _Download:
                     raise
             file.flush()
             os.fsync(file.fileno())  # otherwise a power cut may keep the name without its content
+
+
+def _is_untrusted(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def megabytes(size: int) -> str:

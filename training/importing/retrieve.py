@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -19,8 +20,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
+from model.atomic_files import naming_in_errors
 from model.machine import cache_folder
-from training.download import Say, download, file_sha256, megabytes
+from training.download import DownloadError, Say, download, file_sha256, megabytes
 from training.file_lock import lock_output
 from training.importing.errors import ImportFault
 from training.importing.registries import argos, firefox, huggingface, opus
@@ -28,7 +30,7 @@ from training.importing.registries.offer import MAX_TEXT_BYTES, Figure, Offer, R
 
 MANIFEST = "interlinear-download.json"
 """Says where the files of a folder come from; a download is complete once it is there."""
-LISTS: dict[str, tuple[str, Callable[[bytes, str], list[Offer]]]] = {
+LISTS: dict[str, tuple[str, Callable[[bytes, str, Say], list[Offer]]]] = {
     "firefox": (firefox.ADDRESS, firefox.read_offers),
     "opus": (opus.ADDRESS, opus.read_offers),
     "argos": (argos.ADDRESS, argos.read_offers),
@@ -98,7 +100,8 @@ class Source:
         if name.registry == "huggingface":
             base = self.registry or huggingface.ADDRESS
             address = huggingface.list_address(base, name.model, name.variant)
-            return huggingface.read_offer(self._list(address)[0], base, name.model, languages)
+            content, _ = self._list(name.registry, address)
+            return huggingface.read_offer(content, base, name.model, languages)
         offers = self.offers(name.registry)
         found = [offer for offer in offers if offer.has_name(name.model)]
         if not found:
@@ -116,9 +119,9 @@ class Source:
         if registry not in LISTS:
             raise ImportFault(f"{registry} has no list of models: look at {huggingface.ADDRESS}, or list {_or(LISTS)}")
         address, read = LISTS[registry]
-        return read(*self._list(self.registry or address))
+        return read(*self._list(registry, self.registry or address), self.say)
 
-    def _list(self, address: str) -> tuple[bytes, str]:
+    def _list(self, registry: str, address: str) -> tuple[bytes, str]:
         """The content of a list, and its address. What was downloaded is kept for `offline`."""
         if urlsplit(address).scheme not in ("http", "https"):
             path = Path(address)
@@ -129,10 +132,12 @@ class Source:
             return path.read_bytes(), path.absolute().as_uri()
         kept = models_folder() / "lists" / hashlib.sha256(address.encode()).hexdigest()[:16]
         if not self.offline:
-            new = kept.with_name(f"{kept.name}.new")
-            new.unlink(missing_ok=True)
-            download(address, new, max_bytes=MAX_TEXT_BYTES, pauses_s=_PAUSES_S[:2], say=_only_faults(self.say))
-            os.replace(new, kept)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".", dir=kept.parent) as folder:  # other commands read it as well
+                new = Path(folder, kept.name)
+                how: dict[str, Any] = {"max_bytes": MAX_TEXT_BYTES, "pauses_s": _PAUSES_S[:2]}
+                self._get(registry, address, new, say=_only_faults(self.say), **how)
+                os.replace(new, kept)
         elif not kept.exists():
             raise ImportFault(f"{address} is not in the cache: run the command once without --offline")
         return kept.read_bytes(), address
@@ -150,7 +155,7 @@ class Source:
             return folder
         if self.offline:
             raise ImportFault(f"{offer.name} is not in the cache: run the command once without --offline")
-        with lock_output(folder):
+        with lock_output(folder), naming_in_errors(folder):
             if not (folder / MANIFEST).exists():  # otherwise another command has just made it
                 self._download(offer, folder)
         return folder
@@ -158,7 +163,7 @@ class Source:
     def _download(self, offer: Offer, folder: Path) -> None:
         partial = folder.with_name(f".{folder.name}.partial")
         partial.mkdir(parents=True, exist_ok=True)
-        files = [entry for file in offer.files for entry in self._fetch(file, partial)]
+        files = [entry for file in offer.files for entry in self._fetch(offer, file, partial)]
         facts = {
             "format": 1,
             "name": offer.name,
@@ -175,25 +180,25 @@ class Source:
         (partial / MANIFEST).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         os.rename(partial, folder)
 
-    def _fetch(self, file: RemoteFile, folder: Path) -> list[dict[str, Any]]:
+    def _fetch(self, offer: Offer, file: RemoteFile, folder: Path) -> list[dict[str, Any]]:
         """Downloads and unpacks a file; the entries of the manifest for what came out."""
         path = folder / file.name
         if file.packing == "zip":
-            self._transfer(file, path, None, None)
+            self._transfer(offer, file, path, None, None)
             entries = [_entry(part, file.url) for part in _unzip(path, folder)]
             path.unlink()
             return entries
         if file.packing == "gzip":
             if not path.exists():
                 packed = folder / f"{file.name}.gz"
-                self._transfer(file, packed, None, None)
+                self._transfer(offer, file, packed, None, None)
                 _unpack(file, packed, path)
                 packed.unlink()
         else:
-            self._transfer(file, path, file.sha256, file.size)
+            self._transfer(offer, file, path, file.sha256, file.size)
         return [_entry(path, file.url)]
 
-    def _transfer(self, file: RemoteFile, path: Path, sha256: str | None, size: int | None) -> None:
+    def _transfer(self, offer: Offer, file: RemoteFile, path: Path, sha256: str | None, size: int | None) -> None:
         address = urlsplit(file.url)
         if address.scheme == "file":
             shutil.copyfile(unquote(address.path), path)
@@ -202,12 +207,39 @@ class Source:
                 raise ImportFault(f"{file.url} has not the SHA-256 {sha256}")
             return
         limit = file.max_bytes if file.size is None else file.size + MAX_TEXT_BYTES
-        download(file.url, path, sha256, size=size, max_bytes=limit, pauses_s=_PAUSES_S, say=self.say)
+        how: dict[str, Any] = {"max_bytes": limit, "pauses_s": _PAUSES_S, "say": self.say}
+        self._get(offer.registry, file.url, path, sha256=sha256, size=size, **how)
+
+    def _get(self, registry: str, url: str, path: Path, **how: Any) -> None:
+        """Downloads a file of a registry, from the Hub with the user's token. Raises DownloadError and BusyError."""
+        token = self._hub_token(url) if registry == "huggingface" else None
+        try:
+            with naming_in_errors(path):
+                download(url, path, token=token, **how)
+        except DownloadError as error:
+            if registry == "huggingface" and error.status in (401, 403):
+                advice = (
+                    "HF_TOKEN's account may not read it" if token else "it is gated, needs HF_TOKEN, or does not exist"
+                )
+                raise DownloadError(url, f"{error.reason}: {advice} (docs/models.md)", error.status) from None
+            raise
+
+    def _hub_token(self, url: str) -> str | None:
+        """HF_TOKEN, if `url` is the Hub's own and nobody on the way can read it. Raises ImportFault."""
+        token = os.environ.get("HF_TOKEN", "").strip()
+        if not re.fullmatch(r"[!-~]*", token):
+            raise ImportFault("HF_TOKEN is no token: it has blanks or characters that are not ASCII")
+        hub, asked = urlsplit(self.registry or huggingface.ADDRESS), urlsplit(url)
+        is_private = asked.scheme == "https" or asked.hostname in ("localhost", "127.0.0.1", "::1")
+        return token if token and is_private and asked[:2] == hub[:2] else None
 
 
 def models_folder() -> Path:
-    """Where downloaded models are kept."""
-    return cache_folder() / "models"
+    """Where downloaded models are kept. Raises ImportFault."""
+    try:
+        return cache_folder() / "models"
+    except RuntimeError as error:
+        raise ImportFault(f"no place to keep downloads ({error}): set XDG_CACHE_HOME to a folder") from None
 
 
 def _only_faults(say: Say) -> Say:

@@ -6,6 +6,7 @@ It has no sizes and no checksums.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 
 from training.importing.errors import ImportFault
 from training.importing.registries.offer import (
@@ -17,6 +18,7 @@ from training.importing.registries.offer import (
     parse_json,
     resolve_address,
     text_of,
+    usable_offers,
 )
 
 ADDRESS = "https://raw.githubusercontent.com/argosopentech/argospm-index/main/index.json"
@@ -25,26 +27,39 @@ LICENCE = "Not stated by the index; the package's own README.md names its data. 
 ATTRIBUTION = ("Argos Open Technologies: https://github.com/argosopentech/argos-translate",)
 
 
-def read_offers(content: bytes, address: str) -> list[Offer]:
-    """The translation packages of the index, of each pair the newest first."""
+def read_offers(content: bytes, address: str, warn: Callable[[str], None] = print) -> list[Offer]:
+    """The translation packages of the index, of each pair the newest first. Those left out are named to `warn`.
+
+    Raises ImportFault.
+    """
     listed = parse_json(content, address)
-    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+    if not isinstance(listed, list):
         raise ImportFault(f"{address} is not a package index of Argos Translate: it is no list of objects")
-    offers = []
-    for entry in listed:
-        if entry.get("type", "translate") != "translate":
-            continue
-        source, target, version = (text_of(entry, key, address) for key in ("from_code", "to_code", "package_version"))
-        links = entry.get("links")
-        found = [link for link in links if str(link).startswith("ipfs:") is False] if isinstance(links, list) else []
-        if not found:
-            raise ImportFault(f"{address} has no address for {source}-{target}")
-        url = resolve_address(address, found[0])
-        file = RemoteFile(url, url.rsplit("/", 1)[-1], MAX_MODEL_BYTES)
-        tags = language_tag(source), language_tag(target)
-        figures = evaluated_figures("argos", *tags)
-        pair = f"{source}-{target}"
-        offers.append(Offer("argos", pair, version, (file,), PAGE, LICENCE, ATTRIBUTION, *tags, figures=figures))
+    offers = usable_offers(_packages(listed), lambda entry: _offer(entry, address), address, warn)
     # By pair, and the newest first.
-    offers.sort(key=lambda offer: [int(number) for number in re.findall(r"\d+", offer.variant)], reverse=True)
+    offers.sort(key=lambda offer: [int(number) for number in re.findall(r"\d{1,9}", offer.variant)], reverse=True)
     return sorted(offers, key=lambda offer: offer.pair)
+
+
+def _packages(listed: list[object]) -> Iterator[tuple[str, object]]:
+    """The entries of translation packages, by name."""
+    for number, entry in enumerate(listed, 1):
+        if not isinstance(entry, dict):
+            yield f"entry {number}", entry
+        elif entry.get("type", "translate") == "translate":
+            yield f"{entry.get('from_code')}-{entry.get('to_code')}", entry
+
+
+def _offer(entry: object, address: str) -> Offer:
+    if not isinstance(entry, dict):
+        raise ImportFault("it is no object")
+    source, target, version = (text_of(entry, key) for key in ("from_code", "to_code", "package_version"))
+    links = entry.get("links")
+    found = [link for link in links if str(link).startswith("ipfs:") is False] if isinstance(links, list) else []
+    if not found:
+        raise ImportFault("it has no address")
+    url = resolve_address(address, found[0])
+    file = RemoteFile(url, url.rsplit("/", 1)[-1], MAX_MODEL_BYTES)
+    tags = language_tag(source), language_tag(target)
+    figures = evaluated_figures("argos", *tags)
+    return Offer("argos", f"{source}-{target}", version, (file,), PAGE, LICENCE, ATTRIBUTION, *tags, figures=figures)

@@ -27,8 +27,9 @@ ADDRESS = "https://huggingface.co/"
 WEIGHTS = re.compile(r"(model|model-\d{5}-of-\d{5})\.safetensors|model\.bin")
 WANTED = re.compile(
     WEIGHTS.pattern + r"|model\.safetensors\.index\.json|(generation_|tokenizer_)?config\.json|tokenizer\.json"
-    r"|special_tokens_map\.json|added_tokens\.json|(target_)?vocab\.json|(shared|source|target)_vocabulary\.(json|txt)|.*\.spm(\.model)?"
-    r"|sentencepiece(\.bpe)?\.model|spiece\.model|README\.md|LICENSE(\.\w+)?"
+    r"|special_tokens_map\.json|added_tokens\.json|(target_)?vocab\.json|(shared|source|target)_vocabulary\.(json|txt)|\w[\w.-]*\.spm(\.model)?"
+    r"|sentencepiece(\.bpe)?\.model|spiece\.model|README\.md|LICENSE(\.\w+)?",
+    re.ASCII,
 )
 NLLB = "facebook/nllb-200-distilled-600M"
 
@@ -61,6 +62,8 @@ def read_offer(content: bytes, base: str, repository: str, languages: tuple[str 
     )
     card = listed.get("cardData")
     licence = card.get("license") if isinstance(card, dict) else None
+    if isinstance(licence, list):
+        licence = ", ".join(map(str, licence))
     tags = _languages(repository, languages)
     size = sum(file.size or 0 for file in files)
     return Offer(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from model.languages import is_language_code
@@ -22,9 +24,15 @@ MAX_MODEL_BYTES = 32 << 30
 OTHER_CODES = {"pb": "pt-BR", "zt": "zh-Hant", "zh_hant": "zh-Hant", "zh_hans": "zh-Hans"}
 """Codes of registries that are no tags of BCP 47."""
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrfpp": "chrF++", "comet22": "COMET-22"}
+MAX_WARNINGS = 20
+"""Maximum number of a list's faulty entries that are named."""
+MAX_TEXT_CHARS = 2_000
+"""Maximum length of a list's text, such as an address."""
 FIGURES = Path(__file__).with_name("flores200_devtest.tsv")
 FIGURES_SET = "FLORES-200 devtest"
 FIGURES_ORIGIN = "mozilla/firefox-translations-models, evaluation of December 2025"
+
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class RemoteFile:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[\w-][\w.+-]{0,199}", self.name, re.ASCII):
-            raise ImportFault(f"the registry names a file {self.name[:80]!r}, which is not a plain name")
+            raise ImportFault(f"it names a file {self.name[:80]!r}, which is not a plain name")
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,10 @@ class Offer:
     figures: tuple[Figure, ...] = ()
     status: str = ""
     """Such as "Release"."""
+
+    def __post_init__(self) -> None:
+        if not f"{self.pair}{self.variant}{self.licence}{self.status}".isprintable():
+            raise ImportFault("it has control characters, which a terminal would obey")
 
     @property
     def name(self) -> str:
@@ -110,6 +122,31 @@ def split_pair(pair: str) -> tuple[str | None, str | None]:
     return tags if all(map(is_language_code, tags)) else (None, None)
 
 
+def usable_offers(
+    entries: Iterable[tuple[str, Entry]],
+    read: Callable[[Entry], Offer],
+    address: str,
+    warn: Callable[[str], None],
+) -> list[Offer]:
+    """What `read` makes of the entries of the list at `address`, each given with its name.
+
+    An entry that it refuses is left out, and `warn` names it. Raises ImportFault if none is left.
+    """
+    offers, faults = list[Offer](), list[str]()
+    for name, entry in entries:
+        try:
+            offers.append(read(entry))
+        except ImportFault as fault:
+            faults.append(f"{reprlib.repr(name)}: {fault}")
+    if faults and not offers:
+        raise ImportFault(f"{address} has no usable entry; the first is {faults[0]}")
+    for reason in faults[:MAX_WARNINGS]:
+        warn(f"warning: {address} has an entry that is left out, {reason}")
+    if len(faults) > MAX_WARNINGS:
+        warn(f"warning: {address} has {len(faults) - MAX_WARNINGS:,} more entries that are left out")
+    return offers
+
+
 def parse_json(content: bytes, address: str) -> Any:
     """A registry's list. Raises ImportFault."""
     try:
@@ -121,20 +158,28 @@ def parse_json(content: bytes, address: str) -> Any:
 def resolve_address(base: str, address: object) -> str:
     """`address`, which may be relative to the list at `base`. Only a list that is a file may name files."""
     if not isinstance(address, str):
-        raise ImportFault(f"{base} has {address!r} where an address should be")
-    found = urljoin(base, address)
-    scheme = urlsplit(found).scheme.lower()
+        raise ImportFault(f"it has {reprlib.repr(address)} where an address should be")
+    try:
+        found = urljoin(base, address)
+        scheme = urlsplit(found).scheme.lower()
+    except ValueError:  # such as http://[
+        found, scheme = address, ""
     if scheme not in ("http", "https") and not (scheme == "file" and base.startswith("file:")):
-        raise ImportFault(f"{base} names {found[:200]!r}, which is no address to download from")
+        raise ImportFault(f"it names {found[:200]!r}, which is no address to download from")
     return found
 
 
-def text_of(entry: Mapping[str, Any], key: str, address: str) -> str:
+def text_of(entry: Mapping[str, Any], key: str) -> str:
     """The text at `key`. Raises ImportFault."""
     value = entry.get(key)
-    if not isinstance(value, str) or not value:
-        raise ImportFault(f"{address} has an entry with {key} {value!r}, where a text should be")
+    if not isinstance(value, str) or not value or len(value) > MAX_TEXT_CHARS:
+        raise ImportFault(f"its {key} is {reprlib.repr(value)}, where a text should be")
     return value
+
+
+def is_score(value: object) -> bool:
+    """Whether `value`, from JSON, is a score: a number that is no NaN, no infinity and not too large for a float."""
+    return isinstance(value, int | float) and abs(value) < 1e6 and math.isfinite(value)
 
 
 @lru_cache
