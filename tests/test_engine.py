@@ -4,6 +4,7 @@ from."""
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import signal
 import socket
@@ -34,6 +35,7 @@ from app.engine.scheduler import MAX_DEATHS, Scheduler
 from app.engine.sequence import Attention, Decoded, Sequence, Weights
 from app.errors import ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
+from app.runtime.process_memory import proportional_set_size
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import greedy_decode
 from model.decoding.batch import DecodeBatch
@@ -402,6 +404,8 @@ def test_hanging_worker_is_killed_and_its_work_is_redone(bundle: LoadedBundle) -
     class Hanging:
         """Reports that it is ready, and nothing more."""
 
+        pid: int | None = None
+
         def __init__(self, end: socket.socket) -> None:
             self.end = end
             end.sendall(encode_frame(LoadResult("", 8, {})))
@@ -434,6 +438,8 @@ def test_worker_that_cannot_be_killed_gets_no_more_work(bundle: LoadedBundle) ->
 
     class Undying:
         """Reports that it is ready, and nothing more; its process never ends."""
+
+        pid: int | None = None
 
         def __init__(self, end: socket.socket) -> None:
             self.end = end
@@ -481,6 +487,8 @@ def test_worker_that_cannot_be_killed_gets_no_more_work(bundle: LoadedBundle) ->
 
 def test_worker_that_hangs_while_loading_does_not_delay_the_others(bundle: LoadedBundle) -> None:
     class Loading:
+        pid: int | None = None
+
         def __init__(self, end: socket.socket) -> None:
             self.end = end
 
@@ -524,6 +532,8 @@ def test_failed_workers_reason_is_reported_even_if_others_started(bundle: Loaded
     """As when bundles are replaced: all new workers end because one of them could not serve."""
 
     class Refusing:
+        pid: int | None = None
+
         def __init__(self, end: socket.socket) -> None:
             threading.Thread(target=self.refuse, args=[end]).start()
 
@@ -609,9 +619,10 @@ def test_worker_process_ends_with_its_front_even_if_other_workers_live() -> None
         workers.append(WorkerProcess(theirs))
     fronts[0].close()
     assert workers[0].wait() == "ended with status 0"
-    os.kill(workers[1].pid, 0)
+    assert proportional_set_size(workers[1].pid) > 1e6
     fronts[1].close()
     assert workers[1].wait() == "ended with status 0"
+    assert math.isnan(proportional_set_size(workers[1].pid))
 
 
 @pytest.mark.slow
@@ -629,6 +640,9 @@ def test_workers_killed_under_load_lose_no_request_and_repeat_no_response(bundle
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=8, workers=2, launch=launch)) as engine:
             await until(lambda: engine.ready)
+            engine.publish_metrics()
+            value = engine.metrics.registry.get_sample_value
+            assert all((value("interlinear_worker_memory_bytes", {"worker": number}) or 0) > 1e6 for number in "01")
             tasks = [asyncio.create_task(request.decode(engine)) for request in requests]
             for number, progress in ((0, 100), (1, 300)):
                 await until(lambda: engine.alive > 0 and finished() >= progress)  # noqa: B023

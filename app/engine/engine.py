@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from app.engine.scheduler import Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics, ModelSeries
+from app.runtime.process_memory import proportional_set_size
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,11 @@ class WorkerSlot:
         self.cancelled: list[int] = []
         self.silent_checks = 0
         """Consecutive checks at which the worker had work, or was loading, and had not sent anything."""
+
+    def memory_bytes(self) -> float:
+        """The proportional set size of the worker's process; NaN if there is none."""
+        pid = self.worker.pid if self.worker and self.state != "dead" else None
+        return math.nan if pid is None else proportional_set_size(pid)
 
 
 class Engine:
@@ -127,6 +134,8 @@ class Engine:
         self.metrics.queue_tokens.set_function(lambda: self.scheduler.waiting_tokens)
         self.metrics.workers.set_function(lambda: self.alive)
         self.metrics.models_loaded.set_function(lambda: self.scheduler.models.loaded)
+        for slot in self._slots:
+            self.metrics.worker_memory.labels(str(slot.number)).set_function(slot.memory_bytes)
 
     async def wait_started(self) -> bool:
         """Waits until each worker has started or failed. Returns whether all have started."""

@@ -25,6 +25,11 @@ log = logging.getLogger(__name__)
 class Worker(Protocol):
     """A started worker."""
 
+    @property
+    def pid(self) -> int | None:
+        """Its process; None if it is a thread of this one."""
+        ...
+
     def kill(self) -> None:
         """Ends it at once."""
         ...
@@ -62,6 +67,8 @@ class WorkerProcess:
 
 class InProcessWorker:
     """A worker in a thread, for tests: the same messages over the same kind of socket."""
+
+    pid: int | None = None
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end

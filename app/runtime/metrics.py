@@ -66,6 +66,9 @@ class Metrics:
         )
         self.workers = Gauge("interlinear_workers", "Running workers", registry=registry)
         self.restarts = Counter("interlinear_worker_restarts", "Workers restarted after one died", registry=registry)
+        self.worker_memory = Gauge(
+            "interlinear_worker_memory_bytes", "Proportional set size of a worker", ["worker"], registry=registry
+        )
         self.models_loaded = Gauge("interlinear_models_loaded", "Models loaded in workers", registry=registry)
         self.unloads = Counter(
             "interlinear_model_unloads", "Models unloaded to make room for others", registry=registry
