@@ -133,6 +133,7 @@ class Engine:
         self.metrics.queue_sentences.set_function(lambda: self.scheduler.waiting)
         self.metrics.queue_tokens.set_function(lambda: self.scheduler.waiting_tokens)
         self.metrics.workers.set_function(lambda: self.alive)
+        self.metrics.workers_wanted.set(len(self._slots))
         self.metrics.models_loaded.set_function(lambda: self.scheduler.models.loaded)
         for slot in self._slots:
             self.metrics.worker_memory.labels(str(slot.number)).set_function(slot.memory_bytes)

@@ -65,6 +65,7 @@ class Metrics:
             registry=registry,
         )
         self.workers = Gauge("interlinear_workers", "Running workers", registry=registry)
+        self.workers_wanted = Gauge("interlinear_workers_wanted", "Workers that should run", registry=registry)
         self.restarts = Counter("interlinear_worker_restarts", "Workers restarted after one died", registry=registry)
         self.worker_memory = Gauge(
             "interlinear_worker_memory_bytes", "Proportional set size of a worker", ["worker"], registry=registry
