@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from loopback_registry import LoopbackRegistry, loopback_registry
+from m2m_models import nllb_folder
 from shared_fixtures import make_bundle
 from typer.testing import CliRunner, Result
 
@@ -25,13 +26,14 @@ from training.__main__ import cli
 from training.download import DownloadError, download
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.importing import retrieve
-from training.importing.bundle import compare_scores
+from training.importing.bundle import ImportOptions, compare_scores
 from training.importing.errors import ImportFault
 from training.importing.registries import argos, firefox, huggingface, opus
 from training.importing.registries.offer import Figure
 from training.importing.retrieve import MANIFEST, ModelName, Source, parse_name, read_manifest
 
 WEIGHTS = bytes(range(256)) * 40
+SHA = "2" * 40
 
 
 @pytest.fixture(autouse=True)
@@ -332,6 +334,27 @@ def test_a_list_on_disk_may_name_files_beside_it(tmp_path: Path, package: bytes)
     assert (folder / "new.argosmodel").read_bytes() == package
 
 
+def test_a_model_of_many_languages_needs_no_pair_and_no_free_folder_of_one(
+    registry: LoopbackRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bundles/en-fr").mkdir(parents=True)
+    made: list[ImportOptions] = []
+    monkeypatch.setattr("training.importing.bundle.make_bundle", lambda options, *_: made.append(options))
+    folder, _ = nllb_folder(tmp_path / "published")
+    files = {file.name: file.read_bytes() for file in folder.iterdir()}
+    listed = {"sha": SHA, "siblings": [{"rfilename": name} for name in files], "cardData": {"license": "mit"}}
+    registry.add("api/models/o/many/revision/main", json.dumps(listed).encode())
+    for name, content in files.items():
+        registry.add(f"o/many/resolve/{SHA}/{name}", content)
+    command = ["huggingface:o/many", "--registry", registry.url]
+    for options in (["--languages", "en,fr"], ["--source", "en", "--target", "fr"]):
+        result = run(*command, *options)
+        assert result.exit_code == 0, result.output
+        assert made[-1].pair == ("en", "fr")
+        assert made[-1].folder == Path("bundles/many")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -360,8 +383,6 @@ def test_what_cannot_be_imported_is_said_in_one_line(
 
 
 # ---- The Hub's token
-
-SHA = "2" * 40
 
 
 def put_gated(registry: LoopbackRegistry) -> None:

@@ -179,9 +179,10 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
         if options.download_only:
             return _download_only(source, offer, options, say)
         options = _with_languages(options, offer)
-        check_replaceable(options.folder, options.replace)
-        with lock_output(options.folder):
-            pass  # a place that is read-only or in use is refused before the download
+        if options.out is not None or name.registry != "huggingface":  # otherwise known only after the download
+            check_replaceable(options.folder, options.replace)
+            with lock_output(options.folder):
+                pass  # a place that is read-only or in use is refused before the download
         say(f"{offer.name}: licence {offer.licence}")
         folder = source.retrieve(offer)
         manifest = read_manifest(folder)
