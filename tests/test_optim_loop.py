@@ -1,6 +1,5 @@
 """Whole runs: curves, early stopping, and that a run killed at any moment ends with the weights of an uninterrupted
-one. Run as a program, this file is the process that is killed before every file operation: see
-`kill_at_every_moment`."""
+one. Run as a program, this file is the process whose children are killed."""
 
 from __future__ import annotations
 
@@ -296,26 +295,17 @@ def command(data: Path, run: Path) -> list[str]:
     return ["train", *(str(part) for option in options.items() for part in option)]
 
 
-PROGRAM = [sys.executable, "-m", "training"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
 def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
-    run = command(data, tmp_path / "killed")
-    for after in (3, 25):
-        process = subprocess.Popen(
-            [sys.executable, Path(__file__).with_name("slow_training.py"), *run],
-            env={**ENVIRONMENT, "SLOW_AFTER": str(after + 2)},
-            stderr=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        wait_for_step(process, tmp_path / "killed", after)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+    program = [sys.executable, __file__, "kill_command_twice", str(data), str(tmp_path / "killed")]
+    subprocess.run(program, env=ENVIRONMENT, check=True, capture_output=True)
     snapshot = load_state(tmp_path / "killed")
     assert snapshot is not None
     assert 25 <= snapshot["state"]["step"] < 48
-    last = subprocess.run([*PROGRAM, *run], env=ENVIRONMENT, check=True, capture_output=True, text=True)
+    last = CliRunner().invoke(cli, command(data, tmp_path / "killed"))
+    assert last.exit_code == 0
     assert "continuing at step" in last.stderr
     assert "python -m training export" in last.stdout
     assert CliRunner().invoke(cli, command(data, tmp_path / "whole")).exit_code == 0
@@ -328,9 +318,38 @@ def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_pa
     ]
 
 
-def wait_for_step(process: subprocess.Popen[bytes], run: Path, step: int) -> None:
+def kill_command_twice(data: Path, run: Path) -> None:
+    """In a separate process: trains by the command in two children, the second of which resumes, and kills both."""
+    torch.set_num_threads(1)
+    for after in (3, 25):
+        child = os.fork()
+        if child == 0:
+            try:
+                slow_down(after + 2)
+                cli(command(data, run))
+            finally:
+                os._exit(1)
+        wait_for_step(child, run, after)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        assert os.WTERMSIG(status) == signal.SIGKILL
+
+
+def slow_down(after: int) -> None:
+    """Makes each step after the first `after` take seconds, so that the command is still busy when it is killed."""
+    step, left = Trainer.step, iter(range(after))
+
+    def slow(trainer: Trainer, *given: Any) -> torch.Tensor:
+        if next(left, None) is None:
+            time.sleep(5)
+        return step(trainer, *given)
+
+    Trainer.step = slow  # type: ignore[assignment, method-assign]
+
+
+def wait_for_step(child: int, run: Path, step: int) -> None:
     """Waits until the state on disk is at `step` or later; the process must still be running."""
-    while process.poll() is None:
+    while os.waitpid(child, os.WNOHANG) == (0, 0):
         snapshot = load_state(run) if run.exists() else None
         if snapshot and snapshot["state"]["step"] >= step:
             return
@@ -342,9 +361,9 @@ def without_time(row: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in row.items() if name not in ("tokens_per_second", "seconds")}
 
 
-def kill_at_every_moment(data: Path, run: Path) -> int:
+def kill_at_every_moment(data: Path, run: Path) -> None:
     """In a separate process: trains in children that resume where the last was killed. Each kills itself just before a
-    later file operation. Returns the number of killed children."""
+    later file operation. Prints the number of killed children."""
     progress._plot = lambda history: b"plot"
     torch.set_num_threads(1)
     for moment in range(200):
@@ -356,7 +375,8 @@ def kill_at_every_moment(data: Path, run: Path) -> int:
         _, status = os.waitpid(child, 0)
         if os.WIFEXITED(status):
             assert os.WEXITSTATUS(status) == 0
-            return moment
+            print(moment)
+            return
         assert os.WTERMSIG(status) == signal.SIGKILL
     raise AssertionError("no end")
 
@@ -378,7 +398,7 @@ def kill_before(moment: int, run: Path) -> None:
 
 
 def test_run_killed_before_any_file_operation_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
-    program = [sys.executable, __file__, str(data), str(tmp_path / "killed")]
+    program = [sys.executable, __file__, "kill_at_every_moment", str(data), str(tmp_path / "killed")]
     killed = int(subprocess.run(program, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
     assert killed > 5
     run_training(data, tmp_path / "whole")
@@ -389,4 +409,6 @@ def test_run_killed_before_any_file_operation_ends_with_the_same_weights(data: P
 
 
 if __name__ == "__main__":
-    print(kill_at_every_moment(Path(sys.argv[1]), Path(sys.argv[2])))
+    {"kill_command_twice": kill_command_twice, "kill_at_every_moment": kill_at_every_moment}[sys.argv[1]](
+        *map(Path, sys.argv[2:])
+    )
