@@ -3,17 +3,20 @@
     python -m benchmarks.importing marian --oracle PYTHON --sentences FILE.tsv
     python -m benchmarks.importing huggingface --oracle PYTHON --sentences FILE.tsv
     python -m benchmarks.importing tokens --oracle PYTHON --sentences FILE.tsv --count 10000
+    python -m benchmarks.importing trained --oracle PYTHON --sentences FILE.tsv --count 2000 --bundle mine/student
 
 PYTHON is the interpreter of an environment with pymarian 1.12, transformers and sentencepiece, which are no
 dependencies of this project. FILE.tsv has a sentence and its translation a line. `marian` exports random models, of all
-shapes that are supported, to Marian's format, has Marian translate and convert them, imports what Marian read and
-wrote, and counts sentences with another token. `huggingface` does so with models that transformers made. `tokens`
-counts lines that the imported vocabularies split into other tokens than the program does.
+shapes that are supported, to Marian's format, has Marian translate, score and convert them, imports what Marian read
+and wrote, and counts sentences with another token. `huggingface` does so with models that transformers made. `tokens`
+counts lines that the imported vocabularies split into other tokens than the program does. `trained` exports a bundle,
+imports it, and compares tokens and BLEU of the bundle, its import and Marian.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import itertools
 import json
@@ -22,25 +25,33 @@ import math
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
+import sacrebleu
 import sentencepiece
 import torch
 
 from model.backends import prepare
+from model.bundle_weights import load_bundle
 from model.config import ModelConfig
 from model.decoding import as_backend, beam_decode, decode_all
+from model.decoding.beam import Beam, Candidates, Option
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from training.export.marian import marian_arrays, write_npz
+from training.export.marian import MarianOptions, convert_for_marian, marian_arrays, write_npz
 from training.importing.bundle import ImportOptions, build_model, read_model
 from training.importing.marian import ZERO_START, Side, build_sides
 from training.importing.vocabulary import Specials
 
 LIMITS = Limits(ratio=1.5, margin=4)
+FACTOR = 2
+MARIAN_LIMITS = Limits(max_target=1000, ratio=FACTOR, margin=FACTOR)
+"""Those of Marian with this --max-length-factor, which counts the source's end symbol, if it decodes sentences alone:
+else a batch ends with the longest of its sentences."""
 TRANSLATE = """
 import json, sys
 from pymarian import Translator
@@ -48,6 +59,8 @@ asked = json.load(sys.stdin)
 translator = Translator(asked["options"])
 print(json.dumps(translator.translate(asked["sentences"])))
 """
+RUN = "import sys, _pymarian; sys.exit(_pymarian.main(sys.argv[1:]))"
+"""Runs a command of Marian."""
 
 
 def ask(python: str, program: str, **asked: Any) -> Any:
@@ -59,20 +72,38 @@ def ask(python: str, program: str, **asked: Any) -> Any:
 
 
 def translate_with_marian(
-    python: str, model: Path, vocabularies: Sequence[Path], sentences: Sequence[str], beam_size: int
+    python: str,
+    model: Path,
+    vocabularies: Sequence[Path],
+    sentences: Sequence[str],
+    beam_size: int,
+    alone: bool = False,
 ) -> list[list[str]]:
-    """The pieces of Marian's translations, without the end symbol."""
+    """The pieces of Marian's translations, without the end symbol, under LIMITS; or MARIAN_LIMITS and each `alone`."""
     options = (
         f"--models {model} --vocabs {vocabularies[0]} {vocabularies[-1]} --beam-size {beam_size} --quiet "
-        "--cpu-threads 1 --normalize 1 --max-length-factor 1.5 --mini-batch 16 --no-spm-decode"
+        f"--cpu-threads 1 --normalize 1 --max-length-factor {FACTOR if alone else 1.5} "
+        f"--mini-batch {1 if alone else 16} --no-spm-decode"
     )
     return [line.split(" ") for line in ask(python, TRANSLATE, options=options, sentences=list(sentences))]
 
 
+def score_with_marian(
+    python: str, model: Path, vocabularies: Sequence[Path], pairs: Sequence[tuple[str, str]], place: Path
+) -> list[float]:
+    """The log probability of each target, by `marian score`, which computes all positions together as training does."""
+    files = [place / "score.source", place / "score.target"]
+    for side, file in enumerate(files):
+        file.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+    given = ["--train-sets", *files, "--vocabs", vocabularies[0], vocabularies[-1], "--mini-batch", 16]
+    command = ["score", "--model", model, *given, "--cpu-threads", 1, "--quiet", "--max-length", 1000]
+    done = subprocess.run([python, "-c", RUN, *map(str, command)], check=True, capture_output=True, text=True)
+    return [float(line) for line in done.stdout.splitlines()]
+
+
 def convert_with_marian(python: str, model: Path, out: Path, kind: str) -> Path:
     """`model` as a .bin that Marian wrote."""
-    program = "import sys, _pymarian; sys.exit(_pymarian.main(sys.argv[1:]))"
-    command = [python, "-c", program, "convert", "-f", str(model), "-t", str(out), "--gemm-type", kind]
+    command = [python, "-c", RUN, "convert", "-f", str(model), "-t", str(out), "--gemm-type", kind]
     subprocess.run(command, check=True, capture_output=True)
     return out
 
@@ -170,6 +201,34 @@ def different(
     return wrong
 
 
+class MarianBeam(Beam):
+    """A beam that is searched by Marian's rule: each hypothesis that ends leaves it narrower, until none is left."""
+
+    def choose(self, candidates: Sequence[Candidates]) -> tuple[list[Option], list[Option]]:
+        paired = zip(self.branches, candidates, strict=True)
+        options = [(branch, token, log_prob) for branch, found in paired for token, log_prob in found]
+        options.sort(key=lambda option: -(sum(option[0].log_probs) + option[2]))
+        ending: list[Option] = []
+        continuing: list[Option] = []
+        for branch, token, log_prob in options[: self.sentence.beam_size - len(self.finished)]:
+            ends = token == self.eos or len(branch.tokens) + 1 >= branch.limit
+            (ending if ends else continuing).append((branch, token, log_prob))
+        return ending, continuing
+
+
+@contextlib.contextmanager
+def marian_rule() -> Iterator[None]:
+    """A context in which beams are searched by Marian's rule."""
+    with patch("model.decoding.batch.Beam", MarianBeam), patch("model.int8.batch.Beam", MarianBeam):
+        yield
+
+
+RULES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    "": contextlib.nullcontext,
+    ", Marian's rule": marian_rule,
+}
+
+
 class Imported:
     """A model as imported, in memory."""
 
@@ -179,10 +238,24 @@ class Imported:
         self.model, self.tokenizers = build_model(self.imported)
         self.target = self.imported.target_vocabulary or self.imported.vocabulary
 
-    def translate(self, sentences: Sequence[str], beam_size: int, int8: bool = False) -> list[Hypothesis]:
+    def translate(
+        self, sentences: Sequence[str], beam_size: int, int8: bool = False, limits: Limits = LIMITS
+    ) -> list[Hypothesis]:
         sources = [self.tokenizers.source.encode(text) for text in sentences]
         backend = prepare(self.model, "int8") if int8 else self.model
-        return beam_decode(backend, sources, LIMITS, beam_size)
+        return beam_decode(backend, sources, limits, beam_size)
+
+    def has_no_unknown(self, target: str) -> bool:
+        return self.target.ids["<unk>"] not in self.tokenizers.target.encode(target)
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """The log probability of each target."""
+        forced = []
+        for source, target in pairs:
+            ids = [*self.tokenizers.target.encode(target), self.model.config.eos_id]
+            forced.append(Hypothesis(self.tokenizers.source.encode(source), len(ids), forced=ids))
+        decode_all(as_backend(self.model).new_batch(64, MARIAN_LIMITS), forced)
+        return [math.fsum(hypothesis.log_probs) for hypothesis in forced]
 
     def different(self, found: Sequence[Hypothesis], expected: Sequence[Sequence[str]]) -> list[int]:
         return different(found, expected, self.tokenizers.target, self.target.ids)
@@ -213,15 +286,18 @@ def compare_with_marian(python: str, pairs: Sequence[tuple[str, str]], count: in
         write_npz(folder / "model.npz", marian_arrays(random_model(sizes[0], sizes[-1], number, **fields)))
         vocabularies = [folder / file for file in protos]
         imported = Imported(folder / "model.npz")
-        counts = {}
-        for beam_size in (1, 4):
-            expected = translate_with_marian(python, folder / "model.npz", vocabularies, sources, beam_size)
-            found = imported.translate(sources, beam_size)
-            counts[f"beam {beam_size}"] = len(wrong := imported.different(found, expected))
-            if beam_size == 1:
-                greedy = expected
-            elif wrong:
-                counts["of these ours scores less"] = _count_worse(imported, sources, found, expected, wrong)
+        greedy = translate_with_marian(python, folder / "model.npz", vocabularies, sources, 1)
+        counts: dict[str, float] = {"beam 1": len(imported.different(imported.translate(sources, 1), greedy))}
+        beam = translate_with_marian(python, folder / "model.npz", vocabularies, sources, 4, alone=True)
+        for rule, searched in RULES.items():
+            with searched():
+                found = imported.translate(sources, 4, limits=MARIAN_LIMITS)
+            counts[f"beam 4{rule}"] = len(wrong := imported.different(found, beam))
+            counts[f"of these ours scores less{rule}"] = _count_worse(imported, sources, found, beam, wrong)
+        known = [pair for pair in pairs[:count] if imported.has_no_unknown(pair[1])]  # which the importer forbids
+        scores = score_with_marian(python, folder / "model.npz", vocabularies, known, folder)
+        apart = [abs(a - b) for a, b in zip(imported.score(known), scores, strict=True)]
+        counts[f"log probability of {len(known)} references, at most by"] = round(max(apart), 4)
         theirs = Imported(folder / "model.npz", positions="huggingface")
         counts["Hugging Face's positions"] = len(theirs.different(theirs.translate(sources, 1), greedy))
         counts["our int8"] = len(imported.different(imported.translate(sources, 1, int8=True), greedy))
@@ -320,20 +396,68 @@ def compare_tokens(python: str, pairs: Sequence[tuple[str, str]], count: int, pl
     print(f"SentencePiece: of {len(sources)} lines, {len(differs)} have other tokens: {differs[:3]}", flush=True)
 
 
+class Translations(NamedTuple):
+    pieces: list[list[str]]
+    texts: list[str]
+
+
+def as_translations(found: Sequence[Hypothesis], tokenizer: Tokenizer, end: int) -> Translations:
+    pieces = [[tokenizer.piece(id) for id in hypothesis.tokens if id != end] for hypothesis in found]
+    return Translations(pieces, [tokenizer.decode(hypothesis.tokens) for hypothesis in found])
+
+
+def compare_trained(python: str, pairs: Sequence[tuple[str, str]], count: int, place: Path, bundle: Path) -> None:
+    sources, references = ([pair[side] for pair in pairs[:count]] for side in (0, 1))
+    original = load_bundle(bundle, torch.device("cpu"))
+    encoded = [original.source_tokenizer.encode(text) for text in sources]
+    convert_for_marian(MarianOptions(bundle, place / "marian"), lambda line: None)
+    npz, vocabulary = place / "marian" / "model.npz", place / "marian" / "vocab.spm"
+    converted = convert_with_marian(python, npz, place / "marian" / "model.intgemm8.bin", "intgemm8")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(vocabulary))
+    imports = {"its import": Imported(npz), "its import from intgemm8": Imported(converted)}
+    for beam_size in (1, 4):
+        made: dict[str, Translations] = {}
+        for rule, searched in list(RULES.items())[: 2 if beam_size > 1 else 1]:
+            with searched():
+                for precision in ("float32", "int8"):
+                    found = beam_decode(prepare(original.model, precision), encoded, MARIAN_LIMITS, beam_size)
+                    name = f"the bundle, {precision}{rule}"
+                    made[name] = as_translations(found, original.target_tokenizer, original.model.config.eos_id)
+                    for name, imported in imports.items():
+                        found = imported.translate(sources, beam_size, precision == "int8", MARIAN_LIMITS)
+                        name = f"{name}, {precision}{rule}"
+                        made[name] = as_translations(found, imported.tokenizers.target, imported.model.config.eos_id)
+        for name, model in (("Marian, float32", npz), ("Marian, intgemm8", converted)):
+            lines = translate_with_marian(python, model, [vocabulary], sources, beam_size, alone=True)
+            pieces = [[piece for piece in line if piece] for line in lines]
+            made[name] = Translations(pieces, [processor.decode_pieces(line) for line in pieces])
+        for name, (pieces, texts) in made.items():
+            bleu = sacrebleu.corpus_bleu(texts, [references]).score
+            against = ("the bundle, float32", "Marian, float32")
+            other = {peer: sum(map(list.__ne__, pieces, made[peer].pieces)) for peer in against}
+            print(f"beam {beam_size}, {name}: BLEU {bleu:.3f}; of {len(texts)}, with other tokens: {other}", flush=True)
+
+
 COMPARISONS = {"marian": compare_with_marian, "huggingface": compare_with_huggingface, "tokens": compare_tokens}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=COMPARISONS)
+    parser.add_argument("what", choices=[*COMPARISONS, "trained"])
     parser.add_argument("--oracle", required=True, help="the interpreter of the environment with the other programs")
     parser.add_argument("--sentences", type=Path, required=True)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--bundle", type=Path, help="what `trained` compares")
     given = parser.parse_args()
+    if given.what == "trained" and not given.bundle:
+        parser.error("`trained` needs --bundle")
     torch.set_num_threads(1)
     pairs = read_sentences(given.sentences, max(1000, given.count))
     with tempfile.TemporaryDirectory() as place:
-        COMPARISONS[given.what](given.oracle, pairs, given.count, Path(place))
+        if given.what == "trained":
+            compare_trained(given.oracle, pairs, given.count, Path(place), given.bundle)
+        else:
+            COMPARISONS[given.what](given.oracle, pairs, given.count, Path(place))
 
 
 if __name__ == "__main__":

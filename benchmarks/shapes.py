@@ -24,14 +24,20 @@ _STUDENT = {
 _RECURRENT = {"decoder": "ssru", "positions": "marian", "zero_start": True}
 SHAPES: dict[str, dict[str, Any]] = {
     "base": {**_SIX_AND_SIX, "vocabulary": 32_000},
+    "argos": {**_SIX_AND_SIX, "vocabulary": 32_000, "output_bias": True},
+    "m2m-third": {
+        **{"d_model": 1024, "num_heads": 16, "d_ff": 4096, "encoder_layers": 4, "decoder_layers": 4},
+        "vocabulary": 128_112,
+    },
     "opus": {**_SIX_AND_SIX, "vocabulary": 60_000, "norm": "post", "activation": "swish", "output_bias": True},
     "student": {**_STUDENT, **_RECURRENT},
     "student-base-memory": {**_STUDENT, "d_model": 384, "decoder_layers": 4, **_RECURRENT},
     "student-attention": _STUDENT,
     "student-base-memory-attention": {**_STUDENT, "d_model": 384, "decoder_layers": 4},
 }
-"""The paper's base model; OPUS-MT's (Tiedemann and Thottingal 2020); Firefox's `tiny` and `base-memory`, which are
-recurrent, and the same with self-attention, by a name that ends in `ATTENTION`."""
+"""The paper's base model; OpenNMT's, which Argos packages have; that of M2M-100 with 418 million parameters (Fan et al.
+2020), but a third of its layers; OPUS-MT's (Tiedemann and Thottingal 2020); Firefox's `tiny` and `base-memory`,
+which are recurrent, and the same with self-attention, by a name that ends in `ATTENTION`."""
 ATTENTION = "-attention"
 
 
