@@ -133,7 +133,7 @@ for beams in (1, 4):
         longest = int(1.5 * (ids["input_ids"].shape[1] - 1)) + 4
         made = model.generate(
             **ids, num_beams=beams, do_sample=False, max_new_tokens=longest, length_penalty=1.0, early_stopping=True,
-            bad_words_ids=[[tokenizer.unk_token_id], [tokenizer.pad_token_id]],
+            bad_words_ids=[[tokenizer.unk_token_id], [tokenizer.pad_token_id]], renormalize_logits=True,
         )
         found[-1].append(tokenizer.convert_ids_to_tokens(made[0][1:].tolist()))
 print(json.dumps(found))
@@ -362,6 +362,7 @@ def compare_with_huggingface(python: str, pairs: Sequence[tuple[str, str]], coun
         shape |= {f"{stack}_ffn_dim": 192 for stack in ("encoder", "decoder")}
         shape |= {"vocab_size": len(ids), "eos_token_id": 0}
         shape |= {"pad_token_id": ids["<pad>"], "decoder_start_token_id": ids["<pad>"]}
+        # The importer forbids tokens by their biases, so that their probability goes to the others.
         asked = {"config": {**shape, **fields}, "folder": str(folder), "seed": number, "sentences": sources}
         made = ask(python, MAKE_AND_GENERATE, **asked)
         greedy, beam = (
