@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, translated, translating
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from imported_models import opennmt_tokens, unigram_pieces
@@ -261,6 +261,7 @@ def sentence(bundle: Bundle, text: str) -> Sentence:
 
 
 @draw_examples(300)
+@example(["\u2581", "the", "the.", "the.", "the"])
 @given(
     st.lists(
         st.sampled_from([*WORDS, "{a}", "%s", " ", ".", "é", "\u2581", "猫", "e\u0301", "\u00a0", "\u00ad"]),

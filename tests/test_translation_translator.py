@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeDecoder, translating
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 from servers import WAIT_S
@@ -75,6 +75,7 @@ def composed(text: str) -> str:
 
 
 @pytest.mark.slow
+@example(["0¢\u00ad¢A"])
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from(" \n.,😀"), max_size=80), max_size=3)
 )

@@ -47,13 +47,16 @@ def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
     return [part for part in [*parts, passage.text[done:] + end] if part != ""]
 
 
-def touches_next_word(protected: ProtectedSpan, text: str, tokenizer: Tokenizer) -> bool:
+def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tokenizer) -> bool:
     """Whether `protected` touches the word after it, but not one before it.
 
     The model reads a space between them, as in its training. Without it, "I have a red car and {0}two cats." became
     "J'ai une voiture rouge et {0}ttwo chats." A suffix, such as "s" or "px", stays attached, unless it follows a
     picture; so does a word after a mark of emphasis, as training attaches both marks of a pair.
     """
+    text = passage.text
+    if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
+        return False
     before, word = text[: protected.start][-1:], _LETTERS.match(text, protected.end)
     if not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
         return False
@@ -114,7 +117,7 @@ def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     letters = mark_substitutes(bundle.source_tokenizer)
     parts = join_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
     for number, part in enumerate(parts[:-1]):
-        if isinstance(part, int) and touches_next_word(passage.protected[part], passage.text, bundle.source_tokenizer):
+        if isinstance(part, int) and touches_next_word(passage.protected[part], passage, bundle.source_tokenizer):
             parts[number + 1] = f"{SPACE}{parts[number + 1]}"
     if is_all_caps(passage, bundle.source_tokenizer):
         parts = [

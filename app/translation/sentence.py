@@ -27,6 +27,7 @@ from app.translation.input_normalisation import (
 )
 from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
 from model.bundle import Bundle
+from model.normalisation import normalise_source
 from model.tokenizer import SPACE, Piece
 
 _LETTER_OR_DIGIT = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
@@ -272,9 +273,13 @@ class Sentence:
             if token in protected:
                 self._add_spaces_around(protected[token], texts, number)
                 before = protected.get(tokens[number - 1]) if number else None
-                if before and before.end != protected[token].start:
+                if before and not self._touch(before, protected[token]):
                     texts[number] = SPACE  # separate spans stay separate: "21" and "2024"
         return self._without_stray_blanks(texts, [number for number, token in enumerate(tokens) if token in protected])
+
+    def _touch(self, first: ProtectedSpan, second: ProtectedSpan) -> bool:
+        """Whether `second` follows `first` in the source with nothing between them that the model reads."""
+        return first.end <= second.start and not normalise_source(self.passage.text[first.end : second.start])
 
     def _without_stray_blanks(self, texts: Sequence[str], protected: Collection[int]) -> list[str]:
         """`texts` without stray blanks. `protected`: the indices of texts that protected text follows."""
@@ -291,7 +296,7 @@ class Sentence:
             texts[number - 1] += SPACE
         if number + 1 < len(texts) and is_word_boundary(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
             texts[number + 1] = SPACE + texts[number + 1]
-        touches = touches_next_word(protected, self.passage.text, self.bundle.source_tokenizer)
+        touches = touches_next_word(protected, self.passage, self.bundle.source_tokenizer)
         if touches and is_word_boundary("".join(texts[: number + 1])[-1:]):
             texts[number + 1 : number + 2] = [text.removeprefix(SPACE) for text in texts[number + 1 : number + 2]]
 
