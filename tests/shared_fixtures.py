@@ -263,8 +263,9 @@ def serving(bundles: Path | tuple[Path, ...], reload_timing: ReloadTiming = RELO
 
 @pytest.fixture(scope="session")
 def service(bundle_folder: Path) -> Iterator[Service]:
-    """The service of `bundle_folder` with the default limits."""
+    """The service of `bundle_folder` with the default limits, once it is ready."""
     with serving(bundle_folder) as service:
+        assert service.run(service.state["deployments"].current.engine.wait_started())
         yield service
 
 
