@@ -73,7 +73,7 @@ def create_app(
     metrics, shutdown = Metrics(), Shutdown()
     access_control = AccessControl(settings)
     glossaries = load_glossaries(settings.glossaries)
-    lag = LoopLag(metrics.loop_lag.observe)
+    lag = LoopLag(metrics.observe_lag)
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(

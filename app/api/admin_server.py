@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
+from urllib.parse import parse_qs
 
 from app.api.readiness import check_ready
 from app.engine.engine import Engine
@@ -28,6 +29,8 @@ MAX_CONNECTIONS = 8
 """Maximum number of open connections; more are closed unanswered."""
 READ_TIMEOUT_S = 5.0
 """How long a client may be silent."""
+TRUE = {"true", "1", "yes", "on"}
+"""Values of `strict`, as the main port takes them."""
 MAX_BLOCKED_S = 10.0
 """/health fails once the event loop has been blocked for this long."""
 
@@ -56,12 +59,12 @@ class AdminRoutes:
         self._lag, self._metrics, self._shutdown, self._serving = lag, metrics, shutdown, serving
         self._access_control = access_control
 
-    def answer(self, path: str, key: str | None) -> AdminResponse | None:
+    def answer(self, path: str, key: str | None, query: str = "") -> AdminResponse | None:
         """Answers the request for `path`, or returns None if there is no such path. `key`: the Authorization header's
         value."""
         paths: dict[str, Callable[[], AdminResponse]] = {
             "/health": self._health,
-            "/ready": self._ready,
+            "/ready": partial(self._ready, query),
             "/metrics": partial(self._exposition, key),
         }
         if path not in paths:
@@ -79,9 +82,10 @@ class AdminRoutes:
             raise Unavailable(f"The event loop has been blocked for {blocked_s:.0f} s.")
         return _json_response({"status": "ok"})
 
-    def _ready(self) -> AdminResponse:
+    def _ready(self, query: str) -> AdminResponse:
         engine, translator = self._serving()
-        check_ready(engine, self._shutdown)
+        strict = parse_qs(query).get("strict", ["false"])[-1]
+        check_ready(engine, self._shutdown, strict.lower() in TRUE)
         return _json_response({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
 
     def _exposition(self, key: str | None) -> AdminResponse:
@@ -147,8 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         scheme, _, key = self.headers.get("Authorization", "").partition(" ")
-        path = self.path.partition("?")[0]
-        answer = self.server.admin_routes.answer(path, key.strip() if scheme.lower() == "bearer" else None)
+        path, _, query = self.path.partition("?")
+        answer = self.server.admin_routes.answer(path, key.strip() if scheme.lower() == "bearer" else None, query)
         answer = answer or AdminResponse(
             404, "text/plain", b"Not found. This port serves /health, /ready and /metrics.\n"
         )

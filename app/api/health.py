@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
 
 from app import errors
 from app.api.dependencies import AuthenticatedClient, EngineState, MetricsState, ShutdownState, TranslatorState
@@ -11,6 +13,7 @@ from app.api.readiness import check_ready
 from app.api.schemas import Health, Ready
 from app.runtime.metrics import CONTENT_TYPE
 
+Strict = Annotated[bool, Query(description="Answer 503 also while the service is saturated: a load over 1")]
 router = APIRouter(tags=["operation"])
 
 
@@ -23,9 +26,11 @@ async def health() -> Health:
 
 @router.head("/ready", include_in_schema=False)
 @router.get("/ready", summary="Readiness: can the service translate?", responses=error_responses(errors.Unavailable))
-async def ready(engine: EngineState, translator: TranslatorState, shutdown: ShutdownState) -> Ready:
+async def ready(
+    engine: EngineState, translator: TranslatorState, shutdown: ShutdownState, strict: Strict = False
+) -> Ready:
     """Return 200 while the engine runs and every bundle has passed its sample check; otherwise 503 with the reason."""
-    check_ready(engine, shutdown)
+    check_ready(engine, shutdown, strict)
     return Ready(models=[bundle.name for bundle in translator.catalogue])
 
 

@@ -134,6 +134,7 @@ class Engine:
         self.metrics.queue_tokens.set_function(lambda: self.scheduler.waiting_tokens)
         self.metrics.workers.set_function(lambda: self.alive)
         self.metrics.workers_wanted.set(len(self._slots))
+        self.metrics.load.workers = lambda: self.alive
         self.metrics.models_loaded.set_function(lambda: self.scheduler.models.loaded)
         for slot in self._slots:
             self.metrics.worker_memory.labels(str(slot.number)).set_function(slot.memory_bytes)
@@ -191,6 +192,7 @@ class Engine:
         if not self._can_accept:
             raise Unavailable(self.failure or "No worker is running.")
         self.scheduler.add(jobs)
+        self.metrics.load.add_accepted()
         for job in jobs:
             job.on_drop = self._drop
         self._flush_soon()
@@ -231,6 +233,7 @@ class Engine:
         for step in message.steps:
             self._series[step.model].rows.observe(step.rows)
             self._series[step.model].step_seconds.observe(step.seconds)
+            self.metrics.load.add_step(step.rows, step.seconds)
             if busy:
                 self.scheduler.decode_rate.add_step(step.rows, step.seconds)
         self._finish(message.results)
@@ -314,7 +317,7 @@ class Engine:
         slot.state, slot.failure, slot.silent_checks = "working", None, 0
         self.precisions = result.precisions
         self.scheduler.models.add_sizes(result.weight_bytes)
-        rows = result.rows
+        rows = self.metrics.load.batch_rows = result.rows
         self.scheduler.add_worker(
             slot.number, WorkerCapacity(sequences=rows + rows // 4, priority_sequences=rows // 8, tokens=rows * 128)
         )

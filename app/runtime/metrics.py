@@ -16,6 +16,8 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from app.errors import Overloaded
+from app.runtime.load import Load
 from app.runtime.throughput import TokensPerSecond
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -46,6 +48,12 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        self.load = Load()
+        Gauge(
+            "interlinear_load",
+            "Work asked of the workers, or of the event loop, by what they can do: 1 is saturated, above 1 refusing",
+            registry=registry,
+        ).set_function(self.load.current)
         self.refusals = Counter("interlinear_refusals", "Error responses, by cause", ["cause"], registry=registry)
         self.sentences = Counter("interlinear_sentences", "Sentences decoded", ["model"], registry=registry)
         self.tokens = Counter(
@@ -91,6 +99,13 @@ class Metrics:
     def count_refusal(self, cause: str) -> None:
         """Counts an error response."""
         self.refusals.labels(cause).inc()
+        if cause == Overloaded.slug:
+            self.load.add_refused()
+
+    def observe_lag(self, lag_s: float) -> None:
+        """Records how late the event loop is, which calls this."""
+        self.loop_lag.observe(lag_s)
+        self.load.sample_event_loop(lag_s)
 
     def forget(self, model: str) -> None:
         """Removes the series of a model that is no longer served."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from time import monotonic
 
 
@@ -36,12 +37,12 @@ class DecodeRate:
 class TokensPerSecond:
     """Tokens per second over the last `window_s` whole seconds, including idle ones."""
 
-    def __init__(self, window_s: int = 10) -> None:
-        self.window_s = window_s
+    def __init__(self, window_s: int = 10, clock: Callable[[], float] = monotonic) -> None:
+        self.window_s, self._clock = window_s, clock
         self._counts: deque[list[int]] = deque()  # [second, tokens]
 
     def add(self, tokens: int) -> None:
-        now = int(monotonic())
+        now = int(self._clock())
         if self._counts and self._counts[-1][0] == now:
             self._counts[-1][1] += tokens
             return
@@ -49,7 +50,7 @@ class TokensPerSecond:
         self._forget(now)
 
     def mean(self) -> float:
-        now = int(monotonic())
+        now = int(self._clock())
         self._forget(now)
         return sum(tokens for second, tokens in self._counts if second < now) / self.window_s
 
