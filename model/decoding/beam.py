@@ -65,8 +65,9 @@ class Beam:
         continue one; a branch may continue with several tokens."""
         beam_size = self.sentence.beam_size
         options = [
-            (sum(branch.log_probs) + log_prob, branch, token, log_prob)
+            (total + log_prob, branch, token, log_prob)
             for branch, found in zip(self.branches, candidates, strict=True)
+            for total in (sum(branch.log_probs),)
             for token, log_prob in found
         ]
         options.sort(key=lambda option: -option[0])

@@ -37,6 +37,7 @@ class Int8Batch:
         self._library, self._config = backend.library, backend.config
         self._limits, longest = limits, limits.max_target + 1
         self._sentences: dict[int, Hypothesis] = {}  # by C's number for them; branches in place of beams
+        self._numbers: dict[Hypothesis, int] = {}
         self._beams: dict[Hypothesis, Beam] = {}
         self._records: dict[int, tuple[Weights, Weights]] = {}
         self._finished = (c_int32 * rows)()
@@ -92,7 +93,7 @@ class Int8Batch:
             if hypothesis.beam_size > 1:
                 self._beams[hypothesis] = Beam(hypothesis, config.eos_id)
                 hypothesis = self._beams[hypothesis].branches[0]
-            self._sentences[number] = hypothesis
+            self._add(number, hypothesis)
 
     def step(self) -> list[Hypothesis]:
         """Decodes one token for every running sentence; returns the sentences that finished, which have left the batch.
@@ -157,8 +158,11 @@ class Int8Batch:
         hypothesis.coverage = array("f", self._coverage_bytes[: 4 * sources].tobytes())
         return count
 
+    def _add(self, number: int, hypothesis: Hypothesis) -> None:
+        self._sentences[number], self._numbers[hypothesis] = hypothesis, number
+
     def _drop(self, number: int) -> None:
-        del self._sentences[number]
+        del self._numbers[self._sentences.pop(number)]
         self._library.batch_drop(self._batch, number)
 
     def _candidates(self, branch: Hypothesis) -> Candidates:
@@ -171,32 +175,29 @@ class Int8Batch:
             for part in (_integers(ids), len(ids))
         ]
         count = self._library.batch_candidates(
-            self._batch, self._number_of(branch), *lists, constraint.count, tokens, log_probs
+            self._batch, self._numbers[branch], *lists, constraint.count, tokens, log_probs
         )
         return list(zip(tokens[:count], log_probs[:count], strict=True))
-
-    def _number_of(self, branch: Hypothesis) -> int:
-        return next(number for number, other in self._sentences.items() if other is branch)
 
     # ---- Requests of beams; see `model.decoding.beam.Rows`
 
     def read(self, branches: Sequence[Hypothesis]) -> None:
         for branch in branches:
-            self._read(self._number_of(branch), branch)
+            self._read(self._numbers[branch], branch)
 
     def fork(self, branches: Sequence[Hypothesis]) -> list[Hypothesis]:
         copies = [copied(branch) for branch in branches]
         for branch, copy in zip(branches, copies, strict=True):
-            self._sentences[self._library.batch_fork(self._batch, self._number_of(branch))] = copy
+            self._add(self._library.batch_fork(self._batch, self._numbers[branch]), copy)
         return copies
 
     def extend(self, branch: Hypothesis, token: int, log_prob: float) -> None:
         branch.extend(token, log_prob, self._config.eos_id)
-        self._library.batch_extend(self._batch, self._number_of(branch), token)
+        self._library.batch_extend(self._batch, self._numbers[branch], token)
 
     def drop(self, branches: Sequence[Hypothesis]) -> None:
         for branch in branches:
-            self._drop(self._number_of(branch))
+            self._drop(self._numbers[branch])
 
     def _room_for_records(self) -> tuple[ctypes.Array[c_void_p] | None, ctypes.Array[c_void_p] | None]:
         layers, heads = self._config.decoder_layers, self._config.num_heads
