@@ -21,6 +21,7 @@
 enum {
     DEMANDS = 64,      /* tokens that a sentence must have, and as many that it must not have */
     POSITIONS = 16,    /* of a block of the cache */
+    POSITION_GROUP = 4, /* whose keys lie together */
     CHUNK = PANELS == 4 ? TILE : 64, /* rows of which a group's logits are kept */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
@@ -376,7 +377,8 @@ typedef struct {
 } Demands;
 
 /* A cache in blocks of positions, given to sentences as they grow (after Kwon et al. 2023, section 4.1): of a block,
- * a decoder layer has keys [heads, d_k, POSITIONS] and values [heads, POSITIONS, d_k]. */
+ * a decoder layer has keys [heads, POSITIONS / 4, d_k, 4] and values [heads, POSITIONS, d_k]. So a head's first positions
+ * lie together, and a block that is not full costs no more memory traffic than what it holds. */
 typedef struct {
     const Model *model;
     int32_t rows, max_source, max_target, live;
@@ -411,14 +413,17 @@ static float *value_block(const Batch *batch, int32_t block, int layer, int head
     return key_block(batch, block, layer, head) + (size_t)batch->model->d_model * POSITIONS;
 }
 
+/* Number of floats of a head's keys up to position `count` of a block. */
+static size_t key_floats(int count, int d_k) { return (size_t)rounded_up(count, POSITION_GROUP) * d_k; }
+
 /* Puts one position's keys and values, each [d_model], where `blocks` say. */
 static void remember(const Batch *batch, const int32_t *blocks, int position, int layer, const float *key,
                      const float *value) {
     const int d_k = batch->model->d_model / batch->model->heads, at = position % POSITIONS;
     const int32_t block = blocks[position / POSITIONS];
     for (int head = 0; head < batch->model->heads; head++, key += d_k, value += d_k) {
-        float *keys = key_block(batch, block, layer, head) + at;
-        for (int d = 0; d < d_k; d++) keys[d * POSITIONS] = key[d];
+        float *keys = key_block(batch, block, layer, head) + key_floats(at - at % POSITION_GROUP, d_k) + at % POSITION_GROUP;
+        for (int d = 0; d < d_k; d++) keys[d * POSITION_GROUP] = key[d];
         memcpy(value_block(batch, block, layer, head) + at * d_k, value, sizeof(float) * d_k);
     }
 }
@@ -431,11 +436,42 @@ static void remember_all(const Batch *batch, const int32_t *blocks, int length, 
             const float *key = memory + head * d_k, *value = key + width;
             float *keys = key_block(batch, blocks[t / POSITIONS], layer, head);
             float *values = value_block(batch, blocks[t / POSITIONS], layer, head);
-            for (int d = 0; d < d_k; d += LANES)
-                transpose(key + d, stride, length - t, keys + d * POSITIONS, POSITIONS);
+            for (int d = 0; d < d_k; d += LANES) {
+                float columns[LANES * POSITIONS]; /* [LANES of d_k, POSITIONS] */
+                transpose(key + d, stride, length - t, columns, POSITIONS);
+                for (int i = 0; i < LANES; i++)
+                    for (int at = 0; at < POSITIONS; at += POSITION_GROUP)
+                        memcpy(keys + key_floats(at, d_k) + (d + i) * POSITION_GROUP, columns + i * POSITIONS + at,
+                               sizeof(float) * POSITION_GROUP);
+            }
             for (int at = 0; at < POSITIONS && t + at < length; at++)
                 memcpy(values + at * d_k, value + (size_t)at * stride, sizeof(float) * d_k);
         }
+}
+
+/* Copies the first `count` positions of a block. */
+static void copy_block(const Batch *batch, int32_t from, int32_t to, int count) {
+    const Model *model = batch->model;
+    const int d_k = model->d_model / model->heads;
+    for (int layer = 0; layer < model->decoder_layers; layer++)
+        for (int head = 0; head < model->heads; head++) {
+            memcpy(key_block(batch, to, layer, head), key_block(batch, from, layer, head),
+                   sizeof(float) * key_floats(count, d_k));
+            memcpy(value_block(batch, to, layer, head), value_block(batch, from, layer, head),
+                   sizeof(float) * count * d_k);
+        }
+}
+
+/* scores[0 .. 4 * groups) = the query [d_k] times the keys of so many positions of a head's block. */
+ALWAYS void score(const int groups, const float *query, const float *keys, int d_k, float *scores) {
+    F16 sums[POSITIONS / POSITION_GROUP]; /* [4 of d_k, 4 positions] */
+    UNROLLED for (int g = 0; g < groups; g++) sums[g] = splat(0);
+    for (int d = 0; d < d_k; d += 4) {
+        const F16 four = spread(query + d);
+        UNROLLED for (int g = 0; g < groups; g++)
+            sums[g] = fused(four, load(keys + (size_t)POSITION_GROUP * (g * d_k + d)), sums[g]);
+    }
+    UNROLLED for (int g = 0; g < groups; g++) store_sums_of_four(scores + g * POSITION_GROUP, sums[g]);
 }
 
 /* out[0 .. 16 * vectors) = the values' average over `length` positions. */
@@ -464,11 +500,12 @@ static void attend_cached(const Batch *batch, const int32_t *blocks, int length,
     for (int head = 0; head < heads; head++, query += d_k, out += d_k) {
         for (int first = 0; first < length; first += POSITIONS) {
             const float *keys = key_block(batch, blocks[first / POSITIONS], layer, head);
-            F16 sums[4] = {splat(0), splat(0), splat(0), splat(0)};
-            for (int d = 0; d < d_k; d += 4)
-                UNROLLED for (int of = 0; of < 4; of++)
-                    sums[of] = fused(splat(query[d + of]), load(keys + (d + of) * POSITIONS), sums[of]);
-            store(weights + first, add(add(sums[0], sums[1]), add(sums[2], sums[3])));
+            switch (rounded_up(length - first, POSITION_GROUP) / POSITION_GROUP) {
+            case 1: score(1, query, keys, d_k, weights + first); break;
+            case 2: score(2, query, keys, d_k, weights + first); break;
+            case 3: score(3, query, keys, d_k, weights + first); break;
+            default: score(4, query, keys, d_k, weights + first); break;
+            }
         }
         softmax(weights, length, 1.0f / sqrtf(d_k));
         if (record) memcpy(record + (size_t)head * length, weights, sizeof(float) * length);
@@ -1032,7 +1069,6 @@ void batch_extend(Batch *batch, int32_t number, int32_t token) {
 
 /* A second sentence that has come as far as this one, with which it shares all full blocks; its number. */
 int32_t batch_fork(Batch *batch, int32_t number) {
-    const size_t block_floats = (size_t)batch->model->decoder_layers * 2 * batch->model->d_model * POSITIONS;
     const Sentence *from = batch->sentences + number;
     const int32_t other = batch->running[batch->live++];
     Sentence *to = batch->sentences + other;
@@ -1053,8 +1089,7 @@ int32_t batch_fork(Batch *batch, int32_t number) {
         if (t + POSITIONS <= positions) {
             batch->holders[to->target_blocks[t / POSITIONS] = block]++;
         } else {
-            const int32_t copy = to->target_blocks[t / POSITIONS] = take_block(batch);
-            memcpy(batch->pool + copy * block_floats, batch->pool + block * block_floats, sizeof(float) * block_floats);
+            copy_block(batch, block, to->target_blocks[t / POSITIONS] = take_block(batch), positions - t);
         }
     }
     memcpy(to->cells, from->cells, sizeof(float) * cells_of(batch->model));

@@ -208,6 +208,41 @@ ALWAYS float largest_of(F16 x) {
     return lanes[0];
 }
 
+/* Four lanes for each of four floats. */
+ALWAYS F16 spread(const float *four) {
+    F16 x;
+#if defined ISA_AVX512VNNI
+    const __m512i of = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
+    x.part[0] = (Floats)_mm512_permutevar_ps(_mm512_broadcast_f32x4(_mm_loadu_ps(four)), of);
+#elif defined ISA_AVXVNNI || defined ISA_AVX2
+    const __m256 twice = _mm256_broadcast_ps((const __m128 *)four);
+    x.part[0] = (Floats)_mm256_permutevar_ps(twice, _mm256_set_epi32(1, 1, 1, 1, 0, 0, 0, 0));
+    x.part[1] = (Floats)_mm256_permutevar_ps(twice, _mm256_set_epi32(3, 3, 3, 3, 2, 2, 2, 2));
+#else
+    EACH_PART x.part[p] = four[p] - (Floats){0};
+#endif
+    return x;
+}
+
+/* to[i] = the sum of lanes i, 4 + i, 8 + i and 12 + i, first of the first two and of the last two. */
+ALWAYS void store_sums_of_four(float *to, F16 x) {
+#if defined ISA_AVX512VNNI /* not through memory: GCC 12 then keeps x there all along */
+    const __m512 sums = (__m512)x.part[0];
+    const __m128 first = _mm_add_ps(_mm512_extractf32x4_ps(sums, 0), _mm512_extractf32x4_ps(sums, 1));
+    const __m128 last = _mm_add_ps(_mm512_extractf32x4_ps(sums, 2), _mm512_extractf32x4_ps(sums, 3));
+    _mm_storeu_ps(to, _mm_add_ps(first, last));
+#elif defined ISA_AVXVNNI || defined ISA_AVX2
+    __m128 halves[2];
+    EACH_PART {
+        const __m256 sums = (__m256)x.part[p];
+        halves[p] = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
+    }
+    _mm_storeu_ps(to, _mm_add_ps(halves[0], halves[1]));
+#else
+    *(LooseFloats *)to = (x.part[0] + x.part[1]) + (x.part[2] + x.part[3]);
+#endif
+}
+
 ALWAYS int32_t int_sum_of(I16 x) {
     int32_t sum = 0;
     EACH_PART UNROLLED for (int i = 0; i < WIDTH; i++) sum += x.part[p][i];
