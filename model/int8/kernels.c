@@ -22,6 +22,7 @@ enum {
     DEMANDS = 64,      /* tokens that a sentence must have, and as many that it must not have */
     POSITIONS = 16,    /* of a block of the cache */
     POSITION_GROUP = 4, /* whose keys lie together */
+    KEPT = 8,          /* groups of which a wide sentence's logits are kept */
     CHUNK = PANELS == 4 ? TILE : 64, /* rows of which a group's logits are kept */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
@@ -260,13 +261,31 @@ static void product(const Linear *linear, Quantised in, int rows, float *out, Fi
 
 /* ---- The best token --------------------------------------------------------------------------------------- */
 
+/* The groups with the largest logits, in any order: the candidates of a beam are nearly always among them. */
+typedef struct {
+    float logits[KEPT][GROUP];
+    float peaks[KEPT];
+    int32_t columns[KEPT]; /* the first of each group */
+    int32_t lowest;        /* which has the lowest peak */
+} KeptGroups;
+
 /* Of one row, over the groups seen: the best logit, where it is, the sum of e^(logit - best), lane by lane, and the
  * logit of the token asked for. */
 typedef struct {
     F16 sum;
     float best, asked_logit;
     int32_t token, asked; /* asked: -1 for none */
+    KeptGroups *kept;     /* NULL for a sentence that is not wide */
 } Choice;
+
+static void keep_group(KeptGroups *kept, const float *logits, float peak, int column) {
+    const int at = kept->lowest;
+    memcpy(kept->logits[at], logits, sizeof kept->logits[at]);
+    kept->peaks[at] = peak;
+    kept->columns[at] = column;
+    for (int i = 0; i < KEPT; i++)
+        if (kept->peaks[i] < kept->peaks[kept->lowest]) kept->lowest = i;
+}
 
 /* logits [GROUP], those past the vocabulary -INFINITY. Returns the largest. */
 ALWAYS float consider(Choice *choice, const float *logits, int column) {
@@ -281,6 +300,8 @@ ALWAYS float consider(Choice *choice, const float *logits, int column) {
         sum = times(sum, exponential(splat(choice->best - best)));
         choice->best = best;
     }
+    KeptGroups *kept = choice->kept;
+    if (kept && best > kept->peaks[kept->lowest]) keep_group(kept, logits, best, column);
     const F16 top = splat(choice->best);
     UNROLLED for (int v = 0; v < 4; v++) sum = add(sum, exponential(subtract(l[v], top)));
     choice->sum = sum;
@@ -394,7 +415,8 @@ typedef struct {
     float *x, *y, *mixed, *keys, *weights;
     float *peaks, *unseen; /* the largest logit of each group: [rows, groups]; a copy of one row's, those unseen */
     Quantised narrow, wide; /* of d_model and of d_ff columns */
-    Choice *choices;
+    Choice *choices;  /* [rows], as is the next */
+    KeptGroups *kept;
 } Batch;
 
 /* Number of floats in the cells of a sentence. */
@@ -782,21 +804,23 @@ static void enter(Best *best, int32_t token, float value, int by_token) {
     best->tokens[at] = token;
 }
 
-/* One row's logits of a group, computed again. */
-static void group_logits(const Batch *batch, int row, int column, float *logits) {
+/* One row's logits of a group: kept, or computed again, to the same bits. room: for GROUP floats. */
+static const float *group_logits(const Batch *batch, int row, int column, float *room) {
+    const KeptGroups *kept = batch->choices[row].kept;
+    for (int i = 0; kept && i < KEPT; i++)
+        if (kept->columns[i] == column && kept->peaks[i] > -INFINITY) return kept->logits[i];
     for (int panel = 0; panel < GROUP; panel += PANEL)
-        logits_tile(1, &batch->model->output, batch->narrow, row, column + panel, logits + panel);
+        logits_tile(1, &batch->model->output, batch->narrow, row, column + panel, room + panel);
+    return room;
 }
 
 static float logit_of(const Batch *batch, int row, int32_t token) {
-    float logits[GROUP];
-    group_logits(batch, row, token / GROUP * GROUP, logits);
-    return logits[token % GROUP];
+    float room[GROUP];
+    return group_logits(batch, row, token / GROUP * GROUP, room)[token % GROUP];
 }
 
 /* Puts the `count` best tokens that are not among `never`, nor `other`, into tokens, best first, and their logits;
- * returns how many there are. Looks at groups in the order of their peaks, as long as they can have one of the best; their
- * logits are computed again, to the same bits. */
+ * returns how many there are. Looks at groups in the order of their peaks, as long as they can have one of the best. */
 static int best_but(Batch *batch, int row, const int32_t *never, int never_count, int32_t other, int count,
                     int32_t *tokens, float *values) {
     const int groups = groups_of(&batch->model->output);
@@ -811,8 +835,8 @@ static int best_but(Batch *batch, int row, const int32_t *never, int never_count
         int group = 0;
         while (peaks[group] != peak) group++;
         peaks[group] = -INFINITY;
-        float logits[GROUP];
-        group_logits(batch, row, group * GROUP, logits);
+        float room[GROUP];
+        const float *logits = group_logits(batch, row, group * GROUP, room);
         for (int i = 0; i < GROUP; i++) {
             const int32_t token = group * GROUP + i;
             if (best.found == count && logits[i] < values[count - 1]) continue;
@@ -1002,9 +1026,21 @@ Model *model_open(const void *packed) {
 
 /* ---- What Python calls ------------------------------------------------------------------------------------ */
 
+/* Puts the rows of a beam beside each other, so that what they share in the cache comes from memory once. */
+static void sort_rows(Batch *batch) {
+    int32_t *running = batch->running;
+    for (int row = 1; row < batch->live; row++) {
+        const int32_t number = running[row], block = batch->sentences[number].source_blocks[0];
+        int at = row;
+        for (; at > 0 && batch->sentences[running[at - 1]].source_blocks[0] > block; at--) running[at] = running[at - 1];
+        running[at] = number;
+    }
+}
+
 int batch_step(Batch *batch, float *const *self_records, float *const *cross_records, int32_t *finished) {
     const Model *model = batch->model;
     const int width = model->d_model, rows = batch->live;
+    sort_rows(batch);
     for (int row = 0; row < rows; row++) {
         Sentence *sentence = batch->sentences + batch->running[row];
         const int at = sentence->length;
@@ -1018,7 +1054,10 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
         int32_t asked = -1;
         if (at < sentence->forced_length) asked = sentence->forced[at];
         else if (sentence->forced_length >= 0 && !sentence->open) asked = model->eos;
-        batch->choices[row] = (Choice){splat(0), -1e30f, -1e30f, 0, asked};
+        KeptGroups *kept = sentence->wide ? batch->kept + row : NULL;
+        if (kept) kept->lowest = 0;
+        for (int i = 0; kept && i < KEPT; i++) kept->peaks[i] = -INFINITY;
+        batch->choices[row] = (Choice){splat(0), -1e30f, -1e30f, 0, asked, kept};
     }
     for (int number = 0; number < model->decoder_layers; number++)
         decode_layer(batch, number, self_records, cross_records);
@@ -1169,7 +1208,7 @@ void batch_free(Batch *batch) {
                            batch->peaks, batch->unseen,
                            batch->x, batch->y, batch->mixed, batch->keys, batch->weights, batch->narrow.bytes,
                            batch->narrow.scale, batch->narrow.offset, batch->wide.bytes, batch->wide.scale,
-                           batch->wide.offset, batch->choices};
+                           batch->wide.offset, batch->choices, batch->kept};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) free(parts[i]);
     free(batch);
 }
@@ -1192,13 +1231,14 @@ static int make_scratch(Batch *batch, size_t tokens) {
     batch->narrow = quantised_room(tokens, width, 0);
     batch->wide = quantised_room(tokens, inner, !batch->model->is_swish);
     batch->choices = room(sizeof(Choice) * batch->rows);
+    batch->kept = room(sizeof(KeptGroups) * batch->rows);
     const int groups = groups_of(&batch->model->output);
     batch->peaks = room(sizeof(float) * batch->rows * groups);
     batch->unseen = room(sizeof(float) * groups);
     for (int i = 0; batch->peaks && i < batch->rows * groups; i++) batch->peaks[i] = -INFINITY;
     return batch->x && batch->y && batch->mixed && batch->keys && batch->weights && batch->narrow.bytes &&
            batch->narrow.scale && batch->narrow.offset && batch->wide.bytes && batch->wide.scale &&
-           batch->wide.offset && batch->choices && batch->peaks && batch->unseen;
+           batch->wide.offset && batch->choices && batch->kept && batch->peaks && batch->unseen;
 }
 
 /* The pool is reserved for the worst case and touched block by block, the last freed first, so that the memory in
