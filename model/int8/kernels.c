@@ -130,10 +130,12 @@ static void quantise(const float *x, int rows, int width, Quantised to) {
     for (int row = 0; row < rows; row++) quantise_row(x + (size_t)row * width, width, to, row);
 }
 
-/* The integer sums of `rows` rows from `row` and the panel of columns from `column`. */
+/* The integer sums of `rows` rows from `row` and the panel of columns from `column`, which `count` rows use one after the
+ * other. */
 #if SATURATING
 
-ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
+ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int count, int column,
+                     I16 sums[TILE][PANELS]) {
     const Panel at = linear->panel;
     const int inputs = linear->inputs, blocks = inputs / BLOCK;
     const char *panel = linear->weight + (size_t)(column / LANES) * at.bytes;
@@ -152,7 +154,16 @@ ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row
                 add_pairs(rows, sums, weight, bytes + order[block] + k, inputs);
         return;
     }
-    /* The next panel, if it comes from memory, comes while the rows use this one. A single row is faster without. */
+    /* The next panel, if it comes from memory, comes while the rows use this one. Of many rows the first four tiles fetch a
+     * quarter each, since one that fetches it all waits for it. A single row is faster without. */
+    if (count > 3 * TILE) {
+        const char *fetched = panel + (row < 4 * TILE ? at.bytes + (size_t)(row / TILE) * blocks * 64 : 0);
+        for (; block < safe; block++, shuffle += BLOCK, fetched += 64) {
+            __builtin_prefetch(fetched);
+            for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES)
+                add_shuffled_pairs(rows, sums, weight, bytes + order[block], inputs, shuffle + k);
+        }
+    }
     const size_t ahead = rows > 1 && row == 0 ? at.bytes : 0;
     for (; block < safe; block++, shuffle += BLOCK)
         for (int k = 0; k < BLOCK; k += 4, weight += 4 * LANES) {
@@ -166,7 +177,8 @@ ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row
 
 #elif defined ISA_I8MM
 
-ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
+ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int count, int column,
+                     I16 sums[TILE][PANELS]) {
     const int inputs = linear->inputs;
     const int8_t *bytes = in.bytes + (size_t)row * inputs;
     const int8_t *panel = (const int8_t *)linear->weight + (size_t)column * inputs;
@@ -181,7 +193,8 @@ ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row
 
 #else
 
-ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int column, I16 sums[TILE][PANELS]) {
+ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row, int count, int column,
+                     I16 sums[TILE][PANELS]) {
     const int inputs = linear->inputs;
     const int8_t *bytes = in.bytes + (size_t)row * inputs;
     const int8_t *panel = (const int8_t *)linear->weight + (size_t)column * inputs;
@@ -231,10 +244,10 @@ ALWAYS void finish_row(const Linear *linear, I16 sums[PANELS], float scale, int 
     }
 }
 
-ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int row, int column, float *out,
+ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int row, int count, int column, float *out,
                          const Finish finish) {
     I16 sums[TILE][PANELS];
-    multiply(rows, linear, in, row, column, sums);
+    multiply(rows, linear, in, row, count, column, sums);
     UNROLLED for (int r = 0; r < rows; r++) {
         const int at = row + r;
         finish_row(linear, sums[r], in.scale[at], column, out + (size_t)at * linear->outputs, finish);
@@ -243,7 +256,7 @@ ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int
 
 ALWAYS void product_tiles(const Linear *linear, Quantised in, int rows, float *out, const Finish finish) {
     for (int column = 0; column < linear->outputs; column += PANEL) { /* a panel stays in the first-level cache */
-#define ROWS(count) product_tile(count, linear, in, row, column, out, finish)
+#define ROWS(tile_rows) product_tile(tile_rows, linear, in, row, rows, column, out, finish)
         IN_TILES(rows, ROWS)
 #undef ROWS
     }
@@ -730,9 +743,10 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
 }
 
 /* Logits of `rows` rows from `row` and the panel of columns from `column`, into rows of GROUP floats. */
-ALWAYS void logits_tile(const int rows, const Linear *linear, Quantised in, int row, int column, float *logits) {
+ALWAYS void logits_tile(const int rows, const Linear *linear, Quantised in, int row, int count, int column,
+                        float *logits) {
     I16 sums[TILE][PANELS];
-    multiply(rows, linear, in, row, column, sums);
+    multiply(rows, linear, in, row, count, column, sums);
     UNROLLED for (int r = 0; r < rows; r++)
         UNROLLED for (int v = 0; v < PANELS; v++)
             store(logits + r * GROUP + v * LANES, scaled(sums[r][v], linear, column + v * LANES, in.scale[row + r]));
@@ -750,7 +764,8 @@ static void choose(const Linear *linear, Quantised in, int rows, Choice *choices
         for (int first = 0; first < rows; first += CHUNK) {
             const int count = rows - first < CHUNK ? rows - first : CHUNK;
             for (int panel = 0; panel < GROUP; panel += PANEL) {
-#define ROWS(count) logits_tile(count, linear, in, first + row, column + panel, logits + row * GROUP + panel)
+#define ROWS(tile_rows)                                                                                                \
+    logits_tile(tile_rows, linear, in, first + row, rows, column + panel, logits + row * GROUP + panel)
                 IN_TILES(count, ROWS)
 #undef ROWS
             }
@@ -810,7 +825,7 @@ static const float *group_logits(const Batch *batch, int row, int column, float 
     for (int i = 0; kept && i < KEPT; i++)
         if (kept->columns[i] == column && kept->peaks[i] > -INFINITY) return kept->logits[i];
     for (int panel = 0; panel < GROUP; panel += PANEL)
-        logits_tile(1, &batch->model->output, batch->narrow, row, column + panel, room + panel);
+        logits_tile(1, &batch->model->output, batch->narrow, row, 1, column + panel, room + panel);
     return room;
 }
 
