@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Self, get_args
 
 import numpy as np
-from safetensors import SafetensorError, deserialize
 
 from model.bundle_files import (
     CONFIG,
@@ -32,6 +31,7 @@ from model.hypothesis import Decoding, Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code, language_alone
 from model.model_spec import ModelSpec, Sample
 from model.normalisation import Punctuation
+from model.safetensors_format import Content, read_tensors
 from model.tokenizer import Tokenizer, Tokenizers
 from model.weight_shapes import weight_shapes
 from model.weight_storage import SCALES, is_int8, stored_tensors
@@ -75,7 +75,7 @@ class Bundle:
     config: dict[str, Any]
     architecture: ModelConfig
     tokenizers: Tokenizers
-    """Of one object if both sides share a vocabulary."""
+    """Both are one object if the sides share a vocabulary."""
     limits: Limits
     """Length limits of texts, to which a direction's prefixes come."""
     decoding: Decoding
@@ -125,7 +125,7 @@ class Bundle:
 
     @cached_property
     def pair(self) -> str:
-        """Of a bundle without a chosen direction, that of all; see `Directions.pair`."""
+        """The chosen direction's, or else that of all directions; see `Directions.pair`."""
         return self.chosen.pair if self.chosen else self.directions.pair
 
     @cached_property
@@ -162,7 +162,7 @@ def open_bundle(folder: Path) -> Bundle:
     return checked(folder, *read_bundle(folder))
 
 
-def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) -> Bundle:
+def checked(folder: Path, config: dict[str, Any], files: Mapping[str, Any]) -> Bundle:
     """The verified bundle made from what `read_bundle` read at `folder`.
 
     Raises BundleError, with a one-line message, for invalid values, and for weights that do not have the architecture's
@@ -185,7 +185,7 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) ->
         _check_agreement(architecture, limits, tokenizers)
     except KeyError as error:
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
-    except (ValueError, TypeError, OverflowError, RuntimeError, SafetensorError) as error:
+    except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     checksum = checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
     name = f"{directions.pair}@{checksum[:12]}"
@@ -312,8 +312,8 @@ def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizers: Toke
             raise BundleError(f"{name} {getattr(limits, name)} is not under max_positions {architecture.max_positions}")
 
 
-def _check_weights(architecture: ModelConfig, content: bytes) -> None:
-    weights = dict(deserialize(content))  # type: ignore[no-untyped-call]
+def _check_weights(architecture: ModelConfig, content: Content) -> None:
+    weights = read_tensors(content)
     layers = architecture.encoder_layers + architecture.decoder_layers
     if layers > len(weights):  # listing the shapes of very many layers would take forever
         raise BundleError(f"{WEIGHTS} has {len(weights)} tensors, the architecture {layers} layers")
@@ -324,14 +324,14 @@ def _check_weights(architecture: ModelConfig, content: bytes) -> None:
         raise BundleError(f"{WEIGHTS} holds {surplus[0]}, which the architecture does not have")
     for name, (types, ours) in tensors.items():
         tensor = weights[name]
-        if (theirs := tuple(tensor["shape"])) != ours:
-            raise BundleError(f"{name} in {WEIGHTS} has the shape {theirs}, the architecture needs {ours}")
-        if tensor["dtype"] not in types:
-            raise BundleError(f"{name} in {WEIGHTS} is stored as {tensor['dtype']}, not {' or '.join(types)}")
-        if not _is_finite(tensor["dtype"], tensor["data"]):
+        if tensor.shape != ours:
+            raise BundleError(f"{name} in {WEIGHTS} has the shape {tensor.shape}, the architecture needs {ours}")
+        if tensor.dtype not in types:
+            raise BundleError(f"{name} in {WEIGHTS} is stored as {tensor.dtype}, not {' or '.join(types)}")
+        if not _is_finite(tensor.dtype, tensor.data):
             # The result of a failed training: such a model cannot translate.
             raise BundleError(f"{name} in {WEIGHTS} is not finite")
-        if types == SCALES and np.any(np.frombuffer(tensor["data"], "<f4") < 0):
+        if types == SCALES and np.any(np.frombuffer(tensor.data, "<f4") < 0):
             raise BundleError(f"{name} in {WEIGHTS} is negative")
 
 
@@ -345,8 +345,13 @@ _EXPONENTS = {
 infinite or NaN (IEEE 754-2019, section 3.4)."""
 
 
-def _is_finite(dtype: str, content: bytes) -> bool:
+_CHECKED_BYTES = 1 << 20
+"""Bytes that are checked together: the comparison makes arrays of their size."""
+
+
+def _is_finite(dtype: str, content: memoryview) -> bool:
     if dtype not in _EXPONENTS:
         return True
     kind, exponent = _EXPONENTS[dtype]
-    return not np.any(np.frombuffer(content, kind) & exponent == exponent)
+    parts = (content[at : at + _CHECKED_BYTES] for at in range(0, len(content), _CHECKED_BYTES))
+    return not any(np.any(np.frombuffer(part, kind) & exponent == exponent) for part in parts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from model.config import LATER_FIELDS
+from model.safetensors_format import Content
 from model.weight_storage import is_int8
 
 T = TypeVar("T")
@@ -35,8 +37,9 @@ class BundleError(ValueError):
     """A bundle cannot be read or written; one line says why."""
 
 
-def format_version(config: Mapping[str, Any], files: Mapping[str, bytes]) -> int:
-    """The version of the format of a bundle with this config.json and these files by name, weights included.
+def format_version(config: Mapping[str, Any], files: Mapping[str, Content]) -> int:
+    """The version of the format of a bundle with this config.json and these files by name. The header of the weights is
+    enough.
 
     What version 1 did not have makes it 2, so that readers of version 1 refuse the bundle.
     """
@@ -52,9 +55,13 @@ def format_version(config: Mapping[str, Any], files: Mapping[str, bytes]) -> int
     return 2 if later else 1
 
 
-def read_bundle(folder: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The configuration and the files of a bundle, with verified versions and checksums. Raises BundleError."""
-    return _read_whole(folder, _read)
+def read_bundle(folder: Path, mapped: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The configuration and the files of a bundle, with verified versions and checksums. Raises BundleError.
+
+    `mapped`: maps the weights from their file instead of reading them. They are writable, and the file does not change.
+    If it shrinks meanwhile, the process is killed.
+    """
+    return _read_whole(folder, partial(_read, mapped=mapped))
 
 
 def read_file(folder: Path, name: str) -> bytes:
@@ -98,18 +105,25 @@ def _is_at(folder: Path, descriptor: int) -> bool:
 
 
 def _read_file(folder: Path, descriptor: int, name: str) -> bytes:
+    return bytes(_read_or_map(folder, descriptor, name, False))
+
+
+def _read_or_map(folder: Path, descriptor: int, name: str, mapped: bool) -> bytes | mmap.mmap:
     try:
         with open(name, "rb", opener=partial(os.open, dir_fd=descriptor)) as file:
+            if mapped and os.fstat(file.fileno()).st_size:  # an empty file cannot be mapped
+                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
             return file.read()
     except OSError as error:  # a failing disk does not say which file it was
         raise BundleError(f"{folder}: {name} cannot be read ({error.strerror})") from None
 
 
-def _read(folder: Path, descriptor: int) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _read(folder: Path, descriptor: int, mapped: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     sums = _read_file(folder, descriptor, SUMS)
     expected = checksums(sums)
     names = [CONFIG, VOCABULARY, *[TARGET_VOCABULARY] * (TARGET_VOCABULARY in expected), WEIGHTS]
-    files = {SUMS: sums, **{name: _read_file(folder, descriptor, name) for name in names}}
+    files: dict[str, Any] = {SUMS: sums}
+    files |= {name: _read_or_map(folder, descriptor, name, mapped and name == WEIGHTS) for name in names}
     for name in names:
         if hashlib.sha256(files[name]).hexdigest() != expected.get(name):
             raise BundleError(f"{folder}: {name} does not match its checksum")

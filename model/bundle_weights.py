@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors.torch import load, save
 from torch import Tensor
 
 from model.atomic_files import check_replaceable, replacing_folder
@@ -34,9 +34,10 @@ from model.decoding import as_backend
 from model.decoding.batch import Backend
 from model.hypothesis import Limits
 from model.int8.weights import quantise_rows
+from model.safetensors_format import Content, file_header, in_file_order, read_tensors
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
-from model.weight_storage import is_int8_matrix, scale_name
+from model.weight_storage import DTYPES, INT8, is_int8_matrix, scale_name, stored_tensors
 
 
 @dataclass(frozen=True)
@@ -46,22 +47,45 @@ class LoadedBundle(Bundle):
     model: Transformer
 
 
-def load_bundle(folder: Path, device: torch.device, dtype: torch.dtype = torch.float32) -> LoadedBundle:
-    """Loads a bundle for inference with its weights as `dtype` on `device`.
+_TENSOR_TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    INT8: torch.int8,
+}
+"""PyTorch's types, by safetensors' names for them."""
+
+
+def load_bundle(
+    folder: Path, device: torch.device, dtype: torch.dtype = torch.float32, mapped: bool = False
+) -> LoadedBundle:
+    """Loads a bundle for inference with its weights as `dtype` on `device`. `mapped`: see `read_bundle`.
 
     Raises BundleError, with a one-line message, for a missing or changed file, another format version, or weights that
     do not have the architecture's shapes.
     """
-    config, files = read_bundle(folder)
+    config, files = read_bundle(folder, mapped)
     bundle = checked(folder, config, files)
     try:
-        model = Transformer(bundle.architecture)
-        fill(model, restored(load(files[WEIGHTS])))
+        model = Transformer.with_weights(bundle.architecture, restored(_tensors(files.pop(WEIGHTS), mapped)))
     except (ValueError, TypeError, RuntimeError) as error:
         # PyTorch reports a wrong size in a RuntimeError of several lines.
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
     known = {field.name: getattr(bundle, field.name) for field in dataclasses.fields(bundle)}
     return LoadedBundle(**known, model=model.to(device, dtype).eval())
+
+
+def _tensors(content: Content, mapped: bool) -> dict[str, Tensor]:
+    """The tensors of model.safetensors, in its memory if it is `mapped`, else each in its own, aligned for products."""
+    found = {}
+    for name, (dtype, shape, data) in read_tensors(content).items():
+        if mapped:
+            found[name] = torch.frombuffer(data, dtype=_TENSOR_TYPES[dtype]).view(shape)
+        else:
+            found[name] = torch.empty(shape, dtype=_TENSOR_TYPES[dtype])
+            found[name].view(-1).view(torch.uint8).numpy()[:] = np.frombuffer(data, np.uint8)
+    return found
 
 
 def fill(model: Transformer, weights: Mapping[str, Tensor]) -> None:
@@ -119,14 +143,45 @@ def save_bundle(
     swapped out and deleted last.
     """
     check_replaceable(folder, replace)
-    architecture = model.config.to_dict()
-    contents = {WEIGHTS: save(stored(dict(model.named_parameters()), dtype)), VOCABULARY: tokenizer.proto}
+    contents = {VOCABULARY: tokenizer.proto}
     if target_tokenizer is not None and target_tokenizer is not tokenizer:
         contents[TARGET_VOCABULARY] = target_tokenizer.proto
-    config = {"architecture": architecture, "limits": dataclasses.asdict(limits), **record}
-    config = {"format_version": format_version(config, contents), **config}
-    files = {CONFIG: (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode(), **contents}
-    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files.items())
+    weights = dict(model.named_parameters())
+    tensors = _stored_tensors(weights, dtype)
+    config = {"architecture": model.config.to_dict(), "limits": dataclasses.asdict(limits), **record}
+    config = {"format_version": format_version(config, {WEIGHTS: file_header(tensors), **contents}), **config}
+    contents[CONFIG] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
     with replacing_folder(folder) as temporary:
-        for name, content in {**files, SUMS: sums.encode(), CARD: card.encode()}.items():
+        sums = {WEIGHTS: _write_weights(temporary / WEIGHTS, weights, tensors, dtype)}
+        for name, content in contents.items():
             (temporary / name).write_bytes(content)
+            sums[name] = hashlib.sha256(content).hexdigest()
+        order = [name for name in (CONFIG, WEIGHTS, VOCABULARY, TARGET_VOCABULARY) if name in sums]
+        (temporary / SUMS).write_text("".join(f"{sums[name]}  {name}\n" for name in order))
+        (temporary / CARD).write_bytes(card.encode())
+
+
+def _stored_tensors(weights: Mapping[str, Tensor], storage: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """The types and shapes of the tensors that `stored` makes."""
+    shapes = {name: tuple(weight.shape) for name, weight in weights.items()}
+    found = stored_tensors(shapes, storage == "int8")
+    return {name: (types[0] if len(types) == 1 else DTYPES[storage], shape) for name, (types, shape) in found.items()}
+
+
+def _write_weights(
+    path: Path, weights: Mapping[str, Tensor], tensors: Mapping[str, tuple[str, tuple[int, ...]]], storage: str
+) -> str:
+    """Writes model.safetensors, one tensor after another. Returns its SHA-256."""
+    digest = hashlib.sha256()
+    with open(path, "wb") as file:
+
+        def write(content: bytes | memoryview) -> None:
+            digest.update(content)
+            file.write(content)
+
+        write(file_header(tensors))
+        for name in in_file_order(tensors):
+            weight = name if name in weights else name.removesuffix(scale_name(""))
+            tensor = stored({weight: weights[weight]}, storage)[name]
+            write(tensor.view(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -69,7 +69,8 @@ def _rules(language: str) -> list[tuple[re.Pattern[str], str]]:
 
 
 def _substitute(text: str, offsets: list[int], pattern: re.Pattern[str], replacement: str) -> tuple[str, list[int]]:
-    """`re.sub`, with the new text's offsets. Of a replacement of another length, the last character represents all."""
+    """`re.sub`, with the new text's offsets. If a replacement has another length than what it replaces, its last
+    character represents all of that."""
     parts: list[str] = []
     found_offsets = [offsets[0]]
     done = 0

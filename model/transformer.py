@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from model.config import ModelConfig
 from model.packing import Packing
@@ -364,6 +365,18 @@ class Embedding(nn.Module):
         return cast(Tensor, self.dropout(self.tokens(tokens) * self.scale + self.positions[positions]))
 
 
+class _WithoutInitialisation(TorchFunctionMode):
+    """Skips `torch.nn.init`, which for parameters without memory would load PyTorch's compiler: seconds."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == nn.init.__name__:
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
+
+
 class Transformer(nn.Module):
     """The encoder-decoder model. Source and target are token ids, padded on the right with `config.pad_id`."""
 
@@ -384,6 +397,28 @@ class Transformer(nn.Module):
             self.output.weight = self.target_embedding.tokens.weight
         if config.share_embeddings == "all":
             self.source_embedding.tokens.weight = self.target_embedding.tokens.weight
+
+    @classmethod
+    def with_weights(cls, config: ModelConfig, weights: Mapping[str, Tensor]) -> Self:
+        """A model whose parameters are `weights`, by the names of `named_parameters`: not copies, and of their types.
+
+        Raises ValueError for one of another shape.
+        """
+        with torch.device("meta"), _WithoutInitialisation():
+            model = cls(config)
+        for name, parameter in list(model.named_parameters()):
+            if (weight := weights[name]).shape != parameter.shape:
+                raise ValueError(f"{name} has the shape {tuple(weight.shape)}, not {tuple(parameter.shape)}")
+            module, _, attribute = name.rpartition(".")
+            setattr(model.get_submodule(module), attribute, nn.Parameter(weight))
+        if config.share_embeddings == "all":
+            model.target_embedding.tokens.weight = model.source_embedding.tokens.weight
+        if config.share_embeddings != "none":
+            model.output.weight = model.target_embedding.tokens.weight
+        if config.positions != "learned":
+            for embedding in (model.source_embedding, model.target_embedding):
+                embedding.positions = torch.tensor(computed_positions(config))
+        return model
 
     def encode(self, src: Tensor, record: AttentionRecord | None = None) -> Tensor:
         """src [batch, source] to the encoder's output, [batch, source, d_model]. No position attends to padding."""

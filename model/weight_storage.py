@@ -10,9 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from model.safetensors_format import Content
 from model.weight_shapes import Shape
 
 STORAGES = ("float16", "bfloat16", "float32", "int8")
+DTYPES = {"float16": "F16", "bfloat16": "BF16", "float32": "F32", "int8": "F16"}
+"""safetensors' names for the types of what is not an int8 matrix, by storage."""
 INT8 = "I8"
 """safetensors' name for the type of an int8 matrix."""
 SCALES = ("F32",)
@@ -30,10 +33,10 @@ def is_int8_matrix(name: str, shape: Shape) -> bool:
     return len(shape) == 2 and not name.endswith(".positions")
 
 
-def is_int8(content: bytes) -> bool:
+def is_int8(content: Content) -> bool:
     """Whether model.safetensors has int8 tensors, according to its header; False if it has none that can be read."""
     try:
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        header = json.loads(bytes(content[8 : 8 + int.from_bytes(content[:8], "little")]))
         return any(tensor.get("dtype") == INT8 for tensor in header.values())
     except (ValueError, AttributeError, RecursionError):  # refused where the tensors are verified
         return False

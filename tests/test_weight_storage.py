@@ -205,3 +205,26 @@ def test_integers_in_place_of_floats_are_refused(tmp_path: Path, tokenizer: Toke
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x02" + bytes(7) + b"[]", b"\x09" + bytes(7) + b'{"a": []}'])
 def test_file_that_is_no_safetensors_has_no_int8_weights(content: bytes) -> None:
     assert not is_int8(content)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_weights_are_written_as_safetensors_library_writes_them(
+    storage: str, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    model = random_model(tokenizer.vocab_size)
+    save_bundle(tmp_path / "b", model, tokenizer, LIMITS, RECORD, "", dtype=storage)
+    assert (tmp_path / "b" / WEIGHTS).read_bytes() == save(stored(parameters(model), storage))
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_mapped_weights_are_those_that_are_read_and_leave_the_file_as_it_is(
+    storage: str, tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    save_bundle(tmp_path / "b", random_model(tokenizer.vocab_size), tokenizer, LIMITS, RECORD, "", dtype=storage)
+    content = (tmp_path / "b" / WEIGHTS).read_bytes()
+    read, mapped = (load_bundle(tmp_path / "b", torch.device("cpu"), mapped=mapped).model for mapped in (False, True))
+    assert all(torch.equal(a, b) for a, b in zip(read.parameters(), mapped.parameters(), strict=True))
+    with torch.no_grad():
+        for parameter in mapped.parameters():
+            parameter.zero_()
+    assert (tmp_path / "b" / WEIGHTS).read_bytes() == content

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from ctypes import CDLL, c_int32
 from functools import partial
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import deserialize
 
 from model.config import ModelConfig
 from model.int8.isa import KernelsUnavailable
 from model.positions import computed_positions
+from model.safetensors_format import Content, StoredTensor, read_tensors
 from model.weight_storage import INT8, scale_name
 
 Weights = Mapping[str, NDArray[np.float32]]
@@ -73,21 +73,21 @@ def pack_into_memory(weights: Weights, config: ModelConfig, layout: Layout, kern
     return memory
 
 
-def read_weights(content: bytes) -> Weights:
+def read_weights(content: Content) -> Weights:
     """The weights in a model.safetensors that `model.bundle` has verified, as float32."""
-    tensors = dict(deserialize(content))  # type: ignore[no-untyped-call]
-    arrays = {name: _as_float32(**tensor) for name, tensor in tensors.items()}
+    tensors = read_tensors(content)
+    arrays = {name: _as_float32(tensor) for name, tensor in tensors.items()}
     for name, tensor in tensors.items():
-        if tensor["dtype"] == INT8:
+        if tensor.dtype == INT8:
             arrays[name] *= arrays.pop(scale_name(name))[:, None]
     return arrays
 
 
-def _as_float32(dtype: str, shape: Sequence[int], data: bytes) -> NDArray[np.float32]:
-    if dtype == "BF16":  # NumPy does not have it: the upper half of a float32
-        return (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4").reshape(shape)
+def _as_float32(tensor: StoredTensor) -> NDArray[np.float32]:
+    if tensor.dtype == "BF16":  # NumPy does not have it: the upper half of a float32
+        return (np.frombuffer(tensor.data, "<u2").astype("<u4") << 16).view("<f4").reshape(tensor.shape)
     types = {INT8: "<i1", "F16": "<f2", "F32": "<f4", "F64": "<f8"}
-    return np.frombuffer(data, types[dtype]).astype(np.float32).reshape(shape)
+    return np.frombuffer(tensor.data, types[tensor.dtype]).astype(np.float32).reshape(tensor.shape)
 
 
 def quantise_rows(x: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
