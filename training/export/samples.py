@@ -5,6 +5,7 @@ A bundle contains its samples as text, so they must not come from a corpus whose
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -144,7 +145,9 @@ SENTENCES = {
 
 
 _BATCH_SENTENCES = 64
-"""Sentences per batch: its logits are held together."""
+"""Sentences that are translated together."""
+_MAX_LOGITS = 16_000_000
+"""Logits that a pass over known translations holds, unless one sentence has more."""
 
 
 def own_sentences(language: str) -> list[str]:
@@ -246,18 +249,29 @@ def margins(
     """The margin of each pair of source and target, given without end symbols, computed in one parallel pass.
 
     It is the smallest lead, in nats, of a target token over the best other token at its position; negative if another
-    is likelier. Includes the end symbol if the targets `ended`, and leaves out the first `given` tokens.
+    is likelier. Includes the end symbol if the targets `ended`, and leaves out the first `given` tokens. Raises
+    ValueError if the model overflows.
     """
-    if not pairs:
-        return []
     model.eval()
+    # A pass computes the logits of all its positions.
+    longest = 1 + max((len(target) for _, target in pairs), default=0)
+    together = max(1, _MAX_LOGITS // (longest * model.config.target_vocab_size))
+    parts = (pairs[at : at + together] for at in range(0, len(pairs), together))
+    return [margin for part in parts for margin in _margins(model, part, ended, given)]
+
+
+def _margins(
+    model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], ended: bool, given: int
+) -> Iterator[float]:
     device = model.output.weight.device
     tokens = Pairs.of([source for source, _ in pairs], [target for _, target in pairs])
     batch = tokens.batch(np.arange(len(pairs)), model.config).to(device)
     logits = model(batch.src, batch.tgt_in).float()  # [pairs, target, vocabulary]
+    if not all(map(math.isfinite, map(float, torch.aminmax(logits)))):
+        raise ValueError("the model's logits are not finite numbers: some of its weights are far too large")
     chosen = batch.tgt_out[..., None]
-    lead = logits.gather(-1, chosen) - logits.scatter(-1, chosen, -torch.inf).amax(-1, keepdim=True)
+    lead = logits.gather(-1, chosen) - logits.scatter_(-1, chosen, -torch.inf).amax(-1, keepdim=True)
     lead = lead[..., 0].masked_fill(batch.tgt_out == model.config.pad_id, torch.inf)  # [pairs, target]
     if not ended:
         lead = lead.masked_fill(batch.tgt_out == model.config.eos_id, torch.inf)
-    return [float(least) for least in lead[:, given:].amin(-1)]
+    yield from (float(least) for least in lead[:, given:].amin(-1))
