@@ -152,6 +152,39 @@ def test_a_release_of_opus_mt_is_read_as_folder_and_as_zip(pieces: bytes, tmp_pa
         read(tmp_path / "opus")
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("beam-size: many", "decoder.yml has beam-size: many"),
+        ("beam-size: 0", "decoder.yml has beam-size: 0"),
+        ("beam-size: -6", "decoder.yml has beam-size: -6"),
+        ("beam-size:\n  - 4\n  - 6", r"decoder.yml has beam-size: \[4, 6\]"),
+        ("normalize: often", "decoder.yml has normalize: often"),
+        ("normalize: nan", "decoder.yml has normalize: nan"),
+        ("normalize: -1", "decoder.yml has normalize: -1"),
+        ("normalize: [0.6]", r"decoder.yml has normalize: \[0.6\]"),
+        ("beam-size: &beam 6", "decoder.yml: line 1 uses a part of YAML"),
+    ],
+)
+def test_a_setting_of_decoder_yml_that_makes_no_sense_is_refused_by_name(
+    settings: str, message: str, pieces: bytes, tmp_path: Path
+) -> None:
+    opus_folder(tmp_path / "opus", pieces, pieces)
+    (tmp_path / "opus/decoder.yml").write_text(f"{settings}\n")
+    with pytest.raises(ImportFault, match=message):
+        read(tmp_path / "opus")
+
+
+@pytest.mark.parametrize("value", [1e38, -1e38, 2e10, float("nan"), float("inf")])
+def test_a_weight_that_would_overflow_is_refused_by_name(value: float, pieces: bytes, tmp_path: Path) -> None:
+    arrays = marian_arrays(marian_transformer(piece_count(pieces)))
+    arrays["encoder_l1_ffn_W1"][0, 0] = value
+    (tmp_path / "vocab.spm").write_bytes(pieces)
+    write_npz(tmp_path / "model.npz", arrays)
+    with pytest.raises(ImportFault, match=r"encoder_l1_ffn_W1 has (a|the) value "):
+        read(tmp_path / "model.npz")
+
+
 def test_symbols_for_target_languages_make_directions(pieces: bytes) -> None:
     names = [sentencepiece.SentencePieceProcessor(model_proto=pieces).id_to_piece(id) for id in range(4)]
     side = Side([*names, ">>fra<<", ">>deu<<", ">>oci<<", ">>cmn_Hans<<"], pieces)

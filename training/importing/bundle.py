@@ -101,7 +101,7 @@ class ImportOptions:
     out: Path | None = None
     """The folder to make. (default: bundles/en-fr, by the languages)"""
     languages: Annotated[tuple[str, ...] | None, Option(metavar="CODES", parse=_language_codes)] = None
-    """Of a model of many languages, only these, such as en,fr,de. (default: all)"""
+    """Import only these languages of a model of many, such as en,fr,de. (default: all)"""
     list: Annotated[str | None, Option(metavar="REGISTRY", panel="Registries")] = None
     """List the models of a registry, or of one of its pairs: firefox, opus, argos, or such as firefox:en-fr."""
     download_only: Annotated[bool, Option(panel="Registries")] = False
@@ -115,8 +115,8 @@ class ImportOptions:
     replace: bool = False
     """Replace an existing bundle."""
     positions: PositionsOf = "marian"
-    """Of a model that Marian trained: Marian's own, or those of Hugging Face's and CTranslate2's copies of it, which
-    differ a little: to compare with them."""
+    """For a model that Marian trained, marian's own positions, or huggingface's, those of its copies in transformers
+    and CTranslate2, which differ a little, for comparison."""
     licence: str | None = None
     """The model's licence, for the card. (default: what the model says)"""
     attribution: Annotated[tuple[str, ...], Option(metavar="TEXT")] = ()
@@ -198,8 +198,9 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
 
 def _of_many_languages(options: ImportOptions, manifest: Manifest | None) -> ImportOptions:
     """`options` with a pair to try the model with, and a folder named after it."""
-    codes = options.languages or languages_of(options.model)
-    if unknown := [code for code in codes if code not in languages_of(options.model)]:
+    known = languages_of(options.model)
+    codes = options.languages or known
+    if unknown := [code for code in codes if code not in known]:
         raise ImportFault(f"{options.path}: the model does not know {unknown[0]}")
     source = options.source or ("en" if "en" in codes else codes[0])
     target = options.target or next(code for code in ("fr", *codes) if code in codes and code != source)
@@ -269,46 +270,55 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     use_threads(options.threads)
     tests = [TestSet.read(text, *languages) for text in options.check]
     with lock_output(out):
-        imported = read_model(options)
-        direction = _direction(imported, languages)
-        check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
-        model, tokenizers = build_model(imported, languages[0] or "")
-        say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
-        copied: list[tuple[int, int]] = []
-        if not imported.vocabulary.has_symbols:
-            copied = copyable_pieces(model, tokenizers, imported.limits, languages[0], direction)
-            copy_into_symbols(model, tokenizers, copied)
-            imported.remarks.append(_placeholder_remark(len(copied)))
-        if imported.directions is None and (others := sorted(imported.vocabulary.languages - set(languages))):
-            imported.remarks.append(
-                f"Its vocabulary has tags of other languages, {', '.join(others)}: are --source and --target right?"
-            )
-        record = _record(options, manifest, imported, model, tokenizers, direction, say)
-        if copied:
-            is_joint = tokenizers.source is tokenizers.target
-            record["reserved_copies"] = [source if is_joint else [source, target] for source, target in copied]
-
-        def write(folder: Path) -> None:
-            card = imported_card(
-                {"architecture": imported.config.to_dict(), "limits": dataclasses.asdict(imported.limits), **record}
-            )
-            how: dict[str, Any] = {"dtype": STORAGE, "replace": options.replace}
-            sides = tokenizers.source, imported.limits
-            save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
-
-        if tests:
-            record |= _measure(write, model, tokenizers, imported, languages, tests, say)
-        write(out)
-    bundle = load_bundle(out, torch.device("cpu"))
+        remarks, metrics = _write_bundle(options, manifest, tests, say)
+    bundle = load_bundle(out, torch.device("cpu"), mapped=True)
     check_samples(bundle)
-    for remark in imported.remarks:
+    for remark in remarks:
         say(f"note: {remark}")
     if manifest is not None and tests:
-        for line in compare_scores(manifest.figures, record["metrics"]):
+        for line in compare_scores(manifest.figures, metrics):
             say(line)
     size = sum(file.stat().st_size for file in out.iterdir())
     say(f"{out} is {bundle.name}, {size / 2**20:.1f} MiB")
     say(f"next: {serve_command(out)}")
+
+
+def _write_bundle(
+    options: ImportOptions, manifest: Manifest | None, tests: list[TestSet], say: Say
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Writes the bundle. Returns the remarks and scores of its card; the model is no longer in memory then."""
+    languages = options.pair
+    imported = read_model(options)
+    direction = _direction(imported, languages)
+    check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
+    model, tokenizers = build_model(imported, languages[0] or "")
+    say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
+    copied: list[tuple[int, int]] = []
+    if not imported.vocabulary.has_symbols:
+        copied = copyable_pieces(model, tokenizers, imported.limits, languages[0], direction)
+        copy_into_symbols(model, tokenizers, copied)
+        imported.remarks.append(_placeholder_remark(len(copied)))
+    if imported.directions is None and (others := sorted(imported.vocabulary.languages - set(languages))):
+        imported.remarks.append(
+            f"Its vocabulary has tags of other languages, {', '.join(others)}: are --source and --target right?"
+        )
+    record = _record(options, manifest, imported, model, tokenizers, direction, say)
+    if copied:
+        is_joint = tokenizers.source is tokenizers.target
+        record["reserved_copies"] = [source if is_joint else [source, target] for source, target in copied]
+
+    def write(folder: Path) -> None:
+        card = imported_card(
+            {"architecture": imported.config.to_dict(), "limits": dataclasses.asdict(imported.limits), **record}
+        )
+        how: dict[str, Any] = {"dtype": STORAGE, "replace": options.replace}
+        sides = tokenizers.source, imported.limits
+        save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
+
+    if tests:
+        record |= _measure(write, model, tokenizers, imported, languages, tests, say)
+    write(options.folder)
+    return imported.remarks, record["metrics"]
 
 
 def read_model(options: ImportOptions) -> ImportedModel:
@@ -361,11 +371,7 @@ def build_model(imported: ImportedModel, source: str = "") -> tuple[Transformer,
     tokenizers = Tokenizers.joint(_tokenizer(imported.vocabulary, rules))
     if imported.target_vocabulary is not None:
         tokenizers = Tokenizers(tokenizers.source, _tokenizer(imported.target_vocabulary))
-    model = Transformer(imported.config).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(imported.weights[name])
-    return model, tokenizers
+    return Transformer.with_weights(imported.config, imported.weights).eval(), tokenizers
 
 
 def _tokenizer(vocabulary: Vocabulary, rules: str | None = None) -> Tokenizer:

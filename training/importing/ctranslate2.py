@@ -24,24 +24,21 @@ from training.importing.ctranslate2_files import (
     METADATA,
     MODEL,
     find_sentence_pieces,
-    read_json,
     read_tokens,
     unpacked,
 )
 from training.importing.errors import ImportFault
-from training.importing.model import ImportedModel, arranged, output_bias
+from training.importing.model import MAX_LAYERS, MAX_POSITIONS, MAX_SENTENCE, ImportedModel, output_bias
 from training.importing.model_bin import Variable, read_model_bin
+from training.importing.model_files import read_json_object
 from training.importing.registries.offer import language_tag
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabularies, build_vocabulary
+from training.importing.weights import WeightsOnDisk, arranged, value_fault
 
 REVISIONS = (3, 7)
 """The first and last readable ones."""
 _ONCE = ("num_heads", "pre_norm", "activation", "embeddings_merge", "alignment_layer", "alignment_heads")
 """Variables that revisions before 5 have once, and later ones for each stack."""
-MAX_POSITIONS = 512
-MAX_LAYERS = 200
-MAX_SENTENCE = 256
-"""Maximum tokens of a source, and of a target."""
 ZERO_START = "<zero>"
 """The start token, with an embedding of zeros, of models that start from zeros."""
 EPSILON = 1e-5
@@ -97,14 +94,15 @@ def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
     base = folder if (folder / MODEL).is_file() else folder / "model"
     if (folder / "bpe.model").exists():
         raise ImportFault(f"{folder}: its text is split by bpe.model, which is not supported")
-    metadata = read_json(folder / METADATA) if (folder / METADATA).exists() else {}
-    settings = read_json(base / CONFIG) if (base / CONFIG).exists() else {}
-    if not isinstance(metadata, dict) or not isinstance(settings, dict):
-        raise ImportFault(f"{folder}: {CONFIG} or {METADATA} is not a JSON object")
-    _check_languages(folder, metadata, source, target)
-    if any("quantization" in key and value for key, value in settings.items()):
-        raise ImportFault(f"{folder}: quantisation such as AWQ is not supported")
-    tokens = read_tokens(base)
+    try:
+        metadata = read_json_object(folder / METADATA) if (folder / METADATA).exists() else {}
+        settings = read_json_object(base / CONFIG) if (base / CONFIG).exists() else {}
+        _check_languages(metadata, source, target)
+        if any("quantization" in key and value for key, value in settings.items()):
+            raise ImportFault("quantisation such as AWQ is not supported")
+        tokens = read_tokens(base)
+    except ImportFault as error:
+        raise ImportFault(f"{folder}: {error}") from None
     if not (base / MODEL).stat().st_size:
         raise ImportFault(f"{base / MODEL} is empty")
     with open(base / MODEL, "rb") as file:
@@ -127,16 +125,16 @@ def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
         raise ImportFault(f"{base / MODEL}: {error}") from None
 
 
-def _check_languages(folder: Path, metadata: dict[str, Any], source: str, target: str) -> None:
+def _check_languages(metadata: dict[str, Any], source: str, target: str) -> None:
     if metadata.get("type", "translate") != "translate":
-        raise ImportFault(f"{folder}: a package of type {metadata['type']!r}, not a translation model")
+        raise ImportFault(f"a package of type {metadata['type']!r}, not a translation model")
     theirs = tuple(
         language_tag(str(metadata.get(key, given))) for key, given in (("from_code", source), ("to_code", target))
     )
     if theirs != (source, target):
-        raise ImportFault(f"{folder}: translates {theirs[0]} to {theirs[1]}, not {source} to {target}")
+        raise ImportFault(f"translates {theirs[0]} to {theirs[1]}, not {source} to {target}")
     if metadata.get("target_prefix"):
-        raise ImportFault(f"{folder}: needs the target prefix {metadata['target_prefix']!r}, which is not supported")
+        raise ImportFault(f"needs the target prefix {metadata['target_prefix']!r}, which is not supported")
 
 
 class _Network:
@@ -204,18 +202,8 @@ class _Network:
             if scale.shape not in ((), (1,), variable.shape[:1]) or not (divisor > 0).all():
                 raise ImportFault(f"has {name}_scale of shape {scale.shape}, which does not fit or is not positive")
             with np.errstate(over="ignore"):
-                values = values / divisor.reshape(-1, *[1] * (values.ndim - 1))
-        return _finite(name, torch.from_numpy(values.copy()))
-
-    def take_shared(self, names: Sequence[str], shape: Sequence[int]) -> list[Tensor]:
-        """The values of variables of which some may be one."""
-        variables = [self._left.get(name) for name in names]
-        taken: list[Tensor] = []
-        for number, name in enumerate(names):
-            first = next(n for n in range(number + 1) if variables[n] is variables[number])
-            taken.append(taken[first] if first < number else self.take(name, shape))
-            self.drop(name, f"{name}_scale")
-        return taken
+                values /= divisor.reshape(-1, *[1] * (values.ndim - 1))
+        return _checked(name, torch.from_numpy(values))
 
     def take_optional(self, name: str, shape: Sequence[int]) -> Tensor | None:
         return self.take(name, shape) if name in self else None
@@ -286,26 +274,8 @@ def _assembled(
     for stack in ("encoder", "decoder"):
         network.drop(f"{stack}/embeddings_merge", f"{stack}/alignment_layer", f"{stack}/alignment_heads")
 
-    weights: dict[str, Tensor] = {}
-    names = {"source": "encoder/embeddings_0/weight", "target": "decoder/embeddings/weight"}
-    if names["source"] not in network:
-        names["source"] = "encoder/embeddings/weight"
-    width = network.matrix_shape(names["target"])[1]
-    target_names = [names["target"], "decoder/projection/weight"]
-    if target_vocabulary is vocabulary:
-        matrices = network.take_shared([names["source"], *target_names], (len(tokens[0]), width))
-    else:
-        matrices = [network.take(names["source"], (len(tokens[0]), width))]
-        matrices += network.take_shared(target_names, (len(tokens[1]), width))
-    source = arranged(_scaled(network, "encoder", matrices[0]), vocabulary)
-    target = arranged(_scaled(network, "decoder", matrices[1]), target_vocabulary)
-    output = arranged(matrices[2], target_vocabulary)
-    sharing = _sharing(source, target, output)
-    weights["source_embedding.tokens.weight"] = source
-    if sharing != "all":
-        weights["target_embedding.tokens.weight"] = target
-    if sharing == "none":
-        weights["output.weight"] = output
+    weights = WeightsOnDisk()
+    width, sharing = _put_embeddings(network, tokens, (vocabulary, target_vocabulary), weights)
     bias = network.take_optional("decoder/projection/bias", (len(tokens[1]),))
     has_bias = bias is not None or -1 in target_vocabulary.rows or not target_vocabulary.has_bytes
     if has_bias:
@@ -403,14 +373,44 @@ def _scaled(network: _Network, stack: str, matrix: Tensor) -> Tensor:
     is_flag = network.dtype(name) in (None, "int8")
     value = network.flag(name, 1)
     theirs = (ours if value else 1.0) if is_flag else value
-    return matrix if math.isclose(theirs, ours, rel_tol=1e-6) else _finite(name, matrix * (theirs / ours))
+    return matrix if math.isclose(theirs, ours, rel_tol=1e-6) else _checked(name, matrix.mul_(theirs / ours))
 
 
-def _finite(name: str, values: Tensor) -> Tensor:
-    """`values`. Raises ImportFault if a scale made one infinite."""
-    if not values.isfinite().all():
-        raise ImportFault(f"has {name} with a value that is not finite")
+def _checked(name: str, values: Tensor) -> Tensor:
+    """`values`. Raises ImportFault if a scale made one infinite or too large."""
+    if fault := value_fault(values):
+        raise ImportFault(f"has {name} with {fault}")
     return values
+
+
+def _put_embeddings(
+    network: _Network,
+    tokens: tuple[list[str], list[str]],
+    vocabularies: tuple[Vocabulary, Vocabulary],
+    weights: WeightsOnDisk,
+) -> tuple[int, Sharing]:
+    """The embeddings and the output, each in memory only until it is in `weights`. Returns their width."""
+    names = {"source": "encoder/embeddings_0/weight", "target": "decoder/embeddings/weight"}
+    if names["source"] not in network:
+        names["source"] = "encoder/embeddings/weight"
+    width = network.matrix_shape(names["target"])[1]
+    sides = (
+        ("source_embedding.tokens.weight", names["source"], "encoder", tokens[0], vocabularies[0]),
+        ("target_embedding.tokens.weight", names["target"], "decoder", tokens[1], vocabularies[1]),
+        ("output.weight", "decoder/projection/weight", None, tokens[1], vocabularies[1]),
+    )
+    for ours, name, stack, known, vocabulary in sides:
+        matrix = network.take(name, (len(known), width))
+        if stack is not None:
+            matrix = _scaled(network, stack, matrix)
+        weights.put(ours, (vocabulary.size, width), arranged(matrix, vocabulary.rows))
+    source, target, output = (weights[ours] for ours, *_ in sides)
+    sharing = _sharing(source, target, output)
+    if sharing != "none":
+        del weights["output.weight"]
+    if sharing == "all":
+        del weights["target_embedding.tokens.weight"]
+    return width, sharing
 
 
 def _sharing(source: Tensor, target: Tensor, output: Tensor) -> Sharing:
@@ -419,14 +419,15 @@ def _sharing(source: Tensor, target: Tensor, output: Tensor) -> Sharing:
     return "all" if torch.equal(source, target) else "decoder"
 
 
-def _positions(network: _Network, width: int, weights: dict[str, Tensor]) -> int:
+def _positions(network: _Network, width: int, weights: WeightsOnDisk) -> int:
     """The number of positions. Their tables go to `weights`, unless they are our sinusoids."""
     names = [f"{stack}/position_encodings/encodings" for stack in ("encoder", "decoder")]
     if any(name not in network for name in names):
         raise ImportFault("has no table of positions, which is not supported: convert the model with its table")
     count = min(MAX_POSITIONS, *(network.matrix_shape(name)[0] for name in names))
     precision = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(network.dtype(names[0]) or "", torch.float32)
-    tables = [table[:count] for table in network.take_shared(names, network.matrix_shape(names[0]))]
+    shape = network.matrix_shape(names[0])
+    tables = [network.take(name, shape)[:count] for name in names]
     if tables[0].size(1) != width or count < 2:
         raise ImportFault(f"has positions of shape {tuple(tables[0].shape)}, which do not fit")
     # Ours at the precision of theirs, which was rounded on conversion.
@@ -437,7 +438,7 @@ def _positions(network: _Network, width: int, weights: dict[str, Tensor]) -> int
     return count
 
 
-def _norm(network: _Network, theirs: str, ours: str, width: int, weights: dict[str, Tensor]) -> None:
+def _norm(network: _Network, theirs: str, ours: str, width: int, weights: WeightsOnDisk) -> None:
     if f"{theirs}/beta" not in network:
         raise ImportFault(f"uses RMS normalisation ({theirs}), which is not supported")
     weights[f"{ours}.weight"] = network.take(f"{theirs}/gamma", (width,))
@@ -453,7 +454,7 @@ def _linear(network: _Network, name: str, shape: tuple[int, int], has_bias: bool
 
 
 def _layer(
-    network: _Network, theirs: str, ours: str, width: int, inner: int, has_bias: bool, weights: dict[str, Tensor]
+    network: _Network, theirs: str, ours: str, width: int, inner: int, has_bias: bool, weights: WeightsOnDisk
 ) -> None:
     def put(name: str, *parts: tuple[Tensor, Tensor | None]) -> None:
         weights[f"{ours}.{name}.weight"] = torch.cat([weight for weight, _ in parts])

@@ -6,7 +6,6 @@ Tried on models that transformers made; never on a published file.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,8 +20,6 @@ from torch import Tensor
 from model.hypothesis import MAX_BEAM_SIZE, Decoding, Limits
 from training.importing.errors import ImportFault
 from training.importing.marian import (
-    MAX_SENTENCE,
-    MAX_TEXT_BYTES,
     ZERO_START,
     Side,
     build_sides,
@@ -32,7 +29,8 @@ from training.importing.marian import (
     vocabulary_remarks,
 )
 from training.importing.marian_network import PositionsOf, VocabularySizes, assemble
-from training.importing.model import ImportedModel
+from training.importing.model import MAX_SENTENCE, ImportedModel
+from training.importing.model_files import read_content, read_json_object
 from training.importing.safetensors_files import StoredTensors, weight_files
 from training.importing.vocabulary import Specials
 from training.importing.yaml_subset import Value
@@ -45,7 +43,7 @@ _LINEARS = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "out_proj": "o"}
 def is_huggingface_marian(path: Path) -> bool:
     """Whether `path` has the form of this family."""
     try:
-        return path.is_dir() and _json(path / CONFIG).get("model_type") == MODEL_TYPE
+        return path.is_dir() and read_json_object(path / CONFIG).get("model_type") == MODEL_TYPE
     except ImportFault:
         return False
 
@@ -59,8 +57,8 @@ def read_huggingface_marian(path: Path, source: str, target: str, positions: Pos
 
 
 def _read(folder: Path, source: str, target: str, positions: PositionsOf) -> ImportedModel:
-    settings = _json(folder / CONFIG)
-    generation = _json(folder / GENERATION) if (folder / GENERATION).exists() else settings
+    settings = read_json_object(folder / CONFIG)
+    generation = read_json_object(folder / GENERATION) if (folder / GENERATION).exists() else settings
     weight_files(folder)  # before anything else: most old folders have a pickle only
     tensors = StoredTensors(folder)
     sides = _sides(folder)
@@ -72,7 +70,7 @@ def _read(folder: Path, source: str, target: str, positions: PositionsOf) -> Imp
         raise ImportFault(f"has decoder_start_token_id {start}, over its {rows[1]} tokens")
     never = sorted({*sizes.never, start, *_forbidden(generation, rows[1])} - {sizes.end_id})
     sizes = VocabularySizes(**{**vars(sizes), "never": never})
-    is_guided = "transformer-align" in _text(folder / "README.md") if (folder / "README.md").exists() else False
+    is_guided = (folder / "README.md").is_file() and b"transformer-align" in read_content(folder / "README.md")
     options, arrays = _as_marian(settings, tensors)
     first = arrays["decoder_Wemb" if "decoder_Wemb" in arrays else "Wemb"].numbers()[start]
     config, weights = assemble(options, arrays, sizes, positions, is_guided, torch.from_numpy(first.copy()))
@@ -98,35 +96,14 @@ def _read(folder: Path, source: str, target: str, positions: PositionsOf) -> Imp
     )
 
 
-def _text(path: Path) -> str:
-    if path.stat().st_size > MAX_TEXT_BYTES:
-        raise ImportFault(f"{path.name} has {path.stat().st_size:,} bytes, over {MAX_TEXT_BYTES:,}")
-    return path.read_bytes().decode(errors="replace")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    """Raises ImportFault unless `path` has a JSON object."""
-    try:
-        found = json.loads(_text(path))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ImportFault(f"{path.name} cannot be read as JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ImportFault(f"{path.name} is not a JSON object")
-    return found
-
-
 def _sides(folder: Path) -> list[Side]:
     """One vocabulary with two SentencePiece models, or two vocabularies. Raises ImportFault."""
     for name in ("source.spm", "target.spm", "vocab.json"):
         if not (folder / name).is_file():
             raise ImportFault(f"has no {name}")
     names = ["vocab.json", "target_vocab.json" if (folder / "target_vocab.json").is_file() else "vocab.json"]
-    tokens = [checked_tokens(name, _json(folder / name)) for name in names]
-    protos = []
-    for name in ("source.spm", "target.spm"):
-        if (folder / name).stat().st_size > MAX_TEXT_BYTES:
-            raise ImportFault(f"{name} has over {MAX_TEXT_BYTES:,} bytes")
-        protos.append((folder / name).read_bytes())
+    tokens = [checked_tokens(name, read_json_object(folder / name)) for name in names]
+    protos = [read_content(folder / name) for name in ("source.spm", "target.spm")]
     if names[0] == names[1] and protos[0] == protos[1]:
         return [Side(tokens[0], protos[0])]
     return [Side(*side) for side in zip(tokens, protos, strict=True)]

@@ -7,12 +7,11 @@ token `</s>`. Text is split by SentencePiece, whose ids fairseq shifted by one t
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import sentencepiece
 import torch
@@ -24,17 +23,14 @@ from model.directions import Directions, TargetPrefixes
 from model.hypothesis import MAX_BEAM_SIZE, MAX_LENGTH_PENALTY, Decoding, Limits
 from model.languages import TWO_LETTERS, is_language_code
 from training.importing.errors import ImportFault
-from training.importing.model import ImportedModel, arranged, output_bias
-from training.importing.registries.offer import MAX_TEXT_BYTES
+from training.importing.model import MAX_LAYERS, MAX_POSITIONS, MAX_SENTENCE, ImportedModel, output_bias
+from training.importing.model_files import read_content, read_json_object
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabulary
+from training.importing.weights import WeightsOnDisk, arranged, value_fault
 
 CONFIG, PIECES, VOCABULARY = "config.json", "sentencepiece.bpe.model", "vocab.json"
 MODEL_TYPE = "m2m_100"
 BEGIN, PADDING, END, UNKNOWN = SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
-MAX_POSITIONS = 512
-MAX_SENTENCE = 256
-"""Maximum tokens of a source, and of a target."""
-MAX_LAYERS = 200
 FIRST_POSITION = 2
 """The row of the table of positions that the first token has: fairseq's padding has the rows before."""
 _ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
@@ -72,14 +68,17 @@ def is_m2m(path: Path) -> bool:
     if not (path / CONFIG).is_file():
         return False
     try:
-        return bool(_json(path / CONFIG).get("model_type") == MODEL_TYPE)
-    except (ImportFault, AttributeError):
+        return bool(read_json_object(path / CONFIG).get("model_type") == MODEL_TYPE)
+    except ImportFault:
         return False
 
 
 def read_m2m(path: Path, source: str, target: str) -> ImportedModel:
     """Reads the model at `path`, which has `source` and `target` among its languages. Raises ImportFault."""
-    settings = _json(path / CONFIG)
+    try:
+        settings = read_json_object(path / CONFIG)
+    except ImportFault as error:
+        raise ImportFault(f"{path}: {error}") from None
     for name, wanted in (("scale_embedding", True), ("tie_word_embeddings", True)):
         if settings.get(name, True) is not wanted:
             raise ImportFault(f"{path}: has {name} {settings[name]!r}, which is not supported")
@@ -110,7 +109,7 @@ def _read_model(
     for code in (source, target):
         if code not in languages:
             raise ImportFault(f"does not translate {code}; it has {', '.join(sorted(languages))}")
-    pieces = _read(path / PIECES)
+    pieces = read_content(path / PIECES)
     known = set(sentence_pieces(pieces)) - set(SPECIALS)
     controls = [token for token in tokens if token not in known and token not in (UNKNOWN, *SPECIALS)]
     vocabulary = build_vocabulary(pieces, tokens, (), Specials(UNKNOWN, BEGIN, END, END), controls=controls)
@@ -139,17 +138,17 @@ def _read_model(
         eos_id=vocabulary.ids[END],
     )
     never = [id for token, id in vocabulary.ids.items() if token not in known and token != END]
-    made = {
-        "source_embedding.positions": positions_table(positions, width),
-        "target_embedding.positions": positions_table(positions, width),
-        "output.bias": output_bias(None, vocabulary, never),
-    }
+    weights = WeightsOnDisk()
+    for side in ("source", "target"):
+        weights[f"{side}_embedding.positions"] = positions_table(positions, width)
+    weights["output.bias"] = output_bias(None, vocabulary, never)
+    _put_weights(tensors, config, vocabulary, weights)
     sources = {code: (vocabulary.ids[token],) for code, token in languages.items()}
     longest = min(MAX_SENTENCE, positions - 1)
     return ImportedModel(
         "M2M-100 or NLLB-200",
         config,
-        _Weights(tensors, config, vocabulary, made),
+        weights,
         vocabulary,
         Limits(longest, longest),
         list(_remarks(len(languages))),
@@ -160,7 +159,7 @@ def _read_model(
 
 
 def _remarks(languages: int) -> Iterator[str]:
-    yield f"One model for {languages} languages, each into any other. Most directions were measured by nobody here."
+    yield f"One model for {languages} languages, each into any other. Most directions were not measured here."
     yield "A character that its vocabulary lacks is unknown to it. The symbol for unknown text is never generated."
 
 
@@ -174,24 +173,6 @@ def positions_table(count: int, width: int) -> Tensor:
     angles = torch.arange(FIRST_POSITION, FIRST_POSITION + count, dtype=torch.float32)[:, None] * frequencies
     table = torch.cat([angles.sin(), angles.cos()], dim=1)
     return torch.cat([table, table.new_zeros(count, 1)], dim=1) if width % 2 else table
-
-
-def _read(path: Path) -> bytes:
-    if not path.is_file():
-        raise ImportFault(f"has no {path.name}")
-    if path.stat().st_size > MAX_TEXT_BYTES:
-        raise ImportFault(f"{path.name} has {path.stat().st_size:,} bytes, over {MAX_TEXT_BYTES:,}")
-    return path.read_bytes()
-
-
-def _json(path: Path) -> Any:
-    try:
-        found = json.loads(_read(path))
-    except (ValueError, RecursionError) as error:
-        raise ImportFault(f"{path} is not JSON: {str(error).splitlines()[0]}") from None
-    if not isinstance(found, dict):
-        raise ImportFault(f"{path} is not a JSON object")
-    return found
 
 
 def _number(settings: Mapping[str, Any], name: str, limit: int) -> int:
@@ -213,12 +194,12 @@ def sentence_pieces(model: bytes) -> list[str]:
 def _tokens(path: Path, rows: int) -> tuple[list[str], dict[str, str]]:
     """The tokens of the model's `rows` rows, and each language's token by the tag of the language."""
     if (path / VOCABULARY).exists():
-        ids = _json(path / VOCABULARY)
+        ids = read_json_object(path / VOCABULARY)
         if not all(type(id) is int for id in ids.values()) or sorted(ids.values()) != list(range(len(ids))):
             raise ImportFault(f"{VOCABULARY} does not number its tokens from 0 on")
         tokens = sorted(ids, key=ids.__getitem__)
     else:
-        pieces = sentence_pieces(_read(path / PIECES))
+        pieces = sentence_pieces(read_content(path / PIECES))
         if set(pieces[:3]) != {BEGIN, END, UNKNOWN}:
             raise ImportFault(f"{PIECES} does not begin with {UNKNOWN}, {BEGIN} and {END}")
         tokens = [*SPECIALS, *pieces[3:]]
@@ -261,7 +242,7 @@ def _added_tokens(path: Path, first: int) -> dict[int, str]:
     in the order of special_tokens_map.json from `first` on, `<mask>` last."""
     listed: list[str] = []
     for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
-        facts = _json(path / name) if (path / name).exists() else {}
+        facts = read_json_object(path / name) if (path / name).exists() else {}
         found = {id: token for id, token in _numbered(facts) if id >= first}
         if any(map(_LANGUAGE.fullmatch, found.values())):
             return found
@@ -292,16 +273,16 @@ def _licence(path: Path) -> str | None:
     """The licence in the front matter of README.md."""
     if not (path / "README.md").is_file():
         return None
-    head = _read(path / "README.md")[:20_000].decode(errors="replace")
+    head = read_content(path / "README.md")[:20_000].decode(errors="replace")
     match = re.search(r"^license:[ \t]*[\"']?([\w.+ -]{1,60}?)[\"']?[ \t]*$", head, re.MULTILINE)
     return match[1] if match else None
 
 
 def _decoding(path: Path) -> Decoding:
     """Its publisher's beam and length penalty."""
-    settings = {**_json(path / CONFIG)}
+    settings = {**read_json_object(path / CONFIG)}
     if (path / "generation_config.json").exists():
-        settings |= _json(path / "generation_config.json")
+        settings |= read_json_object(path / "generation_config.json")
     beam, penalty = settings.get("num_beams"), settings.get("length_penalty")
     return Decoding(
         beam_size=beam if type(beam) is int and 1 <= beam <= MAX_BEAM_SIZE else None,
@@ -309,10 +290,6 @@ def _decoding(path: Path) -> Decoding:
         if isinstance(penalty, int | float) and 0 <= penalty <= MAX_LENGTH_PENALTY
         else 1.0,
     )
-
-
-def _is_penalty(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and 0 <= value <= MAX_LENGTH_PENALTY
 
 
 class _Tensors:
@@ -361,13 +338,13 @@ class _Tensors:
         return tuple(self._files[name].get_slice(name).get_shape())
 
     def take(self, name: str) -> Tensor:
-        """The values as float32. Raises ImportFault unless all are finite."""
+        """The values as they are stored. Raises ImportFault for those that weights cannot have."""
         tensor: Tensor = self._files[name].get_tensor(name)
         if not tensor.is_floating_point():
-            raise ImportFault(f"{self._path}: has {name} as {tensor.dtype}, which is not supported")
-        if not (values := tensor.float()).isfinite().all():
-            raise ImportFault(f"{self._path}: has {name} with a value that is not finite")
-        return values
+            raise ImportFault(f"has {name} as {tensor.dtype}, which is not supported")
+        if fault := value_fault(tensor):
+            raise ImportFault(f"has {name} with {fault}")
+        return tensor
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Raises ImportFault unless the model has tensors of just these shapes."""
@@ -380,46 +357,33 @@ class _Tensors:
                 raise ImportFault(f"has {name}, which is not supported")
 
 
-class _Weights(Mapping[str, Tensor]):
-    """Our parameters, each read when it is asked for: the model and one matrix are in memory, not the model twice."""
+def _put_weights(tensors: _Tensors, config: ModelConfig, vocabulary: Vocabulary, weights: WeightsOnDisk) -> None:
+    """Puts all that the files have into `weights`, by our names. Raises ImportFault."""
+    parts: dict[str, list[str]] = {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    width, inner = config.d_model, config.d_ff
 
-    def __init__(self, tensors: _Tensors, config: ModelConfig, vocabulary: Vocabulary, made: dict[str, Tensor]) -> None:
-        """`made` has the parameters that are not in the files. Raises ImportFault."""
-        self._tensors, self._vocabulary, self._made = tensors, vocabulary, made
-        self._parts: dict[str, list[str]] = {"source_embedding.tokens.weight": [tensors.table]}
-        shapes: dict[str, tuple[int, ...]] = {}
-        width, inner = config.d_model, config.d_ff
+    def add(ours: str, theirs: Sequence[str], outputs: int, inputs: int | None = None) -> None:
+        for kind, shape in (("weight", (outputs, inputs) if inputs else (outputs,)), ("bias", (outputs,))):
+            parts[f"{ours}.{kind}"] = [f"{name}.{kind}" for name in theirs]
+            shapes.update({f"{name}.{kind}": shape for name in theirs})
 
-        def put(ours: str, theirs: Sequence[str], outputs: int, inputs: int | None = None) -> None:
-            for kind, shape in (("weight", (outputs, inputs) if inputs else (outputs,)), ("bias", (outputs,))):
-                self._parts[f"{ours}.{kind}"] = [f"{name}.{kind}" for name in theirs]
-                shapes.update({f"{name}.{kind}": shape for name in theirs})
-
-        for stack, depth in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
-            put(f"{stack}_norm", [f"model.{stack}.layer_norm"], width)
-            for number in range(depth):
-                ours, theirs = f"{stack}.{number}", f"model.{stack}.layers.{number}"
-                attentions = {"self": "self_attn", **({"cross": "encoder_attn"} if stack == "decoder" else {})}
-                for kind, name in attentions.items():
-                    inputs = [f"{theirs}.{name}.{part}_proj" for part in "qkv"]
-                    put(f"{ours}.{kind}_attention.query_key_value", inputs, width, width)
-                    put(f"{ours}.{kind}_attention.output", [f"{theirs}.{name}.out_proj"], width, width)
-                    put(f"{ours}.{kind}_residual.norm", [f"{theirs}.{name}_layer_norm"], width)
-                put(f"{ours}.feed_forward.inner", [f"{theirs}.fc1"], inner, width)
-                put(f"{ours}.feed_forward.outer", [f"{theirs}.fc2"], width, inner)
-                put(f"{ours}.feed_residual.norm", [f"{theirs}.final_layer_norm"], width)
-        tensors.check(shapes)
-
-    def __getitem__(self, name: str) -> Tensor:
-        if name in self._made:
-            return self._made[name]
-        parts = [self._tensors.take(part) for part in self._parts[name]]
-        if name == "source_embedding.tokens.weight":
-            return arranged(parts[0], self._vocabulary)
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*self._parts, *self._made])
-
-    def __len__(self) -> int:
-        return len(self._parts) + len(self._made)
+    for stack, depth in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        add(f"{stack}_norm", [f"model.{stack}.layer_norm"], width)
+        for number in range(depth):
+            ours, theirs = f"{stack}.{number}", f"model.{stack}.layers.{number}"
+            attentions = {"self": "self_attn", **({"cross": "encoder_attn"} if stack == "decoder" else {})}
+            for kind, name in attentions.items():
+                inputs = [f"{theirs}.{name}.{part}_proj" for part in "qkv"]
+                add(f"{ours}.{kind}_attention.query_key_value", inputs, width, width)
+                add(f"{ours}.{kind}_attention.output", [f"{theirs}.{name}.out_proj"], width, width)
+                add(f"{ours}.{kind}_residual.norm", [f"{theirs}.{name}_layer_norm"], width)
+            add(f"{ours}.feed_forward.inner", [f"{theirs}.fc1"], inner, width)
+            add(f"{ours}.feed_forward.outer", [f"{theirs}.fc2"], width, inner)
+            add(f"{ours}.feed_residual.norm", [f"{theirs}.final_layer_norm"], width)
+    tensors.check(shapes)
+    table = tensors.take(tensors.table)
+    weights.put("source_embedding.tokens.weight", (vocabulary.size, width), arranged(table, vocabulary.rows))
+    for ours, names in parts.items():
+        rows = sum(shapes[name][0] for name in names)
+        weights.put(ours, (rows, *shapes[names[0]][1:]), map(tensors.take, names))

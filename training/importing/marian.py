@@ -7,7 +7,6 @@ releases that Hugging Face's converter expects. Tried on models that Marian itse
 from __future__ import annotations
 
 import gzip
-import json
 import re
 import shutil
 import zipfile
@@ -24,7 +23,7 @@ from model.hypothesis import MAX_BEAM_SIZE, Decoding, Limits
 from model.languages import TWO_LETTERS, is_language_code
 from model.normalisation import Punctuation
 from training.importing.errors import ImportFault
-from training.importing.marian_files import ZIP_ERRORS, is_marian_bin, read_marian_file, zip_names
+from training.importing.marian_files import is_marian_bin, read_marian_file
 from training.importing.marian_network import (
     EPSILON,
     PositionsOf,
@@ -32,20 +31,27 @@ from training.importing.marian_network import (
     assemble,
     embedding_rows,
 )
-from training.importing.model import ImportedModel
+from training.importing.model import MAX_SENTENCE, ImportedModel
+from training.importing.model_files import (
+    MAX_TEXT_BYTES,
+    check_unicode,
+    opened_zip,
+    read_content,
+    read_json,
+    read_text,
+    zip_names,
+)
 from training.importing.vocabulary import PADDING, Specials, Vocabulary, build_vocabulary
+from training.importing.weights import disk_folder
 from training.importing.yaml_subset import Value, read_mapping
 
+DECODER = "decoder.yml"
 ZERO_START = "<zero>"
 """The start token, with an embedding of zeros, of models that start from zeros."""
-MAX_TEXT_BYTES = 64 << 20
-"""Maximum size of each file but the weights."""
-MAX_SENTENCE = 256
-"""Maximum tokens of a source, and of a target."""
 _TARGET_SYMBOL = re.compile(r">>([A-Za-z]{2,8}(?:_[A-Za-z0-9]{1,8})*)<<")
-"""Of a model with several target languages, ISO 639-3."""
+"""Names the target language by ISO 639-3, in models that have several."""
 _EXPANSION = 8
-"""A compressed file may take so many times its size."""
+"""Maximum size of an unpacked file, as a multiple of the packed one's."""
 _OUR_EPSILON = 1e-5
 _MODEL = re.compile(r".*\.(npz|bin)(\.gz)?")
 _NO_MODEL = re.compile(r"(lex|shortlist|optimizer|.*\.s2t|pytorch_model)\b.*|.*optimizer\.npz")
@@ -65,7 +71,7 @@ def is_marian(path: Path) -> bool:
 
 def read_marian(path: Path, source: str, target: str, positions: PositionsOf) -> ImportedModel:
     """Reads the model at `path`, which translates `source` into `target`. Raises ImportFault."""
-    with TemporaryDirectory(prefix="interlinear-") as place:
+    with TemporaryDirectory(prefix="interlinear-", dir=disk_folder()) as place:
         if path.is_dir():
             return _read_folder(path, None, Path(place), source, target, positions)
         if path.suffix == ".zip":
@@ -93,7 +99,7 @@ def _unpack_zip(package: Path, place: Path) -> None:
     place.mkdir()
     budget = _EXPANSION * package.stat().st_size + MAX_TEXT_BYTES
     try:
-        with zipfile.ZipFile(package) as archive:
+        with opened_zip(package) as archive:
             for entry in archive.infolist():
                 parts = PurePosixPath(entry.filename).parts
                 name = parts[-1] if parts else ""
@@ -101,13 +107,11 @@ def _unpack_zip(package: Path, place: Path) -> None:
                     continue
                 budget -= entry.file_size
                 if budget < 0 or Path(place, name).exists():
-                    raise ImportFault(f"{package}: {name} comes twice, or takes much more than the zip's size")
+                    raise ImportFault(f"has {name} twice, or one that takes much more than the zip's size")
                 with archive.open(entry) as packed, open(Path(place, name), "wb") as file:
                     shutil.copyfileobj(packed, file)  # never more than `file_size`
-    except ImportFault:
-        raise
-    except ZIP_ERRORS as error:
-        raise ImportFault(f"{package}: a damaged zip: {(str(error) or repr(error)).splitlines()[0]}") from None
+    except ImportFault as error:
+        raise ImportFault(f"{package}: {error}") from None
 
 
 class _Files:
@@ -140,16 +144,10 @@ class _Files:
         return unpacked
 
     def content(self, name: str) -> bytes:
-        path = self.path(name)
-        if path.stat().st_size > MAX_TEXT_BYTES:
-            raise ImportFault(f"{path} has {path.stat().st_size:,} bytes, over {MAX_TEXT_BYTES:,}")
-        return path.read_bytes()
+        return read_content(self.path(name))
 
     def text(self, name: str) -> str:
-        try:
-            return self.content(name).decode()
-        except UnicodeDecodeError as error:
-            raise ImportFault(f"{self._files[name]} is not UTF-8: {error.reason}") from None
+        return read_text(self.path(name))
 
 
 class Side(NamedTuple):
@@ -163,7 +161,11 @@ def _read_folder(
     folder: Path, model: Path | None, place: Path, source: str, target: str, positions: PositionsOf
 ) -> ImportedModel:
     files = _Files(folder, place)
-    decoder = _decoder_settings(files)
+    try:
+        decoder = _decoder_settings(files)
+        decoding = _decoding(decoder)
+    except ImportFault as error:
+        raise ImportFault(f"{folder}: {error}") from None
     name = model.name.removesuffix(".gz") if model else _model_name(folder, files, decoder)
     weights_path = files.path(name)
     metadata, preprocess = _metadata(files, source, target), _optional_text(files, "preprocess.sh")
@@ -197,7 +199,7 @@ def _read_folder(
         limits=Limits(MAX_SENTENCE, MAX_SENTENCE),
         remarks=remarks,
         metadata=metadata,
-        decoding=_decoding(decoder),
+        decoding=decoding,
         punctuation=punctuation,
     )
 
@@ -214,21 +216,29 @@ def _model_name(folder: Path, files: _Files, decoder: dict[str, Value]) -> str:
 
 
 def _decoder_settings(files: _Files) -> dict[str, Value]:
-    """What decoder.yml says; nothing if it is of another form."""
-    try:
-        return read_mapping(files.text("decoder.yml")) if "decoder.yml" in files else {}
-    except ImportFault:
+    """What decoder.yml says. Raises ImportFault, which names it."""
+    if DECODER not in files:
         return {}
+    text = files.text(DECODER)
+    try:
+        return read_mapping(text)
+    except ImportFault as error:
+        raise ImportFault(f"{DECODER}: {error}") from None
 
 
 def _decoding(decoder: dict[str, Value]) -> Decoding:
-    said = {name: decoder.get(name) for name in ("beam-size", "normalize")}
+    """Its publisher's beam and length penalty. Raises ImportFault, which names the setting."""
+    beam, penalty = decoder.get("beam-size"), _shown(decoder.get("normalize", "1"))
+    if not (beam is None or (isinstance(beam, str) and re.fullmatch("[1-9][0-9]{0,6}", beam))):
+        raise ImportFault(f"{DECODER} has beam-size: {_shown(beam)}, which is not a number of hypotheses")
     try:
-        beam = int(str(said["beam-size"])) if said["beam-size"] else None
-        penalty = float(str(said["normalize"])) if said["normalize"] else 1.0
-        return Decoding(beam_size=beam and min(beam, MAX_BEAM_SIZE), length_penalty=penalty)
-    except ValueError:
-        return Decoding()
+        return Decoding(min(int(str(beam)), MAX_BEAM_SIZE) if beam else None, float(penalty))
+    except ValueError as error:
+        raise ImportFault(f"{DECODER} has normalize: {penalty}, which is not supported: {error}") from None
+
+
+def _shown(value: Value) -> str:
+    return value if isinstance(value, str) else f"[{', '.join(value)}]"
 
 
 def _optional_text(files: _Files, name: str) -> str:
@@ -246,10 +256,7 @@ def _metadata(files: _Files, source: str, target: str) -> dict[str, Any]:
             said["license"] = "MPL-2.0"
     if "metadata.json" not in files:
         return said
-    try:
-        facts = json.loads(files.content("metadata.json"))
-    except (ValueError, RecursionError) as error:
-        raise ImportFault(f"metadata.json is not JSON: {error}") from None
+    facts = read_json(files.path("metadata.json"))
     if isinstance(facts, dict):
         theirs = facts.get("sourceLanguage", source), facts.get("targetLanguage", target)
         if theirs != (source, target):
@@ -341,10 +348,7 @@ def checked_tokens(name: str, ids: Any, count: int | None = None) -> list[str]:
     checked = [token for token in tokens if token]
     if len(checked) < len(tokens):
         raise ImportFault(f"{name} has an empty token")
-    try:
-        "".join(checked).encode()
-    except UnicodeEncodeError:
-        raise ImportFault(f"{name} has a token that is not Unicode") from None
+    check_unicode(name, checked)
     return checked
 
 

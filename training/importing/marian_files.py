@@ -8,13 +8,11 @@ those of intgemm: the products' matrices [inputs, outputs] are stored transposed
 from __future__ import annotations
 
 import ast
-import lzma
 import math
 import mmap
 import struct
 import tokenize
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,8 @@ from numpy.typing import NDArray
 
 from training.importing.byte_reader import ByteReader, decoded_name
 from training.importing.errors import ImportFault
+from training.importing.model_files import opened_zip
+from training.importing.weights import checked_values
 
 OPTIONS = "special:model.yml"
 BIN_VERSION = 1
@@ -37,12 +37,7 @@ _MAX_RANK = 4
 _MAX_OPTIONS_BYTES = 1 << 20
 _MAX_NPY_HEADER_BYTES = 4096
 _EXPANSION, _EXPANSION_BYTES = 1.5, 32 << 20
-"""An .npz may take so many times its size, and so many bytes more: weights hardly compress."""
-ZIP_ERRORS: tuple[type[Exception], ...] = (
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
-    *(EOFError, NotImplementedError, OSError, RuntimeError, OverflowError, ValueError),
-)
-"""What zipfile raises for damaged archives."""
+"""An unpacked .npz may have this multiple of its size, and this many bytes more: weights hardly compress."""
 
 
 @dataclass(frozen=True)
@@ -62,37 +57,51 @@ class StoredArray:
             if not (np.isfinite(multiplier) and multiplier > 0):
                 raise ImportFault(f"has the multiplier {multiplier}")
             with np.errstate(over="ignore"):
-                values = np.frombuffer(self.content[:count], np.int8).astype(np.float32) / np.float32(multiplier)
+                values = np.frombuffer(self.content[:count], np.int8).astype(np.float32)
+                values /= np.float32(multiplier)
             shaped = values.reshape(self.shape[::-1]).T if self.is_transposed else values.reshape(self.shape)
         else:
             kind = np.dtype(self.dtype).newbyteorder("<")
             with np.errstate(over="ignore"):
                 stored = np.frombuffer(self.content[: count * kind.itemsize], kind)
                 shaped = stored.astype(np.float32).reshape(self.shape)
-        if not np.isfinite(shaped).all():
-            raise ImportFault("has a value that is not finite")
-        return shaped
+        return checked_values(shaped)
+
+
+@dataclass(frozen=True)
+class PackedArray:
+    """An array in an .npz, which is a .npy file in a zip; its values follow a header of `start` bytes."""
+
+    path: Path
+    entry: zipfile.ZipInfo
+    start: int
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def content(self) -> memoryview:
+        """The values, read anew. Raises ImportFault."""
+        with opened_zip(self.path) as archive:
+            content = archive.read(self.entry)
+        if len(content) != self.entry.file_size:
+            raise ImportFault(f"is a damaged zip: {len(content):,} bytes for {self.entry.file_size:,}")
+        return memoryview(content)[self.start :]
+
+    def numbers(self) -> NDArray[np.float32]:
+        """See `StoredArray.numbers`."""
+        return StoredArray(self.dtype, self.shape, self.content).numbers()
 
 
 @dataclass(frozen=True)
 class MarianFile:
     options: str
     """The text of `special:model.yml`."""
-    arrays: Mapping[str, StoredArray]
+    arrays: Mapping[str, StoredArray | PackedArray]
 
 
 def is_marian_bin(start: bytes) -> bool:
     """Whether a file that begins with `start`, at least 16 bytes, may be a .bin of weights."""
     return len(start) >= 16 and struct.unpack_from("<Q", start)[0] == BIN_VERSION
-
-
-def zip_names(path: Path) -> list[str]:
-    """The names in a zip; none of a damaged one."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
-    except ZIP_ERRORS:
-        return []
 
 
 def read_marian_file(path: Path) -> MarianFile:
@@ -145,28 +154,28 @@ def _bin_array(name: str, shape: tuple[int, ...], number: int, content: memoryvi
 
 
 def read_npz(path: Path) -> MarianFile:
-    """Reads an .npz, one array after another. Raises ImportFault."""
-    size = path.stat().st_size
-    arrays: dict[str, StoredArray] = {}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            if sum(entry.file_size for entry in entries) > _EXPANSION * size + _EXPANSION_BYTES:
-                raise ImportFault("is a zip that would take much more memory than its size")
-            for entry in entries:
-                name = entry.filename.removesuffix(".npy")
-                if name in arrays:
-                    raise ImportFault("has two arrays of one name")
-                arrays[name] = _npy_array(name, archive.read(entry))
-    except ImportFault:
-        raise
-    except ZIP_ERRORS as error:
-        raise ImportFault(f"is a damaged zip: {str(error).splitlines()[0] if str(error) else error!r}") from None
+    """Parses an .npz, whose arrays are read when they are asked for. Raises ImportFault."""
+    arrays: dict[str, PackedArray] = {}
+    with opened_zip(path) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) > _EXPANSION * path.stat().st_size + _EXPANSION_BYTES:
+            raise ImportFault("is a zip that would take much more memory than its size")
+        for entry in entries:
+            name = entry.filename.removesuffix(".npy")
+            if name in arrays:
+                raise ImportFault("has two arrays of one name")
+            with archive.open(entry) as content:
+                start, dtype, shape = _npy_header(name, content.read(_MAX_NPY_HEADER_BYTES))
+            if math.prod(shape) * _SIZES[dtype] != entry.file_size - start:
+                size = entry.file_size - start
+                raise ImportFault(f"has {name!r} with {size:,} bytes, which is not the size of {dtype} {shape}")
+            arrays[name] = PackedArray(path, entry, start, dtype, shape)
     return _with_options(arrays)
 
 
-def _npy_array(name: str, content: bytes) -> StoredArray:
-    """An array from the bytes of a .npy file. The header is a Python literal, of which only literals are evaluated."""
+def _npy_header(name: str, content: bytes) -> tuple[int, str, tuple[int, ...]]:
+    """Length of the header, type and shape, from the first bytes of a .npy file. The header is a Python literal, of
+    which only literals are evaluated."""
     fault = ImportFault(f"has {name!r}, which is not an array of numbers")
     if content[:6] != b"\x93NUMPY" or content[6:7] not in (b"\1", b"\2", b"\3"):
         raise fault
@@ -174,7 +183,7 @@ def _npy_array(name: str, content: bytes) -> StoredArray:
     if len(content) < 8 + width:
         raise fault
     length, start = struct.unpack_from(kind, content, 8)[0], 8 + width
-    if length > min(_MAX_NPY_HEADER_BYTES, len(content) - start):
+    if length > len(content) - start:
         raise fault
     try:
         header = ast.literal_eval(content[start : start + length].decode("latin-1").strip())
@@ -183,22 +192,19 @@ def _npy_array(name: str, content: bytes) -> StoredArray:
         raise fault from None
     if not isinstance(shape, tuple) or len(shape) > _MAX_RANK or not all(type(n) is int and n >= 0 for n in shape):
         raise fault
-    data = memoryview(content)[start + length :]
-    if math.prod(shape) * _SIZES[dtype] != len(data):
-        raise ImportFault(f"has {name!r} with {len(data):,} bytes, which is not the size of {dtype} {shape}")
     if in_columns and sum(n > 1 for n in shape) > 1:
         raise ImportFault(f"has {name!r} in the order of columns")
-    return StoredArray(dtype, shape, data)
+    return start + length, dtype, shape
 
 
-def _with_options(arrays: dict[str, StoredArray]) -> MarianFile:
-    stored = arrays.pop(OPTIONS, None)
+def _with_options(arrays: Mapping[str, StoredArray | PackedArray]) -> MarianFile:
+    stored = arrays.get(OPTIONS)
     if stored is None or stored.dtype != "int8":
         raise ImportFault(f"has no {OPTIONS}: it is no model of Marian, or was saved without its options")
-    content = bytes(stored.content[: math.prod(stored.shape)])
-    if len(content) > _MAX_OPTIONS_BYTES:
-        raise ImportFault(f"has {len(content):,} bytes of options")
+    if (size := math.prod(stored.shape)) > _MAX_OPTIONS_BYTES:
+        raise ImportFault(f"has {size:,} bytes of options")
     try:
-        return MarianFile(content.rstrip(b"\0").decode(), arrays)
+        options = bytes(stored.content[:size]).rstrip(b"\0").decode()
     except UnicodeDecodeError:
         raise ImportFault("has options that are not UTF-8") from None
+    return MarianFile(options, {name: array for name, array in arrays.items() if name != OPTIONS})

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from model.config import Activation, ModelConfig, NormPlacement, Sharing
 from training.importing.errors import ImportFault
-from training.importing.model import ADDED_BIAS
+from training.importing.model import ADDED_BIAS, MAX_LAYERS, MAX_POSITIONS
+from training.importing.weights import WeightsOnDisk
 from training.importing.yaml_subset import Value
 
-MAX_POSITIONS = 512
-MAX_LAYERS = 200
 EPSILON = 1e-6
 """Of Marian's layer normalisation; ours is 1e-5."""
 PositionsOf = Literal["marian", "huggingface"]
@@ -101,7 +100,7 @@ def assemble(
     positions: PositionsOf,
     is_guided: bool,
     start: Tensor | None = None,
-) -> tuple[ModelConfig, dict[str, Tensor]]:
+) -> tuple[ModelConfig, WeightsOnDisk]:
     """The architecture and the weights, as in `Transformer.named_parameters()`.
 
     `is_guided`: whether a head was trained to be the alignment. `start`: the embedding that the decoder starts from, if
@@ -126,7 +125,7 @@ def assemble(
     if said.text("transformer-ffn-activation") not in _ACTIVATIONS:
         raise said.fault("transformer-ffn-activation")
 
-    weights: dict[str, Tensor] = {}
+    weights = WeightsOnDisk()
     share = _put_embeddings(network, said, sizes, width, start, weights)
     for stack in depths if final_norm else ():
         network.put_norm(f"{stack}_top_ln", "", f"{stack}_norm", width, weights)
@@ -147,7 +146,8 @@ def assemble(
     network.check_empty()
     if positions == "huggingface":
         table = torch.from_numpy(huggingface_positions(MAX_POSITIONS, width))
-        weights["source_embedding.positions"] = weights["target_embedding.positions"] = table
+        for side in ("source", "target"):
+            weights[f"{side}_embedding.positions"] = table
     try:
         aligned = said.alignment_layer(depths["decoder"]) if is_guided else None
         config = ModelConfig(
@@ -271,7 +271,7 @@ class _Network:
         if array.shape != shape:
             raise ImportFault(f"has {name} of shape {array.shape}, not {shape}")
         try:
-            return torch.from_numpy(np.ascontiguousarray(array.numbers()).copy())
+            return torch.from_numpy(np.ascontiguousarray(array.numbers()))
         except ImportFault as error:
             raise ImportFault(f"{name} {error}") from None
 
@@ -282,7 +282,7 @@ class _Network:
     def vector(self, name: str, size: int) -> Tensor:
         return self.take(name, (1, size))[0]
 
-    def put_norm(self, theirs: str, suffix: str, ours: str, width: int, weights: dict[str, Tensor]) -> None:
+    def put_norm(self, theirs: str, suffix: str, ours: str, width: int, weights: WeightsOnDisk) -> None:
         weights[f"{ours}.weight"] = self.vector(f"{theirs}_scale{suffix}", width)
         weights[f"{ours}.bias"] = self.vector(f"{theirs}_bias{suffix}", width)
 
@@ -298,7 +298,7 @@ def _put_embeddings(
     sizes: VocabularySizes,
     width: int,
     start: Tensor | None,
-    weights: dict[str, Tensor],
+    weights: WeightsOnDisk,
 ) -> Sharing:
     """The embeddings and the output, with rows of zeros for tokens that were added."""
     tied_all, tied_source = said.flag("tied-embeddings-all"), said.flag("tied-embeddings-src")
@@ -307,16 +307,18 @@ def _put_embeddings(
     if has_one and sizes.source != sizes.target:
         raise ImportFault("has one embedding matrix for two vocabularies")
 
-    def embeddings(name: str, rows: int) -> Tensor:
-        known = _matrix_shape(network._left, name)
-        matrix = torch.zeros(rows, width)
-        matrix[: known[0]] = network.take(name, (known[0], width))
-        return matrix
+    def put(ours: str, known: Tensor, rows: int, start: Tensor | None = None) -> None:
+        if len(known) > rows:
+            raise ImportFault(f"has {len(known):,} rows for {ours}, more than its {rows:,} tokens")
+        added = torch.zeros(rows - len(known), width)
+        if start is not None:
+            is_known = sizes.start_id < len(known)
+            (known if is_known else added)[sizes.start_id - (0 if is_known else len(known))] = start
+        weights.put(ours, (rows, width), (known, added))
 
-    if has_one:
-        source = target = embeddings("Wemb", sizes.target)
-    else:
-        source, target = embeddings("encoder_Wemb", sizes.source), embeddings("decoder_Wemb", sizes.target)
+    def embeddings(name: str) -> Tensor:
+        return network.take(name, (_matrix_shape(network._left, name)[0], width))
+
     sharing: Sharing = "none" if not is_tied else "all" if has_one else "decoder"
     known = sizes.target
     if not is_tied:
@@ -327,27 +329,27 @@ def _put_embeddings(
         else:
             known = _matrix_shape(network._left, f"{name}t")[0]
             output = network.take(f"{name}t", (known, width))
-        weights["output.weight"] = torch.zeros(sizes.target, width)
-        weights["output.weight"][:known] = output
-    if start is not None:
-        target[sizes.start_id] = start
-    weights["source_embedding.tokens.weight"] = source
+        put("output.weight", output, sizes.target)
+        del output
+    source = embeddings("Wemb" if has_one else "encoder_Wemb")
+    put("source_embedding.tokens.weight", source, sizes.source, start if has_one else None)
     if sharing != "all":
-        weights["target_embedding.tokens.weight"] = target
+        target = source if has_one else embeddings("decoder_Wemb")
+        put("target_embedding.tokens.weight", target, sizes.target, start)
     bias = torch.full((sizes.target,), ADDED_BIAS)
     if said.flag("output-omit-bias"):
         bias[:known] = 0
     else:
         given = _matrix_shape(network._left, "decoder_ff_logit_out_b")[1]
+        if given > sizes.target:
+            raise ImportFault(f"has an output bias of {given:,} numbers for {sizes.target:,} tokens")
         bias[:given] = network.vector("decoder_ff_logit_out_b", given)
     bias[list(sizes.never)] = ADDED_BIAS
     weights["output.bias"] = bias
     return sharing
 
 
-def _put_attention(
-    network: _Network, theirs: str, ours: str, suffix: str, width: int, weights: dict[str, Tensor]
-) -> None:
+def _put_attention(network: _Network, theirs: str, ours: str, suffix: str, width: int, weights: WeightsOnDisk) -> None:
     letters = ("q", "k", "v")
     matrices = [network.matrix(f"{theirs}_W{letter}", width, width) for letter in letters]
     weights[f"{ours}_attention.query_key_value.weight"] = torch.cat(matrices)
@@ -359,7 +361,7 @@ def _put_attention(
 
 
 def _put_recurrence(
-    network: _Network, theirs: str, ours: str, norm: NormPlacement, width: int, weights: dict[str, Tensor]
+    network: _Network, theirs: str, ours: str, norm: NormPlacement, width: int, weights: WeightsOnDisk
 ) -> None:
     weights[f"{ours}.recurrence.candidate.weight"] = network.matrix(f"{theirs}_rnn_W", width, width)
     weights[f"{ours}.recurrence.forget.weight"] = network.matrix(f"{theirs}_rnn_Wf", width, width)

@@ -15,6 +15,10 @@ from model.hypothesis import Decoding, Limits
 from model.normalisation import Punctuation
 from training.importing.vocabulary import Vocabulary
 
+MAX_LAYERS = 200
+MAX_POSITIONS = 512
+MAX_SENTENCE = 256
+"""Maximum tokens of a source, and of a target."""
 ADDED_BIAS = -100.0
 """Output bias of tokens that the model must not choose by itself: far below any logit of a trained model."""
 
@@ -42,14 +46,6 @@ class ImportedModel:
     """How its publisher decodes it."""
     punctuation: Punctuation | None = None
     """The normaliser of sources' punctuation that its publisher uses."""
-
-
-def arranged(matrix: Tensor, vocabulary: Vocabulary) -> Tensor:
-    """`matrix` [tokens of the model, width] in the order of `vocabulary`, with zeros for added tokens."""
-    rows = torch.tensor(vocabulary.rows)
-    found = matrix.new_zeros(len(rows), matrix.size(1))
-    found[rows >= 0] = matrix[rows[rows >= 0]]
-    return found
 
 
 def output_bias(bias: Tensor | None, vocabulary: Vocabulary, never: Iterable[int] = ()) -> Tensor:

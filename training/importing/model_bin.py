@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from training.importing.byte_reader import ByteReader, decoded_name
 from training.importing.errors import ImportFault
+from training.importing.weights import checked_values
 
 VERSIONS = (4, 5, 6)
 """Readable ones. Those before 6 have settings in variables that are in config.json now."""
@@ -34,13 +35,12 @@ class Variable:
     def numbers(self) -> NDArray[np.float32]:
         """The values as float32, which holds all but large int32 exactly. Raises ImportFault unless all are finite."""
         if self.dtype == "bfloat16":  # the upper half of a float32
-            bits = np.frombuffer(self.content, "<u2").astype(np.uint32) << 16
+            bits = np.frombuffer(self.content, "<u2").astype(np.uint32)
+            bits <<= 16
             values = bits.view(np.float32)
         else:
             values = np.frombuffer(self.content, np.dtype(self.dtype).newbyteorder("<")).astype(np.float32)
-        if not np.isfinite(values).all():
-            raise ImportFault("has a value that is not finite")
-        return values.reshape(self.shape)
+        return checked_values(values).reshape(self.shape)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def read_model_bin(content: memoryview) -> ModelBin:
 
 
 def _string(reader: ByteReader) -> str:
-    """A length, which counts the NUL at the end, and so many bytes."""
+    """Reads a length, which counts the NUL at the end, and that many bytes."""
     return decoded_name(bytes(reader.take(reader.number("H"))))
 
 

@@ -21,7 +21,7 @@ BELOW = 1e-3
 """How much lower a symbol's output bias is than its piece's: more than rounding, less than any other difference."""
 MAX_CANDIDATES = 400
 MAX_WEIGHTS_TRIED = 25_000_000_000
-"""Candidates times parameters: so many sentences of a model of 600 million would take an hour."""
+"""Maximum of candidates times parameters: with 400 candidates, a model of 600 million would take an hour."""
 MIN_LETTERS = 3
 """Shorter pieces are rather the beginnings of words."""
 CARRIERS = 6

@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -25,8 +24,9 @@ from model.machine import cache_folder
 from training.download import DownloadError, Say, download, file_sha256, megabytes
 from training.file_lock import lock_output
 from training.importing.errors import ImportFault
+from training.importing.model_files import MAX_TEXT_BYTES, opened_zip, read_content
 from training.importing.registries import argos, firefox, huggingface, opus
-from training.importing.registries.offer import MAX_TEXT_BYTES, Figure, Offer, RemoteFile
+from training.importing.registries.offer import Figure, Offer, RemoteFile
 
 MANIFEST = "interlinear-download.json"
 """Says where the files of a folder come from; a download is complete once it is there."""
@@ -61,7 +61,7 @@ class Manifest:
 
     name: str
     address: str
-    """Of the weights."""
+    """Where the weights come from."""
     page: str
     licence: str
     attribution: tuple[str, ...]
@@ -127,9 +127,7 @@ class Source:
             path = Path(address)
             if not path.is_file():
                 raise ImportFault(f"{address} is neither an address, http or https, nor a file")
-            if path.stat().st_size > MAX_TEXT_BYTES:
-                raise ImportFault(f"{path} has {path.stat().st_size:,} bytes, over {MAX_TEXT_BYTES:,}")
-            return path.read_bytes(), path.absolute().as_uri()
+            return read_content(path), path.absolute().as_uri()
         kept = models_folder() / "lists" / hashlib.sha256(address.encode()).hexdigest()[:16]
         if not self.offline:
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -311,7 +309,7 @@ def _copy(content: IO[bytes] | gzip.GzipFile, out: IO[bytes], limit: int, name: 
 def _unzip(package: Path, folder: Path) -> Iterator[Path]:
     """Unpacks the files of a Marian model, all into one folder."""
     try:
-        with zipfile.ZipFile(package) as archive:
+        with opened_zip(package) as archive:
             taken = set[str]()
             for entry in archive.infolist():
                 name = PurePosixPath(entry.filename).name
@@ -321,11 +319,11 @@ def _unzip(package: Path, folder: Path) -> Iterator[Path]:
                 is_text = not name.endswith((".npz", ".bin"))
                 limit = MAX_TEXT_BYTES if is_text else 20 * package.stat().st_size + MAX_TEXT_BYTES
                 with archive.open(entry) as content, open(folder / name, "wb") as out:
-                    _copy(content, out, limit, f"{name} in {package.name}")
+                    _copy(content, out, limit, name)
                 yield folder / name
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OverflowError) as error:
+    except ImportFault as error:
         package.unlink()
-        raise ImportFault(f"{package.name} is a damaged zip ({error}); it was deleted") from None
+        raise ImportFault(f"{package.name} {error}; it was deleted") from None
 
 
 def read_manifest(folder: Path) -> Manifest | None:

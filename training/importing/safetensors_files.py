@@ -12,7 +12,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from training.importing.errors import ImportFault
-from training.importing.marian_files import zip_names
+from training.importing.model_files import zip_names
+from training.importing.weights import value_fault
 
 _WEIGHTS = re.compile(r"(model|model-\d{5}-of-\d{5})\.safetensors")
 _PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl)")
@@ -72,8 +73,8 @@ class StoredTensors(Mapping[str, Tensor]):
             tensor: Tensor = file.get_tensor(name)
         if tensor.dtype not in _FLOATS:
             raise ImportFault(f"has {name} as {tensor.dtype}, which is not supported")
-        if not (values := tensor.float()).isfinite().all():
-            raise ImportFault(f"has {name} with a value that is not finite")
+        if fault := value_fault(values := tensor.float()):
+            raise ImportFault(f"has {name} with {fault}")
         return values
 
     def __contains__(self, name: object) -> bool:

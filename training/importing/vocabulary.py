@@ -153,7 +153,7 @@ def build_vocabulary(
     trainer += _texts({45: specials.unknown, 46: specials.begin, 47: specials.end, 48: PADDING})
     # White space is significant: the tokenizer adds the leading space itself.
     normaliser = settings[_NORMALISER] + _numbers({3: 0, 4: 0})
-    proto = b"".join(_message(_PIECES, _piece(piece)) for piece in pieces)
+    proto = b"".join(map(piece_message, pieces))
     proto += _message(_TRAINER, trainer) + _message(_NORMALISER, normaliser)
     missing = sum(piece.kind == UNUSED for piece in pieces)
     surplus = sum(piece.kind not in (UNKNOWN, CONTROL, UNUSED) and piece.text not in ids for piece in known.values())
@@ -205,8 +205,10 @@ def _read_piece(content: bytes) -> Piece:
     return Piece(text, score, kind)
 
 
-def _piece(piece: Piece) -> bytes:
-    return _texts({1: piece.text}) + _key(2, 5) + struct.pack("<f", piece.score) + _numbers({3: piece.kind})
+def piece_message(piece: Piece) -> bytes:
+    """A piece as a part of a SentencePiece model."""
+    content = _texts({1: piece.text}) + _key(2, 5) + struct.pack("<f", piece.score) + _numbers({3: piece.kind})
+    return _message(_PIECES, content)
 
 
 def _key(number: int, wire: int) -> bytes:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from training.importing.errors import ImportFault
+from training.importing.model_files import MAX_TEXT_BYTES
 from training.importing.registries.offer import (
     MAX_MODEL_BYTES,
-    MAX_TEXT_BYTES,
     METRICS,
     Figure,
     Offer,

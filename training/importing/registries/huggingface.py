@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 from training.importing.errors import ImportFault
+from training.importing.model_files import MAX_TEXT_BYTES
 from training.importing.registries.offer import (
     MAX_MODEL_BYTES,
-    MAX_TEXT_BYTES,
     Figure,
     Offer,
     RemoteFile,

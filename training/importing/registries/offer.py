@@ -17,8 +17,6 @@ from urllib.parse import urljoin, urlsplit
 from model.languages import is_language_code
 from training.importing.errors import ImportFault
 
-MAX_TEXT_BYTES = 64 << 20
-"""Maximum size of a vocabulary or a setting."""
 MAX_MODEL_BYTES = 32 << 30
 """Maximum size of a model's weights, where a registry does not state it."""
 OTHER_CODES = {"pb": "pt-BR", "zt": "zh-Hant", "zh_hant": "zh-Hant", "zh_hans": "zh-Hans"}
@@ -37,7 +35,7 @@ Entry = TypeVar("Entry")
 
 @dataclass(frozen=True)
 class Figure:
-    """A published score, which nobody measured here."""
+    """A published score, which was not measured here."""
 
     dataset: str
     metric: str

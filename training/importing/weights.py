@@ -1,0 +1,97 @@
+"""The weights of a model that is imported, in a temporary file: int8 ones take four times their size as float32."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import weakref
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from training.importing.errors import ImportFault
+
+MAX_WEIGHT = 1e10
+"""Far above all weights of trained models, and above biases that forbid a token."""
+_ROWS = 4096
+"""Rows of a matrix that are arranged together."""
+
+
+def disk_folder() -> Path | None:
+    """A folder for large temporary files: many systems keep /tmp in memory. None for Python's choice."""
+    large = Path("/var/tmp")
+    return large if "TMPDIR" not in os.environ and os.access(large, os.W_OK) else None
+
+
+class WeightsOnDisk(MutableMapping[str, Tensor]):
+    """Float32 tensors by name, written to a file as they are set, and mapped from it when they are asked for.
+
+    The system may drop mapped pages from memory whenever it needs it. A tensor that is changed keeps the change in
+    memory, and the file does not have it.
+    """
+
+    def __init__(self) -> None:
+        self._file = TemporaryFile(dir=disk_folder(), prefix="interlinear-")  # noqa: SIM115 - closed with this object
+        weakref.finalize(self, self._file.close)
+        self._places: dict[str, tuple[int, tuple[int, ...]]] = {}
+
+    def __setitem__(self, name: str, weight: Tensor) -> None:
+        self.put(name, tuple(weight.shape), (weight,))
+
+    def put(self, name: str, shape: tuple[int, ...], parts: Iterable[Tensor]) -> None:
+        """Sets a tensor, of which `parts` are consecutive rows."""
+        start = self._file.seek(0, os.SEEK_END)
+        start = self._file.seek(start + -start % mmap.ALLOCATIONGRANULARITY)
+        for part in parts:
+            self._file.write(part.float().contiguous().numpy().data)
+        self._file.flush()
+        assert self._file.tell() == start + 4 * math.prod(shape), "the parts make up the tensor"
+        self._places[name] = start, shape
+
+    def __getitem__(self, name: str) -> Tensor:
+        start, shape = self._places[name]
+        if not math.prod(shape):
+            return torch.zeros(shape)
+        content = mmap.mmap(self._file.fileno(), 4 * math.prod(shape), access=mmap.ACCESS_COPY, offset=start)
+        return torch.frombuffer(content, dtype=torch.float32).view(shape)
+
+    def __delitem__(self, name: str) -> None:
+        del self._places[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def value_fault(values: Tensor) -> str | None:
+    """Why a model cannot have these weights; None if it can. Makes no other tensor, unlike `isfinite`."""
+    least, greatest = map(float, torch.aminmax(values)) if values.numel() else (0.0, 0.0)
+    if not (math.isfinite(least) and math.isfinite(greatest)):
+        return "a value that is not finite"
+    largest = max(least, greatest, key=abs)
+    return f"the value {largest:.3g}, with which sums may overflow" if abs(largest) > MAX_WEIGHT else None
+
+
+def checked_values(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """`values`, an array of its own. Raises ImportFault for those that a model cannot have as weights."""
+    if fault := value_fault(torch.from_numpy(values)):
+        raise ImportFault(f"has {fault}")
+    return values
+
+
+def arranged(matrix: Tensor, rows: Sequence[int]) -> Iterator[Tensor]:
+    """The given rows of `matrix` [tokens, width], of zeros where a row is -1; some of them at a time."""
+    numbers = torch.tensor(rows)
+    for start in range(0, len(rows), _ROWS):
+        some = numbers[start : start + _ROWS]
+        found = matrix.index_select(0, some.clamp(min=0))
+        found[some < 0] = 0
+        yield found
