@@ -4,8 +4,7 @@
 
 PYTHON is the interpreter of an environment with transformers and sentencepiece, which are no dependencies of this
 project. FILE.tsv has a sentence and its translation a line. Counts lines that are split into other tokens, and
-sentences with another token, greedily and with a beam of 4, in float32. `--mutations` changes bytes of the folders'
-files so many times: each must be refused in one line, or read as finite weights.
+sentences with another token, greedily and with a beam of 4, in float32.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import torch
@@ -29,12 +27,10 @@ from model.hypothesis import Hypothesis, Limits
 from model.normalisation import normalise_source
 from model.transformer import Transformer
 from training.importing.bundle import build_model
-from training.importing.errors import ImportFault
 from training.importing.m2m import read_m2m
 
 LONGEST = 24
 TRAINED_LINES = 8_000
-MUTATED = ("model.safetensors", "config.json", "sentencepiece.bpe.model", "tokenizer_config.json", "vocab.json")
 PROGRAM = """
 import json, os, sys
 import sentencepiece, torch
@@ -112,7 +108,7 @@ def score(model: Transformer, source: Sequence[int], target: Sequence[int]) -> f
     return sum(float(ours[step, token]) for step, token in enumerate(target) if step)
 
 
-def compare(python: str, kind: str, lines: Sequence[str], count: int, seed: int, mutations: int) -> None:
+def compare(python: str, kind: str, lines: Sequence[str], count: int, seed: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         theirs = make_model(
@@ -134,8 +130,6 @@ def compare(python: str, kind: str, lines: Sequence[str], count: int, seed: int,
         for beam_size in (1, 4):
             found = beam_decode(model, sources, limits, beam_size, target_prefix=direction.target_prefix)
             _report(kind, model, sources, found, theirs["found"][str(beam_size)], beam_size)
-        if mutations:
-            _mutate(kind, folder, mutations, Random(seed))
 
 
 def _report(
@@ -161,39 +155,6 @@ def _report(
     )
 
 
-def _mutate(kind: str, folder: Path, count: int, draw: Random) -> None:
-    """Counts what becomes of damaged folders."""
-    counts = {"refused": 0, "read": 0}
-    names = [name for name in MUTATED if (folder / name).exists()]
-    kept = {name: (folder / name).read_bytes() for name in names}
-    for _ in range(count):
-        name = draw.choice(names)
-        content = bytearray(kept[name])
-        for _ in range(draw.randint(1, 4)):
-            # Most damage belongs into headers, where it does most.
-            at = draw.randrange(min(len(content), draw.choice((16, 2_000, len(content)))))
-            match draw.randrange(3):
-                case 0:
-                    content[at] = draw.randrange(256)
-                case 1:
-                    del content[at : at + draw.randint(1, 50)]
-                case _:
-                    content[at:at] = draw.randbytes(draw.randint(1, 20))
-            content = content or bytearray(b"0")
-        (folder / name).write_bytes(content)
-        try:
-            imported = read_m2m(folder, "en", "fr")
-            if not all(imported.weights[each].isfinite().all() for each in imported.weights):
-                raise SystemExit("read with weights that are not finite")
-            counts["read"] += 1
-        except ImportFault as error:
-            if "\n" in str(error):
-                raise SystemExit(f"refused in several lines: {error}") from None
-            counts["refused"] += 1
-        (folder / name).write_bytes(kept[name])
-    print(f"{kind}: of {count} damaged folders: {counts}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--oracle", required=True, metavar="PYTHON")
@@ -201,7 +162,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--lines", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mutations", type=int, default=0)
     given = parser.parse_args()
     content = lzma.decompress(given.sentences.read_bytes()) if given.sentences.suffix == ".xz" else None
     with io.StringIO(content.decode()) if content else open(given.sentences, encoding="utf-8") as file:
@@ -209,7 +169,7 @@ def main() -> None:
         # The service normalises a source before any model reads it.
         lines = [normalise_source(line).strip() for line in itertools.islice(columns, given.lines)]
     for kind in ("m2m", "nllb"):
-        compare(given.oracle, kind, lines, given.count, given.seed, given.mutations)
+        compare(given.oracle, kind, lines, given.count, given.seed)
 
 
 if __name__ == "__main__":
