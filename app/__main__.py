@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import os
@@ -11,13 +12,17 @@ import sys
 from contextlib import suppress
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.training_verbs import add_training_verbs
-from app.settings import PREFIX, Settings, describe_settings
+from app.settings import PREFIX, Settings, describe_settings, load_settings
+
+if TYPE_CHECKING:
+    from app.engine.registry import Catalogue
 
 
 class Format(StrEnum):
@@ -68,7 +73,7 @@ def serve(
     from app.server.listener import CannotListen, listen
     from app.server.server import Server
     from app.services.startup import load_catalogue
-    from app.settings import SettingsError, ignored_variables, load_settings
+    from app.settings import SettingsError, ignored_variables
     from model.bundle_files import BundleError
     from model.machine import share_heaps
 
@@ -78,8 +83,11 @@ def serve(
         logging.warning("%s is not a setting; ignored", name)
     try:
         chosen = {"bundles": bundles, "device": device, "precision": precision, "workers": workers}
-        settings = load_settings({"host": host, "port": port, **chosen})
+        options = {"host": host, "port": port, **chosen}
+        settings = load_settings(options)
         catalogue = load_catalogue(settings)
+        if settings.instances > 1:
+            raise typer.Exit(_serve_instances(settings, catalogue, options))
         app = create_app(settings, catalogue, detect_early=True)
         sockets = listen(settings.host, settings.port)
     except (SettingsError, BundleError, CannotListen) as error:
@@ -87,16 +95,100 @@ def serve(
         raise typer.Exit(1) from None
     for line in catalogue.descriptions():
         logging.info(line)
-    # Exempt existing objects from collection: scanning a hundred thousand objects would stall all requests. Requests
-    # also make hundreds of objects that need no collector, and a scan every 700 allocations takes a tenth of their
-    # time.
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+    _tune_garbage_collection()
     # uvicorn finishes what it has accepted and then raises the signal again; a requested shutdown is not a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = Server(uvicorn.Config(app, **server_options(settings)), settings.drain_ms / 1000)
     with suppress(KeyboardInterrupt):
         server.run(sockets)
+
+
+def _serve_instances(settings: Settings, catalogue: Catalogue, options: dict[str, str | None]) -> int:
+    """Serves with several front processes. Returns the exit status.
+
+    Raises SettingsError, BundleError and CannotListen before any of them starts.
+    """
+    from app.api.admin_server import listen_admin
+    from app.main import create_app
+    from app.server.instances import InstanceConfig, Supervisor
+    from app.server.listener import listen
+    from app.services.startup import worker_count
+    from app.settings import SettingsError
+
+    create_app(settings.model_copy(update={"admin_port": None}), catalogue)  # raises what each instance would
+    admin = None if settings.admin_port is None else listen_admin(settings.host, settings.admin_port)
+    sockets = listen(settings.host, settings.port)
+    for line in catalogue.descriptions():
+        logging.info(line)
+    try:
+        folder = TemporaryDirectory(prefix="interlinear-")
+    except OSError as error:
+        raise SettingsError(
+            f"there is no folder for sockets between instances ({error.strerror}): set TMPDIR"
+        ) from None
+    with folder:
+        config = InstanceConfig(
+            number=0,
+            instances=settings.instances,
+            workers=worker_count(settings, catalogue),
+            options={name: value for name, value in options.items() if value is not None},
+            folder=folder.name,
+            sockets=[each.fileno() for each in sockets],
+            admin=None if admin is None else admin.fileno(),
+        )
+        return asyncio.run(Supervisor(config, [*sockets, *([] if admin is None else [admin])]).run())
+
+
+@cli.command(hidden=True)
+def instance(config: str) -> None:
+    """One of the instances that `serve` starts."""
+    import socket
+
+    import msgspec
+    import uvicorn
+
+    from app.main import create_app
+    from app.runtime.json_logs import log_to_stderr
+    from app.runtime.peers import Peers
+    from app.server.instances import InstanceConfig, InstanceServer
+    from app.services.startup import load_catalogue, share_of
+    from app.settings import SettingsError
+    from model.bundle_files import BundleError
+    from model.machine import share_heaps
+
+    given = msgspec.json.decode(config, type=InstanceConfig)
+    share_heaps()
+    log_to_stderr(given.number)
+    try:
+        settings = share_of(load_settings(given.options), given.number, given.workers)
+        app = create_app(
+            settings,
+            load_catalogue(settings),
+            detect_early=True,
+            peers=Peers(Path(given.folder), given.number, given.instances),
+            admin_listener=None if given.admin is None else socket.socket(fileno=given.admin),
+        )
+    except (SettingsError, BundleError) as error:
+        print(f"interlinear: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None
+    _tune_garbage_collection()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    server = InstanceServer(
+        uvicorn.Config(app, **server_options(settings)),
+        settings.drain_ms / 1000,
+        given,
+        until_ready=lambda: server.lifespan.state["deployments"].current.engine.wait_started(),
+    )
+    with suppress(KeyboardInterrupt):
+        server.run([socket.socket(fileno=each) for each in given.sockets])
+
+
+def _tune_garbage_collection() -> None:
+    # Exempt existing objects from collection: scanning a hundred thousand objects would stall all requests. Requests
+    # also make hundreds of objects that need no collector, and a scan every 700 allocations takes a tenth of their
+    # time.
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 def server_options(settings: Settings) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -14,7 +16,7 @@ from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, translate
-from app.api.admin_server import AdminRoutes, AdminServer
+from app.api.admin_server import AdminRoutes, AdminServer, listen_admin
 from app.api.dependencies import State
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
@@ -29,7 +31,8 @@ from app.http.shutdown_errors import ShutdownErrors
 from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.memory_trimming import trim
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import Metrics, exposition
+from app.runtime.peers import Peers
 from app.runtime.shutdown import Shutdown
 from app.runtime.timeouts import SharedTimeout
 from app.server.request_queue import RequestQueue
@@ -37,7 +40,7 @@ from app.server.slow_readers import SlowReaders
 from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
-from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments, ReloadTiming
+from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments, ReloadTiming, reload_for_peer
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
 from app.text.glossary_files import load_glossaries
 from model import __version__
@@ -64,9 +67,12 @@ def create_app(
     launch: Launch = WorkerProcess,
     detect_early: bool = False,
     reload_timing: ReloadTiming = RELOAD_TIMING,
+    peers: Peers | None = None,
+    admin_listener: socket.socket | None = None,
 ) -> FastAPI:
     """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
 
+    `peers`: the other instances of the service, if it has several; then `admin_listener` is the admin port's socket.
     `detect_early`: load the language detector at startup, rather than delay the first request that needs it. Raises
     SettingsError and BundleError.
     """
@@ -77,9 +83,15 @@ def create_app(
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
-        lag, metrics, access_control, shutdown, lambda: (deployments.current.engine, deployments.current.translator)
+        lag,
+        partial(exposition, metrics, peers),
+        access_control,
+        shutdown,
+        lambda: (deployments.current.engine, deployments.current.translator),
     )
-    admin = None if settings.admin_port is None else AdminServer(settings.host, settings.admin_port, admin_routes)
+    admin = None
+    if settings.admin_port is not None:
+        admin = AdminServer(admin_listener or listen_admin(settings.host, settings.admin_port), admin_routes)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
@@ -94,6 +106,9 @@ def create_app(
         if admin:
             admin.start()
             logging.info("/health, /ready and /metrics are also served on port %d", admin.port)
+        if peers:
+            reload = partial(reload_for_peer, deployments, asyncio.get_running_loop())
+            peers.serve({"metrics": metrics.families, "reload": reload})
         loading = asyncio.create_task(deployments.load_libraries()) if detect_early else None
         try:
             yield State(
@@ -108,6 +123,7 @@ def create_app(
                 downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),
                 background_jobs=background_jobs,
                 glossaries=glossary_store,
+                peers=peers,
                 admin=admin,
                 deployments=deployments,
                 engine=deployments.current.engine,
@@ -124,6 +140,8 @@ def create_app(
             trimming.cancel()
             if admin:
                 admin.stop()
+            if peers:
+                peers.stop()
 
     # Like FastAPI's, but with the assets of /docs from this package and not from the network.
     app: FastAPI = FastAPIOffline(

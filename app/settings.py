@@ -54,6 +54,12 @@ class Settings(BaseSettings):
         default="auto", description="Instruction set for int8; generic: plain C, slow. All give the same bits"
     )
     workers: int = Field(default=0, ge=0, description="Worker processes; 0: one per core, or one on a GPU")
+    instances: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="Front processes on the same port, which divide the workers; one per 4 cores",
+    )
     memory_bytes: int | None = Field(
         default=None, ge=1, description="Limit on loaded weights: unused models leave memory; default: all stay loaded"
     )

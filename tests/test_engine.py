@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from servers import WAIT_S
 from shared_fixtures import Gate, decode_with, make_bundle
 
-from app.engine.engine import Engine, Supervision
+from app.engine.engine import Engine
 from app.engine.ipc import encode_frame
 from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.loaded_models import LoadedModels
@@ -36,6 +36,7 @@ from app.engine.sequence import Attention, Decoded, Sequence, Weights
 from app.errors import ServiceError, StepFailed, Unavailable
 from app.runtime.metrics import Metrics
 from app.runtime.process_memory import proportional_set_size
+from app.runtime.supervision import Supervision
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import greedy_decode
 from model.decoding.batch import DecodeBatch

@@ -20,7 +20,7 @@ from app.errors import NotAuthorised, ServiceError, Unavailable
 from app.http.auth import AccessControl
 from app.http.problems import PROBLEM_MEDIA_TYPE, problem_of
 from app.runtime.event_loop_lag import LoopLag
-from app.runtime.metrics import CONTENT_TYPE, Metrics
+from app.runtime.metrics import CONTENT_TYPE
 from app.runtime.shutdown import Shutdown
 from app.settings import PREFIX, SettingsError
 from app.translation.translator import Translator
@@ -49,14 +49,14 @@ class AdminRoutes:
     def __init__(
         self,
         lag: LoopLag,
-        metrics: Metrics,
+        exposition: Callable[[], bytes],
         access_control: AccessControl,
         shutdown: Shutdown,
         serving: Callable[[], tuple[Engine, Translator]],
         max_blocked_s: float = MAX_BLOCKED_S,
     ) -> None:
         self.max_blocked_s = max_blocked_s
-        self._lag, self._metrics, self._shutdown, self._serving = lag, metrics, shutdown, serving
+        self._lag, self._exposition, self._shutdown, self._serving = lag, exposition, shutdown, serving
         self._access_control = access_control
 
     def answer(self, path: str, key: str | None, query: str = "") -> AdminResponse | None:
@@ -65,7 +65,7 @@ class AdminRoutes:
         paths: dict[str, Callable[[], AdminResponse]] = {
             "/health": self._health,
             "/ready": partial(self._ready, query),
-            "/metrics": partial(self._exposition, key),
+            "/metrics": partial(self._metrics, key),
         }
         if path not in paths:
             return None
@@ -88,10 +88,21 @@ class AdminRoutes:
         check_ready(engine, self._shutdown, strict.lower() in TRUE)
         return _json_response({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
 
-    def _exposition(self, key: str | None) -> AdminResponse:
+    def _metrics(self, key: str | None) -> AdminResponse:
         if not self._access_control.is_valid(key):
             raise NotAuthorised(NotAuthorised.example)
-        return AdminResponse(200, CONTENT_TYPE, self._metrics.exposition())
+        return AdminResponse(200, CONTENT_TYPE, self._exposition())
+
+
+def listen_admin(host: str, port: int) -> socket.socket:
+    """The socket of the admin port. Raises SettingsError."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.create_server(address[:2], family=family, backlog=64)
+    except OSError as error:
+        raise SettingsError(f"{PREFIX}ADMIN_PORT={port}: cannot listen on {host}: {error.strerror}") from None
+    listener.setblocking(False)  # of two processes that share it during a restart, only one gets a connection
+    return listener
 
 
 class AdminServer(ThreadingHTTPServer):
@@ -99,18 +110,17 @@ class AdminServer(ThreadingHTTPServer):
 
     daemon_threads = True
     block_on_close = False
-    request_queue_size = 64
 
-    def __init__(self, host: str, port: int, admin_routes: AdminRoutes, read_timeout_s: float = READ_TIMEOUT_S) -> None:
-        """Raises SettingsError."""
+    def __init__(
+        self, listener: socket.socket, admin_routes: AdminRoutes, read_timeout_s: float = READ_TIMEOUT_S
+    ) -> None:
         self.admin_routes, self.read_timeout_s = admin_routes, read_timeout_s
         self._open_connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self._thread = threading.Thread(target=self.serve_forever, name="admin", daemon=True)
-        try:
-            self.address_family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            super().__init__((str(address[0]), port), _Handler)
-        except OSError as error:
-            raise SettingsError(f"{PREFIX}ADMIN_PORT={port}: cannot listen on {host}: {error.strerror}") from None
+        super().__init__(("", 0), _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = listener
+        self.server_address = listener.getsockname()
 
     @property
     def port(self) -> int:

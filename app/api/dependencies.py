@@ -14,6 +14,7 @@ from app.engine.engine import Engine
 from app.http.auth import AccessControl, Client, bearer
 from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.metrics import Metrics
+from app.runtime.peers import Peers
 from app.runtime.shutdown import Shutdown
 from app.runtime.timeouts import SharedTimeout
 from app.server.request_queue import RequestQueue
@@ -44,6 +45,8 @@ class State(TypedDict):
     """Monitors how responses are sent."""
     glossaries: GlossaryStore
     """Glossaries made over HTTP."""
+    peers: Peers | None
+    """The other instances of the service on this machine, if there are several."""
     admin: AdminServer | None
     """The server of the admin port."""
     metrics: Metrics
@@ -75,6 +78,7 @@ async def _authenticated_client(request: Request) -> Client:
 
 
 EngineState = Annotated[Engine, _from_state("engine")]
+PeersState = Annotated[Peers | None, _from_state("peers")]
 MetricsState = Annotated[Metrics, _from_state("metrics")]
 ShutdownState = Annotated[Shutdown, _from_state("shutdown")]
 TranslatorState = Annotated[Translator, _from_state("translator")]

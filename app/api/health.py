@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
 from app import errors
-from app.api.dependencies import AuthenticatedClient, EngineState, MetricsState, ShutdownState, TranslatorState
+from app.api.dependencies import (
+    AuthenticatedClient,
+    EngineState,
+    MetricsState,
+    PeersState,
+    ShutdownState,
+    TranslatorState,
+)
 from app.api.openapi_parts import error_responses
 from app.api.readiness import check_ready
 from app.api.schemas import Health, Ready
-from app.runtime.metrics import CONTENT_TYPE
+from app.runtime.metrics import CONTENT_TYPE, exposition
 
 Strict = Annotated[bool, Query(description="Answer 503 also while the service is saturated: a load over 1")]
 router = APIRouter(tags=["operation"])
@@ -43,7 +51,8 @@ async def ready(
         **error_responses(errors.NotAuthorised),
     },
 )
-async def metrics(metrics: MetricsState, client: AuthenticatedClient) -> Response:
+async def metrics(metrics: MetricsState, peers: PeersState, client: AuthenticatedClient) -> Response:
     """Return metrics in Prometheus' text format. If the service has API keys, this requires one, as `Bearer`, and
     charges nothing to its rate."""
-    return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+    content = await asyncio.to_thread(exposition, metrics, peers) if peers else metrics.exposition()
+    return Response(content, media_type=CONTENT_TYPE)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 
 from fastapi import APIRouter, Request
 
 from app import errors
-from app.api.dependencies import AdmittedClient, EngineState, TranslatorState
+from app.api.dependencies import AdmittedClient, EngineState, PeersState, TranslatorState
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
 from app.api.schemas import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
-from app.services.reload import Deployments
+from app.services.reload import Deployments, reload_peers
 from model.bundle import Bundle
 from model.languages import language_name
 
@@ -36,7 +37,7 @@ async def models(translator: TranslatorState, engine: EngineState) -> list[Serve
     summary="Reload the bundles from disk",
     responses=error_responses(*ADMISSION_ERRORS, errors.NotAllowed, errors.BundlesRefused),
 )
-async def reload(request: Request, client: AdmittedClient) -> Reloaded:
+async def reload(request: Request, peers: PeersState, client: AdmittedClient) -> Reloaded:
     """Scan the bundle folders again, and serve what has changed.
 
     New bundles load and check their samples while the old ones serve; requests in progress finish with the old ones. If
@@ -45,6 +46,8 @@ async def reload(request: Request, client: AdmittedClient) -> Reloaded:
     client.check_admin()
     deployments: Deployments = request.state.deployments
     changed = await deployments.reload()
+    if peers:
+        changed = await asyncio.to_thread(reload_peers, peers) or changed
     return Reloaded(changed=changed, models=[bundle.name for bundle in deployments.current.translator.catalogue])
 
 

@@ -10,7 +10,6 @@ import logging
 import math
 from asyncio import Future
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Literal, Protocol
@@ -24,26 +23,9 @@ from app.engine.sequence import Decoded, Sequence
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics, ModelSeries
 from app.runtime.process_memory import proportional_set_size
+from app.runtime.supervision import SUPERVISION, Supervision
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Supervision:
-    """When the engine kills a worker, and how soon it starts another in its place."""
-
-    restart_delays_s: tuple[float, ...] = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-    """One for each death in a row; the last one for all further deaths."""
-    healthy_after_s: float = 60.0
-    """A worker that lived this long begins a new row."""
-    check_interval_s: float = 5.0
-    max_silent_checks: int = 6
-    """A worker that has work and says nothing for more checks than these hangs. Checks, not seconds: while the machine
-    sleeps, seconds pass and no worker is to blame."""
-    max_silent_checks_loading: int = 120
-    """The same for a worker that loads the bundles, which may take minutes on a GPU."""
-    exit_timeout_s: float = 5.0
-    """How long a worker may take to end once its connection is closed."""
 
 
 class Decoder(Protocol):
@@ -95,7 +77,7 @@ class Engine:
         launch: Launch,
         workers: int = 1,
         *,
-        supervision: Supervision = Supervision(),
+        supervision: Supervision = SUPERVISION,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.scheduler, self.metrics, self.supervision = scheduler, metrics, supervision

@@ -57,6 +57,10 @@ class Keys:
         except (OSError, ValueError) as error:
             raise SettingsError(f"{PREFIX}API_KEYS_FILE={path}: {_error_text(error)}") from None
 
+    @property
+    def all(self) -> list[Key]:
+        return self._keys
+
     def find(self, key: str) -> Key | None:
         """Looks up `key`. Takes the same time for every key, known or not."""
         digest = _digest(key[:MAX_KEY_CHARS])

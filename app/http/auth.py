@@ -14,7 +14,7 @@ from starlette.types import Scope
 from app.errors import NotAllowed, NotAuthorised, TooManyCharacters, TooManyRequests
 from app.http.api_keys import Key, Keys
 from app.runtime.rate_limits import MAX_CLIENTS, Rate, RateLimiter
-from app.settings import Settings
+from app.settings import PREFIX, Settings, SettingsError
 
 _IPV6_PREFIX_BITS = 64
 """Length of the shortest IPv6 prefix that a provider assigns to each customer (RFC 6177)."""
@@ -65,11 +65,22 @@ class AccessControl:
         """Raises SettingsError."""
         self._keys = Keys(settings.api_keys_file) if settings.api_keys_file else None
         self._requests_rate, self._characters_rate = settings.rate_requests, settings.rate_characters
+        if settings.instances > 1 and self._has_rates and getattr(settings, "store", None) is None:
+            raise SettingsError(
+                f"{PREFIX}INSTANCES={settings.instances}: with a rate, instances need {PREFIX}STORE, where they count "
+                "together; or set it to 1"
+            )
         self._requests, self._characters = RateLimiter(), RateLimiter()
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
         self._by_key: dict[Key, Client] = {}
         self._anyone = Client("", "", self._characters, None)
         self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def _has_rates(self) -> bool:
+        keys = self._keys.all if self._keys else []
+        rates = [rate for key in keys for rate in (key.requests, key.characters)]
+        return any((self._requests_rate, self._characters_rate, *rates))
 
     @property
     def requires_key(self) -> bool:

@@ -48,12 +48,21 @@ class TurnHandler(logging.StreamHandler[TextIO]):
 
 
 class JSONFormatter(logging.Formatter):
-    """Formats records as JSON: time (UTC), level, process, logger, message, and the traceback of an exception."""
+    """Formats records as JSON: time (UTC), level, process, logger, message, and the traceback of an exception.
+
+    `instance`: which of several instances of the service this is.
+    """
+
+    def __init__(self, instance: int | None = None) -> None:
+        super().__init__()
+        self._fields = {} if instance is None else {"instance": instance}
+        self._prefix = "{" if instance is None else f'{{"instance":{instance},'
 
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record, PreformattedRecord):
-            return str(record.msg)
+            return self._prefix + str(record.msg)[1:] if self._fields else str(record.msg)
         fields = {
+            **self._fields,
             "time": timestamp(record.created),
             "level": record.levelname.lower(),
             "process": record.process,
@@ -71,10 +80,10 @@ def timestamp(seconds: float) -> str:
     return f"{_format_seconds(whole)}.{int(1000 * (seconds - whole)):03d}Z"
 
 
-def log_to_stderr() -> None:
-    """Sends all log records to standard error, one JSON object per line."""
+def log_to_stderr(instance: int | None = None) -> None:
+    """Sends all log records to standard error, one JSON object per line. `instance`: see JSONFormatter."""
     handler = TurnHandler()
-    handler.setFormatter(JSONFormatter())
+    handler.setFormatter(JSONFormatter(instance))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.captureWarnings(True)
     # It would log bytes of request bodies; the client gets the error in its response.

@@ -5,19 +5,26 @@ Defines names and units; the code that measures is elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
     Histogram,
+    Metric,
     PlatformCollector,
     ProcessCollector,
     generate_latest,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
 
 from app.errors import Overloaded
 from app.runtime.load import Load
+from app.runtime.peers import Peers
 from app.runtime.throughput import TokensPerSecond
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -115,8 +122,53 @@ class Metrics:
             self.tokens.remove(model, side)
 
     def exposition(self) -> bytes:
-        """All metrics, in Prometheus' text format."""
-        return generate_latest(self.registry)
+        """All metrics of this process, in Prometheus' text format."""
+        return exposition(self)
+
+    def families(self) -> bytes:
+        """All metrics of this process, for another instance."""
+        return _encode(
+            [
+                Family(one.name, one.documentation, one.type, [(s.name, dict(s.labels), s.value) for s in one.samples])
+                for one in self.registry.collect()
+            ]
+        )
+
+
+class Family(Struct, array_like=True):
+    """A metric with its samples: name, labels, value."""
+
+    name: str
+    documentation: str
+    type: str
+    samples: list[tuple[str, dict[str, str], float]]
+
+
+def exposition(metrics: Metrics, peers: Peers | None = None) -> bytes:
+    """All metrics in Prometheus' text format: with `peers`, those of all instances, told apart by the label `instance`.
+
+    Blocks while the peers answer. Those that do not are left out.
+    """
+    if peers is None:
+        return generate_latest(metrics.registry)
+    encoded = {peers.number: metrics.families(), **peers.ask_all("metrics")}
+    merged: dict[str, Metric] = {}
+    for number, families in sorted(encoded.items()):
+        for family in _decode_families(families):
+            metric = merged.setdefault(family.name, Metric(family.name, family.documentation, family.type))
+            for name, labels, value in family.samples:
+                metric.add_sample(name, {"instance": str(number), **labels}, value)
+    return generate_latest(_Collected(merged.values()))
+
+
+class _Collected(Collector):
+    """Metrics that have been collected."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
 
 
 class ModelSeries:
@@ -136,3 +188,7 @@ class ModelSeries:
         self.source_tokens.inc(source_tokens)
         self.target_tokens.inc(target_tokens)
         self.tokens_per_second.add(target_tokens)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_families = msgspec.msgpack.Decoder(list[Family]).decode

@@ -17,6 +17,8 @@ import socket
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
+from app.server.tcp_info import waiting_connections
+
 BACKLOG = 2048
 MAX_ACCEPTS = 512
 """Maximum number of connections to accept in a row, in about 20 ms, before open connections get their turn."""
@@ -88,10 +90,14 @@ class Listener:
         sockets: Sequence[socket.socket],
         make_protocol: Callable[[], asyncio.Protocol],
         connections: Collection[object],
+        sharers: int = 1,
     ) -> None:
-        """`connections`: the open ones; only their number matters. They may use all but RESERVED_DESCRIPTORS."""
+        """`connections`: the open ones; only their number matters. They may use all but RESERVED_DESCRIPTORS.
+
+        `sharers`: the number of processes that accept connections from these sockets. Each leaves the others theirs.
+        """
         self.sockets = list(sockets)
-        self._make_protocol, self._connections = make_protocol, connections
+        self._make_protocol, self._connections, self._sharers = make_protocol, connections, sharers
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._max_connections = max(1, limit - min(RESERVED_DESCRIPTORS, limit // 4) - len(os.listdir("/proc/self/fd")))
         self._loop = asyncio.get_running_loop()
@@ -121,7 +127,8 @@ class Listener:
         await asyncio.gather(*self._starting, return_exceptions=True)
 
     def _accept(self, listener: socket.socket) -> None:
-        for _ in range(MAX_ACCEPTS):
+        accepts = MAX_ACCEPTS if self._sharers == 1 else max(1, waiting_connections(listener) // self._sharers)
+        for _ in range(min(accepts, MAX_ACCEPTS)):
             if len(self._connections) + len(self._starting) >= self._max_connections:
                 return self._pause(listener, f"{len(self._connections)} are open")
             try:

@@ -18,17 +18,23 @@ CHECK_INTERVAL_S = 0.1
 
 
 class Server(uvicorn.Server):
-    """`run` takes bound sockets. On shutdown it keeps serving for `drain_s`, while reporting that it is not ready."""
+    """`run` takes bound sockets, which `sharers` processes share. On shutdown it keeps serving for `drain_s`, while
+    reporting that it is not ready."""
 
-    def __init__(self, config: uvicorn.Config, drain_s: float = 0.0) -> None:
+    def __init__(self, config: uvicorn.Config, drain_s: float = 0.0, sharers: int = 1) -> None:
         super().__init__(config)
-        self.drain_s = drain_s
+        self.drain_s, self.sharers = drain_s, sharers
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
         await super().startup(sockets=[])
         self.lifespan.state.setdefault("shutdown", Shutdown())
-        self.servers = [Listener(sockets, self._new_protocol, self.server_state.connections)]  # type: ignore[list-item]
+        self.listen(sockets)
+
+    def listen(self, sockets: list[socket.socket]) -> None:
+        """Begins to accept connections."""
+        listener = Listener(sockets, self._new_protocol, self.server_state.connections, self.sharers)
+        self.servers = [listener]  # type: ignore[list-item]
         self._log_started_message(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

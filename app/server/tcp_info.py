@@ -6,14 +6,20 @@ import socket
 import struct
 
 _OPTION = getattr(socket, "TCP_INFO", None)
-_LAST_DATA_RECEIVED, _BYTES_ACKED = 52, 120
-"""Offsets of tcpi_last_data_recv, 4 bytes, and tcpi_bytes_acked, 8 bytes."""
+_UNACKED, _LAST_DATA_RECEIVED, _BYTES_ACKED = 24, 52, 120
+"""Offsets of tcpi_unacked and tcpi_last_data_recv, 4 bytes each, and tcpi_bytes_acked, 8 bytes."""
 
 
 def seconds_since_data(connection: socket.socket | None) -> float:
     """Seconds since the client's last byte arrived; 0.0 if unknown."""
     info = _read_tcp_info(connection, _LAST_DATA_RECEIVED + 4)
     return struct.unpack_from("I", info, _LAST_DATA_RECEIVED)[0] / 1000 if info else 0.0
+
+
+def waiting_connections(listener: socket.socket) -> int:
+    """The number of connections that wait to be accepted; 0 if unknown."""
+    info = _read_tcp_info(listener, _UNACKED + 4)
+    return int(struct.unpack_from("I", info, _UNACKED)[0]) if info else 0
 
 
 def bytes_acked(connection: socket.socket | None) -> int | None:

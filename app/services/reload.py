@@ -12,6 +12,8 @@ from itertools import chain
 from pathlib import Path
 from time import monotonic
 
+import msgspec
+from msgspec import Struct
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.cache import ResultCache, with_cache
@@ -22,6 +24,7 @@ from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused
 from app.runtime.metrics import Metrics
+from app.runtime.peers import Peers
 from app.runtime.polling import watch
 from app.services.startup import bundle_folders, load_catalogue, worker_config, worker_count
 from app.settings import Settings, SettingsError
@@ -31,6 +34,8 @@ from app.translation.translator import Translator
 from model.bundle_files import SUMS, BundleError, read_file
 
 log = logging.getLogger(__name__)
+RELOAD_TIMEOUT_S = 900.0
+"""How long another instance may take for a reload."""
 Fingerprint = list[tuple[str, bytes]]
 FileStates = dict[Path, tuple[int, int, int] | None]
 
@@ -228,6 +233,38 @@ class Deployments:
                 snapshot.refusals, snapshot.refusal = snapshot.refusals + 1, error
         if snapshot.refusal:
             raise snapshot.refusal.with_traceback(None)  # otherwise the traceback would grow with every check
+
+
+class PeerReload(Struct):
+    """What an instance answers to another that tells it to reload."""
+
+    changed: bool = False
+    refusal: str = ""
+
+
+def reload_for_peer(deployments: Deployments, loop: asyncio.AbstractEventLoop) -> bytes:
+    """Reloads on `loop`, which runs in another thread. Returns an encoded PeerReload."""
+    try:
+        result = PeerReload(asyncio.run_coroutine_threadsafe(deployments.reload(), loop).result())
+    except BundlesRefused as error:
+        result = PeerReload(refusal=str(error))
+    return msgspec.msgpack.encode(result)
+
+
+def reload_peers(peers: Peers) -> bool:
+    """Tells all other instances to reload, one after the other, and returns whether any has changed.
+
+    Blocks. An instance that dies meanwhile loads the bundles when it is restarted. Raises BundlesRefused once all have
+    answered.
+    """
+    results = {}
+    for number in peers.others:
+        with suppress(OSError, msgspec.DecodeError):
+            answer = peers.ask(number, "reload", RELOAD_TIMEOUT_S)
+            results[number] = msgspec.msgpack.decode(answer, type=PeerReload)
+    if refusals := [f"Instance {number}: {result.refusal}" for number, result in results.items() if result.refusal]:
+        raise BundlesRefused(" ".join(refusals))
+    return any(result.changed for result in results.values())
 
 
 class DeploymentMiddleware:

@@ -111,6 +111,8 @@ INT8_BYTES_PER_WEIGHT_BYTE = 0.85
 """What all these workers need together per byte of weights stored in half precision: they share what is prepared."""
 PREPARING_BYTES_PER_WEIGHT_BYTE = 3.5
 """What preparing takes per byte of the largest bundle's weights; one worker at a time does it, at its first start."""
+FRONT_BYTES = 130_000_000
+"""Memory of a front process that has just started."""
 FRONT_GROWTH_BYTES = 100_000_000
 """Memory that the front process takes while serving, besides its cache: language detection, requests."""
 
@@ -122,18 +124,21 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
     otherwise the kernel would kill the service under load.
     """
     if device_of(settings) == "cuda":
-        return settings.workers or 1
-    wanted = settings.workers or usable_cores()
+        return max(settings.workers or 1, settings.instances)
+    required = max(settings.workers or 1, settings.instances)
+    wanted = max(settings.workers or usable_cores(), required)
     if (left := memory_left()) is None:
         return wanted
     worker_bytes, shared_bytes = _memory_needs(settings, bundles)
-    room = left - FRONT_GROWTH_BYTES - settings.cache_bytes - shared_bytes
+    fronts_bytes = settings.instances * FRONT_GROWTH_BYTES
+    if settings.instances > 1:  # none of them has started yet
+        fronts_bytes += settings.instances * FRONT_BYTES
+    room = left - fronts_bytes - settings.cache_bytes - shared_bytes
     fitting = max(0, room // worker_bytes)
-    required = settings.workers or 1
     if fitting < required:
         needed_bytes = required * worker_bytes
         needed, available, missing = (size // 1_000_000 for size in (needed_bytes, max(0, room), needed_bytes - room))
-        fewer = f", or set INTERLINEAR_WORKERS={fitting}" if fitting else ""
+        fewer = f", or set INTERLINEAR_WORKERS={fitting}" if fitting >= settings.instances else ""
         raise SettingsError(
             f"too little memory: {required} worker{'s' * (required > 1)} for these bundles may take {needed:,} MB, "
             f"and the limit of this container leaves {available:,} MB; raise it by {missing:,} MB, "
@@ -147,6 +152,21 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
             worker_bytes // 1_000_000,
         )
     return min(wanted, fitting)
+
+
+def share_of(settings: Settings, number: int, workers: int) -> Settings:
+    """The settings of instance `number`, which counts from 0: its share of all the `workers`, of the cache and of the
+    memory for weights. The first instance has the admin port."""
+    instances = settings.instances
+    return settings.model_copy(
+        update={
+            "instances": 1,
+            "workers": workers // instances + (number < workers % instances),
+            "cache_bytes": settings.cache_bytes // instances,
+            "memory_bytes": settings.memory_bytes and max(1, settings.memory_bytes // instances),
+            "admin_port": None if number else settings.admin_port,
+        }
+    )
 
 
 def _memory_needs(settings: Settings, bundles: Catalogue) -> tuple[int, int]:

@@ -1,0 +1,262 @@
+"""Several instances on one port, as real processes: `INTERLINEAR_INSTANCES=2 python -m app serve`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import sleep
+
+import httpx
+import pytest
+from servers import WAIT_S, becomes
+from shared_fixtures import make_bundle
+from typer.testing import CliRunner
+
+from app.__main__ import cli
+from app.http.api_keys import new_key
+from app.runtime.metrics import Metrics, exposition
+from app.runtime.peers import Peers
+from app.services import startup
+from app.services.startup import load_catalogue, share_of, worker_count
+from app.settings import Settings, SettingsError
+
+ROOT = Path(__file__).resolve().parent.parent
+HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+
+
+@dataclass
+class Running:
+    """The service, its log so far, and the folder of its bundles."""
+
+    process: subprocess.Popen[str]
+    bundles: Path
+    key: str
+    admin: int
+    lines: list[str] = field(default_factory=list)
+
+    def read(self) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def logged(self, text: str) -> list[str]:
+        return [line for line in list(self.lines) if text in line]
+
+    @property
+    def url(self) -> str:
+        [port, *_] = re.findall(r"running on http://127\.0\.0\.1:(\d+)", "".join(self.logged("running on")))
+        return f"http://127.0.0.1:{port}"
+
+    def get(self, path: str) -> httpx.Response:
+        return httpx.get(self.url + path, headers={"Authorization": f"Bearer {self.key}"}, timeout=WAIT_S)
+
+    def post(self, path: str, body: object = None) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.key}"}
+        return httpx.post(self.url + path, json=body, headers=headers, timeout=WAIT_S)
+
+    def series(self, name: str) -> dict[str, float]:
+        """The value of `name` of each instance."""
+        found = re.findall(rf'^{name}{{instance="(\d)"[^}}]*}} (\S+)$', self.get("/metrics").text, re.M)
+        return {number: float(value) for number, value in found}
+
+    def processes(self) -> dict[int, int]:
+        """The process of each instance, by number."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        found = {}
+        for child in children:
+            with suppress(OSError):  # it has just ended
+                for number in re.findall(r'"number":(\d)', Path(f"/proc/{child}/cmdline").read_text()):
+                    found[int(number)] = int(child)
+        return found
+
+    def all_work(self) -> bool:
+        return self.series("interlinear_workers") == {"0": 1, "1": 1}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("instances")
+    make_bundle(folder / "bundles" / "en-fr")
+    key, line = new_key("operator")
+    (folder / "keys").write_text(f"{line} admin\n")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        admin = listener.getsockname()[1]
+    settings = {
+        "INSTANCES": 2, "WORKERS": 2, "PRECISION": "int8", "ISA": "generic", "PORT": 0, "ADMIN_PORT": admin,
+        "API_KEYS_FILE": folder / "keys", "DEADLINE_MS": 600_000, "MAX_WAIT_MS": 600_000,
+    }  # fmt: skip
+    environ = {**os.environ, **{f"INTERLINEAR_{name}": str(value) for name, value in settings.items()}}
+    command = [sys.executable, "-m", "app", "serve", "--bundles", str(folder / "bundles")]
+    with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        made = Running(process, folder / "bundles", key, admin)
+        reader = threading.Thread(target=made.read)
+        reader.start()
+        try:
+            assert becomes(lambda: len(made.logged("running on")) == 2 or process.poll() is not None)
+            assert becomes(made.all_work)
+            yield made
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(WAIT_S)
+            reader.join()
+
+
+def test_both_instances_answer_on_one_port(running: Running) -> None:
+    assert becomes(lambda: running.post("/translate", HELLO).status_code == 200 and _all_translated(running))
+
+
+def _all_translated(running: Running) -> bool:
+    return min({"0": 0.0, "1": 0.0, **running.series("interlinear_sentences_total")}.values()) > 0
+
+
+def test_log_says_which_instance_writes(running: Running) -> None:
+    assert running.post("/translate", HELLO).status_code == 200
+    assert becomes(lambda: len(running.logged('"/translate"')) > 0)
+    assert json.loads(running.logged('"/translate"')[0])["instance"] in (0, 1)
+    assert {json.loads(line)["instance"] for line in running.logged("running on")} == {0, 1}
+
+
+def test_admin_port_shows_the_metrics_of_all_instances(running: Running) -> None:
+    found = httpx.get(
+        f"http://127.0.0.1:{running.admin}/metrics", headers={"Authorization": f"Bearer {running.key}"}, timeout=WAIT_S
+    ).text
+    assert set(re.findall(r'interlinear_load{instance="(\d)"}', found)) == {"0", "1"}
+    assert found.count("# TYPE interlinear_load gauge") == 1
+
+
+def test_reload_reaches_all_instances(running: Running) -> None:
+    make_bundle(running.bundles / "fr-en", source="fr", target="en")
+    answer = running.post("/models/reload")
+    assert answer.status_code == 200 and answer.json()["changed"]
+    for _ in range(8):
+        assert len(running.get("/models").json()) == 2
+    assert running.post("/models/reload").json()["changed"] is False
+
+
+def test_refused_reload_changes_no_instance(running: Running) -> None:
+    shutil.copytree(running.bundles / "en-fr", running.bundles / "broken")
+    (running.bundles / "broken" / "config.json").write_text("{}")
+    try:
+        assert running.post("/models/reload").status_code == 409
+    finally:
+        shutil.rmtree(running.bundles / "broken")
+    assert running.post("/translate", HELLO).status_code == 200
+
+
+def test_killed_instance_is_restarted_while_the_other_answers(running: Running) -> None:
+    killed = running.processes()[1]
+    ended, statuses = threading.Event(), list[int]()
+
+    def ask() -> None:
+        while not ended.is_set():
+            try:
+                statuses.append(running.post("/translate", HELLO).status_code)
+            except httpx.TransportError:  # it was with the killed one
+                statuses.append(0)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    os.kill(killed, signal.SIGKILL)
+    try:
+        assert becomes(lambda: running.processes().get(1, killed) != killed)
+        assert becomes(running.all_work)
+    finally:
+        ended.set()
+        asking.join()
+    assert running.logged("instance 1 has died: killed by SIGKILL")
+    assert statuses.count(0) <= 1
+    assert set(statuses) <= {0, 200}
+    assert statuses.count(200) > 0
+
+
+def test_sigterm_ends_all_instances(running: Running) -> None:
+    processes = [*running.processes().values()]
+    assert len(processes) == 2
+    running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(WAIT_S) == 0
+    assert not [number for number in processes if Path(f"/proc/{number}").exists()]
+    assert not running.logged('"critical"')[1:]  # the first is of the killed one
+
+
+@pytest.mark.parametrize("limit", ["settings", "key"])
+def test_rates_need_a_store(bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setenv("INTERLINEAR_INSTANCES", "2")
+    if limit == "settings":
+        monkeypatch.setenv("INTERLINEAR_RATE_REQUESTS", "600/minute")
+    else:
+        (tmp_path / "keys").write_text(f"{new_key('alice')[1]} requests=5/minute\n")
+        monkeypatch.setenv("INTERLINEAR_API_KEYS_FILE", str(tmp_path / "keys"))
+    result = CliRunner().invoke(cli, ["serve", "--bundles", str(bundle_folder), "--device", "cpu"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("interlinear: INTERLINEAR_INSTANCES=2: with a rate")
+    assert result.stderr.count("\n") == 1
+
+
+def test_used_port_is_refused_before_an_instance_starts(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLINEAR_INSTANCES", "2")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = str(listener.getsockname()[1])
+        result = CliRunner().invoke(cli, ["serve", "--bundles", str(bundle_folder), "--device", "cpu", "--port", port])
+    assert result.exit_code == 1
+    assert "already in use" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_instances_divide_workers_cache_and_memory() -> None:
+    settings = Settings(instances=3, cache_bytes=300, memory_bytes=90, admin_port=1)
+    shares = [share_of(settings, number, workers=8) for number in range(3)]
+    assert [share.workers for share in shares] == [3, 3, 2]
+    assert {(share.instances, share.cache_bytes, share.memory_bytes) for share in shares} == {(1, 100, 30)}
+    assert [share.admin_port for share in shares] == [1, None, None]
+
+
+def test_every_instance_has_a_worker(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(bundles=(bundle_folder,), device="cpu", instances=5, workers=2, cache_bytes=0)
+    bundles = load_catalogue(settings)
+    monkeypatch.setattr("app.services.startup.memory_left", lambda: None)
+    assert worker_count(settings, bundles) == 5
+    fronts = 5 * (startup.FRONT_BYTES + startup.FRONT_GROWTH_BYTES)
+    monkeypatch.setattr("app.services.startup.memory_left", lambda: fronts + 10_000_000)
+    with pytest.raises(SettingsError, match="too little memory: 5 workers"):
+        worker_count(settings, bundles)
+
+
+def test_instance_that_does_not_answer_is_left_out_of_the_metrics(tmp_path: Path) -> None:
+    peers, other = Peers(tmp_path, 0, 4), Peers(tmp_path, 2, 4)
+    other.serve({"metrics": Metrics().families})
+    assert b'interlinear_load{instance="0"} 0.0\ninterlinear_load{instance="2"} 0.0' in exposition(Metrics(), peers)
+    silent = socket.socket(socket.AF_UNIX)
+    silent.bind(str(tmp_path / "3.socket"))
+    silent.listen()
+    try:
+        assert list(peers.ask_all("metrics", timeout_s=0.3)) == [2]
+    finally:
+        other.stop()
+        silent.close()
+
+
+def test_question_waits_for_an_instance_that_starts(tmp_path: Path) -> None:
+    peers, other = Peers(tmp_path, 0, 2), Peers(tmp_path, 1, 2)
+
+    def start() -> None:
+        sleep(0.3)
+        other.serve({"ping": lambda: b"pong\n"})
+
+    starting = threading.Thread(target=start)
+    starting.start()
+    try:
+        assert peers.ask(1, "ping", WAIT_S) == b"pong\n"
+    finally:
+        starting.join()
+        other.stop()
