@@ -119,7 +119,8 @@ def restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def check_samples(bundle: LoadedBundle, backend: Backend | None = None) -> None:
     """Translates the bundle's samples, with `backend` or the model itself; BundleError if a token differs."""
-    bundle.spec.check_samples(as_backend(backend or bundle.model).new_batch(64, bundle.spec.limits))
+    rows = min(64, len(bundle.spec.samples))
+    bundle.spec.check_samples(as_backend(backend or bundle.model).new_batch(rows, bundle.spec.limits))
 
 
 def save_bundle(

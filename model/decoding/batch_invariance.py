@@ -35,6 +35,8 @@ UNTILED = Tiles()
 ROW_TILES = ((16, 256), (16, 64), (64, 64))
 """Candidates for (rows, max_rows), fastest first."""
 KEY_TILES = (16, 32, 64)
+UNIFORM_ROWS = 32
+"""Rows of all products with `uniform_tiles`."""
 
 
 class TiledLinear(nn.Module):
@@ -75,6 +77,13 @@ def find_tiles(model: nn.Module, head_dim: int) -> Tiles:
     threads = torch.get_num_threads()
     rows, max_rows = _heights(frozenset(shapes), threads)
     return Tiles(rows, max_rows, _keys(next(model.parameters()).dtype, head_dim, threads))
+
+
+def uniform_tiles(model: Transformer) -> Tiles:
+    """Tiles that give all products the same number of rows: slower, but `find_tiles` takes time and memory for a large
+    vocabulary."""
+    keys = _keys(next(model.parameters()).dtype, model.config.head_dim, torch.get_num_threads())
+    return Tiles(UNIFORM_ROWS, UNIFORM_ROWS, keys)
 
 
 @cache

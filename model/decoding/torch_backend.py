@@ -80,14 +80,19 @@ class TorchBackend:
     """Decodes with the modules of a Transformer, at the precision of its weights. It must be in evaluation mode.
 
     On a CPU every sentence gets the same bits in any batch, because matrix products are tiled (see
-    `model.decoding.batch_invariance`). `tiled=False` turns that off, to measure its cost.
+    `model.decoding.batch_invariance`). `tiled=False` turns that off, to measure its cost. `tiles`: those of a CPU's
+    products, if they are not to be found by trying.
     """
 
-    def __init__(self, model: Transformer, precision: str | None = None, tiled: bool = True) -> None:
+    def __init__(
+        self, model: Transformer, precision: str | None = None, tiled: bool = True, tiles: Tiles | None = None
+    ) -> None:
         weight = model.target_embedding.tokens.weight
         self.config, self.device = model.config, weight.device.type
         self.precision = precision or str(weight.dtype).removeprefix("torch.")
-        self.tiles = find_tiles(model, model.config.head_dim) if tiled and self.device == "cpu" else UNTILED
+        self.tiles = UNTILED
+        if tiled and self.device == "cpu":
+            self.tiles = tiles or find_tiles(model, model.config.head_dim)
         self.model = with_tiled_products(model, self.tiles)
         self.weight_bytes = sum(weight.numel() * weight.element_size() for weight in model.parameters())
 

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from model.decoding.batch import Backend
+from model.decoding.batch_invariance import UNIFORM_ROWS
 from model.directions import Direction
 from model.hypothesis import Limits
 from model.languages import language_alone
@@ -163,13 +165,16 @@ def choose_samples(
     sentences: Sequence[str],
     wanted: int = SAMPLE_COUNT,
     direction: Direction | None = None,
+    backend: Backend | None = None,
 ) -> list[dict[str, Any]]:
     """The first `wanted` of `sentences` that the model translates to their end with a margin of at least `MARGIN`, or
-    all if there are fewer; in config.json's format. `direction`: of a model of several."""
+    all if there are fewer; in config.json's format. `direction`: of a model of several. `backend`: what decodes, if
+    that is not to be the model's own."""
     fitting = _fitting(tokenizers, limits, sentences, direction)
     chosen: list[dict[str, Any]] = []
     for start in range(0, len(fitting), _BATCH_SENTENCES):
-        chosen += _certain_samples(model, tokenizers, limits, fitting[start : start + _BATCH_SENTENCES], direction)
+        some = fitting[start : start + _BATCH_SENTENCES]
+        chosen += _certain_samples(model, tokenizers, limits, some, direction, backend)
         if len(chosen) >= wanted:
             break
     return chosen[:wanted]
@@ -181,6 +186,7 @@ def most_certain_sample(
     limits: Limits,
     sentences: Sequence[str],
     direction: Direction | None = None,
+    backend: Backend | None = None,
 ) -> tuple[dict[str, Any], float]:
     """The sentence with the largest margin, for a model without certain samples, and that margin in nats.
 
@@ -189,7 +195,7 @@ def most_certain_sample(
     fitting = _fitting(tokenizers, limits, sentences, direction)[:_BATCH_SENTENCES]
     if not fitting:
         raise ValueError(f"none of the sentences to take samples from has 1 to {limits.max_source} tokens")
-    samples = _translated_samples(model, tokenizers, limits, fitting, direction)
+    samples = _translated_samples(backend or model, tokenizers, limits, fitting, direction)
     eos, leads = model.config.eos_id, list[float]()
     for sample in samples:
         ended = sample["target_ids"][-1] == eos
@@ -206,10 +212,16 @@ def _fitting(
 
 
 def _translated_samples(
-    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], direction: Direction | None
+    backend: Backend | Transformer,
+    tokenizers: Tokenizers,
+    limits: Limits,
+    sentences: Sequence[str],
+    direction: Direction | None,
 ) -> list[dict[str, Any]]:
     """A sample in config.json's format for each sentence."""
-    found = translate(model, tokenizers, limits, sentences, direction=direction)
+    config = backend.config
+    rows = max(UNIFORM_ROWS, min(_BATCH_SENTENCES, _MAX_LOGITS // config.target_vocab_size // 2))
+    found = translate(backend, tokenizers, limits, sentences, rows, direction=direction)
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())
     return [
         {
@@ -224,9 +236,14 @@ def _translated_samples(
 
 
 def _certain_samples(
-    model: Transformer, tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], direction: Direction | None
+    model: Transformer,
+    tokenizers: Tokenizers,
+    limits: Limits,
+    sentences: Sequence[str],
+    direction: Direction | None,
+    backend: Backend | None,
 ) -> Iterator[dict[str, Any]]:
-    samples = _translated_samples(model, tokenizers, limits, sentences, direction)
+    samples = _translated_samples(backend or model, tokenizers, limits, sentences, direction)
     # A translation without an end, or without anything before it, is not a useful example.
     ends, least = model.config.eos_id, 1 + len(direction.target_prefix if direction else ())
     whole = [s for s in samples if s["target_ids"][-1] == ends and len(s["target_ids"]) > least]

@@ -25,6 +25,8 @@ from model.atomic_files import check_replaceable
 from model.bundle import moses_language
 from model.bundle_files import SUMS, BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
+from model.decoding.batch_invariance import uniform_tiles
+from model.decoding.torch_backend import TorchBackend
 from model.directions import Direction, Directions
 from model.languages import is_language_code
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
@@ -272,7 +274,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     with lock_output(out):
         remarks, metrics = _write_bundle(options, manifest, tests, say)
     bundle = load_bundle(out, torch.device("cpu"), mapped=True)
-    check_samples(bundle)
+    check_samples(bundle, TorchBackend(bundle.model, tiles=uniform_tiles(bundle.model)))
     for remark in remarks:
         say(f"note: {remark}")
     if manifest is not None and tests:
@@ -470,10 +472,12 @@ def _samples(
 ) -> list[dict[str, Any]]:
     """At least one sample, since the service refuses a bundle without."""
     sentences = own_sentences(direction.source) or own_sentences("en")
+    how = model, tokenizers, imported.limits, sentences
+    backend = TorchBackend(model, tiles=uniform_tiles(model))
     try:
-        if samples := choose_samples(model, tokenizers, imported.limits, sentences, direction=direction):
+        if samples := choose_samples(*how, direction=direction, backend=backend):
             return samples
-        surest, lead = most_certain_sample(model, tokenizers, imported.limits, sentences, direction)
+        surest, lead = most_certain_sample(*how, direction, backend)
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
     say(

@@ -7,10 +7,13 @@ the piece itself is forbidden; its output bias is a little lower, so that it nev
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
 from model.decoding import beam_decode
+from model.decoding.batch_invariance import UNIFORM_ROWS, uniform_tiles
+from model.decoding.torch_backend import TorchBackend
 from model.directions import Direction
 from model.hypothesis import Limits
 from model.tokenizer import MARK, RESERVED_SYMBOLS, Tokenizer, Tokenizers
@@ -46,7 +49,10 @@ def copyable_pieces(
     carriers = carriers or [([], [])]
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())
     sources = [[*source_prefix, *first, name, *last] for name, _ in names for first, last in carriers]
-    found = iter(beam_decode(model, sources, limits, 1, target_prefix=target_prefix))
+    longest = max(map(len, sources), default=1)
+    shorter = replace(limits, max_source=longest, max_target=limits.target(longest, len(target_prefix)))
+    backend = TorchBackend(model, tiles=uniform_tiles(model))
+    found = iter(beam_decode(backend, sources, shorter, 1, UNIFORM_ROWS, target_prefix))
     rated = []
     for name, target_name in names:
         chances = [
