@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import io
 import json
+import math
+import shutil
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +18,7 @@ import pytest
 import torch
 from fakes import random_model
 from shared_fixtures import BUNDLE_LIMITS, SENTENCES, Service, make_bundle, serving, sure_sample
+from test_formats_docx import run, word
 
 from app.engine.registry import Catalogue
 from app.errors import PairNotServed
@@ -24,6 +30,7 @@ from model.directions import Directions
 from model.hypothesis import Hypothesis
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
+from model.weight_shapes import weight_shapes
 from training.data.vocabulary import train_vocabulary
 from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
 
@@ -140,6 +147,32 @@ def test_attention_shows_the_prefixes_that_the_model_reads_and_generates(
     assert (forced["translation"], forced["target_tokens"][0]["piece"]) == ("Le chat dort.", "<to_fr>")
 
 
+def test_documents_are_translated_in_the_direction_that_is_asked_for(several: Service) -> None:
+    """Among them one whose bytes are a package, and two that have texts of two languages."""
+    documents = {
+        "a.html": f"<p>{TEXT}</p>",
+        "a.po": f'msgid "{TEXT}"\nmsgstr ""\n',
+        "a.xliff": '<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2"><file original="a" '
+        f'source-language="en" datatype="plaintext"><body><trans-unit id="1"><source>{TEXT}</source></trans-unit>'
+        "</body></file></xliff>",
+        "a.docx": word(f"<w:p>{run(TEXT)}</w:p>"),
+    }
+    expected = {target: translate(several, "en", target)["translations"][0]["text"] for target in ("fr", "de")}
+    assert expected["fr"] != expected["de"]
+    for name, content in documents.items():
+        for target, text in expected.items():
+            response = several.request(
+                "POST", "/translate/file", files={"file": (name, content)}, data={"source": "en", "target": target}
+            )
+            assert response.status_code == 200, response.text
+            assert response.headers["x-interlinear-model"].startswith(f"en-{target}@")
+            made = response.content
+            if name == "a.docx":
+                with zipfile.ZipFile(io.BytesIO(made)) as archive:
+                    made = archive.read("word/document.xml")
+            assert text in html.unescape(made.decode()).replace('\\"', '"'), name
+
+
 def test_one_model_serves_all_directions(several: Service, bundle: LoadedBundle) -> None:
     [model] = several.get("/models").json()
     assert (model["model"], model["source"], model["target"]) == (bundle.spec.name, "mul", "mul")
@@ -202,8 +235,16 @@ def test_a_bundle_of_one_direction_goes_before_one_of_several_and_both_before_a_
     assert [one.pair for one in Catalogue([several, longer]).route("de", "es")] == ["de-fr", "fr-es"]
     with pytest.raises(BundleError, match="both translate en-fr; keep one of them"):
         Catalogue([several, dataclasses.replace(several, folder=Path("copy"))])
-    later = Catalogue([own], [several])
-    assert later.find("en", "fr").spec is several.spec and list(later) == [several]
+    for places in (([own], [several]), ([several], [own])):
+        assert Catalogue(*places).find("en", "fr") is own
+    again = dataclasses.replace(several, folder=Path("later"))
+    later = Catalogue([several], [own], [again])
+    assert list(later) == [own, again] and later.find("en", "de").folder == again.folder
+    assert list(later.descriptions())[2:] == [
+        f"not serving en-fr@{several.checksum[:12]} from {several.folder}: {own.folder} takes its place",
+        f"not serving en-fr@{several.checksum[:12]} from later: {own.folder} takes its place",
+        f"not serving en-de@{several.checksum[:12]} and 4 other pairs from {several.folder}: later takes its place",
+    ]
 
 
 def test_two_hundred_languages_are_listed_by_language_not_by_pair(folder: Path) -> None:
@@ -229,6 +270,37 @@ def test_a_model_that_reads_no_end_symbol_counts_none(tmp_path: Path) -> None:
     count = len(open_bundle(tmp_path / "endless").source_tokenizer.encode_source(TEXT))
     assert answer["usage"]["source_tokens"] == count
     assert 'direction="source",model="en-mul' in metrics or f'side="source"}} {count:.1f}' in metrics
+
+
+def test_under_a_memory_limit_a_bundle_of_several_directions_takes_turns_with_another(
+    folder: Path, tmp_path: Path, several: Service
+) -> None:
+    shutil.copytree(folder / "several", tmp_path / "several")
+    own = open_bundle(make_bundle(tmp_path / "en-fr"))
+    weights = [open_bundle(tmp_path / name).spec for name in ("several", "en-fr")]
+    expected = {pair: translate(several, *pair)["translations"] for pair in PAIRS[1:]}
+    limit = max(sum(map(math.prod, weight_shapes(spec.architecture).values())) for spec in weights) * 4
+    with serving(tmp_path, memory_bytes=limit, cache_bytes=0) as service:
+        for _ in range(2):
+            for pair, translations in expected.items():
+                assert translate(service, *pair)["translations"] == translations
+                assert translate(service, "en", "fr")["model"] == own.name
+            assert [model["loaded"] for model in service.get("/models").json()] == [True, False]
+        metrics = service.get("/metrics").text
+    assert "\ninterlinear_models_loaded 1.0\n" in metrics
+    assert "\ninterlinear_model_unloads_total 19.0\n" in metrics
+
+
+def test_a_direction_is_evaluated_and_translated_offline_as_it_is_served(
+    folder: Path, tmp_path: Path, several: Service
+) -> None:
+    (pairs := tmp_path / "test.tsv").write_text(f"{TEXT}\tDie Katze.\nWhere is it?\tWo ist sie?\n")
+    texts = [TEXT, "Where is it?"]
+    expected = [translate(several, "en", "de", text)["translations"][0]["text"] for text in texts]
+    out = tmp_path / "out"
+    options = EvaluateOptions(folder / "several", (str(pairs),), "en", "de", out=out, precision="float32", threads=1)
+    evaluate_bundle(options, lambda line: None)
+    assert out.read_text().splitlines() == [" ".join(text.split()) for text in expected]
 
 
 def test_a_direction_is_evaluated_by_name(folder: Path, bundle: LoadedBundle, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from servers import WAIT_S
 from shared_fixtures import Gate, Service, make_bundle, serving
+from test_api_directions import save_directions
 
 from app.engine.engine import Engine
 from app.engine.launch import InProcessWorker, WorkerProcess
@@ -86,6 +87,24 @@ def test_new_bundle_is_served_only_after_a_reload(site: Site) -> None:
         assert {one["code"] for one in service.get("/languages").json()} == {"en", "fr"}
         assert service.get("/ready").json()["models"] == told["models"]
         assert [model["model"] for model in service.get("/models").json()] == told["models"]
+
+
+def test_a_reload_adds_the_directions_of_a_bundle_of_several_and_takes_them_away(site: Site) -> None:
+    def targets(service: Service) -> dict[str, list[str]]:
+        return {language["code"]: language["targets"] for language in service.get("/languages").json()}
+
+    with site.serving() as service:
+        own = site.translate(service).json()["model"]
+        assert site.translate(service, target="de").status_code == 404
+        save_directions(site.bundles / "several", {"en": ["en"], "fr": []}, {"de": {"target_prefix": ["de"]}, "fr": {}})
+        assert site.reload(service).json()["changed"] is True
+        assert targets(service) == {"en": ["fr", "de"], "fr": ["de"]}
+        assert site.translate(service, target="de").json()["model"].startswith("en-de@")
+        assert site.translate(service).json()["model"] == own
+        shutil.rmtree(site.bundles / "several")
+        assert site.reload(service).json()["models"] == [own]
+        assert targets(service) == {"en": ["fr"]}
+        assert site.translate(service, target="de").status_code == 404
 
 
 def test_an_unchanged_model_keeps_its_cached_results(site: Site) -> None:

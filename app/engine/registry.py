@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import chain
 
 from app.errors import PairNotServed
 from model.bundle import Bundle
@@ -19,10 +20,11 @@ Pair = tuple[str, str]
 
 
 class Catalogue:
-    """Bundles, one per language pair; later places override earlier ones.
+    """Bundles, one per language pair. A bundle of one direction goes before bundles of several, wherever they are;
+    otherwise later places override earlier ones.
 
-    A bundle of several directions serves each, but for those of a bundle of fewer in the same place. Raises BundleError
-    if one place has two bundles of equally many for a pair.
+    In one place a bundle of fewer directions goes before one of more. Raises BundleError if one place has two bundles
+    of equally many for a pair.
 
     With `pivot`, two bundles also serve the pair that they make: fr-en and en-de serve fr-de.
     """
@@ -30,7 +32,7 @@ class Catalogue:
     def __init__(self, *places: Iterable[Bundle], pivot: bool = True) -> None:
         self._bundles: dict[Pair, Bundle] = {}
         self.replaced: list[tuple[Bundle, Bundle]] = []
-        """Overridden bundles, in the direction in which they are, each with the one served instead."""
+        """Bundles that do not serve one of their directions, in that direction, each with the one that does."""
         for bundles in places:
             here: dict[Pair, Bundle] = {}
             for bundle in sorted(bundles, key=lambda bundle: bundle.directions.count):
@@ -42,10 +44,12 @@ class Catalogue:
                         both = f"{other.folder} and {bundle.folder} both translate {'-'.join(pair)}"
                         raise BundleError(f"{both}; keep one of them")
                     self.replaced.append((bundle.in_direction(*pair), other))
-            self.replaced += [
-                (self._bundles[pair].in_direction(*pair), new) for pair, new in here.items() if pair in self._bundles
-            ]
-            self._bundles |= here
+            for pair, new in here.items():
+                old = self._bundles.get(pair, new)
+                first, second = (old, new) if old.directions.count == 1 < new.directions.count else (new, old)
+                if first is not second:
+                    self.replaced.append((second.in_direction(*pair), first))
+                self._bundles[pair] = first
         self._pivots = _pivots(list(self._bundles)) if pivot else {}
         """The language between the two of a pair that no bundle serves."""
         self._served = list({id(bundle): bundle for bundle in self._bundles.values()}.values())
@@ -82,6 +86,12 @@ class Catalogue:
         """Yields every pair served: those with a bundle, then those through another language."""
         yield from self._bundles
         yield from self._pivots
+
+    @cached_property
+    def language_pairs(self) -> Mapping[Pair, None]:
+        """The keys are the pairs served, without variants of languages, in the order of `pairs`."""
+        alone = {code: language_alone(code) for code in chain(self.source_languages, self.target_languages)}
+        return dict.fromkeys((alone[source], alone[target]) for source, target in self.pairs())
 
     @cached_property
     def source_languages(self) -> Sequence[str]:

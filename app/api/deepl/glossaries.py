@@ -8,7 +8,7 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
+from msgspec import json
 
 from app import errors
 from app.api.deepl.schemas import (
@@ -28,10 +28,10 @@ from app.api.deepl.schemas import (
     dictionary_info,
     glossary_info,
     multilingual_info,
-    pairs_of,
 )
 from app.api.deepl.wire_format import Caller, error_responses, invalid_field, not_found, request_body, validated
 from app.api.openapi_parts import BODY_ERRORS
+from app.engine.registry import Catalogue
 from app.http.auth import Client
 from app.http.forms import read_fields
 from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
@@ -88,9 +88,10 @@ async def _add(request: Request, caller: Client, name: str, bodies: Sequence[Dic
 )
 async def language_pairs(request: Request, caller: Caller) -> Response:
     """List all pairs that are served, without variants: a glossary for en also serves en-US."""
-    pairs = pairs_of(request.state.translator.catalogue)
-    listed = [{"source_lang": source, "target_lang": target} for source, target in pairs]
-    return JSONResponse({"supported_languages": listed})  # of 39,800 pairs, objects would take half a second
+    catalogue: Catalogue = request.state.translator.catalogue
+    listed = [{"source_lang": source, "target_lang": target} for source, target in catalogue.language_pairs]
+    # There may be 39,800 of them: the json module would take several times as long, and models of pydantic more.
+    return Response(json.encode({"supported_languages": listed}), media_type="application/json")
 
 
 @router.post(

@@ -36,9 +36,8 @@ class DictionaryRequest(PairRequest):
 
     def terms(self, catalogue: Catalogue) -> Terms:
         """Raises InvalidFields."""
-        pairs = pairs_of(catalogue)
-        if self.pair not in pairs:
-            served = listed_pairs(pairs)
+        if self.pair not in catalogue.language_pairs:
+            served = listed_pairs(catalogue.language_pairs)
             raise invalid_field("target_lang", f"Glossaries are limited to the language pairs served: {served}.")
         try:
             return read_tsv(self.entries) if self.entries_format == "tsv" else read_csv(self.entries, *self.pair)
@@ -133,12 +132,6 @@ class EntriesResponse(BaseModel):
     """The requested dictionary."""
 
     dictionaries: list[DictionaryEntries] = Field(description="The requested dictionary only")
-
-
-def pairs_of(catalogue: Catalogue) -> list[Pair]:
-    """The pairs served, without variants."""
-    pairs = ((language_alone(source), language_alone(target)) for source, target in catalogue.pairs())
-    return list(dict.fromkeys(pairs))
 
 
 def dictionary_info(pair: Pair, terms: Terms) -> DictionaryInfo:
