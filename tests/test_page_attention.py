@@ -14,6 +14,8 @@ import httpx
 import pytest
 from chromium import REFUSED, Visit
 from playwright.sync_api import Browser, Page, Request, Route, expect
+from shared_fixtures import listening
+from test_api_directions import save_directions
 
 SENTENCE = "The children were playing in the garden."
 OTHER = "The cat sleeps."
@@ -485,3 +487,16 @@ def test_view_in_a_language_that_was_left_sends_no_requests(browser: Browser, sh
         page.fill("#source-text", OTHER)
         expect(page.locator("[data-side='key']")).to_contain_text("cat")
         assert {asked["text"] for asked in window.asked} == {OTHER}
+
+
+def test_model_of_several_directions_shows_every_head_and_its_own_start_token(browser: Browser, tmp_path: Path) -> None:
+    targets = {"fr": {"target_prefix": ["fr"]}, "de": {"target_prefix": ["de"]}}
+    save_directions(tmp_path / "several", {"en": ["en"]}, targets, bos_id=2)
+    with listening(tmp_path) as url, Window(browser, url) as window:
+        window.page.select_option("#target-language", "de")
+        page = window.translate("The cat sleeps.")
+        expect(page.locator(".thumb")).to_have_count(2 * (2 + 1) + 1)
+        tokens = [token.strip() for token in page.locator(".symbol").all_inner_texts()]
+        assert {"<to_en>", "<to_de>", "</s>"} <= set(tokens)
+        page.click("#attention-view-decoder")
+        assert page.locator(".lines button").first.inner_text() == "</s>"

@@ -90,6 +90,7 @@ def _json_pieces(result: Attention) -> Iterator[str]:
         "source_tokens": [_token(piece) for piece in result.source_tokens],
         "target_tokens": [_token(piece) for piece in result.target_tokens],
         "alignment": result.alignment,
+        "start": result.start,
         "model": result.bundle.name,
     }
     yield json.dumps(fields).removesuffix("}") + ', "attention": {'

@@ -307,10 +307,9 @@ class AttentionResponse(BaseModel):
     """The attention weights of the decoding pass that produced the tokens.
 
     Rows of `decoder` and `cross` are the target tokens as they were generated. The decoder's keys are the same tokens
-    shifted right by one, `<s>` first, so it is square and lower triangular. A model of several directions also reads
+    shifted right by one, `start` first, so it is square and lower triangular. A model of several directions also reads
     and generates tokens that name the languages: they are among both tokens, with empty spans, but aligned to none. A
-    model whose decoder is recurrent has no
-    decoder self-attention: its `decoder` is an empty list.
+    model whose decoder is recurrent has no decoder self-attention: its `decoder` is an empty list.
     """
 
     translation: str = Field(examples=["Bonjour."], description="The model's raw output: repetitions are not cut")
@@ -323,6 +322,9 @@ class AttentionResponse(BaseModel):
         description="[source index, target index]: for each target token the source token of the text "
         "with the highest cross-attention, averaged over all layers and heads, or that of the head that the model was "
         "trained to align with"
+    )
+    start: str = Field(
+        examples=["<s>"], description="The token that the decoder starts from; `<s>` if it starts from zeros"
     )
     model: str = Field(examples=["en-fr@0123456789ab"], description="The bundle, and the checksum of its weights")
 

@@ -24,7 +24,9 @@ from model.tokenizer import SPACE, Piece, Tokenizer
 Kind = Literal["encoder", "decoder", "cross"]
 Weights = NDArray[np.floating]
 """[layer, head, query, key]"""
-START, END = "<s>", "</s>"
+END = "</s>"
+ZEROS = "<s>"
+"""The name of a start that is a vector of zeros, and no token."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,13 @@ class Attention:
         target = [token.piece for token in self.target_tokens]
         if kind == "encoder":
             return source, source
-        return target, source if kind == "cross" else [START, *target[:-1]]
+        return target, source if kind == "cross" else [self.start, *target[:-1]]
+
+    @property
+    def start(self) -> str:
+        """The token that the decoder starts from, which is its first key."""
+        config = self.bundle.architecture
+        return ZEROS if config.zero_start else self.bundle.target_tokenizer.piece(config.bos_id)
 
 
 @dataclass(frozen=True)

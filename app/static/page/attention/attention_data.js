@@ -4,8 +4,8 @@
 export const KINDS = ["cross", "encoder", "decoder"];
 
 const SPACE_MARK = "\u2581";
+const BYTE = /^<0x[0-9A-F]{2}>$/;
 const RTL_CHARACTERS = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/; // Unicode blocks of Hebrew, Arabic and others
-const START = { piece: "<s>", start: 0, end: 0 };
 
 /**
  * A matrix of weights: `at(query, key)`. Every row is a distribution over the keys and sums to 1.
@@ -57,8 +57,8 @@ export class Sentence {
    * @param shape {encoder_layers, decoder_layers, num_heads, decoder}: the model's architecture
    */
   constructor(answer, shape) {
-    const { translation, source_tokens: source, target_tokens: target, alignment, model } = answer;
-    Object.assign(this, { translation, source, target, alignment, model });
+    const { translation, source_tokens: source, target_tokens: target, alignment, start, model } = answer;
+    Object.assign(this, { translation, source, target, alignment, start, model });
     this.heads = shape.num_heads;
     const isRecurrent = shape.decoder === "ssru"; // without decoder self-attention
     this.depth = {
@@ -82,9 +82,10 @@ export class Sentence {
     return kind === "encoder" ? this.source : this.target;
   }
 
-  /** The key tokens: the columns. The decoder's are the tokens generated so far, beginning with <s>. */
+  /** The key tokens: the columns. The decoder's are the start token and the tokens generated so far. */
   keys(kind) {
-    return kind === "decoder" ? [START, ...this.target.slice(0, -1)] : this.source;
+    const start = { piece: this.start, start: 0, end: 0 };
+    return kind === "decoder" ? [start, ...this.target.slice(0, -1)] : this.source;
   }
 
   /** Number of weights of a kind, over all layers and heads. */
@@ -113,16 +114,18 @@ export class Sentence {
   }
 }
 
-/** Groups tokens into words: ranges [from, to) of pieces. Symbols (<s>, </s>) are groups of their own. */
+/** Groups tokens into words: ranges [from, to) of pieces. Symbols are groups of their own. */
 export function groupIntoWords(tokens) {
-  const isWordStart = ({ piece }, index) =>
-    index === 0 || piece.startsWith(SPACE_MARK) || isSymbol(piece) || isSymbol(tokens[index - 1].piece);
+  const isWordStart = (token, index) =>
+    index === 0 || token.piece.startsWith(SPACE_MARK) || isSymbol(token) || isSymbol(tokens[index - 1]);
   const starts = tokens.flatMap((token, index) => (isWordStart(token, index) ? [index] : []));
   return starts.map((from, number) => [from, starts[number + 1] ?? tokens.length]);
 }
 
-export function isSymbol(piece) {
-  return piece === "<s>" || piece === "</s>";
+/** Whether a token is no text: <s>, </s>, or a language's. It covers no character, as only some bytes and a space at
+ *  the start do besides. */
+export function isSymbol({ piece, start, end }) {
+  return start === end && piece !== SPACE_MARK && !BYTE.test(piece);
 }
 
 /** The name of a piece in running text: without its space mark, unless it is only that. A right-to-left piece is

@@ -1,6 +1,7 @@
 // Loads a sentence's attention: everything at once if it is small, else the shown kind layer by layer.
 
 import { KINDS, Sentence } from "./attention_data.js";
+import { modelNamed, modelOfPair } from "../service/models.js";
 
 const MAX_WEIGHTS_PER_REQUEST = 200_000; // about 20 bytes each
 const CHARACTERS_PER_TOKEN = 3; // an estimate for the first request, before the tokens are known
@@ -47,10 +48,11 @@ export class AttentionLoader {
     return this.api.post("attention", { ...request, ...selection }, { signal });
   }
 
-  /** The model of a pair. If `name` differs from the known one, reloads the models: bundles may have been exchanged. */
-  async model({ source, target }, signal, name) {
-    const lookup = () => this.models?.find((each) => each.source === source && each.target === target);
-    if (!this.models || (name && lookup()?.model !== name)) this.models = await this.api.get("models", { signal });
+  /** The model of a pair, or of the response `name`. Reloads the models if it is none of the known ones: bundles may
+   *  have been exchanged. */
+  async model(pair, signal, name) {
+    const lookup = () => this.models && (name ? modelNamed(this.models, name) : modelOfPair(this.models, pair));
+    if (!lookup()) this.models = await this.api.get("models", { signal });
     return lookup() ?? UNKNOWN_MODEL;
   }
 }

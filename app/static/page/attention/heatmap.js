@@ -199,7 +199,7 @@ function labelElement(token) {
   const element = make("span", { className: "map-label", title: token.piece });
   if (space) element.append(make("span", { className: "space" }, space));
   element.append(make("bdi", {}, rest));
-  element.classList.toggle("symbol", isSymbol(token.piece));
+  element.classList.toggle("symbol", isSymbol(token));
   return element;
 }
 

@@ -83,7 +83,7 @@ export class TokenLines {
       const label = this.text("attention.token", { piece: pieceName(token), number: index + 1, count: tokens.length });
       const properties = { className: "token", type: "button", tabIndex: -1, aria: { label } };
       const button = make("button", properties, piece, share);
-      button.classList.toggle("symbol", isSymbol(token.piece));
+      button.classList.toggle("symbol", isSymbol(token));
       return button;
     });
     this.tokens[side] = buttons;

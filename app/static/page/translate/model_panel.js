@@ -1,6 +1,7 @@
 // The panel about the model: architecture, corpora, quality, and current throughput.
 
 import * as api from "../service/api.js";
+import { modelNamed, modelOfPair } from "../service/models.js";
 import { errorMessage } from "./notices.js";
 import { forbidsCommercialUse, modelFacts } from "./model_facts.js";
 import { number, text } from "../i18n/index.js";
@@ -30,7 +31,8 @@ export class ModelPanel {
     await this.#load();
   }
 
-  /** @param {{source: string, target: string}} pair the selected languages; the source may be "auto" */
+  /** @param {{source: string, target: string, model?: string}} pair the selected languages, where the source may be
+   *  "auto"; and the model, once a translation names it */
   show(pair) {
     this.#pair = pair;
     this.#render();
@@ -74,11 +76,10 @@ export class ModelPanel {
     this.#renderFigures(model);
   }
 
-  /** The model of the selected languages; the first possible one until the source language is known. */
+  /** The model of the selected languages; a possible one until a translation names it. */
   #selectedModel() {
-    const { source, target } = this.#pair;
-    const candidates = this.#models.filter((model) => model.targets.includes(target)).sort(byLanguages);
-    return candidates.find((model) => model.sources.includes(source)) ?? candidates[0] ?? this.#models[0];
+    const made = this.#pair.model && modelNamed(this.#models, this.#pair.model);
+    return made ?? modelOfPair(this.#models, this.#pair) ?? this.#models[0];
   }
 
   /** Updates only the figures that change, so that reading and text selection are not disturbed. */
@@ -86,19 +87,9 @@ export class ModelPanel {
     const rate = model.tokens_per_second;
     setFigure("now", rate === undefined ? null : text("speed.now", { rate: number(Math.round(rate)) }));
     setFigure("precision", text("model.computed", { precision: model.precision, device: model.device }));
-    const last = isMadeBy(this.#lastResult, model) ? this.#lastResult : null;
+    const last = this.#lastResult && modelNamed([model], this.#lastResult.model) ? this.#lastResult : null;
     setFigure("last", last && lastResultText(last));
   }
-}
-
-/** Of the models for a pair, the service takes the one of the fewest languages. */
-function byLanguages(one, other) {
-  return one.sources.length * one.targets.length - other.sources.length * other.targets.length;
-}
-
-/** Results name the direction and the weights, models of several directions only the weights. */
-function isMadeBy(result, model) {
-  return result?.model.split("@")[1] === model.model.split("@")[1];
 }
 
 function lastResultText({ milliseconds, tokens }) {
