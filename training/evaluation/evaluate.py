@@ -91,11 +91,12 @@ class TestSet:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The beam size, where 1 is greedy, and which additional scores to compute; see `scores`."""
+    """How to decode, where a beam of 1 is greedy, and which additional scores to compute; see `scores`."""
 
     beam: int = 1
     lowercase: bool = False
     moses: bool = False
+    length_penalty: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,9 @@ def evaluate_set(
     """Translates the sources of `test` into the language `target` and scores them. `direction`: as for `translate`."""
     backend = as_backend(model)
     sources = [pair.source for pair in test.pairs]
-    translations = translate(backend, tokenizers, limits, sources, rows, scoring.beam, direction)
+    translations = translate(
+        backend, tokenizers, limits, sources, rows, scoring.beam, direction, scoring.length_penalty
+    )
     how = (backend.precision, backend.device, scoring.beam)
     return _scored(test, translations, tokenizers.target, target, scoring, *how)
 
@@ -257,7 +260,7 @@ class EvaluateOptions:
     """With --raw: sentences decoded together, each counted --beam times; affects the speed. (default: {ROWS[cpu]}, on a
     GPU {ROWS[cuda]})"""
     beam: int | None = None
-    """With --raw: beam size. (default: 1, greedy, as the service decodes)"""
+    """With --raw: beam size. (default: the bundle's, or 1, greedy, as the service decodes)"""
     placeholders: bool = False
     """Also report how placeholders are placed: names that both sides of a pair share become {{name}}."""
     lowercase: bool = False
@@ -272,7 +275,8 @@ class EvaluateOptions:
     def __post_init__(self) -> None:
         for option, value in (("--rows", self.rows), ("--beam", self.beam)):
             if value is not None and not self.raw:
-                raise ValueError(f"{option} needs --raw: the service decodes greedily and chooses its own batches")
+                how = "greedily, or as the bundle says, and chooses its own batches"
+                raise ValueError(f"{option} needs --raw: the service decodes {how}")
         if (self.source is None) != (self.target is None):
             raise ValueError("--source and --target go together")
         if self.placeholders and self.raw:
@@ -291,12 +295,8 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
     """Measures a bundle and reports to `say`. Raises BundleError, CorpusError, NotServed, TrainingError, ValueError."""
     keep_freed_memory()
     use_threads(options.threads)
-    where, beam = pick_device(options.device), 1 if options.beam is None else options.beam
-    most = options.rows or ROWS[where.type]
-    if not 1 <= beam <= most:
-        raise ValueError(f"--beam must be from 1 to --rows ({most}), not {beam}")
-    scoring = Scoring(beam, options.lowercase, moses=options.tokenize is not None)
-    if scoring.moses:
+    where, moses = pick_device(options.device), options.tokenize is not None
+    if moses:
         moses_tokens([], "en", options.lowercase)  # fails early if it is missing, before hours of decoding
     if options.out is not None:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -304,6 +304,11 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
     loaded = load_bundle(options.bundle, where)
     if options.source is not None and options.target is not None:
         loaded = loaded.in_direction(options.source, options.target)
+    beam = loaded.decoding.beam_size or 1 if options.beam is None else options.beam
+    most = options.rows or ROWS[where.type]
+    if not 1 <= beam <= most:
+        raise ValueError(f"--beam must be from 1 to --rows ({most}), not {beam}")
+    scoring = Scoring(beam, options.lowercase, moses, loaded.decoding.length_penalty)
     backend = prepare(loaded.model, options.precision or ("float32" if options.raw else "auto"))
     how = (loaded.source, loaded.target, options.columns, options.encoding, options.corpora)
     tests = [TestSet.read(text, *how) for text in options.pairs]

@@ -72,7 +72,14 @@ class Teacher:
         pairs = []
         if isinstance(backend, SamplingBackend):
             backend.start(self.seed, texts[0].line)
-        found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, self.beam, self.rows)
+        found = beam_decode(
+            backend,
+            [ids for _, ids in encoded],
+            bundle.limits,
+            self.beam,
+            self.rows,
+            length_penalty=bundle.decoding.length_penalty,
+        )
         for (text, _), hypothesis in zip(encoded, found, strict=True):
             translation, reason = self.choose(bundle, hypothesis, text.reference)
             if reason:
