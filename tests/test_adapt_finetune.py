@@ -95,6 +95,27 @@ def test_fine_tuning_adapts_the_bundle_and_reports_gains_and_losses(shipped: Pat
     assert f"| development set | 20 | chrF | {before:.1f} | {after:.1f} |" in Path("bundles/mine/README.md").read_text()
 
 
+def test_fine_tuned_bundle_of_an_imported_model_is_decoded_as_that_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    architecture = {"decoder": "ssru", "activation": "swish", "source_eos": False, "norm": "post"}
+    served = {"decoding": {"beam_size": 2, "length_penalty": 0.2}, "reserved_copies": [40, 41]}
+    ship(monkeypatch, architecture, **served)
+    tune()
+    ours, theirs = loaded("mine"), loaded("shipped")
+    assert ours.config["architecture"] == {**theirs.config["architecture"], "dropout": finetune.DROPOUT}
+    assert {name: ours.config[name] for name in served} == served
+    assert (ours.decoding.beam_size, ours.reserved_copies) == (2, ((40, 40), (41, 41)))
+    assert not served.keys() & ours.config["training"]["initial"].keys()
+    assert any(
+        not torch.equal(weight, theirs.model.state_dict()[name]) for name, weight in ours.model.state_dict().items()
+    )
+
+
+def test_bundle_with_an_output_bias_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, {"output_bias": True})
+    assert "shipped: has an output bias, as imported models do" in tune(code=1)
+    assert not Path("runs").exists()
+
+
 def test_general_test_sets_keep_their_names_if_a_recipe_gives_the_corpora_folder(shipped: Path) -> None:
     Path("field").mkdir()
     write_pairs(Path("field/elsewhere.tsv"), GENERAL[:20])

@@ -66,6 +66,8 @@ def test_command_limits_the_directions_and_asks_to_accept_the_licence(
     assert "cc-by-nc-4.0, which forbids commercial use" in refused.output
     result = CliRunner().invoke(cli, [*arguments, "--accept-licence"])
     assert result.exit_code == 0, result.output
+    assert "note: One model for 6 pairs of languages." in result.output
+    assert "\nlicence: cc-by-nc-4.0\n" in result.output
     bundle = open_bundle(Path("bundles/nllb-tiny"))
     assert sorted(bundle.directions.sources) == ["en", "fr", "zh"]
     assert bundle.record.licence == "cc-by-nc-4.0"

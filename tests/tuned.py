@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,11 @@ def begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_pairs(Path("general.tsv"), GENERAL)
 
 
-def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
-    """Makes the bundle, with `more` in its config.json, and reduces rehearsal and measurement to few sentences."""
+def ship(monkeypatch: pytest.MonkeyPatch, architecture: Mapping[str, Any] = {}, **more: Any) -> Path:
+    """Makes the bundle, with `more` in its config.json, and reduces rehearsal and measurement to few sentences.
+
+    `architecture`: fields of its ModelConfig.
+    """
     train_quickly(monkeypatch, lambda *_: Timings(step=0.01, evaluation=0.1))
     monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
@@ -45,9 +49,8 @@ def ship(monkeypatch: pytest.MonkeyPatch, **more: Any) -> Path:
     tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
     size = tokenizer.vocab_size
     torch.manual_seed(1)
-    model = Transformer(
-        ModelConfig(size, size, d_model=32, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0)
-    )
+    shape: dict[str, Any] = {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+    model = Transformer(ModelConfig(size, size, **{**shape, "dropout": 0, **architecture}))
     record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
     record |= {"attribution": ["the general pairs' makers"]}
     parent = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": [], "initial": {"bundle": "oldest@1"}}

@@ -20,11 +20,13 @@ class BaseBundle:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Raises BundleError, with a one-line message, if the folder is not a complete bundle with one vocabulary."""
+        """Raises BundleError, with a one-line message, if the folder is no bundle that training can start from."""
         bundle = load_bundle(folder, torch.device("cpu"))
         bundle.check_plain()
         if bundle.source_tokenizer is not bundle.target_tokenizer:
             raise BundleError(f"{folder}: has a vocabulary for each side, and training makes models with one for both")
+        if bundle.architecture.output_bias:  # `training.optim.trainer.Trainer` refuses it too, but late
+            raise BundleError(f"{folder}: has an output bias, as imported models do, which training does not support")
         return cls(bundle)
 
     @property

@@ -27,6 +27,7 @@ from training.data.batches import Pairs, load_pairs
 from training.data.options import PrepareOptions
 from training.evaluation.evaluate import DEVELOPMENT, TestSet, evaluate_set
 from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
+from training.export.bundle import SERVED_FIELDS
 from training.export.interpolation import Baseline
 from training.export.model_card import changes
 from training.export.tradeoff import ACCEPTED
@@ -105,7 +106,7 @@ class InitialBundle(BaseBundle):
         """The record of this bundle in the new one's config.json; `before`: its metrics on the new one's sets."""
         config = self.bundle.config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
-        kept = ("licence", "attribution", "general")
+        kept = ("licence", "attribution", "general", *SERVED_FIELDS)
         return record | {name: config[name] for name in kept if name in config} | self.lineage()
 
 

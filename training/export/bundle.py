@@ -51,6 +51,8 @@ REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",), "mari
 """The options that each value of `--to` requires."""
 CONVERTER_OPTIONS = {"ctranslate2": ("dtype",), "marian": ()}
 """The options that a conversion of a bundle may have besides."""
+SERVED_FIELDS = ("decoding", "text", "reserved_copies")
+"""Fields of config.json about serving, which a fine-tuned bundle has from the bundle that it started from."""
 GENERAL_PAIRS = 200
 """Maximum number of development pairs that a bundle carries as general pairs."""
 Say = Callable[[str], None]
@@ -165,7 +167,7 @@ def export_run(
     if options.initial and baseline is None:
         weights, chosen, choice = load_choice(run.folder)
         learnt = [(weights, chosen)]
-    before = None if options.initial else run.beginning()
+    before, initial = None if options.initial else run.beginning(), options.initial or {}
 
     def evaluate(model: Transformer, test: TestSet) -> Result:
         return evaluate_set(model, run.tokenizers, run.limits, run.summary.target, test)
@@ -194,7 +196,7 @@ def export_run(
         "training": training_record(run, weights, model)
         | {"candidates": candidates, "form": options.form, "decoder_metrics": metrics}
         | ({"tradeoff": choice} if choice else {})
-        | ({"initial": {k: v for k, v in options.initial.items() if k != "general"}} if options.initial else {})
+        | ({"initial": {k: v for k, v in initial.items() if k not in ("general", *SERVED_FIELDS)}} if initial else {})
         | ({"parent": options.parent} if options.parent else {}),
         "metrics": metrics,
         "licence": options.licence,
@@ -202,6 +204,7 @@ def export_run(
         "remarks": list(options.remarks),
         "samples": _samples(model, run, sentences or _sample_sentences(run, options.samples), say),
         "general": _general(run, options),
+        **{name: initial[name] for name in SERVED_FIELDS if name in initial},
     }
     model = model.cpu()
 

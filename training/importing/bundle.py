@@ -34,7 +34,7 @@ from model.transformer import Transformer
 from training.compute import use_threads
 from training.corpora.general import general_pairs_of
 from training.download import file_sha256, megabytes
-from training.evaluation.evaluate import TestSet, evaluate_set, report
+from training.evaluation.evaluate import Scoring, TestSet, evaluate_set, report
 from training.evaluation.placeholders import PlaceholderResult
 from training.evaluation.service_command import NotServed
 from training.export.bundle import serve_command
@@ -280,6 +280,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     if manifest is not None and tests:
         for line in compare_scores(manifest.figures, metrics):
             say(line)
+    say(f"licence: {bundle.record.licence}")
     size = sum(file.stat().st_size for file in out.iterdir())
     say(f"{out} is {bundle.name}, {size / 2**20:.1f} MiB")
     say(f"next: {serve_command(out)}")
@@ -295,6 +296,8 @@ def _write_bundle(
     check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
     model, tokenizers = build_model(imported, languages[0] or "")
     say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
+    if imported.directions is not None and imported.directions.count > 1:
+        imported.remarks.insert(0, _directions_remark(imported.directions))
     copied: list[tuple[int, int]] = []
     if not imported.vocabulary.has_symbols:
         copied = copyable_pieces(model, tokenizers, imported.limits, languages[0], direction)
@@ -452,6 +455,13 @@ def compare_scores(published: Sequence[Figure], measured: Sequence[Mapping[str, 
         yield f"  {metric['metric']:<9} {metric['score']:7.4g}  measured here, on {metric['set']}"
 
 
+def _directions_remark(directions: Directions) -> str:
+    return (
+        f"One model for {directions.count:,} pairs of languages. Samples, and the scores of --check, are of one pair; "
+        "the others were not measured here."
+    )
+
+
 def _placeholder_remark(copied: int) -> str:
     if not copied:
         return "Placeholders, tags and terms come out exactly once, but mostly at the end: it copies no names."
@@ -504,7 +514,9 @@ def _measure(
     except NotServed as error:
         say(f"warning: the scores are those of the bare decoder, since {error}")
         how = model, tokenizers, imported.limits, languages[1]
-        results = [evaluate_set(*how, test, direction=_direction(imported, languages)) for test in tests]
+        scoring = Scoring(imported.decoding.beam_size or 1, length_penalty=imported.decoding.length_penalty)
+        direction = _direction(imported, languages)
+        results = [evaluate_set(*how, test, scoring=scoring, direction=direction) for test in tests]
     for result, test in zip(results, tests, strict=True):
         report(result, test, imported.limits, say)
     for placement in placements:

@@ -151,16 +151,11 @@ def _read_model(
         weights,
         vocabulary,
         Limits(longest, longest),
-        list(_remarks(len(languages))),
+        ["A character that its vocabulary lacks is unknown to it. The symbol for unknown text is never generated."],
         {"license": _licence(path)},
         Directions(sources, {code: TargetPrefixes(target_prefix=ids) for code, ids in sources.items()}),
         decoding=_decoding(path),
     )
-
-
-def _remarks(languages: int) -> Iterator[str]:
-    yield f"One model for {languages} languages, each into any other. Most directions were not measured here."
-    yield "A character that its vocabulary lacks is unknown to it. The symbol for unknown text is never generated."
 
 
 def positions_table(count: int, width: int) -> Tensor:
