@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import sacrebleu
-from shared_fixtures import Service
+import torch
+from shared_fixtures import SHIPPED, Service
 from typer.testing import CliRunner
 
-from model.bundle_weights import LoadedBundle
+from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
 from model.decoding import beam_decode, greedy_decode
 from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
@@ -55,6 +56,29 @@ def test_scores_are_sacrebleus_for_the_bundles_greedy_translations(bundle: Loade
     assert (bleu["metric"], chrf["metric"]) == ("BLEU", "chrF")
     assert bleu["set"] == "set.tsv"
     assert (bleu["sentences"], bleu["precision"], bleu["device"]) == (3, "float32", "cpu")
+
+
+def test_raw_decodes_with_the_bundles_beam_and_length_penalty(tmp_path: Path) -> None:
+    bundle = load_bundle(SHIPPED / "en-fr", torch.device("cpu"))
+    names = ("source", "target", "training", "metrics", "licence", "samples")
+    record = {name: bundle.config[name] for name in names} | {"decoding": {"beam_size": 5, "length_penalty": 10.0}}
+    save_bundle(tmp_path / "other", bundle.model, bundle.source_tokenizer, bundle.limits, record, "")
+    sources = ["I see the cat of my house.", "I see the house of my cat."]
+    write_pairs(tmp_path / "set.tsv", [Pair(source, "Bonjour.") for source in sources])
+    encoded = [bundle.source_tokenizer.encode(source) for source in sources]
+
+    def translated(beam_size: int, length_penalty: float) -> list[str]:
+        found = beam_decode(bundle.model, encoded, bundle.limits, beam_size, length_penalty=length_penalty)
+        return [bundle.target_tokenizer.decode(h.tokens) for h in found]
+
+    def measured(*options: object) -> tuple[int, list[str]]:
+        given = ("--bundle", tmp_path / "other", "--pairs", tmp_path / "set.tsv", "--json")
+        found = json.loads(evaluate(*given, "--out", tmp_path / "out.txt", *options))
+        return found["metrics"][0]["beam"], (tmp_path / "out.txt").read_text().splitlines()
+
+    assert measured() == (5, translated(5, 10.0))
+    assert measured("--beam", 2) == (2, translated(2, 10.0))
+    assert translated(5, 10.0) != translated(5, 1.0)
 
 
 def test_without_raw_the_scores_are_those_of_the_service(
