@@ -22,6 +22,7 @@ from app.cli.training_verbs import add_training_verbs
 from app.settings import PREFIX, Settings, describe_settings, load_settings
 
 if TYPE_CHECKING:
+    from app.engine.launch import Launch
     from app.engine.registry import Catalogue
 
 
@@ -41,6 +42,8 @@ class Lines(Enum):
 
 
 GC_THRESHOLDS = 10_000, 50, 50
+"""Imports and requests make hundreds of objects that need no collector: by default, a scan every 700 allocations takes
+a tenth of their time."""
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
 
@@ -66,18 +69,14 @@ def serve(
 
     Options override the settings in the environment.
     """
-    import uvicorn
+    _tune_process()
 
-    from app.main import create_app
     from app.runtime.json_logs import log_to_stderr
-    from app.server.listener import CannotListen, listen
-    from app.server.server import Server
-    from app.services.startup import load_catalogue
+    from app.server.listener import CannotListen
+    from app.services.startup import early_workers, load_catalogue, worker_config
     from app.settings import SettingsError, ignored_variables
     from model.bundle_files import BundleError
-    from model.machine import share_heaps
 
-    share_heaps()
     log_to_stderr()
     for name in ignored_variables(os.environ):
         logging.warning("%s is not a setting; ignored", name)
@@ -85,17 +84,30 @@ def serve(
         chosen = {"bundles": bundles, "device": device, "precision": precision, "workers": workers}
         options = {"host": host, "port": port, **chosen}
         settings = load_settings(options)
-        catalogue = load_catalogue(settings)
         if settings.instances > 1:
-            raise typer.Exit(_serve_instances(settings, catalogue, options))
-        app = create_app(settings, catalogue, detect_early=True)
-        sockets = listen(settings.host, settings.port)
+            raise typer.Exit(_serve_instances(settings, load_catalogue(settings), options))
+        with early_workers(settings) as launch:
+            catalogue = load_catalogue(settings)
+            launch.configure(worker_config(settings, catalogue))
+            _run_server(settings, catalogue, launch)
     except (SettingsError, BundleError, CannotListen) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
+
+
+def _run_server(settings: Settings, catalogue: Catalogue, launch: Launch) -> None:
+    """Runs the service until a signal ends it. Raises SettingsError, BundleError and CannotListen."""
+    import uvicorn
+
+    from app.main import create_app
+    from app.server.listener import listen
+    from app.server.server import Server
+
+    app = create_app(settings, catalogue, launch, detect_early=True)
+    sockets = listen(settings.host, settings.port)
     for line in catalogue.descriptions():
         logging.info(line)
-    _tune_garbage_collection()
+    gc.freeze()  # scanning a hundred thousand objects would stall all requests
     # uvicorn finishes what it has accepted and then raises the signal again; a requested shutdown is not a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = Server(uvicorn.Config(app, **server_options(settings)), settings.drain_ms / 1000)
@@ -142,6 +154,8 @@ def _serve_instances(settings: Settings, catalogue: Catalogue, options: dict[str
 @cli.command(hidden=True)
 def instance(config: str) -> None:
     """One of the instances that `serve` starts."""
+    _tune_process()
+
     import socket
 
     import msgspec
@@ -154,10 +168,8 @@ def instance(config: str) -> None:
     from app.services.startup import load_catalogue, share_of
     from app.settings import SettingsError
     from model.bundle_files import BundleError
-    from model.machine import share_heaps
 
     given = msgspec.json.decode(config, type=InstanceConfig)
-    share_heaps()
     log_to_stderr(given.number)
     try:
         settings = share_of(load_settings(given.options), given.number, given.workers)
@@ -171,7 +183,7 @@ def instance(config: str) -> None:
     except (SettingsError, BundleError) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    _tune_garbage_collection()
+    gc.freeze()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = InstanceServer(
         uvicorn.Config(app, **server_options(settings)),
@@ -183,12 +195,13 @@ def instance(config: str) -> None:
         server.run([socket.socket(fileno=each) for each in given.sockets])
 
 
-def _tune_garbage_collection() -> None:
-    # Exempt existing objects from collection: scanning a hundred thousand objects would stall all requests. Requests
-    # also make hundreds of objects that need no collector, and a scan every 700 allocations takes a tenth of their
-    # time.
-    gc.freeze()
+def _tune_process() -> None:
+    """Sets what must be set before the imports and before threads start."""
+    from model.machine import share_heaps, use_one_blas_thread
+
     gc.set_threshold(*GC_THRESHOLDS)
+    use_one_blas_thread()
+    share_heaps()
 
 
 def server_options(settings: Settings) -> dict[str, Any]:

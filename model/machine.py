@@ -63,6 +63,15 @@ def _quota(cgroups: Path) -> float | None:
     return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
+def use_one_blas_thread() -> None:
+    """Tells NumPy, unless the user has, to multiply matrices in one thread, here and in processes that this one starts.
+
+    By default its OpenBLAS starts a thread per core on import, which takes as long again as the import. Must be called
+    before the import.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
 def cache_folder() -> Path:
     """The folder for data that can be recreated: `interlinear` in the user's cache folder (XDG Base Directory
     Specification). Raises RuntimeError if the user has none."""

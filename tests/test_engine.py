@@ -28,7 +28,7 @@ from shared_fixtures import Gate, decode_with, make_bundle
 
 from app.engine.engine import Engine
 from app.engine.ipc import encode_frame
-from app.engine.launch import InProcessWorker, Launch, Worker, WorkerProcess
+from app.engine.launch import EarlyWorkers, InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.loaded_models import LoadedModels
 from app.engine.messages import LoadResult, WorkerConfig
 from app.engine.scheduler import MAX_DEATHS, Scheduler
@@ -355,8 +355,8 @@ def test_sentence_that_kills_every_worker_fails_and_the_others_succeed(
 def test_without_a_worker_requests_are_refused_until_one_is_back(bundle: LoadedBundle) -> None:
     started: list[Worker] = []
 
-    def launch(end: socket.socket) -> Worker:
-        started.append(InProcessWorker(end))
+    def launch(config: WorkerConfig) -> Worker:
+        started.append(InProcessWorker(config))
         return started[-1]
 
     async def scenario() -> None:
@@ -378,8 +378,7 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(bundle: LoadedB
 
 
 def test_repeatedly_dying_workers_are_restarted_at_growing_intervals(bundle: LoadedBundle) -> None:
-    def launch(end: socket.socket) -> Worker:
-        end.close()
+    def launch(_: WorkerConfig) -> Worker:
         raise OSError("no memory for it")
 
     async def sleep(seconds: float) -> None:
@@ -407,19 +406,19 @@ def test_hanging_worker_is_killed_and_its_work_is_redone(bundle: LoadedBundle) -
 
         pid: int | None = None
 
-        def __init__(self, end: socket.socket) -> None:
-            self.end = end
-            end.sendall(encode_frame(LoadResult("", 8, {})))
+        def __init__(self) -> None:
+            self.end, self.theirs = socket.socketpair()
+            self.theirs.sendall(encode_frame(LoadResult("", 8, {})))
 
         def kill(self) -> None:
             supervise(engine, check_interval_s=60.0)
-            self.end.close()
+            self.theirs.close()
 
         def wait(self) -> str:
             return "killed"
 
-    def launch(end: socket.socket) -> Worker:
-        started.append(InProcessWorker(end) if started else Hanging(end))
+    def launch(config: WorkerConfig) -> Worker:
+        started.append(InProcessWorker(config) if started else Hanging())
         return started[-1]
 
     async def scenario() -> None:
@@ -442,9 +441,9 @@ def test_worker_that_cannot_be_killed_gets_no_more_work(bundle: LoadedBundle) ->
 
         pid: int | None = None
 
-        def __init__(self, end: socket.socket) -> None:
-            self.end = end
-            end.sendall(encode_frame(LoadResult("", 8, {})))
+        def __init__(self) -> None:
+            self.end, self.theirs = socket.socketpair()
+            self.theirs.sendall(encode_frame(LoadResult("", 8, {})))
 
         def kill(self) -> None:
             supervise(engine, check_interval_s=60.0)
@@ -453,8 +452,8 @@ def test_worker_that_cannot_be_killed_gets_no_more_work(bundle: LoadedBundle) ->
             done.wait()
             return "killed"
 
-    def launch(end: socket.socket) -> Worker:  # two at once
-        return Undying(end) if next(numbers) == 0 else InProcessWorker(end)
+    def launch(config: WorkerConfig) -> Worker:  # two at once
+        return Undying() if next(numbers) == 0 else InProcessWorker(config)
 
     async def scenario() -> None:
         async with running(engine):
@@ -490,17 +489,17 @@ def test_worker_that_hangs_while_loading_does_not_delay_the_others(bundle: Loade
     class Loading:
         pid: int | None = None
 
-        def __init__(self, end: socket.socket) -> None:
-            self.end = end
+        def __init__(self) -> None:
+            self.end, self.theirs = socket.socketpair()
 
         def kill(self) -> None:
-            self.end.close()
+            self.theirs.close()
 
         def wait(self) -> str:
             return "killed"
 
-    def launch(end: socket.socket) -> Worker:  # two at once
-        return Loading(end) if next(numbers) == 0 else InProcessWorker(end)
+    def launch(config: WorkerConfig) -> Worker:  # two at once
+        return Loading() if next(numbers) == 0 else InProcessWorker(config)
 
     async def scenario() -> None:
         limits: dict[str, Any] = {
@@ -535,13 +534,10 @@ def test_failed_workers_reason_is_reported_even_if_others_started(bundle: Loaded
     class Refusing:
         pid: int | None = None
 
-        def __init__(self, end: socket.socket) -> None:
-            threading.Thread(target=self.refuse, args=[end]).start()
-
-        def refuse(self, end: socket.socket) -> None:
-            with end:
-                end.recv(1 << 16)
-                end.sendall(encode_frame(LoadResult("why")))
+        def __init__(self) -> None:
+            self.end, theirs = socket.socketpair()
+            with theirs:
+                theirs.sendall(encode_frame(LoadResult("why")))
 
         def kill(self) -> None:
             pass
@@ -549,8 +545,8 @@ def test_failed_workers_reason_is_reported_even_if_others_started(bundle: Loaded
         def wait(self) -> str:
             return "ended with status 0"
 
-    def launch(end: socket.socket) -> Worker:  # two at once
-        return Refusing(end) if next(numbers) == 0 else InProcessWorker(end)
+    def launch(config: WorkerConfig) -> Worker:  # two at once
+        return Refusing() if next(numbers) == 0 else InProcessWorker(config)
 
     async def scenario() -> None:
         engine = engine_of(bundle, workers=2, launch=launch, restart_delays_s=(60.0,))
@@ -568,8 +564,8 @@ def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle) -
     """On uvloop, as in service, where writing to a closed connection raises."""
     workers: list[Worker] = []
 
-    def launch(end: socket.socket) -> Worker:
-        workers.append(InProcessWorker(end))
+    def launch(config: WorkerConfig) -> Worker:
+        workers.append(InProcessWorker(config))
         return workers[-1]
 
     async def scenario() -> None:
@@ -613,17 +609,48 @@ def test_wrong_sample_is_the_reason_given_in_every_refusal(tmp_path: Path) -> No
 def test_worker_process_ends_with_its_front_even_if_other_workers_live() -> None:
     """However the front ends, also by SIGKILL, its end of the socket is closed, and no other worker has inherited
     it."""
-    fronts, workers = [], []
-    for _ in range(2):
-        ours, theirs = socket.socketpair()
-        fronts.append(ours)
-        workers.append(WorkerProcess(theirs))
-    fronts[0].close()
+    workers = [WorkerProcess() for _ in range(2)]
+    workers[0].end.close()
     assert workers[0].wait() == "ended with status 0"
     assert proportional_set_size(workers[1].pid) > 1e6
-    fronts[1].close()
+    workers[1].end.close()
     assert workers[1].wait() == "ended with status 0"
     assert math.isnan(proportional_set_size(workers[1].pid))
+
+
+@pytest.mark.slow
+def test_workers_started_early_are_those_that_serve(bundle: LoadedBundle) -> None:
+    """The first engine with their configuration gets them; later engines and restarts get others."""
+
+    async def scenario(launch: EarlyWorkers) -> None:
+        early = engine_of(bundle, workers=2, launch=launch)
+        later = engine_of(bundle, bundle, launch=launch)
+        launch.configure(early._config)
+        async with running(later), running(early):
+            await until(lambda: early.ready and later.ready)
+            first = pids(early)
+            assert pids(later).isdisjoint(first)
+            assert first == started
+            os.kill(next(iter(first)), signal.SIGKILL)
+            await until(lambda: pids(early) != first and early.ready)
+            assert len(pids(early) - started) == 1
+
+    def pids(engine: Engine) -> set[int]:
+        return {slot.worker.pid for slot in engine._slots if isinstance(slot.worker, WorkerProcess)}
+
+    with EarlyWorkers(2) as launch:
+        started = {worker.pid for worker in launch._left}
+        asyncio.run(scenario(launch))
+
+
+@pytest.mark.slow
+def test_early_workers_that_nobody_takes_end(bundle: LoadedBundle) -> None:
+    with EarlyWorkers(2) as launch:
+        pids = [worker.pid for worker in launch._left]
+        launch.configure(engine_of(bundle)._config)
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
 @pytest.mark.slow
@@ -631,8 +658,8 @@ def test_workers_killed_under_load_lose_no_request_and_repeat_no_response(bundle
     """Two processes, SIGKILL to one and the other while 40 requests of 15 sentences are decoded."""
     workers: list[WorkerProcess] = []
 
-    def launch(end: socket.socket) -> Worker:
-        workers.append(WorkerProcess(end))
+    def launch(config: WorkerConfig) -> Worker:
+        workers.append(WorkerProcess(config))
         return workers[-1]
 
     def finished() -> int:

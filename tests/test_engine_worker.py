@@ -312,10 +312,8 @@ def test_bundle_replaced_since_the_front_read_it_is_not_served(bundle: LoadedBun
 
 @pytest.mark.slow
 def test_worker_process_logs_json_like_the_front(bundle: LoadedBundle, capfd: pytest.CaptureFixture[str]) -> None:
-    ours, theirs = socket.socketpair()
-    with ours:
-        worker = WorkerProcess(theirs)
-        ours.sendall(encode_frame(config(bundle, name="en-fr@000000000000")))
+    worker = WorkerProcess(config(bundle, name="en-fr@000000000000"))
+    with worker.end:
         assert worker.wait() == "ended with status 0"
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
     assert [(line["level"], line["process"]) for line in lines] == [("critical", worker.pid)]

@@ -279,8 +279,7 @@ class Engine:
     async def _run_worker(self, slot: WorkerSlot) -> str:
         """Runs one worker from start to exit. Returns how it ended, in a few words."""
         slot.silent_checks = 0
-        slot.connection, slot.worker = await launch_worker(self._launch, partial(self._on_message, slot))
-        slot.connection.send(self._config)
+        slot.connection, slot.worker = await launch_worker(self._launch, self._config, partial(self._on_message, slot))
         if self._stopping:
             slot.connection.close()
         await slot.connection.closed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -12,11 +11,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
-from app.engine.ipc import FrontConnection, WorkerConnection
-from app.engine.messages import ToFront
+from app.engine.ipc import FrontConnection, WorkerConnection, encode_frame
+from app.engine.messages import ToFront, WorkerConfig
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 log = logging.getLogger(__name__)
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 class Worker(Protocol):
     """A started worker."""
+
+    end: socket.socket
+    """The front's end of the connection."""
 
     @property
     def pid(self) -> int | None:
@@ -39,23 +42,36 @@ class Worker(Protocol):
         ...
 
 
-Launch = Callable[[socket.socket], Worker]
-"""Starts a worker on its end of the socket, which the worker then owns."""
+Launch = Callable[[WorkerConfig], Worker]
+"""Starts a worker and sends it its configuration."""
 
 
 class WorkerProcess:
-    """A worker in its own process. It exits when the front's end of the socket is closed."""
+    """A worker in its own process. It exits when the front's end of the connection is closed."""
 
-    def __init__(self, end: socket.socket) -> None:
+    def __init__(self, config: WorkerConfig | None = None) -> None:
+        """`config`: None to send it later, with `configure`."""
+        self.end, theirs = socket.socketpair()
         path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-        with end:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "app.engine.worker", str(end.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[end.fileno()],
-                env={**os.environ, "PYTHONPATH": path},
-            )
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "app.engine.worker", str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    env={**os.environ, "PYTHONPATH": path},
+                )
+        except BaseException:
+            self.end.close()
+            raise
         self.pid = self._process.pid
+        if config:
+            self.configure(config)
+
+    def configure(self, config: WorkerConfig) -> None:
+        """Sends the configuration, once. Blocks until the process has read most of a long one."""
+        with suppress(OSError):  # it has ended, as the closed connection will show
+            self.end.sendall(encode_frame(config))
 
     def kill(self) -> None:
         self._process.kill()
@@ -65,20 +81,55 @@ class WorkerProcess:
         return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
+class EarlyWorkers:
+    """Worker processes started ahead of their configuration, so that they import while the front reads the bundles.
+
+    As a `Launch`, it hands these out to whoever needs workers with that configuration, and then starts others. As a
+    context, it ends those that are left.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._config: WorkerConfig | None = None
+        self._left = [WorkerProcess() for _ in range(count)]
+
+    def configure(self, config: WorkerConfig) -> None:
+        """Sends the configuration, once, so that the workers load and check the bundles before they are handed out."""
+        self._config = config
+        for worker in self._left:
+            worker.configure(config)
+
+    def __call__(self, config: WorkerConfig) -> Worker:
+        if config == self._config:
+            with suppress(IndexError):  # threads call this
+                return self._left.pop()
+        return WorkerProcess(config)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._left:
+            worker.end.close()
+            worker.kill()  # while it imports it would not notice
+            worker.wait()
+        self._left.clear()
+
+
 class InProcessWorker:
     """A worker in a thread, for tests: the same messages over the same kind of socket."""
 
     pid: int | None = None
 
-    def __init__(self, end: socket.socket) -> None:
-        self._end = end
+    def __init__(self, config: WorkerConfig) -> None:
+        self.end, self._theirs = socket.socketpair()
         self._reason = "ended"
         self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
         self._thread.start()
+        self.end.sendall(encode_frame(config))
 
     def kill(self) -> None:
-        with contextlib.suppress(OSError):
-            self._end.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):
+            self._theirs.shutdown(socket.SHUT_RDWR)
 
     def wait(self) -> str:
         self._thread.join()
@@ -87,32 +138,30 @@ class InProcessWorker:
     def _run(self) -> None:
         from app.engine.worker import work  # a late import: the front does not load PyTorch
 
-        with self._end:
+        with self._theirs:
             try:
-                work(FrontConnection(self._end))
+                work(FrontConnection(self._theirs))
             except BaseException as error:
                 log.critical("the worker stopped", exc_info=error)
                 self._reason = f"{type(error).__name__}: {error}"
 
 
-async def launch_worker(launch: Launch, on_message: Callable[[ToFront], None]) -> tuple[WorkerConnection, Worker]:
+async def launch_worker(
+    launch: Launch, config: WorkerConfig, on_message: Callable[[ToFront], None]
+) -> tuple[WorkerConnection, Worker]:
     """Starts a worker and connects to it. Raises what `launch` raises."""
-    ours, theirs = socket.socketpair()
-    begun = False
-
-    def start() -> Worker:
-        nonlocal begun
-        begun = True
-        return launch(theirs)
-
+    launching = asyncio.create_task(asyncio.to_thread(launch, config))
     try:
-        worker = await asyncio.to_thread(start)
-    except BaseException:
-        ours.close()
-        if not begun:  # cancelled before a thread was free, so `launch` will not close it
-            theirs.close()
+        worker = await asyncio.shield(launching)
+    except asyncio.CancelledError:
+        launching.add_done_callback(_close_end)  # the thread cannot be stopped
         raise
     _, connection = await asyncio.get_running_loop().create_unix_connection(
-        lambda: WorkerConnection(on_message), sock=ours
+        lambda: WorkerConnection(on_message), sock=worker.end
     )
     return connection, worker
+
+
+def _close_end(launching: asyncio.Task[Worker]) -> None:
+    if not launching.cancelled() and not launching.exception():
+        launching.result().end.close()

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from app.engine.launch import EarlyWorkers
 from app.engine.messages import WorkerConfig
 from app.engine.registry import Catalogue
 from app.runtime.memory_limit import memory_left
@@ -117,17 +118,27 @@ FRONT_GROWTH_BYTES = 100_000_000
 """Memory that the front process takes while serving, besides its cache: language detection, requests."""
 
 
-def worker_count(settings: Settings, bundles: Catalogue) -> int:
-    """One worker on a GPU; on a CPU one per usable core, since two workers with one thread beat one with two.
+def wanted_workers(settings: Settings) -> int:
+    """One worker on a GPU; on a CPU one per usable core, since two workers with one thread beat one with two. At least
+    one for each instance. Raises SettingsError."""
+    workers = settings.workers or (1 if device_of(settings) == "cuda" else usable_cores())
+    return max(workers, settings.instances)
 
-    Fewer if a container's memory limit requires. Raises SettingsError if not even one fits, or fewer than asked for:
-    otherwise the kernel would kill the service under load.
+
+def early_workers(settings: Settings) -> EarlyWorkers:
+    """The workers, started before it is known what they will load. None under a container's memory limit, which decides
+    how many fit once the bundles are known. Raises SettingsError."""
+    return EarlyWorkers(wanted_workers(settings) if memory_left() is None else 0)
+
+
+def worker_count(settings: Settings, bundles: Catalogue) -> int:
+    """`wanted_workers`, or fewer on a CPU if a container's memory limit requires.
+
+    Raises SettingsError if not even one fits, or fewer than asked for: otherwise the kernel would kill the service
+    under load.
     """
-    if device_of(settings) == "cuda":
-        return max(settings.workers or 1, settings.instances)
-    required = max(settings.workers or 1, settings.instances)
-    wanted = max(settings.workers or usable_cores(), required)
-    if (left := memory_left()) is None:
+    wanted = wanted_workers(settings)
+    if device_of(settings) == "cuda" or (left := memory_left()) is None:
         return wanted
     worker_bytes, shared_bytes = _memory_needs(settings, bundles)
     fronts_bytes = settings.instances * FRONT_GROWTH_BYTES
@@ -135,6 +146,7 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
         fronts_bytes += settings.instances * FRONT_BYTES
     room = left - fronts_bytes - settings.cache_bytes - shared_bytes
     fitting = max(0, room // worker_bytes)
+    required = max(settings.workers or 1, settings.instances)
     if fitting < required:
         needed_bytes = required * worker_bytes
         needed, available, missing = (size // 1_000_000 for size in (needed_bytes, max(0, room), needed_bytes - room))
