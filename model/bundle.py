@@ -335,23 +335,24 @@ def _check_weights(architecture: ModelConfig, content: Content) -> None:
             raise BundleError(f"{name} in {WEIGHTS} is negative")
 
 
-_EXPONENTS = {
-    "F16": ("<u2", 0x7C00),
-    "BF16": ("<u2", 0x7F80),
-    "F32": ("<u4", 0x7F80_0000),
-    "F64": ("<u8", 0x7FF0 << 48),
+_INFINITY = {
+    "F16": ("<u2", "<i2", 0x7C00),
+    "BF16": ("<u2", "<i2", 0x7F80),
+    "F32": ("<u4", "<i4", 0x7F80_0000),
+    "F64": ("<u8", "<i8", 0x7FF0 << 48),
 }
-"""By number type: how to read its bits, and which of them are the exponent. If all exponent bits are set, the value is
-infinite or NaN (IEEE 754-2019, section 3.4)."""
-
-
-_CHECKED_BYTES = 1 << 20
-"""Bytes that are checked together: the comparison makes arrays of their size."""
+"""By number type: its bits as unsigned and as signed integers, and those of infinity (IEEE 754-2019, section 3.4)."""
 
 
 def _is_finite(dtype: str, content: memoryview) -> bool:
-    if dtype not in _EXPONENTS:
+    """Whether no number is infinite or NaN.
+
+    The bits of infinity and NaN, as integers, are above those of all numbers of their sign. So the largest signed
+    integer tells of the positive ones, and the largest unsigned one of the negative ones.
+    """
+    if dtype not in _INFINITY or not content:
         return True
-    kind, exponent = _EXPONENTS[dtype]
-    parts = (content[at : at + _CHECKED_BYTES] for at in range(0, len(content), _CHECKED_BYTES))
-    return not any(np.any(np.frombuffer(part, kind) & exponent == exponent) for part in parts)
+    unsigned, signed, infinity = _INFINITY[dtype]
+    bits = np.frombuffer(content, unsigned)
+    sign = 1 << (8 * bits.itemsize - 1)
+    return int(bits.view(signed).max()) < infinity and int(bits.max()) < sign | infinity

@@ -95,9 +95,9 @@ class Tokenizer:
         self.eos_id: int = self._processor.eos_id()
         self.unknown_id: int = self._processor.unk_id()
         self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
-        self._silent = {id for id in range(self.vocab_size) if self._processor.is_control(id)}
-        self._symbols = self._silent | {self.unknown_id}
-        self._bytes = {id for id in range(self.vocab_size) if self._processor.is_byte(id)}
+        # Either each byte has a piece, spelt like this, or none has: SentencePiece refuses others.
+        spelt = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)]
+        self._bytes = {id for id in spelt if self._processor.is_byte(id)}
         self._mark_ids = list(map(self._id, _MARK_PIECES)) if self._bytes else [self.unknown_id]
         self._unlike_text = self._bytes | {self.unknown_id}
         """Tokens whose own text is not that which they stand for."""
@@ -110,7 +110,7 @@ class Tokenizer:
         self.language_ids = {
             piece.removeprefix("<to_").removesuffix(">"): id
             for id, piece in enumerate(pieces)
-            if self._processor.is_control(id) and piece.startswith("<to_")
+            if piece.startswith("<to_") and self._processor.is_control(id)
         }
 
     @classmethod
@@ -239,6 +239,11 @@ class Tokenizer:
 
     def _resegment_text(self, text: str, drops: MergeDropout) -> list[int]:
         return self._merges.encode(text.replace(SPACE, MARK), drops)
+
+    @cached_property
+    def _symbols(self) -> set[int]:
+        """Tokens without characters: control symbols and the unknown symbol."""
+        return {id for id in range(self.vocab_size) if self._processor.is_control(id)} | {self.unknown_id}
 
     @cached_property
     def _merges(self) -> Merges:
