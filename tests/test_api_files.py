@@ -20,7 +20,7 @@ from shared_fixtures import Gate, Service, fail_admission, serving
 from test_formats_docx import run, word
 
 from app.errors import TooMuchText
-from app.formats import FORMATS
+from app.formats import MEDIA_TYPES
 from app.services.downloads import Download
 from app.translation.source_language import SourceLanguages
 from app.translation.text_plan import TextPlan
@@ -57,7 +57,7 @@ def test_translated_file_has_the_translations_of_its_texts(service: Service, bun
 def test_word_document_comes_back_as_a_word_document(service: Service) -> None:
     response = send(service, "a.docx", word(f"<w:p>{run('Hello. ')}{run('How are you?', '<w:b/>')}</w:p>"))
     assert response.status_code == 200
-    assert response.headers["content-type"] == FORMATS[".docx"][1]
+    assert response.headers["content-type"] == MEDIA_TYPES[".docx"]
     with zipfile.ZipFile(io.BytesIO(response.content)) as archive:
         assert archive.read("word/document.xml").count(b"<w:b/>") == 1
 
@@ -77,7 +77,7 @@ def test_word_document_comes_back_as_a_word_document(service: Service) -> None:
 def test_every_format_is_served(service: Service, name: str, content: str) -> None:
     response = send(service, name, content)
     assert response.status_code == 200
-    assert response.headers["content-type"].partition(";")[0] == FORMATS[Path(name).suffix][1]
+    assert response.headers["content-type"].partition(";")[0] == MEDIA_TYPES[Path(name).suffix]
 
 
 def test_plain_text_file_may_be_longer_than_one_text(bundle_folder: Path) -> None:
@@ -319,7 +319,7 @@ def test_openapi_describes_the_file_endpoint(service: Service) -> None:
     operation = service.get("/openapi.json").json()["paths"][PATH]["post"]
     form = operation["requestBody"]["content"]["multipart/form-data"]
     assert set(form["schema"]["required"]) == {"file", "source", "target"}
-    media_types = [media_type for _, media_type in FORMATS.values()]
+    media_types = list(MEDIA_TYPES.values())
     binary = {"schema": {"type": "string", "format": "binary"}}
     assert operation["responses"]["200"]["content"] == dict.fromkeys(media_types, binary)
     example = form["example"]

@@ -302,7 +302,7 @@ def test_incompatible_options_are_refused(words: list[str]) -> None:
 def test_help_names_the_readable_formats() -> None:
     shown = CliRunner().invoke(cli, ["translate", "--help"], env={"COLUMNS": "200"}).stdout
     named = set(re.findall(r" (\.[a-z]+)\b", shown))
-    assert {".docx", ".html", ".md", ".po", ".srt"} <= named <= formats.FORMATS.keys()
+    assert {".docx", ".html", ".md", ".po", ".srt"} <= named <= formats.MEDIA_TYPES.keys()
 
 
 def test_limits_of_the_service_do_not_apply(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 
-from app.formats import FORMATS, Document, UnknownFormat, UnreadableDocument, read, translated_name
+from app.formats import MEDIA_TYPES, Document, UnknownFormat, UnreadableDocument, read, translated_name
+from app.formats.readers import READERS
 from app.markup.passage import Passage
 from app.markup.render import render_source
 
@@ -124,8 +125,14 @@ def test_unchanged_texts_reproduce_the_document_byte_for_byte(suffix: str, encod
     assert as_it_was(document) == content
 
 
+def test_every_supported_format_has_a_reader() -> None:
+    assert list(READERS) == list(MEDIA_TYPES)
+
+
 @draw_examples(200)
-@given(suffix=st.sampled_from(sorted(FORMATS)), text=st.text(st.characters() | st.sampled_from("\n\"'{}[]<>&#*_-|`:1")))
+@given(
+    suffix=st.sampled_from(sorted(MEDIA_TYPES)), text=st.text(st.characters() | st.sampled_from("\n\"'{}[]<>&#*_-|`:1"))
+)
 def test_any_text_is_a_document_or_refused_in_one_line(suffix: str, text: str) -> None:
     content = text.encode(errors="replace")
     document, fault = None, ""
@@ -140,13 +147,13 @@ def test_any_text_is_a_document_or_refused_in_one_line(suffix: str, text: str) -
     shouted(document)
 
 
-@given(content=st.binary(max_size=60), suffix=st.sampled_from(sorted(FORMATS)))
+@given(content=st.binary(max_size=60), suffix=st.sampled_from(sorted(MEDIA_TYPES)))
 def test_no_bytes_crash_a_reader(content: bytes, suffix: str) -> None:
     with contextlib.suppress(UnreadableDocument):
         assert suffix in {".po", ".pot"} or as_it_was(read(f"a{suffix}", content)) == content
 
 
-@pytest.mark.parametrize("suffix", sorted(set(FORMATS) - {".docx", ".xliff", ".xlf"}))
+@pytest.mark.parametrize("suffix", sorted(set(MEDIA_TYPES) - {".docx", ".xliff", ".xlf"}))
 def test_bytes_of_another_encoding_are_refused_with_their_location(suffix: str) -> None:
     with pytest.raises(UnreadableDocument, match="not UTF-8: byte 3 is 0xe9"):
         read(f"a{suffix}", "Caf\xe9".encode("latin-1"))

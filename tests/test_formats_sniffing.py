@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_formats_docx import run, word
 
-from app.formats import FORMATS
+from app.formats import MEDIA_TYPES
 from app.formats.sniffing import suffix_of
 
 
@@ -56,7 +56,7 @@ def test_format_is_recognised_by_the_beginning_of_the_content(content: bytes, su
     ).map(b"".join)
 )
 def test_no_content_crashes_the_recognition(content: bytes) -> None:
-    assert suffix_of(content) in {"", *FORMATS}
+    assert suffix_of(content) in {"", *MEDIA_TYPES}
 
 
 @pytest.mark.parametrize("part", [b"<!-- ", b"\n", b"#\n", b"<?xml >", b"1", b" ", b"<?xml ><!---->"])

@@ -10,7 +10,7 @@ from fastapi import Response
 
 from app import errors
 from app.errors import ServiceError
-from app.formats import FORMATS
+from app.formats import MEDIA_TYPES
 from app.http.problems import ErrorRenderer, Problem, ProblemResponse, error_response
 
 ADMISSION_ERRORS = (errors.NotAuthorised, errors.TooManyRequests)
@@ -26,7 +26,7 @@ TRANSLATION_ERRORS = (
     errors.Overloaded,
     errors.DeadlinePassed,
 )
-FORMAT_OF_NAME = f"Its name decides the format: {', '.join(FORMATS)}"
+FORMAT_OF_NAME = f"Its name decides the format: {', '.join(MEDIA_TYPES)}"
 _BYTES = {"type": "string", "format": "binary"}
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
@@ -87,6 +87,6 @@ def file_response(description: str, **headers: dict[str, Any]) -> dict[str, Any]
     """The description of a response that is a file, with these `headers`."""
     return {
         "description": f"{description}, of the media type of its format",
-        "content": {media_type: {"schema": _BYTES} for _, media_type in FORMATS.values()},
+        "content": {media_type: {"schema": _BYTES} for media_type in MEDIA_TYPES.values()},
         **({"headers": headers} if headers else {}),
     }

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
-from app.formats import FORMATS
+from app.formats import MEDIA_TYPES
 from app.settings import Settings
 
 router = APIRouter(include_in_schema=False)
@@ -58,7 +58,7 @@ def _rendered(settings: Settings) -> bytes:
         "API": f".{ours}/",
         "MAX_CHARACTERS": settings.max_text_chars,
         "MAX_BYTES": settings.max_file_bytes,
-        "FORMATS": ",".join(FORMATS),
+        "FORMATS": ",".join(MEDIA_TYPES),
     }
     html = (_FOLDER / "index.html").read_text("utf-8")
     for name, value in values.items():

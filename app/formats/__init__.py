@@ -1,20 +1,19 @@
 """Document formats: reads a file into passages, and writes it with their translations.
 
-One reader per format, chosen by the file's suffix. Imports app.text, app.markup and model.languages.
+One reader per format, chosen by the file's suffix and loaded with the first document. Imports app.text, app.markup and
+model.languages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import TypedDict, Unpack
 
-from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
-from app.formats.document import Content, Document, TextLocation, UnknownFormat, UnreadableDocument, bounded_list
+from app.formats.document import Document, TextLocation, UnknownFormat, UnreadableDocument, bounded_list
 from app.text.line_breaks import LineBreaks
 
 __all__ = [
-    "FORMATS",
+    "MEDIA_TYPES",
     "Document",
     "FormatOptions",
     "TextLocation",
@@ -24,33 +23,24 @@ __all__ = [
     "translated_name",
 ]
 
-_Reader = Callable[..., Content]
-
-FORMATS: dict[str, tuple[_Reader, str]] = {
-    ".txt": (plain.read, "text/plain"),
-    ".md": (markdown.read, "text/markdown"),
-    ".markdown": (markdown.read, "text/markdown"),
-    ".html": (html.read, "text/html"),
-    ".htm": (html.read, "text/html"),
-    ".xhtml": (html.read, "application/xhtml+xml"),
-    ".srt": (subtitles.read_srt, "application/x-subrip"),
-    ".vtt": (subtitles.read_vtt, "text/vtt"),
-    ".po": (po.read, "text/x-gettext-translation"),
-    ".pot": (po.read, "text/x-gettext-translation-template"),
-    ".json": (json_strings.read, "application/json"),
-    ".arb": (json_strings.read, "application/json"),
-    ".xliff": (xliff.read, "application/xliff+xml"),
-    ".xlf": (xliff.read, "application/xliff+xml"),
-    ".docx": (docx.read, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+MEDIA_TYPES = {
+    ".txt": "text/plain",
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".xhtml": "application/xhtml+xml",
+    ".srt": "application/x-subrip",
+    ".vtt": "text/vtt",
+    ".po": "text/x-gettext-translation",
+    ".pot": "text/x-gettext-translation-template",
+    ".json": "application/json",
+    ".arb": "application/json",
+    ".xliff": "application/xliff+xml",
+    ".xlf": "application/xliff+xml",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 }
-_READER_ARGUMENTS: dict[_Reader, Sequence[str]] = {
-    plain.read: ("max_chars", "line_breaks"),
-    po.read: ("target", "redo_fuzzy"),
-    json_strings.read: ("target",),
-    xliff.read: ("target",),
-    html.read: ("target", "source"),
-}
-"""Additional arguments of readers."""
+"""The supported formats: the media type of each suffix."""
 
 
 class FormatOptions(TypedDict, total=False):
@@ -77,16 +67,18 @@ def read(
     UnreadableDocument, including its subclass UnknownFormat. Takes seconds for megabytes; so does writing.
     """
     suffix = PurePath(name).suffix.lower()
-    if suffix not in FORMATS:
-        raise UnknownFormat(f"A file's name must end in one of {', '.join(FORMATS)}; this one's ends in {suffix!r}.")
-    reader, media_type = FORMATS[suffix]
+    if suffix not in MEDIA_TYPES:
+        raise UnknownFormat(
+            f"A file's name must end in one of {', '.join(MEDIA_TYPES)}; this one's ends in {suffix!r}."
+        )
+    from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
+
+    reader = READERS[suffix]
     arguments = {"target": target, "source": source, "max_chars": max_chars, **format_options}
-    parsed = reader(
-        content, **{name: arguments[name] for name in _READER_ARGUMENTS.get(reader, ()) if name in arguments}
-    )
+    parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
     passages = bounded_list(parsed.passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
-    return Document(passages, parsed.write, media_type, locations)
+    return Document(passages, parsed.write, MEDIA_TYPES[suffix], locations)
 
 
 def translated_name(name: str, target: str) -> str:

@@ -172,10 +172,10 @@ def _file_name(file: Upload, body: DocumentRequest) -> str:
     """Returns a file name that shows the format. Raises InvalidFields."""
     name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
     name = name or PurePath(file.name).stem + suffix_of(file.content)
-    if _suffix(name) not in formats.FORMATS:
-        raise invalid_field("file", f"A file's name must end in one of {', '.join(formats.FORMATS)}.")
+    if _suffix(name) not in formats.MEDIA_TYPES:
+        raise invalid_field("file", f"A file's name must end in one of {', '.join(formats.MEDIA_TYPES)}.")
     suffix = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
-    if formats.FORMATS.get(suffix) != formats.FORMATS[_suffix(name)]:
+    if formats.MEDIA_TYPES.get(suffix) != formats.MEDIA_TYPES[_suffix(name)]:
         raise invalid_field("output_format", f"A document keeps its own format, {_suffix(name)[1:]}.")
     return name
 

@@ -39,7 +39,7 @@ from app.api.libretranslate.schemas import (
 from app.api.schemas import Health
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
-from app.formats import FORMATS
+from app.formats import MEDIA_TYPES
 from app.http.auth import AccessControl, Client, bearer
 from app.http.download_headers import download_headers
 from app.http.forms import Fields, Upload, read_fields, read_query, read_upload
@@ -163,7 +163,7 @@ async def frontend_settings(request: Request, translator: TranslatorState) -> Li
         keyRequired=access_control.requires_key,
         suggestions=False,
         filesTranslation=True,
-        supportedFilesFormat=list(FORMATS),
+        supportedFilesFormat=list(MEDIA_TYPES),
         language=LibreLanguages(
             source=LibreLanguageName(code=AUTO, name="Auto Detect"),
             target=LibreLanguageName(code=target, name=language_name(target)),

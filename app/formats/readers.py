@@ -1,0 +1,36 @@
+"""The reader of each format, by suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
+from app.formats.document import Content
+
+Reader = Callable[..., Content]
+
+READERS: dict[str, Reader] = {
+    ".txt": plain.read,
+    ".md": markdown.read,
+    ".markdown": markdown.read,
+    ".html": html.read,
+    ".htm": html.read,
+    ".xhtml": html.read,
+    ".srt": subtitles.read_srt,
+    ".vtt": subtitles.read_vtt,
+    ".po": po.read,
+    ".pot": po.read,
+    ".json": json_strings.read,
+    ".arb": json_strings.read,
+    ".xliff": xliff.read,
+    ".xlf": xliff.read,
+    ".docx": docx.read,
+}
+ARGUMENTS: dict[Reader, Sequence[str]] = {
+    plain.read: ("max_chars", "line_breaks"),
+    po.read: ("target", "redo_fuzzy"),
+    json_strings.read: ("target",),
+    xliff.read: ("target",),
+    html.read: ("target", "source"),
+}
+"""Additional arguments of readers."""
