@@ -32,6 +32,7 @@ from app.text.glossary import Glossaries
 from app.text.language_id import Libraries
 from app.translation.translator import Translator
 from model.bundle_files import SUMS, BundleError, read_file
+from model.machine import give_freed_memory_back
 
 log = logging.getLogger(__name__)
 RELOAD_TIMEOUT_S = 900.0
@@ -132,6 +133,7 @@ class Deployments:
         """Loads the language detector's libraries once the workers have started: it would hold them up by a second."""
         await self.current.engine.wait_started()
         await asyncio.to_thread(self.libraries.load)
+        await asyncio.to_thread(give_freed_memory_back)  # what only loading needed, here and at the start
 
     async def stop(self) -> None:
         """Finishes the accepted requests, then stops all workers."""
