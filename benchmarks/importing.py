@@ -124,6 +124,7 @@ with torch.no_grad():
     model.final_logits_bias.normal_(0, 0.5)
     model.final_logits_bias[0, 0] += 2
 model.save_pretrained(asked["folder"])
+model.generation_config.forced_eos_token_id = None  # else a sentence at its limit ends with it
 tokenizer = MarianTokenizer.from_pretrained(asked["folder"])
 found = []
 for beams in (1, 4):
@@ -301,7 +302,8 @@ def compare_with_marian(python: str, pairs: Sequence[tuple[str, str]], count: in
         theirs = Imported(folder / "model.npz", positions="huggingface")
         counts["Hugging Face's positions"] = len(theirs.different(theirs.translate(sources, 1), greedy))
         counts["our int8"] = len(imported.different(imported.translate(sources, 1, int8=True), greedy))
-        for kind in ("float32", "intgemm8"):
+        tied = fields.get("share_embeddings") != "none"  # else Marian aborts on its own intgemm8
+        for kind in ("float32", "intgemm8") if tied else ("float32",):
             made = convert_with_marian(python, folder / "model.npz", folder / f"model.{kind}.bin", kind)
             again = Imported(made)
             theirs_of_bin = translate_with_marian(python, made, vocabularies, sources, 1)
