@@ -19,11 +19,11 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
 
 from model.config import ModelConfig
 from model.packing import Packing
 from model.positions import computed_positions
+from model.without_initialisation import WithoutInitialisation
 
 
 @dataclass
@@ -365,18 +365,6 @@ class Embedding(nn.Module):
         return cast(Tensor, self.dropout(self.tokens(tokens) * self.scale + self.positions[positions]))
 
 
-class _WithoutInitialisation(TorchFunctionMode):
-    """Skips `torch.nn.init`, which for parameters without memory would load PyTorch's compiler: seconds."""
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if getattr(func, "__module__", None) == nn.init.__name__:
-            return kwargs["tensor"] if "tensor" in kwargs else args[0]
-        return func(*args, **kwargs)
-
-
 class Transformer(nn.Module):
     """The encoder-decoder model. Source and target are token ids, padded on the right with `config.pad_id`."""
 
@@ -404,7 +392,7 @@ class Transformer(nn.Module):
 
         Raises ValueError for one of another shape.
         """
-        with torch.device("meta"), _WithoutInitialisation():
+        with torch.device("meta"), WithoutInitialisation():
             model = cls(config)
         for name, parameter in list(model.named_parameters()):
             if (weight := weights[name]).shape != parameter.shape:
