@@ -377,6 +377,29 @@ def test_without_a_worker_requests_are_refused_until_one_is_back(bundle: LoadedB
     assert request.tokens[0] == alone(bundle, "Hello.")
 
 
+def test_worker_that_is_starting_when_the_engine_stops_is_closed(bundle: LoadedBundle) -> None:
+    def launch(config: WorkerConfig) -> Worker:
+        launching.set()
+        assert go_on.wait(WAIT_S)
+        started.append(InProcessWorker(config))
+        return started[-1]
+
+    async def scenario() -> None:
+        engine = engine_of(bundle, launch=launch)
+        await engine.start()
+        await until(launching.is_set)
+        stopping = asyncio.create_task(engine.stop())
+        await asyncio.sleep(0)
+        go_on.set()
+        await stopping
+        assert started[0].wait() == "ended"
+
+    launching, go_on = threading.Event(), threading.Event()
+    started: list[Worker] = []
+    asyncio.run(scenario())
+    assert started[0].end.fileno() == -1
+
+
 def test_repeatedly_dying_workers_are_restarted_at_growing_intervals(bundle: LoadedBundle) -> None:
     def launch(_: WorkerConfig) -> Worker:
         raise OSError("no memory for it")

@@ -154,14 +154,11 @@ async def launch_worker(
     try:
         worker = await asyncio.shield(launching)
     except asyncio.CancelledError:
-        launching.add_done_callback(_close_end)  # the thread cannot be stopped
+        await asyncio.wait([launching])  # the thread cannot be stopped
+        if not launching.exception():
+            launching.result().end.close()
         raise
     _, connection = await asyncio.get_running_loop().create_unix_connection(
         lambda: WorkerConnection(on_message), sock=worker.end
     )
     return connection, worker
-
-
-def _close_end(launching: asyncio.Task[Worker]) -> None:
-    if not launching.cancelled() and not launching.exception():
-        launching.result().end.close()
