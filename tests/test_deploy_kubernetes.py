@@ -1,0 +1,144 @@
+"""The manifests of deploy/kubernetes: valid for two versions of Kubernetes, and true to the service that they run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from app.api import health
+from app.settings import PREFIX, Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy/kubernetes"
+FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
+FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomization.yaml")
+OF_OPERATORS = "ScaledObject", "PodMonitor"
+"""Kinds that Kubernetes itself does not have."""
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(path.read_text(encoding="utf-8")) if document]
+
+
+ALL = [(path, document) for path in FILES for document in documents(path)]
+OURS = {document["metadata"]["name"]: document for _, document in ALL if document["kind"] == "Deployment"}
+SERVICES = {document["metadata"]["name"]: document for _, document in ALL if document["kind"] == "Service"}
+
+
+def container(name: str) -> dict[str, Any]:
+    [found] = OURS[name]["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def patches(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+    """The target and each operation of the patches in a kustomization."""
+    for patch in documents(folder / "kustomization.yaml")[0].get("patches", []):
+        for operation in yaml.safe_load(patch["patch"]):
+            yield patch["target"], operation
+
+
+def kind_of(document: dict[str, Any]) -> str:
+    return f"{document['kind']} {document['metadata']['name']}"
+
+
+@pytest.mark.parametrize("version", ["1.34", "1.36"])
+@pytest.mark.parametrize(("path", "document"), ALL, ids=lambda found: kind_of(found) if isinstance(found, dict) else "")
+def test_manifest_is_valid(path: Path, document: dict[str, Any], version: str) -> None:
+    if document["kind"] not in OF_OPERATORS:
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_validation_finds_a_misspelt_field() -> None:
+    wrong = {**OURS["interlinear"], "sepc": {}}
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(wrong, "1.34", strict=True)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_kustomization_names_files_that_exist(folder: Path) -> None:
+    [kustomization] = documents(folder / "kustomization.yaml")
+    for resource in kustomization["resources"]:
+        found = folder / resource
+        assert found.is_file() or (found / "kustomization.yaml").is_file(), resource
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_patch_changes_what_the_base_has(folder: Path) -> None:
+    for target, operation in patches(folder):
+        place: Any = OURS[target["name"]]
+        *parents, last = [part.replace("~1", "/") for part in operation["path"].split("/")[1:]]
+        for part in parents:
+            place = place[int(part) if isinstance(place, list) else part]
+        assert operation["op"] == "add" or last in place
+
+
+def test_gpu_patch_sets_the_device() -> None:
+    operations = {operation["path"]: operation.get("value") for _, operation in patches(DEPLOY / "gpu")}
+    [path] = [path for path, value in operations.items() if value == "cuda"]
+    number = int(path.split("/")[-2])
+    assert container("interlinear")["env"][number]["name"] == "INTERLINEAR_DEVICE"
+
+
+def test_every_setting_exists() -> None:
+    named = set(
+        re.findall(rf"{PREFIX}(\w+)", "".join(path.read_text() for path in [*FILES, ROOT / "docker-compose.scale.yml"]))
+    )
+    assert {name.lower() for name in named} <= set(Settings.model_fields)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_probes_ask_for_routes_and_ports_that_exist(name: str) -> None:
+    found = container(name)
+    ports = {port["name"]: port["containerPort"] for port in found["ports"]}
+    routes = {route.path for route in health.router.routes}  # type: ignore[attr-defined]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        for how, details in found.get(probe, {}).items():
+            if how in ("httpGet", "tcpSocket"):
+                assert details["port"] in ports
+                assert how == "tcpSocket" or details["path"] in routes
+
+
+def test_balancer_finds_the_instances() -> None:
+    environ = {variable["name"]: variable["value"] for variable in container("interlinear-balancer")["env"]}
+    instances = SERVICES[environ["BACKENDS"]]
+    assert instances["spec"]["clusterIP"] == "None"
+    assert [port["port"] for port in instances["spec"]["ports"]] == [int(environ["BACKEND_PORT"])]
+    assert set(re.findall(r"\$\{(\w+)\}", (ROOT / "deploy/balancer/haproxy.cfg").read_text())) == set(environ)
+
+
+@pytest.mark.parametrize(("path", "document"), ALL, ids=lambda found: kind_of(found) if isinstance(found, dict) else "")
+def test_selectors_match_pods(path: Path, document: dict[str, Any]) -> None:
+    labels = [deployment["spec"]["template"]["metadata"]["labels"] for deployment in OURS.values()]
+    spec = document["spec"]
+    selector = spec.get("selector") or spec.get("podSelector")
+    if selector:
+        assert selector.get("matchLabels", selector) in labels
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_pods_have_few_rights(name: str) -> None:
+    pod = OURS[name]["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] > 0
+    rights = container(name)["securityContext"]
+    assert (rights["readOnlyRootFilesystem"], rights["allowPrivilegeEscalation"]) == (True, False)
+    assert rights["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_user_is_the_images() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    user = OURS["interlinear"]["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+    assert re.search(rf"^USER {user}$", dockerfile, re.M)
+
+
+def test_pod_is_given_longer_than_a_stop_takes() -> None:
+    pod = OURS["interlinear"]["spec"]["template"]["spec"]
+    pause = int(container("interlinear")["lifecycle"]["preStop"]["exec"]["command"][-1])
+    assert pod["terminationGracePeriodSeconds"] > pause + 31
