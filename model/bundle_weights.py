@@ -119,8 +119,11 @@ def restored(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def check_samples(bundle: LoadedBundle, backend: Backend | None = None) -> None:
     """Translates the bundle's samples, with `backend` or the model itself; BundleError if a token differs."""
-    rows = min(64, len(bundle.spec.samples))
-    bundle.spec.check_samples(as_backend(backend or bundle.model).new_batch(rows, bundle.spec.limits))
+    samples, limits = bundle.spec.samples, bundle.spec.limits
+    longest = max((len(sample.source_ids) for sample in samples), default=1)
+    limits = limits.for_sources(longest, max((len(sample.target_prefix) for sample in samples), default=0))
+    batch = as_backend(backend or bundle.model).new_batch(min(64, max(1, len(samples))), limits)
+    bundle.spec.check_samples(batch)
 
 
 def save_bundle(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +41,10 @@ class Limits:
         """The maximum number of target tokens for a source of `source_length` tokens, if the first `prefix_length` of
         them are given."""
         return min(self.max_target, int(self.ratio * source_length) + self.margin + prefix_length)
+
+    def for_sources(self, longest: int, prefix_length: int = 0) -> Limits:
+        """The same limits for sources of at most `longest` tokens: caches are allocated by them."""
+        return replace(self, max_source=longest, max_target=self.target(longest, prefix_length))
 
 
 MAX_BEAM_SIZE, MAX_LENGTH_PENALTY = 32, 10.0

@@ -221,8 +221,10 @@ def _translated_samples(
     """A sample in config.json's format for each sentence."""
     config = backend.config
     rows = max(UNIFORM_ROWS, min(_BATCH_SENTENCES, _MAX_LOGITS // config.target_vocab_size // 2))
-    found = translate(backend, tokenizers, limits, sentences, rows, direction=direction)
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())
+    longest = max((len(tokenizers.source.encode_source(text)) for text in sentences), default=1) + len(source_prefix)
+    limits = limits.for_sources(longest, len(target_prefix))
+    found = translate(backend, tokenizers, limits, sentences, rows, direction=direction)
     return [
         {
             "source": source,

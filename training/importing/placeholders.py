@@ -7,7 +7,6 @@ the piece itself is forbidden; its output bias is a little lower, so that it nev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
@@ -49,8 +48,7 @@ def copyable_pieces(
     carriers = carriers or [([], [])]
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())
     sources = [[*source_prefix, *first, name, *last] for name, _ in names for first, last in carriers]
-    longest = max(map(len, sources), default=1)
-    shorter = replace(limits, max_source=longest, max_target=limits.target(longest, len(target_prefix)))
+    shorter = limits.for_sources(max(map(len, sources), default=1), len(target_prefix))
     backend = TorchBackend(model, tiles=uniform_tiles(model))
     found = iter(beam_decode(backend, sources, shorter, 1, UNIFORM_ROWS, target_prefix))
     rated = []
