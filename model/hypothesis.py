@@ -44,6 +44,7 @@ class Limits:
 
     def for_sources(self, longest: int, prefix_length: int = 0) -> Limits:
         """The same limits for sources of at most `longest` tokens: caches are allocated by them."""
+        longest = min(longest, self.max_source)
         return replace(self, max_source=longest, max_target=self.target(longest, prefix_length))
 
 
