@@ -33,7 +33,11 @@ async def health() -> Health:
 
 
 @router.head("/ready", include_in_schema=False)
-@router.get("/ready", summary="Readiness: can the service translate?", responses=error_responses(errors.Unavailable))
+@router.get(
+    "/ready",
+    summary="Readiness: can the service translate?",
+    responses=error_responses(errors.InvalidFields, errors.Unavailable),
+)
 async def ready(
     engine: EngineState, translator: TranslatorState, shutdown: ShutdownState, strict: Strict = False
 ) -> Ready:
