@@ -199,7 +199,7 @@ def test_rates_need_a_store(bundle_folder: Path, tmp_path: Path, monkeypatch: py
         monkeypatch.setenv("INTERLINEAR_API_KEYS_FILE", str(tmp_path / "keys"))
     result = CliRunner().invoke(cli, ["serve", "--bundles", str(bundle_folder), "--device", "cpu"])
     assert result.exit_code == 1
-    assert result.stderr.startswith("interlinear: INTERLINEAR_INSTANCES=2: with a rate")
+    assert result.stderr.startswith("interlinear: INTERLINEAR_INSTANCES=2: each instance")
     assert result.stderr.count("\n") == 1
 
 

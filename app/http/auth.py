@@ -65,10 +65,10 @@ class AccessControl:
         """Raises SettingsError."""
         self._keys = Keys(settings.api_keys_file) if settings.api_keys_file else None
         self._requests_rate, self._characters_rate = settings.rate_requests, settings.rate_characters
-        if settings.instances > 1 and self._has_rates and getattr(settings, "store", None) is None:
+        if settings.instances > 1 and self._has_rates:
             raise SettingsError(
-                f"{PREFIX}INSTANCES={settings.instances}: with a rate, instances need {PREFIX}STORE, where they count "
-                "together; or set it to 1"
+                f"{PREFIX}INSTANCES={settings.instances}: each instance would grant a client its whole rate; set it to "
+                "1, or remove the rates"
             )
         self._requests, self._characters = RateLimiter(), RateLimiter()
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
