@@ -54,6 +54,8 @@ class OurDecoder:
     """One worker of our engine, with continuous batching."""
 
     def __init__(self, model: str, precision: str, threads: int, queue: int) -> None:
+        import gc
+
         import torch
 
         from model.backends import prepare
@@ -66,6 +68,7 @@ class OurDecoder:
         bundle = load_bundle(Path(model), torch.device("cpu"))
         self._runner, self._limits = prepare(bundle.model, precision), bundle.limits
         keep_freed_memory()  # only now, so that memory used in loading is returned
+        gc.freeze()  # as the service's workers do
         self._version, self._hypothesis = torch.__version__, Hypothesis
         self._queue = queue
         self._batches: dict[int, Batch] = {}
