@@ -200,7 +200,11 @@ ALWAYS void multiply(const int rows, const Linear *linear, Quantised in, int row
     const int8_t *panel = (const int8_t *)linear->weight + (size_t)column * inputs;
     UNROLLED for (int r = 0; r < rows; r++)
         UNROLLED for (int v = 0; v < PANELS; v++) sums[r][v] = splat_int(ZERO ? -in.offset[row + r] : 0);
-    for (int k = 0; k < inputs; k += 4, panel += 4 * PANEL) {
+    /* Of many rows the first four tiles fetch a quarter each of the next panel, which may come from memory. */
+    const size_t quarter = (size_t)PANEL / 4 * inputs;
+    const int8_t *fetched = panel + (count > 3 * TILE && row < 4 * TILE ? (4 + row / TILE) * quarter : 0);
+    for (int k = 0; k < inputs; k += 4, panel += 4 * PANEL, fetched += PANEL) {
+        __builtin_prefetch(fetched, 0, 2);
         Weights weights[PANELS];
         UNROLLED for (int v = 0; v < PANELS; v++) weights[v] = load_weights(panel + v * 4 * LANES);
         UNROLLED for (int r = 0; r < rows; r++) {
@@ -217,17 +221,20 @@ ALWAYS F16 scaled(I16 sum, const Linear *linear, int column, float scale) {
     return fused(y, load(linear->scale + column), linear->bias ? load(linear->bias + column) : splat(0));
 }
 
+/* Rows of the next tile. Seven or eight are two tiles of about four: one or two rows take as long as three. */
+ALWAYS int tile_height(int left) { return left > TILE && left <= 8 && TILE == 6 ? 4 : left < TILE ? left : TILE; }
+
 /* Calls `tile` for all `rows`, at most TILE at a time, from `row` on; how many is a constant each time. */
 #define IN_TILES(rows, tile)                                                                                           \
-    int row = 0;                                                                                                       \
-    for (; row + TILE <= (rows); row += TILE) tile(TILE);                                                              \
-    switch ((rows) - row) {                                                                                            \
-    case 5: if (TILE > 5) tile(5); break;                                                                              \
-    case 4: if (TILE > 4) tile(4); break;                                                                              \
-    case 3: tile(3); break;                                                                                            \
-    case 2: tile(2); break;                                                                                            \
-    case 1: tile(1); break;                                                                                            \
-    }
+    for (int row = 0, height; row < (rows); row += height)                                                             \
+        switch (height = tile_height((rows) - row)) {                                                                  \
+        case 6: if (TILE > 5) tile(6); break;                                                                          \
+        case 5: if (TILE > 4) tile(5); break;                                                                          \
+        case 4: tile(4); break;                                                                                        \
+        case 3: tile(3); break;                                                                                        \
+        case 2: tile(2); break;                                                                                        \
+        case 1: tile(1); break;                                                                                        \
+        }
 
 /* What becomes of a product: stored, as it is or after an activation, or added to what is there. */
 typedef enum { STORE, RELU, SWISH, ADD } Finish;
@@ -548,6 +555,7 @@ static void attend_cached(const Batch *batch, const int32_t *blocks, int length,
             for (int t = 0; t < length; t++) look[t] += weights[t];
         int d = 0;
         for (; d + 64 <= d_k; d += 64) average(4, batch, blocks, length, layer, head, d, weights, out + d);
+        for (; d + 32 <= d_k; d += 32) average(2, batch, blocks, length, layer, head, d, weights, out + d);
         for (; d < d_k; d += 16) average(1, batch, blocks, length, layer, head, d, weights, out + d);
     }
 }

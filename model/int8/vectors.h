@@ -188,6 +188,33 @@ ALWAYS F16 first_lanes(F16 x, int count, float other) {
     return x;
 }
 
+/* Folds 16 lanes in two until one is left: lane i with i + 8, then with i + 4, i + 2 and i + 1. */
+#if defined ISA_AVX512VNNI || defined ISA_AVXVNNI || defined ISA_AVX2 /* in registers: through memory a store delays the load */
+
+#ifdef ISA_AVX512VNNI
+#define LOW_HALF(x) _mm512_castps512_ps256((__m512)(x).part[0])
+#define HIGH_HALF(x) _mm512_extractf32x8_ps((__m512)(x).part[0], 1)
+#else
+#define LOW_HALF(x) (__m256)(x).part[0]
+#define HIGH_HALF(x) (__m256)(x).part[1]
+#endif
+#define FOLDED(x, combined, combined_128)                                                                              \
+    const __m256 eight = combined(LOW_HALF(x), HIGH_HALF(x));                                                          \
+    const __m128 four = combined_128(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));                  \
+    const __m128 two = combined_128(four, _mm_movehl_ps(four, four));                                                  \
+    const __m128 one = combined_128(two, _mm_movehdup_ps(two))
+
+ALWAYS float sum_of(F16 x) {
+    FOLDED(x, _mm256_add_ps, _mm_add_ps);
+    return _mm_cvtss_f32(one);
+}
+ALWAYS float largest_of(F16 x) {
+    FOLDED(x, _mm256_max_ps, _mm_max_ps);
+    return _mm_cvtss_f32(one);
+}
+
+#else
+
 ALWAYS float sum_of(F16 x) {
     float lanes[LANES];
     UNROLLED for (int half = PARTS / 2; half > 0; half /= 2)
@@ -197,7 +224,6 @@ ALWAYS float sum_of(F16 x) {
         UNROLLED for (int i = 0; i < half; i++) lanes[i] += lanes[i + half];
     return lanes[0];
 }
-
 ALWAYS float largest_of(F16 x) {
     float lanes[LANES];
     UNROLLED for (int half = PARTS / 2; half > 0; half /= 2)
@@ -207,6 +233,8 @@ ALWAYS float largest_of(F16 x) {
         UNROLLED for (int i = 0; i < half; i++) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
     return lanes[0];
 }
+
+#endif
 
 /* Four lanes for each of four floats. */
 ALWAYS F16 spread(const float *four) {
@@ -243,20 +271,42 @@ ALWAYS void store_sums_of_four(float *to, F16 x) {
 #endif
 }
 
+#if defined ISA_AVX512VNNI || defined ISA_AVXVNNI || defined ISA_AVX2
+
+#define INT_HALF(x, half) _mm256_castps_si256(half(x))
+#define FOLDED_INTS(x, combined, combined_128)                                                                         \
+    const __m256i eight = combined(INT_HALF(x, LOW_HALF), INT_HALF(x, HIGH_HALF));                                     \
+    const __m128i four = combined_128(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));              \
+    const __m128i two = combined_128(four, _mm_shuffle_epi32(four, 0x4e));                                             \
+    const __m128i one = combined_128(two, _mm_shuffle_epi32(two, 0xb1))
+
+ALWAYS int32_t int_sum_of(I16 x) {
+    FOLDED_INTS(x, _mm256_add_epi32, _mm_add_epi32);
+    return _mm_cvtsi128_si32(one);
+}
+ALWAYS int32_t largest_int_of(I16 x) {
+    FOLDED_INTS(x, _mm256_max_epi32, _mm_max_epi32);
+    return _mm_cvtsi128_si32(one);
+}
+
+#else
+
 ALWAYS int32_t int_sum_of(I16 x) {
     int32_t sum = 0;
     EACH_PART UNROLLED for (int i = 0; i < WIDTH; i++) sum += x.part[p][i];
     return sum;
 }
+ALWAYS int32_t largest_int_of(I16 x) {
+    int32_t largest = x.part[0][0];
+    EACH_PART UNROLLED for (int i = 0; i < WIDTH; i++) largest = x.part[p][i] > largest ? x.part[p][i] : largest;
+    return largest;
+}
+
+#endif
 
 /* The largest of 16 floats that are not negative, or NaN where one is; given as their bits. */
 ALWAYS float magnitude_of(I16 bits) {
-    int32_t lanes[WIDTH];
-    UNROLLED for (int half = PARTS / 2; half > 0; half /= 2)
-        UNROLLED for (int p = 0; p < half; p++) bits.part[p] = max_int_part(bits.part[p], bits.part[p + half]);
-    memcpy(lanes, &bits.part[0], sizeof lanes);
-    int32_t largest = 0;
-    UNROLLED for (int i = 0; i < WIDTH; i++) largest = lanes[i] > largest ? lanes[i] : largest;
+    const int32_t largest = largest_int_of(bits);
     float value;
     memcpy(&value, &largest, sizeof value);
     return value;
