@@ -12,7 +12,8 @@ import random
 import shutil
 import subprocess
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from model.config import ModelConfig
 from model.decoding.batch import rows_taken
 from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
-from model.int8.backend import Int8Backend
+from model.int8.backend import Int8Backend, layout_of
 from model.int8.batch import Int8Batch
 from model.int8.isa import INSTRUCTION_SETS, InstructionSet, KernelsUnavailable, choose, processor_features
 from model.int8.reference import quantise_rows
@@ -41,9 +42,9 @@ VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel
 LIMITS = Limits(max_source=40, max_target=44, ratio=1.0, margin=6)
 GENERIC = INSTRUCTION_SETS[-1]
 RECURRENT: dict[str, Any] = {"decoder": "ssru", "norm": "post", "alignment_layer": 1, "alignment_head": 1}
-BITS = "7d873a5bfb01f16594853cb78b3e0feccfb98518943d219230ce555c23b52c68"
+BITS = "21c45cefba1d73e510cdd5968c369a93e4d7ead4f4e912a836ec0506fd028547"
 """SHA-256 of the tokens and log probabilities of made sentences by made weights, on every processor."""
-RECURRENT_BITS = "adaa6ebe3414a79554c54839caeae90a85332e0a2b8b9a64f10ee902f4372b1e"
+RECURRENT_BITS = "212b0b54050cec338ebdb540d71700fe9fce1eddf230e854a639918e586ba6fd"
 """The same of a recurrent decoder."""
 
 
@@ -106,9 +107,17 @@ def quantised_linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     return y if bias is None else y + bias
 
 
-def quantise_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has PyTorch's modules compute their products as the kernels do."""
+def compute_as_kernels(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has PyTorch's modules quantise their products and keep the decoder's keys and values in half precision."""
     monkeypatch.setattr(nn.functional, "linear", quantised_linear)
+
+    def with_half_memory(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        return lambda query, key, value, *rest: attend(query, key.half().float(), value.half().float(), *rest)
+
+    for layer in model.decoder:
+        for name, attention in layer.named_children():
+            if name.endswith("_attention"):
+                monkeypatch.setattr(attention, "attend", with_half_memory(attention.attend))
 
 
 @torch.no_grad()
@@ -157,7 +166,7 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
     model = make_model(**fields)
     hypotheses = decoded(Int8Backend.of(model, isa), random_sources(24))
     assert len({tuple(h.tokens) for h in hypotheses}) > 12
-    quantise_products(monkeypatch)
+    compute_as_kernels(model, monkeypatch)
     errors = []
     for hypothesis in hypotheses:
         expected, _ = parallel_pass(model, hypothesis)
@@ -171,7 +180,7 @@ def test_scores_are_those_of_the_modules_with_quantised_products(
 def test_chosen_tokens_are_the_most_probable_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     model = make_model()
     hypotheses = decoded(Int8Backend.of(model), random_sources(24, seed=1))
-    quantise_products(monkeypatch)
+    compute_as_kernels(model, monkeypatch)
     for hypothesis in hypotheses:
         src, tgt = torch.tensor([[*hypothesis.source, EOS]]), torch.tensor([[BOS, *hypothesis.tokens[:-1]]])
         with torch.no_grad():
@@ -275,7 +284,7 @@ def test_forced_decoding_returns_the_target_and_the_models_scores_for_it(monkeyp
     target = [149, 3, 64, 63, 127, 128]
     (forced,) = decoded(Int8Backend.of(model), [[9, 8, 7]], forced=target)
     assert forced.tokens == [*target, EOS]
-    quantise_products(monkeypatch)
+    compute_as_kernels(model, monkeypatch)
     assert forced.log_probs == pytest.approx(parallel_pass(model, forced)[0], abs=0.05)
 
 
@@ -289,7 +298,7 @@ def test_recorded_attention_is_the_modules_and_changes_no_bit(
     batch.admit(mixed)
     run_to_the_end(batch)
     assert list(map(answer, mixed)) == list(map(answer, plain))
-    quantise_products(monkeypatch)
+    compute_as_kernels(model, monkeypatch)
     for hypothesis in mixed[::2]:
         _, record = parallel_pass(model, hypothesis)
         assert hypothesis.encoder_attention is not None
@@ -300,7 +309,8 @@ def test_recorded_attention_is_the_modules_and_changes_no_bit(
         ):
             assert np.allclose(ours.sum(-1), 1, atol=1e-5)
             assert len(ours) == len(theirs)
-            assert not theirs or np.allclose(ours, torch.cat(theirs).numpy(), atol=0.02)
+            # A rounding that turns the other way changes a few weights by more.
+            assert not theirs or np.quantile(np.abs(ours - torch.cat(theirs).numpy()), 0.999) < 0.02
 
 
 def test_sentence_with_non_finite_numbers_affects_no_other(backend: Int8Backend) -> None:
@@ -394,7 +404,7 @@ def test_compiled_library_needs_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_best_instruction_set_of_the_processor_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    with_processor_features(monkeypatch, "avx2", "fma", "avx_vnni", "sse2")
+    with_processor_features(monkeypatch, "avx2", "fma", "f16c", "avx_vnni", "sse2")
     assert [isa.name for isa in choose()] == ["avxvnni", "avx2"]
     assert [isa.name for isa in choose("avx2")] == ["avx2"]
     with pytest.raises(KernelsUnavailable, match="no avx512vnni"):
@@ -431,6 +441,21 @@ def test_every_instruction_set_gives_the_same_bits(fields: dict[str, Any]) -> No
         found[name] = [answer(h) for h in (*greedy, *beams)], attention
     expected = found.pop("generic")
     assert found == dict.fromkeys(found, expected)
+
+
+@pytest.mark.skipif(
+    not {"avx512vl", "avx512_vnni"} <= processor_features(), reason="this processor has no AVX-512 VNNI"
+)
+@pytest.mark.parametrize("fields", [{}, RECURRENT], ids=["attention", "ssru"])
+def test_avx_vnni_gives_the_same_bits_in_the_encoding_of_avx512(fields: dict[str, Any]) -> None:
+    """The instruction is the same in both encodings. So its kernels run where there is only the other, but for that."""
+    [avxvnni] = [isa for isa in INSTRUCTION_SETS if isa.name == "avxvnni"]
+    library = kernels._load(replace(avxvnni, flags=(*avxvnni.flags, '-DVNNI_ENCODING=""')))
+    model, sources = make_model(**fields), random_sources(24, seed=4)
+    weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
+    memory = packing.pack_into_memory(weights, model.config, layout_of(library), library)
+    found = [answer(h) for h in decoded(Int8Backend(memory, model.config, library), sources)]
+    assert found == [answer(h) for h in decoded(Int8Backend.of(model, "generic"), sources)]
 
 
 @pytest.mark.parametrize(("fields", "bits"), [({}, BITS), (RECURRENT, RECURRENT_BITS)], ids=["attention", "ssru"])

@@ -36,8 +36,10 @@ INSTRUCTION_SETS = (
         ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"),
         ("-mfma", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
     ),
-    InstructionSet("avxvnni", "x86_64", ("avx2", "fma", "avx_vnni"), ("-mavx2", "-mfma", "-mavxvnni")),
-    InstructionSet("avx2", "x86_64", ("avx2", "fma"), ("-mavx2", "-mfma")),
+    InstructionSet(
+        "avxvnni", "x86_64", ("avx2", "fma", "f16c", "avx_vnni"), ("-mavx2", "-mfma", "-mf16c", "-mavxvnni")
+    ),
+    InstructionSet("avx2", "x86_64", ("avx2", "fma", "f16c"), ("-mavx2", "-mfma", "-mf16c")),
     InstructionSet("i8mm", "aarch64", ("asimddp", "i8mm"), ("-march=armv8.2-a+dotprod+i8mm",)),
     InstructionSet("dotprod", "aarch64", ("asimddp",), ("-march=armv8.2-a+dotprod",)),
     InstructionSet("generic", "", (), ()),

@@ -24,6 +24,7 @@ enum {
     POSITION_GROUP = 4, /* whose keys lie together */
     KEPT = 8,          /* groups of which a wide sentence's logits are kept */
     CHUNK = PANELS == 4 ? TILE : 64, /* rows of which a group's logits are kept */
+    HUGE_BLOCK = 1 << 17, /* bytes of a block from which on huge pages waste little memory */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
 
@@ -418,14 +419,14 @@ typedef struct {
 } Demands;
 
 /* A cache in blocks of positions, given to sentences as they grow (after Kwon et al. 2023, section 4.1): of a block,
- * a decoder layer has keys [heads, POSITIONS / 4, d_k, 4] and values [heads, POSITIONS, d_k]. So a head's first positions
- * lie together, and a block that is not full costs no more memory traffic than what it holds. */
+ * a decoder layer has keys [heads, POSITIONS / 4, d_k, 4] and values [heads, POSITIONS, d_k], in half precision. So a head's
+ * first positions lie together, and a block that is not full costs no more memory traffic than what it holds. */
 typedef struct {
     const Model *model;
     int32_t rows, max_source, max_target, live;
     Sentence *sentences; /* [rows] */
     int32_t *running;    /* [rows]: the live ones' numbers, then the free ones' */
-    float *pool;
+    uint16_t *pool;
     size_t pool_bytes;
     int32_t *free_blocks;
     int32_t *holders; /* by block: the sentences that have it */
@@ -444,19 +445,19 @@ static size_t cells_of(const Model *model) {
     return model->is_recurrent ? (size_t)model->decoder_layers * model->d_model : 0;
 }
 
-static float *key_block(const Batch *batch, int32_t block, int layer, int head) {
+static uint16_t *key_block(const Batch *batch, int32_t block, int layer, int head) {
     const Model *model = batch->model;
     const size_t part = (size_t)model->d_model * POSITIONS;
     const size_t at = ((size_t)block * model->decoder_layers + layer) * 2 * part;
     return batch->pool + at + (size_t)head * (model->d_model / model->heads) * POSITIONS;
 }
 
-static float *value_block(const Batch *batch, int32_t block, int layer, int head) {
+static uint16_t *value_block(const Batch *batch, int32_t block, int layer, int head) {
     return key_block(batch, block, layer, head) + (size_t)batch->model->d_model * POSITIONS;
 }
 
-/* Number of floats of a head's keys up to position `count` of a block. */
-static size_t key_floats(int count, int d_k) { return (size_t)rounded_up(count, POSITION_GROUP) * d_k; }
+/* Amount of a head's keys up to position `count` of a block. */
+static size_t key_count(int count, int d_k) { return (size_t)rounded_up(count, POSITION_GROUP) * d_k; }
 
 /* Puts one position's keys and values, each [d_model], where `blocks` say. */
 static void remember(const Batch *batch, const int32_t *blocks, int position, int layer, const float *key,
@@ -464,9 +465,14 @@ static void remember(const Batch *batch, const int32_t *blocks, int position, in
     const int d_k = batch->model->d_model / batch->model->heads, at = position % POSITIONS;
     const int32_t block = blocks[position / POSITIONS];
     for (int head = 0; head < batch->model->heads; head++, key += d_k, value += d_k) {
-        float *keys = key_block(batch, block, layer, head) + key_floats(at - at % POSITION_GROUP, d_k) + at % POSITION_GROUP;
-        for (int d = 0; d < d_k; d++) keys[d * POSITION_GROUP] = key[d];
-        memcpy(value_block(batch, block, layer, head) + at * d_k, value, sizeof(float) * d_k);
+        uint16_t *keys = key_block(batch, block, layer, head) + key_count(at - at % POSITION_GROUP, d_k) + at % POSITION_GROUP;
+        uint16_t *values = value_block(batch, block, layer, head) + at * d_k;
+        for (int d = 0; d < d_k; d += LANES) {
+            uint16_t halves[LANES];
+            store_halves(halves, load(key + d));
+            for (int i = 0; i < LANES; i++) keys[(d + i) * POSITION_GROUP] = halves[i];
+            store_halves(values + d, load(value + d));
+        }
     }
 }
 
@@ -476,18 +482,22 @@ static void remember_all(const Batch *batch, const int32_t *blocks, int length, 
     for (int t = 0; t < length; t += POSITIONS, memory += (size_t)POSITIONS * stride)
         for (int head = 0; head < heads; head++) {
             const float *key = memory + head * d_k, *value = key + width;
-            float *keys = key_block(batch, blocks[t / POSITIONS], layer, head);
-            float *values = value_block(batch, blocks[t / POSITIONS], layer, head);
+            uint16_t *keys = key_block(batch, blocks[t / POSITIONS], layer, head);
+            uint16_t *values = value_block(batch, blocks[t / POSITIONS], layer, head);
             for (int d = 0; d < d_k; d += LANES) {
                 float columns[LANES * POSITIONS]; /* [LANES of d_k, POSITIONS] */
                 transpose(key + d, stride, length - t, columns, POSITIONS);
-                for (int i = 0; i < LANES; i++)
+                for (int i = 0; i < LANES; i++) {
+                    uint16_t halves[POSITIONS];
+                    store_halves(halves, load(columns + i * POSITIONS));
                     for (int at = 0; at < POSITIONS; at += POSITION_GROUP)
-                        memcpy(keys + key_floats(at, d_k) + (d + i) * POSITION_GROUP, columns + i * POSITIONS + at,
-                               sizeof(float) * POSITION_GROUP);
+                        memcpy(keys + key_count(at, d_k) + (d + i) * POSITION_GROUP, halves + at,
+                               sizeof(uint16_t) * POSITION_GROUP);
+                }
             }
             for (int at = 0; at < POSITIONS && t + at < length; at++)
-                memcpy(values + at * d_k, value + (size_t)at * stride, sizeof(float) * d_k);
+                for (int d = 0; d < d_k; d += LANES)
+                    store_halves(values + at * d_k + d, load(value + (size_t)at * stride + d));
         }
 }
 
@@ -498,20 +508,20 @@ static void copy_block(const Batch *batch, int32_t from, int32_t to, int count) 
     for (int layer = 0; layer < model->decoder_layers; layer++)
         for (int head = 0; head < model->heads; head++) {
             memcpy(key_block(batch, to, layer, head), key_block(batch, from, layer, head),
-                   sizeof(float) * key_floats(count, d_k));
+                   sizeof(uint16_t) * key_count(count, d_k));
             memcpy(value_block(batch, to, layer, head), value_block(batch, from, layer, head),
-                   sizeof(float) * count * d_k);
+                   sizeof(uint16_t) * count * d_k);
         }
 }
 
 /* scores[0 .. 4 * groups) = the query [d_k] times the keys of so many positions of a head's block. */
-ALWAYS void score(const int groups, const float *query, const float *keys, int d_k, float *scores) {
+ALWAYS void score(const int groups, const float *query, const uint16_t *keys, int d_k, float *scores) {
     F16 sums[POSITIONS / POSITION_GROUP]; /* [4 of d_k, 4 positions] */
     UNROLLED for (int g = 0; g < groups; g++) sums[g] = splat(0);
     for (int d = 0; d < d_k; d += 4) {
         const F16 four = spread(query + d);
         UNROLLED for (int g = 0; g < groups; g++)
-            sums[g] = fused(four, load(keys + (size_t)POSITION_GROUP * (g * d_k + d)), sums[g]);
+            sums[g] = fused(four, load_halves(keys + (size_t)POSITION_GROUP * (g * d_k + d)), sums[g]);
     }
     UNROLLED for (int g = 0; g < groups; g++) store_sums_of_four(scores + g * POSITION_GROUP, sums[g]);
 }
@@ -523,11 +533,11 @@ ALWAYS void average(const int vectors, const Batch *batch, const int32_t *blocks
     F16 sums[4];
     UNROLLED for (int v = 0; v < vectors; v++) sums[v] = splat(0);
     for (int first = 0; first < length; first += POSITIONS) {
-        const float *values = value_block(batch, blocks[first / POSITIONS], layer, head) + column;
+        const uint16_t *values = value_block(batch, blocks[first / POSITIONS], layer, head) + column;
         const int last = length - first < POSITIONS ? length - first : POSITIONS;
         for (int t = 0; t < last; t++, values += d_k) {
             const F16 weight = splat(weights[first + t]);
-            UNROLLED for (int v = 0; v < vectors; v++) sums[v] = fused(weight, load(values + v * LANES), sums[v]);
+            UNROLLED for (int v = 0; v < vectors; v++) sums[v] = fused(weight, load_halves(values + v * LANES), sums[v]);
         }
     }
     UNROLLED for (int v = 0; v < vectors; v++) store(out + v * LANES, sums[v]);
@@ -541,7 +551,7 @@ static void attend_cached(const Batch *batch, const int32_t *blocks, int length,
     float *weights = batch->weights;
     for (int head = 0; head < heads; head++, query += d_k, out += d_k) {
         for (int first = 0; first < length; first += POSITIONS) {
-            const float *keys = key_block(batch, blocks[first / POSITIONS], layer, head);
+            const uint16_t *keys = key_block(batch, blocks[first / POSITIONS], layer, head);
             switch (rounded_up(length - first, POSITION_GROUP) / POSITION_GROUP) {
             case 1: score(1, query, keys, d_k, weights + first); break;
             case 2: score(2, query, keys, d_k, weights + first); break;
@@ -605,14 +615,6 @@ static void feed_forward(Batch *batch, const Layer *layer, int rows, float *x) {
             batch->model->is_swish ? SWISH : RELU);
     quantise(batch->y, rows, inner, batch->wide);
     sublayer_output(batch, &layer->outer, batch->wide, rows, &layer->feed_norm, x);
-}
-
-/* A finite number in half precision (IEEE 754-2019, binary16) as a float, exactly. */
-static float from_half(uint16_t half) {
-    const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13; /* as a float, 2^112 times too small */
-    float x;
-    memcpy(&x, &magnitude, sizeof x);
-    return half & 0x8000 ? x * -0x1p112f : x * 0x1p112f;
 }
 
 static void embed(const Embedding *embedding, int32_t token, int position, int width, float *x) {
@@ -1269,9 +1271,12 @@ static int make_scratch(Batch *batch, size_t tokens) {
 static int make_pool(Batch *batch, int source_blocks, int target_blocks) {
     const int blocks = batch->rows * (source_blocks + target_blocks);
     const Model *model = batch->model;
-    batch->pool_bytes = sizeof(float) * blocks * model->decoder_layers * 2 * model->d_model * POSITIONS;
+    batch->pool_bytes = sizeof(uint16_t) * blocks * model->decoder_layers * 2 * model->d_model * POSITIONS;
     batch->pool = mmap(NULL, batch->pool_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                        -1, 0);
+    /* A row reads each of its blocks at each step: with small pages addresses take as long to translate as data to come. */
+    if (batch->pool_bytes / blocks >= HUGE_BLOCK && batch->pool != MAP_FAILED)
+        madvise(batch->pool, batch->pool_bytes, MADV_HUGEPAGE);
     batch->free_blocks = room(sizeof(int32_t) * blocks);
     batch->holders = room(sizeof(int32_t) * blocks);
     if (batch->pool == MAP_FAILED || !batch->free_blocks || !batch->holders) return 0;

@@ -177,6 +177,56 @@ ALWAYS F16 to_floats(I16 x) {
     return y;
 }
 
+/* A finite number in half precision (IEEE 754-2019, binary16) as a float, exactly. */
+ALWAYS float from_half(uint16_t half) {
+    const uint32_t magnitude = (uint32_t)(half & 0x7fff) << 13; /* as a float, 2^112 times too small */
+    float x;
+    memcpy(&x, &magnitude, sizeof x);
+    return half & 0x8000 ? x * -0x1p112f : x * 0x1p112f;
+}
+
+/* 16 floats in half precision, rounded half to even; larger magnitudes become 65,504, the largest. A NaN comes through. */
+ALWAYS void store_halves(uint16_t *to, F16 x) {
+    const F16 largest = splat(65504);
+    EACH_PART x.part[p] = max_part(-largest.part[p], x.part[p]); /* in this order a NaN comes through */
+    EACH_PART x.part[p] = -max_part(-largest.part[p], -x.part[p]);
+#if defined ISA_AVX512VNNI
+    _mm256_storeu_si256((__m256i *)to, _mm512_cvtps_ph((__m512)x.part[0], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#elif defined ISA_AVXVNNI || defined ISA_AVX2
+    EACH_PART _mm_storeu_si128((__m128i *)to + p, _mm256_cvtps_ph((__m256)x.part[p], _MM_FROUND_TO_NEAREST_INT));
+#elif defined ISA_NEON
+    EACH_PART vst1_u16(to + 4 * p, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)x.part[p])));
+#else
+    for (int i = 0; i < LANES; i++) {
+        const float value = x.part[i / WIDTH][i % WIDTH], magnitude = fabsf(value);
+        uint32_t bits;
+        memcpy(&bits, &magnitude, sizeof bits);
+        if (isnan(value)) bits = 0x7e00;
+        else if (magnitude < 0x1p-14f) bits = (uint32_t)rintf(magnitude * 0x1p24f); /* subnormal */
+        else bits = (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13;
+        to[i] = bits | (signbit(value) ? 0x8000 : 0);
+    }
+#endif
+}
+
+/* 16 numbers in half precision, none of them infinite, as floats. */
+ALWAYS F16 load_halves(const uint16_t *from) {
+    F16 x;
+#if defined ISA_AVX512VNNI
+    x.part[0] = (Floats)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from));
+#elif defined ISA_AVXVNNI || defined ISA_AVX2
+    EACH_PART x.part[p] = (Floats)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)from + p));
+#elif defined ISA_NEON
+    EACH_PART x.part[p] = (Floats)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from + 4 * p)));
+#else
+    for (int i = 0; i < LANES; i++) {
+        const uint16_t half = from[i];
+        x.part[i / WIDTH][i % WIDTH] = (half & 0x7c00) == 0x7c00 ? NAN : from_half(half);
+    }
+#endif
+    return x;
+}
+
 /* The first `count` lanes of x, and `other` in the lanes after them. */
 ALWAYS F16 first_lanes(F16 x, int count, float other) {
     static const int32_t masks[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
@@ -402,6 +452,10 @@ ALWAYS void store_bytes(int8_t *to, I16 x, int flip) {
 
 #if defined ISA_AVXVNNI
 
+#ifndef VNNI_ENCODING /* a test leaves it to the assembler, which takes AVX-512's, for processors that have only that one */
+#define VNNI_ENCODING "%{vex%} "
+#endif
+
 typedef struct { __m256i part[2]; } Weights;
 ALWAYS Weights load_weights(const int8_t *from) {
     return (Weights){{_mm256_loadu_si256((const __m256i *)from), _mm256_loadu_si256((const __m256i *)from + 1)}};
@@ -411,7 +465,7 @@ ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
 #ifdef __clang__
         sum->part[p] = (Ints)_mm256_dpbusd_avx_epi32((__m256i)sum->part[p], weights.part[p], inputs);
 #else
-        __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum->part[p]) : "x"(weights.part[p]), "x"(inputs));
+        __asm__(VNNI_ENCODING "vpdpbusd %2, %1, %0" : "+x"(sum->part[p]) : "x"(weights.part[p]), "x"(inputs));
 #endif
     }
 }
