@@ -12,17 +12,18 @@ from time import time
 import pytest
 import torch
 
+from model import shared_file
 from model.backends import prepare
 from model.bundle_files import BundleError
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.decoding import decode_all
 from model.hypothesis import Hypothesis
-from model.int8 import prepared
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable
 from model.int8.library import library
-from model.int8.prepared import MAX_UNUSED_S, load_prepared
+from model.int8.prepared import load_prepared
 from model.model_spec import ModelSpec
+from model.shared_file import MAX_UNUSED_S
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 Results = list[tuple[list[int], list[float]]]
@@ -143,6 +144,6 @@ def test_files_unused_for_long_are_deleted_and_others_kept(spec: ModelSpec, weig
         path.touch()
         os.utime(path, (time() - days * 24 * 3600,) * 2)
     load_prepared(spec)  # uses the first
-    prepared._delete_unused(weights_folder)
+    shared_file._delete_unused(weights_folder)
     assert MAX_UNUSED_S == 30 * 24 * 3600
     assert {path.name for path in weights_folder.iterdir()} == {first.name, recent.name, ".lock"}
