@@ -49,6 +49,8 @@ INSTRUCTION_SETS = (
 
 def processor_features() -> frozenset[str]:
     """The processor's features as /proc/cpuinfo names them. Raises KernelsUnavailable where there is no such file."""
+    # XGETBV need not be asked: where Linux does not save the registers of AVX (noxsave), it removes AVX, FMA, AVX2 and
+    # all of AVX-512 from the flags (arch/x86/kernel/cpu/cpuid-deps.c), and each variant for x86 needs one of these.
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
