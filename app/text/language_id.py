@@ -175,9 +175,10 @@ class _LoadedLibraries:
     def __init__(self) -> None:
         from eld import LanguageDetector
         from eld.languageData import languageData
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-        self._langid = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+        from app.text.langid_tables import load_langid
+
+        self._langid = load_langid()
         self._eld = LanguageDetector()
         self._known_to_eld = frozenset(languageData.lang_codes.values())
         self._written = {
