@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from ctypes import CDLL
 from functools import cache
 from pathlib import Path
 
