@@ -41,7 +41,7 @@ def load_langid() -> LanguageIdentifier:
         log.warning("the tables that detect languages cannot be kept in a file, and take 75 MB: %s", error)
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     # A memoryview is indexed as fast as a list, and ten times as fast as an array of NumPy.
-    states = memoryview(transitions), memoryview(features)
+    states = transitions.data, features.data
     return LanguageIdentifier(table, prior, labels.tolist(), *states, norm_probs=True, tk_row=rows.tolist())
 
 

@@ -79,7 +79,7 @@ class Detected(NamedTuple):
 class Detector:
     """Distinguishes the served languages from each other, and from all others that the libraries know.
 
-    The libraries take up to 100 MB and half a second to load: `detect` loads them when it first needs them, so call it, or
+    The libraries take 100 MB and half a second to load: `detect` loads them when it first needs them, so call it, or
     `load` before it, in a thread until it is `ready`. After that it takes 0.3 ms for a sentence and 3 ms for any text.
     Thread-safe.
     """
