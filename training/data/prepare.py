@@ -164,8 +164,8 @@ def vocabulary_size(pairs: int, characters: int) -> int:
 def _make_tokenizers(options: PrepareOptions, store: PairStore, corpora: Sequence[Corpus], say: Say) -> Tokenizers:
     if options.vocabulary is not None:
         target = Path(options.target_vocabulary).read_bytes() if options.target_vocabulary else None
-        rules = moses_language(options.punctuation, [options.source])
-        return Tokenizers.of(Path(options.vocabulary).read_bytes(), target, rules)
+        moses = moses_language(options.punctuation, [options.source])
+        return Tokenizers.of(Path(options.vocabulary).read_bytes(), target, moses)
     sentences = list(_vocabulary_sentences(store, [corpus.spec.weight for corpus in corpora], options.seed))
     size = options.vocab_size or vocabulary_size(len(store.pairs), len(set().union(*sentences)))
     say(f"learning a vocabulary of up to {size:,} pieces from {len(sentences):,} sentences")

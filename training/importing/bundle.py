@@ -31,6 +31,7 @@ from model.directions import Direction, Directions
 from model.languages import is_language_code
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
+from model.weight_storage import STORAGES
 from training.compute import use_threads
 from training.corpora.general import general_pairs_of
 from training.download import file_sha256, megabytes
@@ -63,6 +64,7 @@ from training.importing.retrieve import (
 )
 from training.importing.safetensors_files import is_pickle, pickle_fault
 from training.importing.vocabulary import Vocabulary
+from training.importing.weights import rounded
 from training.optim.signals import python_command
 from training.options import Option
 
@@ -75,8 +77,6 @@ FAMILIES: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
 )
 """How to tell a family by a path's content, and how to read it."""
 LICENCE = "Not stated. Its publisher decides how this model may be used."
-STORAGE = "float32"
-"""Type of the stored weights: float16 would round what int8 weights and their scales stand for."""
 Say = Callable[[str], None]
 
 
@@ -119,6 +119,9 @@ class ImportOptions:
     positions: PositionsOf = "marian"
     """For a model that Marian trained, marian's own positions, or huggingface's, those of its copies in transformers
     and CTranslate2, which differ a little, for comparison."""
+    dtype: str = "float32"
+    """Storage type of weights. int8 takes a quarter of float32's space, float16 and bfloat16 half. (default: float32,
+    which rounds nothing)"""
     licence: str | None = None
     """The model's licence, for the card. (default: what the model says)"""
     attribution: Annotated[tuple[str, ...], Option(metavar="TEXT")] = ()
@@ -137,6 +140,8 @@ class ImportOptions:
             raise ValueError(f"--source and --target are both {self.source}")
         if self.positions not in get_args(PositionsOf):
             raise ValueError(f"--positions must be one of {', '.join(get_args(PositionsOf))}, not {self.positions!r}")
+        if self.dtype not in STORAGES:
+            raise ValueError(f"--dtype must be one of {', '.join(STORAGES)}, not {self.dtype!r}")
         if self.path is None and self.list is None:
             raise ValueError("name a model, such as firefox:en-fr, or a path; or --list firefox")
         if self.registry is not None and urlsplit(self.registry).username is not None:
@@ -263,6 +268,14 @@ def check_licence(name: str, licence: str, accepted: bool) -> None:
         )
 
 
+def _licence(options: ImportOptions, manifest: Manifest | None, imported: ImportedModel) -> str:
+    """What the model says, or else the user, or else its registry, or else its family; "" if nothing is known."""
+    said, listed = imported.metadata.get("license"), manifest.licence if manifest else ""
+    if isinstance(said, str) or options.licence:
+        return str(said or options.licence)
+    return imported.presumed_licence if listed.startswith("Not stated") or not listed else listed
+
+
 def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> None:
     """Writes the bundle of a model that is here, and checks its samples."""
     if not options.model.exists():
@@ -293,7 +306,7 @@ def _write_bundle(
     languages = options.pair
     imported = read_model(options)
     direction = _direction(imported, languages)
-    check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
+    check_licence(str(options.path), _licence(options, manifest, imported), options.accept_licence)
     model, tokenizers = build_model(imported, languages[0] or "")
     say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
     if imported.directions is not None and imported.directions.count > 1:
@@ -303,6 +316,8 @@ def _write_bundle(
         copied = copyable_pieces(model, tokenizers, imported.limits, languages[0], direction)
         copy_into_symbols(model, tokenizers, copied)
         imported.remarks.append(_placeholder_remark(len(copied)))
+    if options.dtype != "float32":
+        model = rounded(model, options.dtype)
     if imported.directions is None and (others := sorted(imported.vocabulary.languages - set(languages))):
         imported.remarks.append(
             f"Its vocabulary has tags of other languages, {', '.join(others)}: are --source and --target right?"
@@ -316,7 +331,7 @@ def _write_bundle(
         card = imported_card(
             {"architecture": imported.config.to_dict(), "limits": dataclasses.asdict(imported.limits), **record}
         )
-        how: dict[str, Any] = {"dtype": STORAGE, "replace": options.replace}
+        how: dict[str, Any] = {"dtype": options.dtype, "replace": options.replace}
         sides = tokenizers.source, imported.limits
         save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
 
@@ -401,8 +416,7 @@ def _record(
     """What completes config.json."""
     said: Mapping[str, Any] = imported.metadata
     source, target = options.pair
-    licence = said["license"] if isinstance(said.get("license"), str) else LICENCE
-    licence = options.licence or (manifest.licence if manifest else licence)
+    licence = options.licence or _licence(options, manifest, imported) or (manifest.licence if manifest else LICENCE)
     attribution = options.attribution or (manifest.attribution if manifest else ())
     fields = ("package_version", "argos_version", "from_name", "to_name", "links")
     directions = {"source": source, "target": target}
@@ -414,7 +428,7 @@ def _record(
         "training": {
             "corpora": [],
             "parameters": model.parameter_count(),
-            "form": {"dtype": STORAGE},
+            "form": {"dtype": options.dtype},
             "imported": {
                 "family": imported.family,
                 "file": options.model.name,
