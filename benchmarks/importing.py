@@ -43,8 +43,9 @@ from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.export.marian import MarianOptions, convert_for_marian, marian_arrays, write_npz
-from training.importing.bundle import ImportOptions, build_model, read_model
+from training.importing.families import build_model, read_model
 from training.importing.marian import ZERO_START, Side, build_sides
+from training.importing.options import ImportOptions
 from training.importing.vocabulary import Specials
 
 LIMITS = Limits(ratio=1.5, margin=4)

@@ -38,7 +38,8 @@ from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.export.ctranslate2 import model_spec
 from training.export.marian import marian_arrays, write_npz
-from training.importing.bundle import ImportOptions, import_model
+from training.importing.command import import_model
+from training.importing.options import ImportOptions
 from training.importing.vocabulary import NORMAL, Piece, Specials, build_vocabulary, piece_message
 
 NLLB_ROWS = 256_206

@@ -21,8 +21,9 @@ from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.transformer import Transformer
 from training.export.marian import marian_arrays
-from training.importing.bundle import ImportOptions, build_model, read_model
 from training.importing.errors import ImportFault
+from training.importing.families import build_model, read_model
+from training.importing.options import ImportOptions
 
 LAYERS = {
     r"(\w+)_l(\d+)_self_([Wb])([qkvo])": "self_attn.{3}",

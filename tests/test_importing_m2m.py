@@ -17,8 +17,8 @@ from model.bundle import open_bundle
 from model.decoding import beam_decode
 from model.hypothesis import Limits
 from training.__main__ import cli
-from training.importing.bundle import build_model
 from training.importing.errors import ImportFault
+from training.importing.families import build_model
 from training.importing.m2m import NLLB_LICENCE, _tokens, is_m2m, read_m2m
 
 LIMITS = Limits(max_source=39, max_target=20, ratio=0, margin=20)
