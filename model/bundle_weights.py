@@ -188,7 +188,7 @@ def _write_weights(
         write(file_header(tensors))
         for name in in_file_order(tensors):
             weight = name if name in weights else name.removesuffix(scale_name(""))
-            for rows in weights[weight].split(_ROWS):  # a large matrix would need memory several times over
-                tensor = stored({weight: rows}, storage)[name]
+            for start in range(0, len(weights[weight]), _ROWS):  # at once they would need memory several times over
+                tensor = stored({weight: weights[weight][start : start + _ROWS]}, storage)[name]
                 write(tensor.view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -83,8 +83,8 @@ def rounded(model: Transformer, storage: str) -> Transformer:
 
 
 def _rounded_parts(name: str, weight: Tensor, storage: str) -> Iterator[Tensor]:
-    for rows in weight.split(_ROWS):
-        part = restored(stored({name: rows}, storage))[name]
+    for start in range(0, len(weight), _ROWS):
+        part = restored(stored({name: weight[start : start + _ROWS]}, storage))[name]
         if not part.isfinite().all():
             raise ImportFault(f"has numbers in {name} that {storage} cannot hold: leave --dtype out")
         yield part
