@@ -106,7 +106,7 @@ class InitialBundle(BaseBundle):
 
     @property
     def max_tokens(self) -> int:
-        return self.bundle.limits.max_source
+        return min(self.bundle.limits.max_source, self.bundle.limits.max_target)
 
     def with_bundle_script(self, options: PrepareOptions) -> PrepareOptions:
         """`options`, with Chinese text simplified or kept, as for the bundle's vocabulary."""
