@@ -24,12 +24,9 @@ def ctranslate2(folder: Path) -> None:
 
 
 def ctranslate2_of_two_vocabularies(folder: Path) -> None:
-    source, target = unigram_pieces(), unigram_pieces(120)
-    spec = opennmt_spec(opennmt_tokens(target), source_tokens=opennmt_tokens(source))
-    save_spec(spec, folder, source)
-    (folder / "sentencepiece.model").unlink()
-    (folder / "source.spm").write_bytes(source)
-    (folder / "target.spm").write_bytes(target)
+    model = unigram_pieces()
+    first, *others = opennmt_tokens(model)
+    save_spec(opennmt_spec([first, *reversed(others)], source_tokens=[first, *others]), folder, model)
 
 
 def firefox(folder: Path) -> None:

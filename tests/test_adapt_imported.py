@@ -8,7 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from imported_families import FAMILIES, Make, firefox, import_model, nllb
+from imported_families import (
+    FAMILIES,
+    Make,
+    ctranslate2_of_two_vocabularies,
+    firefox,
+    import_model,
+    nllb,
+    opus,
+)
 from shared_fixtures import SENTENCES
 from tuned import begin, loaded, run, tune_quickly
 
@@ -54,6 +62,7 @@ def test_an_imported_model_of_each_family_is_fine_tuned(make: Make) -> None:
     check_samples(after)
     ours, theirs = (config.config["architecture"] for config in (after, before))
     assert {**ours, "dropout": theirs["dropout"]} == theirs
+    assert before.tokenizers.is_joint == (make not in (ctranslate2_of_two_vocabularies, opus))
     direction = before.in_direction("en", "fr").direction
     assert (after.direction, after.tokenizers.is_joint) == (direction, before.tokenizers.is_joint)
     assert [t.proto for t in after.tokenizers] == [t.proto for t in before.tokenizers]

@@ -38,7 +38,7 @@ from training.export.marian import MarianOptions, convert_for_marian
 from training.export.metrics import measure_as_served
 from training.export.model_card import model_card
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
-from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
+from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
@@ -283,10 +283,7 @@ def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say:
         say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
         return samples
     surest, lead = most_certain_sample(model, run.tokenizers, run.limits, sentences, run.direction)
-    say(
-        f"warning: no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another "
-        "processor or at another precision the service may refuse this bundle; train for longer"
-    )
+    say(f"{uncertainty_warning(lead)}; train for longer")
     return [surest]
 
 

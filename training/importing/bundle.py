@@ -28,7 +28,7 @@ from training.evaluation.service_command import NotServed
 from training.export.bundle import serve_command
 from training.export.metrics import measure_as_served, measure_placeholders
 from training.export.model_card import imported_card
-from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
+from training.export.samples import choose_samples, most_certain_sample, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
 from training.importing.errors import ImportFault
 from training.importing.families import build_model, read_model
@@ -234,10 +234,7 @@ def _samples(
         surest, lead = most_certain_sample(*how, direction, backend)
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
-    say(
-        f"warning: no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another "
-        "processor or at another precision the service may refuse this bundle"
-    )
+    say(uncertainty_warning(lead))
     return [surest]
 
 
