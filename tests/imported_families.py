@@ -8,6 +8,7 @@ from pathlib import Path
 from imported_models import opennmt_spec, opennmt_tokens, save_spec, unigram_pieces
 from m2m_models import nllb_folder
 from marian_models import as_bin, marian_pieces, marian_transformer, piece_count
+from shared_fixtures import SENTENCES
 from test_importing_huggingface_marian import write_folder
 from typer.testing import CliRunner
 
@@ -39,8 +40,10 @@ def firefox(folder: Path) -> None:
 
 
 def opus(folder: Path) -> None:
-    """Swish, one vocabulary of two SentencePiece models, a beam of 6."""
-    write_folder(folder, target=lambda: marian_pieces(120))
+    """Swish, one vocabulary of two SentencePiece models, a beam of 6, Moses' punctuation."""
+    write_folder(
+        folder, target=lambda: marian_pieces(sentences=[*SENTENCES, "Another sentence, which makes another model."])
+    )
 
 
 def nllb(folder: Path) -> None:
