@@ -43,9 +43,10 @@ from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.export.marian import MarianOptions, convert_for_marian, marian_arrays, write_npz
-from training.importing.bundle import ImportOptions, build_model, read_model
+from training.importing.families import build_model, read_model
 from training.importing.marian import ZERO_START, Side, build_sides
-from training.importing.vocabulary import Specials
+from training.importing.options import ImportOptions
+from training.importing.vocabulary import Specials, build_vocabulary
 
 LIMITS = Limits(ratio=1.5, margin=4)
 FACTOR = 2
@@ -397,6 +398,21 @@ def compare_tokens(python: str, pairs: Sequence[tuple[str, str]], count: int, pl
     tokenizer = Tokenizer(side.proto)
     differs = [text for text in sources if tokenizer.encode(text) != processor.encode(text)]
     print(f"SentencePiece: of {len(sources)} lines, {len(differs)} have other tokens: {differs[:3]}", flush=True)
+    compare_opennmt_tokens(sources)
+
+
+def compare_opennmt_tokens(sources: Sequence[str]) -> None:
+    """As Argos' models: SentencePiece splits text, and pieces that the model's vocabulary lacks are unknown to it."""
+    for kind in ("unigram", "bpe"):
+        proto = train_pieces(sources[: len(sources) // 2], 4000, model_type=kind, unk_id=0, bos_id=1, eos_id=2)
+        tokens = ["<unk>", "<blank>", "<s>", "</s>", *reversed(_pieces(proto)[3:])]
+        vocabulary = build_vocabulary(proto, tokens, ("en", "fr"), Specials("<unk>", "<s>", "</s>", "<s>"))
+        tokenizer, ids = Tokenizer(vocabulary.proto), vocabulary.ids
+        processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
+        split = (processor.encode(text, out_type=str) for text in sources)
+        expected = [[ids.get(piece, ids["<unk>"]) for piece in pieces] for pieces in split]
+        differs = [text for text, line in zip(sources, expected, strict=True) if tokenizer.encode(text) != line]
+        print(f"Argos, {kind}: of {len(sources)} lines, {len(differs)} have other tokens: {differs[:3]}", flush=True)
 
 
 class Translations(NamedTuple):

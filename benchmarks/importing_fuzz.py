@@ -31,8 +31,9 @@ from marian_models import INTGEMM8, as_bin, marian_pieces, marian_transformer, p
 from test_importing_huggingface_marian import write_folder
 
 from training.export.marian import marian_arrays, write_npz
-from training.importing.bundle import ImportOptions, build_model, read_model
 from training.importing.errors import ImportFault
+from training.importing.families import build_model, read_model
+from training.importing.options import ImportOptions
 
 NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63, 2**64 - 1)
 FLOATS = (1e38, -1e38, 3e9, 1e-45, float("nan"), float("inf"))

@@ -26,7 +26,7 @@ from model.decoding import beam_decode
 from model.hypothesis import Hypothesis, Limits
 from model.normalisation import normalise_source
 from model.transformer import Transformer
-from training.importing.bundle import build_model
+from training.importing.families import build_model
 from training.importing.m2m import read_m2m
 
 LONGEST = 24

@@ -1,7 +1,7 @@
 """Measures the memory and the time that importing takes, for large random models of every family.
 
     PYTHONPATH=.:tests python -m benchmarks.importing_memory
-    PYTHONPATH=.:tests python -m benchmarks.importing_memory nllb-1024 --folder models
+    PYTHONPATH=.:tests python -m benchmarks.importing_memory nllb-1024 --folder models --dtype int8
 
 Each model is made, and imported, in a process of its own. Memory is that process's resident set, less what it was once
 all modules were imported: the peak of all of it, and that of the anonymous part, which the system cannot take back. The
@@ -38,7 +38,8 @@ from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.export.ctranslate2 import model_spec
 from training.export.marian import marian_arrays, write_npz
-from training.importing.bundle import ImportOptions, import_model
+from training.importing.command import import_model
+from training.importing.options import ImportOptions
 from training.importing.vocabulary import NORMAL, Piece, Specials, build_vocabulary, piece_message
 
 NLLB_ROWS = 256_206
@@ -163,8 +164,8 @@ def memory_kb() -> tuple[int, int]:
     return whole, whole - files - shared
 
 
-def import_and_measure(folder: Path) -> None:
-    """Imports the model, and prints what it took as JSON."""
+def import_and_measure(folder: Path, dtype: str) -> None:
+    """Imports the model, stores it as `dtype`, and prints what it took as JSON."""
     before, peak = memory_kb(), [0, 0]
     done = threading.Event()
 
@@ -176,7 +177,8 @@ def import_and_measure(folder: Path) -> None:
     watcher.start()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=folder.parent) as place:
-        options = ImportOptions(folder, "en", "fr", Path(place, "bundle"), replace=True, threads=1)
+        how: dict[str, Any] = {"accept_licence": True, "dtype": dtype, "threads": 1}
+        options = ImportOptions(folder, "en", "fr", Path(place, "bundle"), **how)
         import_model(options, lambda text: print(text, file=sys.stderr))
     took = time.monotonic() - began
     done.set()
@@ -188,6 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} (default: all)")
     parser.add_argument("--folder", type=Path, help="where the models are made, or already are")
+    parser.add_argument("--dtype", default="float32", help="as of `import`")
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--import", type=Path, dest="imported", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -196,14 +199,16 @@ def main() -> None:
         given.make.mkdir(parents=True)
         return MODELS[given.make.name](given.make)
     if given.imported is not None:
-        return import_and_measure(given.imported)
+        return import_and_measure(given.imported, given.dtype)
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         for name in given.models or MODELS:
             folder = (given.folder or Path(place)) / name
             command = [sys.executable, "-m", "benchmarks.importing_memory"]
             if not folder.exists():
                 subprocess.run([*command, "--make", str(folder)], check=True)
-            done = subprocess.run([*command, "--import", str(folder)], capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                [*command, "--dtype", given.dtype, "--import", str(folder)], capture_output=True, text=True
+            )
             if done.returncode:
                 raise SystemExit(f"{name}: {done.stderr[-2000:]}")
             found = json.loads(done.stdout.splitlines()[-1])

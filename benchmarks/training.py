@@ -43,7 +43,7 @@ from benchmarks.trainers import (
     updates,
 )
 from model.config import ARCHITECTURES, named_architecture
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from training.corpora.corpus import read_pairs
 from training.data.batches import Pairs
 from training.data.vocabulary import train_vocabulary
@@ -147,7 +147,8 @@ def read_task_pairs(path: Path, vocab_size: int) -> tuple[Pairs, int]:
     pairs = read_pairs(path)[0][:MAX_PAIRS]
     sentences = [sentence for pair in pairs for sentence in pair]
     tokenizer = Tokenizer(train_vocabulary(sentences, vocab_size, ["en", "fr"]))
-    encoded = [tokenizer.encode_pair(*pair) for pair in pairs]
+    both = Tokenizers.joint(tokenizer)
+    encoded = [both.encode_pair(*pair) for pair in pairs]
     kept = [pair for pair in encoded if max(map(len, pair)) <= MAX_TOKENS]
     return Pairs.of([source for source, _ in kept], [target for _, target in kept]), tokenizer.vocab_size
 

@@ -174,9 +174,8 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, Any]) -> B
         decoding = Decoding(**_section({"decoding": {}, **config}, "decoding"))
         punctuation = _punctuation(config)
         directions = _directions(config)
-        tokenizers = Tokenizers.joint(Tokenizer(files[VOCABULARY], moses_language(punctuation, directions.sources)))
-        if TARGET_VOCABULARY in files:
-            tokenizers = Tokenizers(tokenizers.source, Tokenizer(files[TARGET_VOCABULARY]))
+        rules = moses_language(punctuation, directions.sources)
+        tokenizers = Tokenizers.of(files[VOCABULARY], files.get(TARGET_VOCABULARY), rules)
         _check_prefixes(directions, limits, tokenizers)
         Record.read(config)
         _check_samples_known(config, tokenizers, limits)

@@ -55,6 +55,8 @@ _TENSOR_TYPES = {
     INT8: torch.int8,
 }
 """PyTorch's types, by safetensors' names for them."""
+_ROWS = 4096
+"""Rows of a weight that are stored together."""
 
 
 def load_bundle(
@@ -175,7 +177,7 @@ def _stored_tensors(weights: Mapping[str, Tensor], storage: str) -> dict[str, tu
 def _write_weights(
     path: Path, weights: Mapping[str, Tensor], tensors: Mapping[str, tuple[str, tuple[int, ...]]], storage: str
 ) -> str:
-    """Writes model.safetensors, one tensor after another. Returns its SHA-256."""
+    """Writes model.safetensors, some rows at a time. Returns its SHA-256."""
     digest = hashlib.sha256()
     with open(path, "wb") as file:
 
@@ -186,6 +188,7 @@ def _write_weights(
         write(file_header(tensors))
         for name in in_file_order(tensors):
             weight = name if name in weights else name.removesuffix(scale_name(""))
-            tensor = stored({weight: weights[weight]}, storage)[name]
-            write(tensor.view(-1).view(torch.uint8).numpy().data)
+            for start in range(0, len(weights[weight]), _ROWS):  # at once they would need memory several times over
+                tensor = stored({weight: weights[weight][start : start + _ROWS]}, storage)[name]
+                write(tensor.view(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -39,6 +39,13 @@ class Direction:
         """Of the source and of the target."""
         return self.source_prefix, self.target_prefix
 
+    def to_dict(self) -> dict[str, Any]:
+        """What config.json says of a bundle for this direction alone."""
+        if not any(self.prefixes):
+            return {"source": self.source, "target": self.target}
+        alone = Directions({self.source: self.source_prefix}, {self.target: TargetPrefixes((), self.target_prefix)})
+        return {"directions": alone.to_dict()}
+
     def limits(self, limits: Limits) -> Limits:
         """The limits of a model that are left for a text and its translation."""
         return replace(

@@ -66,6 +66,20 @@ class Tokenizers(NamedTuple):
         """One vocabulary for both sides, as all that `training` trains are."""
         return cls(tokenizer, tokenizer)
 
+    @classmethod
+    def of(cls, source: bytes, target: bytes | None = None, moses_language: str | None = None) -> Tokenizers:
+        """The tokenizers of one SentencePiece model, or of one for each side; the rest as in `Tokenizer`."""
+        tokenizer = Tokenizer(source, moses_language)
+        return cls(tokenizer, tokenizer if target is None else Tokenizer(target))
+
+    @property
+    def is_joint(self) -> bool:
+        return self.source is self.target
+
+    def encode_pair(self, source: str, target: str) -> tuple[list[int], list[int]]:
+        """The tokens of a sentence and of its translation."""
+        return self.source.encode_source(source), self.target.encode(target)
+
 
 class Tokenizer:
     """A SentencePiece vocabulary. With byte fallback, as all that `training` trains have, `decode(encode(x)) ==
@@ -81,7 +95,7 @@ class Tokenizer:
 
         Raises ValueError if `proto` is not a SentencePiece model as made by `training`.
         """
-        self._moses_language = moses_language
+        self.moses_language = moses_language
         if not proto:  # SentencePiece treats an empty model as not loaded yet
             raise ValueError("not a SentencePiece model: it is empty")
         self.proto = proto
@@ -132,13 +146,16 @@ class Tokenizer:
         """The tokens of `text` as a source, normalised by `normalise_source`."""
         return self.encode_source_parts([text])
 
-    def encode_pair(self, source: str, target: str) -> tuple[list[int], list[int]]:
-        """The tokens of a sentence and of its translation."""
-        return self.encode_source(source), self.encode(target)
-
     def encode_source_parts(self, parts: Sequence[str | int]) -> list[int]:
         """The tokens of a source given as for `encode_parts`."""
         return self._encode_parts(parts, self._normalise_source)
+
+    @property
+    def can_resegment(self) -> bool:
+        """Whether `resegment` and `parts` work: the pieces were made by merges, in the order of their scores, which
+        are then whole numbers (a unigram model has logarithms), and bytes spell what they cannot."""
+        scores = map(self._processor.get_score, filter(self.is_text, range(self.vocab_size)))
+        return bool(self._bytes) and all(float(score).is_integer() for score in scores)
 
     def resegment(self, sequences: Sequence[Sequence[int]], dropout: float, random: Random) -> list[list[int]]:
         """Tokenises the text of each of `sequences`, made by `encode_parts`, again at random; symbols stay in place.
@@ -212,8 +229,8 @@ class Tokenizer:
         if not text:
             return []
         plain, offsets = before + text, list(range(len(before + text) + 1))
-        if self._moses_language is not None:
-            plain, offsets = normalise_punctuation(plain, self._moses_language)
+        if self.moses_language is not None:
+            plain, offsets = normalise_punctuation(plain, self.moses_language)
         plain, later = source_offsets(plain)
         at = [max(0, offsets[offset] - len(before)) for offset in later]
         return [Piece(piece.id, piece.piece, at[piece.start], at[piece.end]) for piece in self.pieces(plain, "")]
@@ -293,8 +310,8 @@ class Tokenizer:
         return ids
 
     def _normalise_source(self, text: str) -> str:
-        if self._moses_language is not None:
-            text, _ = normalise_punctuation(text, self._moses_language)
+        if self.moses_language is not None:
+            text, _ = normalise_punctuation(text, self.moses_language)
         return normalise_source(text)
 
     def _encode_text(self, text: str) -> list[int]:

@@ -110,12 +110,6 @@ def test_fine_tuned_bundle_of_an_imported_model_is_decoded_as_that_was(monkeypat
     )
 
 
-def test_bundle_with_an_output_bias_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    ship(monkeypatch, {"output_bias": True})
-    assert "shipped: has an output bias, as imported models do" in tune(code=1)
-    assert not Path("runs").exists()
-
-
 def test_general_test_sets_keep_their_names_if_a_recipe_gives_the_corpora_folder(shipped: Path) -> None:
     Path("field").mkdir()
     write_pairs(Path("field/elsewhere.tsv"), GENERAL[:20])

@@ -160,8 +160,8 @@ def test_generated_pairs_are_as_long_as_everyday_sentences() -> None:
     pairs = random_pairs(2000, 100)
     assert 8 < pairs.source.lengths.mean() + 1 < 11
     assert 9 < pairs.target.lengths.mean() + 1 < 13
-    assert pairs.source.padded(np.arange(2000), None, None, 4).min() >= 4
-    assert pairs.target.padded(np.arange(2000), None, None, 0).max() < 100
+    assert pairs.source.padded(np.arange(2000), (), None, 4).min() >= 4
+    assert pairs.target.padded(np.arange(2000), (), None, 0).max() < 100
 
 
 def test_pairs_from_a_file_are_tokenised_without_the_longest(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_pairs_from_a_file_are_tokenised_without_the_longest(tmp_path: Path) -> 
     (tmp_path / "pairs.tsv").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     pairs, size = read_task_pairs(tmp_path / "pairs.tsv", 400)
     assert len(pairs) == 2
-    highest = max(int(side.padded(np.arange(2), None, None, 0).max()) for side in (pairs.source, pairs.target))
+    highest = max(int(side.padded(np.arange(2), (), None, 0).max()) for side in (pairs.source, pairs.target))
     assert highest < size <= 400
 
 

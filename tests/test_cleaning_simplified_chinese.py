@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from app.text.language_id import Detector
 from model.bundle_weights import LoadedBundle
 from model.config import ModelConfig
+from model.directions import Direction
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
@@ -198,9 +199,9 @@ def test_only_chinese_is_converted(
 def test_fine_tuning_keeps_the_script_of_the_bundle(
     target: str, tokenizer: Callable[[], Tokenizer], said: dict[str, Any], simplified: bool
 ) -> None:
-    bundle = SimpleNamespace(
-        source="en", target=target, source_tokenizer=tokenizer(), folder=Path("b"), limits=Limits()
-    )
+    both = Tokenizers.joint(tokenizer())
+    sides = {"source": "en", "target": target, "direction": Direction("en", target), "tokenizers": both}
+    bundle = SimpleNamespace(**sides, source_tokenizer=both.source, folder=Path("b"), limits=Limits(), config={})
     recipe = RecipeFile(pairs=("-",), prepare=said)
     asked = prepare_options(recipe, Path("work"), FineTuning(InitialBundle(cast(LoadedBundle, bundle))), ())
     assert asked.simplified_sides()[1] == simplified

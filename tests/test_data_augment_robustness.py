@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from training.corpora.corpus import Pair, write_pairs
 from training.data.augment.name_swaps import NameSwapper
 from training.data.augment.robustness import Augmenter, LanguageCasing, augmented_copies, text_copies
@@ -166,10 +166,11 @@ def test_no_copy_contains_a_character_that_the_vocabulary_lacks() -> None:
 
 def test_number_of_copies_is_as_requested_and_none_is_too_long() -> None:
     tokenizer = Tokenizer(train_vocabulary([side for pair in PAIRS for side in pair], 360, ["en", "fr"]))
-    found = list(augmented_copies(PAIRS, 30, tokenizer, ("en", "fr"), 40, Random(1)))
+    both = Tokenizers.joint(tokenizer)
+    found = list(augmented_copies(PAIRS, 30, both, ("en", "fr"), 40, Random(1)))
     assert len(found) == 30
     assert all(0 < len(side) <= 40 for copy in found for side in (copy.source, copy.target))
-    assert not list(augmented_copies(PAIRS, 30, tokenizer, ("en", "fr"), 2, Random(1)))
+    assert not list(augmented_copies(PAIRS, 30, both, ("en", "fr"), 2, Random(1)))
 
 
 def test_no_copy_has_a_sentence_of_the_development_set(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_sentence_over_the_limit_is_truncated_and_counted(bundle: LoadedBundle) 
 
 
 def test_development_set_is_scored_with_as_many_references_as_translations(data: Path, bundle: LoadedBundle) -> None:
-    development = Development.load(data, bundle.source_tokenizer, bundle.limits, "fr")
+    development = Development.load(data, bundle.limits)
     assert len(development.translate(bundle.model, 3)) == 3
     assert len(development.translate(bundle.model)) == len(development.references) == 16
     assert development.bleu(development.references[:5]) == pytest.approx(100)

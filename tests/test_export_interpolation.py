@@ -40,8 +40,8 @@ def knowing(monkeypatch: pytest.MonkeyPatch) -> None:
     user's pairs."""
     begun = load_bundle(Path("bundles/shipped"), torch.device("cpu")).model.state_dict()
 
-    def evaluate_set(model: Any, tokenizer: Any, limits: Any, target: str, test: TestSet) -> Any:
-        result, ours = scored(model, tokenizer, limits, target, test), model.state_dict()
+    def evaluate_set(model: Any, tokenizer: Any, limits: Any, target: str, test: TestSet, **more: Any) -> Any:
+        result, ours = scored(model, tokenizer, limits, target, test, **more), model.state_dict()
         away = sum(float((ours[name] - begun[name]).norm()) for name in begun)
         lost = 40 * away / (50 + away)
         score = 10 + lost if test.name == DEVELOPMENT else 40 - lost

@@ -35,7 +35,7 @@ Alone = Callable[[Path], AbstractContextManager[None]]
         (
             "prepare",
             "--pairs my.tsv --source en --target fr --out made",
-            (prepare_module, "_make_tokenizer"),
+            (prepare_module, "_make_tokenizers"),
             "on made",
         ),
         ("train", "--data DATA --out made --steps 2 --architecture d2l --device cpu", (Trainer, "step"), "in made"),

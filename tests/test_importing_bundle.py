@@ -15,12 +15,12 @@ from model.bundle_files import BundleError
 from model.directions import Directions, TargetPrefixes
 from training.__main__ import cli
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
-from training.importing.bundle import ImportOptions
 from training.importing.bundle import make_bundle as make_imported
 from training.importing.ctranslate2 import read_ctranslate2
 from training.importing.ctranslate2_files import is_ctranslate2
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel
+from training.importing.options import ImportOptions
 
 
 def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_model_of_several_directions_becomes_one_bundle_whose_samples_begin_wi
     def read(path: Path, source: str, target: str, *_: str) -> ImportedModel:
         return dataclasses.replace(read_ctranslate2(path, source, target), directions=directions)
 
-    monkeypatch.setattr("training.importing.bundle.FAMILIES", ((is_ctranslate2, read),))
+    monkeypatch.setattr("training.importing.families.FAMILIES", ((is_ctranslate2, read),))
     options = ImportOptions(tmp_path / "ct2", "en", "de", tmp_path / "several", threads=1)
     make_imported(options, None, lambda _: None)  # checks the samples
     made = open_bundle(tmp_path / "several")

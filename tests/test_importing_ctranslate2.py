@@ -29,9 +29,11 @@ from model.decoding import as_backend, beam_decode, decode_all
 from model.hypothesis import Hypothesis, Limits
 from model.int8.backend import Int8Backend
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
-from training.importing.bundle import ImportOptions, build_model, import_model, read_model
+from training.importing.command import import_model
 from training.importing.errors import ImportFault
+from training.importing.families import build_model, read_model
 from training.importing.marian_files import read_marian_file
+from training.importing.options import ImportOptions
 from training.importing.placeholders import copy_into_symbols
 
 CPU = torch.device("cpu")

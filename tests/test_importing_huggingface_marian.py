@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.transformer import Transformer
 from training.export.marian import marian_arrays
-from training.importing.bundle import ImportOptions, build_model, read_model
 from training.importing.errors import ImportFault
+from training.importing.families import build_model, read_model
+from training.importing.options import ImportOptions
 
 LAYERS = {
     r"(\w+)_l(\d+)_self_([Wb])([qkvo])": "self_attn.{3}",
@@ -56,10 +58,15 @@ def huggingface_name(name: str) -> str:
     return {"Wemb": "model.shared.weight", "decoder_ff_logit_out_b": "final_logits_bias"}[name]
 
 
-def write_folder(folder: Path, scaled: bool = True) -> tuple[Transformer, bytes]:
-    """A folder as transformers saves it, the model in it, and the source's pieces."""
-    source, target = marian_pieces(), marian_pieces(40, [text.upper() for text in SENTENCES])
-    processors = [sentencepiece.SentencePieceProcessor(model_proto=proto) for proto in (source, target)]
+UPPER = [text.upper() for text in SENTENCES]
+
+
+def write_folder(
+    folder: Path, scaled: bool = True, target: Callable[[], bytes] = lambda: marian_pieces(40, UPPER)
+) -> tuple[Transformer, bytes]:
+    """A folder as transformers saves it, the model in it, and the source's pieces. `target` makes the target's."""
+    protos = marian_pieces(), target()
+    processors = [sentencepiece.SentencePieceProcessor(model_proto=proto) for proto in protos]
     names = dict.fromkeys(side.id_to_piece(id) for side in processors for id in range(side.get_piece_size()))
     ids = {name: id for id, name in enumerate([*names, "<pad>"])}
     model = marian_transformer(len(ids), activation="swish")
@@ -74,13 +81,13 @@ def write_folder(folder: Path, scaled: bool = True) -> tuple[Transformer, bytes]
             tensors[huggingface_name(name)] = np.ascontiguousarray(kept if scaled or name != "Wemb" else kept * 32**0.5)
     folder.mkdir()
     save_file(tensors, folder / "model.safetensors")
-    (folder / "source.spm").write_bytes(source)
-    (folder / "target.spm").write_bytes(target)
+    (folder / "source.spm").write_bytes(protos[0])
+    (folder / "target.spm").write_bytes(protos[1])
     (folder / "vocab.json").write_text(json.dumps(ids))
     settings = {**SETTINGS, "decoder_start_token_id": ids["<pad>"], "pad_token_id": ids["<pad>"]}
     (folder / "config.json").write_text(json.dumps({**settings, "scale_embedding": scaled}))
     (folder / "generation_config.json").write_text(json.dumps({"num_beams": 6, "bad_words_ids": [[ids["<pad>"]]]}))
-    return model, source
+    return model, protos[0]
 
 
 def read(folder: Path) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from m2m_models import nllb_folder
+from m2m_models import NLLB_LANGUAGES, nllb_folder
 from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
@@ -17,9 +17,9 @@ from model.bundle import open_bundle
 from model.decoding import beam_decode
 from model.hypothesis import Limits
 from training.__main__ import cli
-from training.importing.bundle import build_model
 from training.importing.errors import ImportFault
-from training.importing.m2m import _tokens, is_m2m, read_m2m
+from training.importing.families import build_model
+from training.importing.m2m import NLLB_LICENCE, _tokens, is_m2m, read_m2m
 
 LIMITS = Limits(max_source=39, max_target=20, ratio=0, margin=20)
 
@@ -75,6 +75,35 @@ def test_command_limits_the_directions_and_asks_to_accept_the_licence(
     unknown = CliRunner().invoke(cli, ["import", str(folder), "--languages", "en,xx", "--out", "other"])
     assert "the model does not know xx" in unknown.output
     assert unknown.exit_code == 1
+
+
+def test_an_nllb_folder_that_states_no_licence_needs_acceptance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, _ = nllb_folder(tmp_path / "nllb-tiny")
+    (folder / "README.md").unlink()
+    arguments = ["import", str(folder), "--languages", "en,fr", "--threads", "1"]
+    refused = CliRunner().invoke(cli, arguments)
+    assert refused.exit_code == 1
+    assert "has the licence CC-BY-NC-4.0 (it states none, and Meta publishes NLLB-200 under this one)" in refused.output
+    assert "add --accept-licence" in refused.output
+    assert not Path("bundles").exists() or not any(Path("bundles").iterdir())
+    assert CliRunner().invoke(cli, [*arguments, "--accept-licence", "--out", "accepted"]).exit_code == 0
+    assert open_bundle(Path("accepted")).record.licence == NLLB_LICENCE
+    assert CliRunner().invoke(cli, [*arguments, "--licence", "MIT", "--out", "stated"]).exit_code == 0
+    assert open_bundle(Path("stated")).record.licence == "MIT"
+
+
+@pytest.mark.parametrize(("name", "presumed"), [("facebook/m2m100_418M", ""), ("facebook/NLLB-200", NLLB_LICENCE)])
+def test_a_model_is_taken_for_nllb_by_its_recorded_name(tmp_path: Path, name: str, presumed: str) -> None:
+    folder, _ = nllb_folder(tmp_path / "model")
+    settings(_name_or_path=name)(folder)
+    (folder / "README.md").unlink()
+    listed = json.loads((folder / "special_tokens_map.json").read_text())
+    codes = [f"__{code}__" for code in ("en", "fr", "de", "es", "zh", "ru")][: len(NLLB_LANGUAGES)]
+    (folder / "special_tokens_map.json").write_text(json.dumps({**listed, "additional_special_tokens": codes}))
+    assert read_m2m(folder, "en", "fr").presumed_licence == presumed
 
 
 def without(name: str) -> Callable[[Path], None]:

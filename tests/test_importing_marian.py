@@ -26,12 +26,14 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.export.ctranslate2 import ConversionError
 from training.export.marian import MarianOptions, convert_for_marian, marian_arrays, write_npz
-from training.importing.bundle import FAMILIES, ImportOptions, build_model, import_model, read_model
+from training.importing.command import import_model
 from training.importing.errors import ImportFault
+from training.importing.families import FAMILIES, build_model, read_model
 from training.importing.marian import ZERO_START, Side, build_sides, directions_of, is_marian
 from training.importing.marian_files import read_bin, read_marian_file
 from training.importing.marian_network import huggingface_positions
 from training.importing.model import ImportedModel
+from training.importing.options import ImportOptions
 from training.importing.vocabulary import Specials
 from training.importing.yaml_subset import read_mapping
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from imported_models import opennmt_spec, opennmt_tokens, save_spec, unigram_pieces
 
-from training.importing.bundle import ImportOptions, build_model, read_model
 from training.importing.errors import ImportFault
+from training.importing.families import build_model, read_model
 from training.importing.model_bin import read_model_bin
+from training.importing.options import ImportOptions
 
 MUTATIONS = int(os.environ.get("MUTATIONS", "1000"))
 

@@ -26,8 +26,9 @@ from training.__main__ import cli
 from training.download import DownloadError, download
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.importing import retrieve
-from training.importing.bundle import ImportOptions, compare_scores
+from training.importing.bundle import compare_scores
 from training.importing.errors import ImportFault
+from training.importing.options import ImportOptions
 from training.importing.registries import argos, firefox, huggingface, opus
 from training.importing.registries.offer import Figure
 from training.importing.retrieve import MANIFEST, ModelName, Source, parse_name, read_manifest
@@ -340,7 +341,7 @@ def test_a_model_of_many_languages_needs_no_pair_and_no_free_folder_of_one(
     monkeypatch.chdir(tmp_path)
     Path("bundles/en-fr").mkdir(parents=True)
     made: list[ImportOptions] = []
-    monkeypatch.setattr("training.importing.bundle.make_bundle", lambda options, *_: made.append(options))
+    monkeypatch.setattr("training.importing.command.make_bundle", lambda options, *_: made.append(options))
     folder, _ = nllb_folder(tmp_path / "published")
     files = {file.name: file.read_bytes() for file in folder.iterdir()}
     listed = {"sha": SHA, "siblings": [{"rfilename": name} for name in files], "cardData": {"license": "mit"}}

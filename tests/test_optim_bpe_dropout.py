@@ -11,7 +11,7 @@ import pytest
 import torch
 from shared_fixtures import SENTENCES, small_config
 
-from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
+from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from training.data.batches import Batch, Pairs, Position, batches_from
 from training.data.vocabulary import train_vocabulary
 from training.optim.bpe_dropout import BPEDropout, resegmenter
@@ -72,11 +72,11 @@ def test_side_that_would_be_too_long_keeps_its_stored_tokens() -> None:
 def test_segmentations_and_their_symbol_fit_the_positions() -> None:
     longest = max(map(len, PAIRS.source.sequences(ROWS) + PAIRS.target.sequences(ROWS)))
     config = small_config(TOKENIZER.vocab_size, max_positions=longest + 1)
-    resegment = resegmenter(Recipe(steps=1, bpe_dropout=0.5), config, TOKENIZER)
+    resegment = resegmenter(Recipe(steps=1, bpe_dropout=0.5), config, Tokenizers.joint(TOKENIZER))
     assert resegment is not None
     drawn = {len(side) for batch in range(50) for side in sides(resegment(PAIRS, ROWS, Position(0, batch)))}
     assert max(drawn) == longest
-    assert resegmenter(Recipe(steps=1), config, TOKENIZER) is None
+    assert resegmenter(Recipe(steps=1), config, Tokenizers.joint(TOKENIZER)) is None
 
 
 def equal(ours: Batch, theirs: Batch) -> bool:

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training.optim import loss as loss_module
-from training.optim.loss import distillation_loss, projected_loss, r_drop_loss
+from training.optim.loss import EXCLUDED_BIAS, Projection, distillation_loss, projected_loss, r_drop_loss
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
@@ -20,18 +20,20 @@ def reference(hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float)
     return F.cross_entropy(hidden @ weight.t(), targets, label_smoothing=smoothing, reduction="sum")
 
 
-def assert_close_with_gradients(loss: Tensor, expected: Tensor, by: list[Tensor]) -> None:
+def assert_close_with_gradients(loss: Tensor, expected: Tensor, by: list[Tensor]) -> tuple[Tensor, ...]:
+    """Returns a quarter of the gradients of `loss`."""
     torch.testing.assert_close(loss, expected)
     found, wanted = (torch.autograd.grad(value * 0.25, by) for value in (loss, expected))
     for ours, theirs in zip(found, wanted, strict=True):
         torch.testing.assert_close(ours, theirs)
+    return found
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
 @pytest.mark.parametrize("chunk_tokens", [1, 5, 37, 1000])
 def test_loss_and_gradients_equal_pytorchs_for_any_chunk_size(chunk_tokens: int, smoothing: float) -> None:
     hidden, weight, targets = operands()
-    loss, nll = projected_loss(hidden, weight, targets, smoothing, chunk_logits=chunk_tokens * 50)
+    loss, nll = projected_loss(hidden, Projection(weight), targets, smoothing, chunk_logits=chunk_tokens * 50)
     assert_close_with_gradients(loss, reference(hidden, weight, targets, smoothing), [hidden, weight])
     torch.testing.assert_close(nll, reference(hidden, weight, targets, 0.0))
     assert not nll.requires_grad
@@ -39,7 +41,7 @@ def test_loss_and_gradients_equal_pytorchs_for_any_chunk_size(chunk_tokens: int,
 
 def test_bfloat16_loss_is_close_and_the_weights_gradient_stays_float32() -> None:
     hidden, weight, targets = operands(torch.bfloat16)
-    loss, _ = projected_loss(hidden, weight, targets, 0.1, chunk_logits=10 * 50)
+    loss, _ = projected_loss(hidden, Projection(weight), targets, 0.1, chunk_logits=10 * 50)
     expected = reference(hidden.float(), weight, targets, 0.1)
     torch.testing.assert_close(loss, expected, rtol=0.01, atol=0.0)
     found, wanted = (torch.autograd.grad(value, [hidden, weight]) for value in (loss, expected))
@@ -55,7 +57,7 @@ def test_without_gradients_the_value_is_equal_and_no_gradient_is_computed(monkey
     monkeypatch.setattr(loss_module, "_add_product", computed)
     hidden, weight, targets = operands()
     with torch.no_grad():
-        loss, _ = projected_loss(hidden, weight, targets, 0.1)
+        loss, _ = projected_loss(hidden, Projection(weight), targets, 0.1)
     torch.testing.assert_close(loss, reference(hidden, weight, targets, 0.1).detach())
 
 
@@ -89,7 +91,7 @@ def test_r_drop_and_its_gradients_equal_those_of_autograd(chunk_tokens: int, smo
     hidden, weight, targets = passes()
     expected = r_drop_reference(hidden, weight, targets, smoothing, alpha)
     expected_gradients = torch.autograd.grad(expected * 0.25, [hidden, weight])
-    loss, nll = r_drop_loss(hidden, weight, targets, smoothing, alpha, chunk_logits=chunk_tokens * 100)
+    loss, nll = r_drop_loss(hidden, Projection(weight), targets, smoothing, alpha, chunk_logits=chunk_tokens * 100)
     torch.testing.assert_close(loss, expected)
     torch.testing.assert_close(nll, r_drop_reference(hidden, weight, targets, 0.0, 0.0))
     assert not nll.requires_grad
@@ -100,7 +102,7 @@ def test_r_drop_and_its_gradients_equal_those_of_autograd(chunk_tokens: int, smo
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.01)])
 def test_r_drop_in_lower_precision_is_close(dtype: torch.dtype, near: float) -> None:
     hidden, weight, targets = passes(dtype)
-    loss, _ = r_drop_loss(hidden, weight, targets, 0.1, 5.0)
+    loss, _ = r_drop_loss(hidden, Projection(weight), targets, 0.1, 5.0)
     expected = r_drop_reference(hidden.float(), weight, targets, 0.1, 5.0)
     torch.testing.assert_close(loss, expected, rtol=near, atol=0.0)
     found, wanted = (torch.autograd.grad(value, [hidden, weight]) for value in (loss, expected))
@@ -111,8 +113,8 @@ def test_r_drop_in_lower_precision_is_close(dtype: torch.dtype, near: float) -> 
 
 def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
     hidden, weight, targets = operands()
-    expected, expected_nll = projected_loss(hidden, weight, targets, 0.1)
-    loss, nll = r_drop_loss(torch.stack([hidden, hidden]), weight, targets, 0.1, 5.0)
+    expected, expected_nll = projected_loss(hidden, Projection(weight), targets, 0.1)
+    loss, nll = r_drop_loss(torch.stack([hidden, hidden]), Projection(weight), targets, 0.1, 5.0)
     torch.testing.assert_close((loss, nll), (expected, expected_nll))
     for found, wanted in zip(*(torch.autograd.grad(each, [hidden, weight]) for each in (loss, expected)), strict=True):
         torch.testing.assert_close(found, wanted)
@@ -120,7 +122,7 @@ def test_r_drop_of_two_equal_passes_is_the_loss_of_one() -> None:
 
 def test_r_drop_of_no_tokens_is_zero() -> None:
     hidden, weight, targets = passes()
-    loss, _ = r_drop_loss(hidden[:, :0], weight, targets[:0], 0.1, 5.0)
+    loss, _ = r_drop_loss(hidden[:, :0], Projection(weight), targets[:0], 0.1, 5.0)
     assert loss == 0
     assert torch.autograd.grad(loss, weight)[0].count_nonzero() == 0
 
@@ -142,7 +144,8 @@ def test_distillation_loss_is_pytorchs_cross_entropy_with_the_teachers_probabili
     hidden, weight, targets = operands()
     taught, teacher = teacher_s()
     chunk = 2 * chunk_tokens * 50
-    loss, nll = distillation_loss(hidden, weight, taught, teacher, targets, chunk_logits=chunk)
+    how = hidden, Projection(weight), taught, Projection(teacher)
+    loss, nll = distillation_loss(*how, targets, chunk_logits=chunk)
     assert_close_with_gradients(loss, distillation_reference(hidden, weight, taught, teacher), [hidden, weight])
     torch.testing.assert_close(nll, reference(hidden, weight, targets, 0.0))
     assert not nll.requires_grad
@@ -150,7 +153,7 @@ def test_distillation_loss_is_pytorchs_cross_entropy_with_the_teachers_probabili
 
 def test_predictions_equal_to_the_teachers_have_no_gradient() -> None:
     hidden, weight, targets = operands()
-    loss, _ = distillation_loss(hidden, weight, hidden.detach(), weight.detach(), targets)
+    loss, _ = distillation_loss(hidden, Projection(weight), hidden.detach(), Projection(weight.detach()), targets)
     for gradient in torch.autograd.grad(loss, [hidden, weight]):
         torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-5, rtol=0)
 
@@ -158,10 +161,71 @@ def test_predictions_equal_to_the_teachers_have_no_gradient() -> None:
 def test_distillation_in_bfloat16_is_close() -> None:
     hidden, weight, targets = operands(torch.bfloat16)
     taught, teacher = teacher_s()
-    loss, _ = distillation_loss(hidden, weight, taught.bfloat16(), teacher, targets, chunk_logits=10 * 50)
+    how = hidden, Projection(weight), taught.bfloat16(), Projection(teacher)
+    loss, _ = distillation_loss(*how, targets, chunk_logits=10 * 50)
     expected = distillation_reference(hidden.float(), weight, taught, teacher)
     torch.testing.assert_close(loss, expected, rtol=0.02, atol=0.0)
     found, wanted = (torch.autograd.grad(value, [hidden, weight]) for value in (loss, expected))
     assert [gradient.dtype for gradient in found] == [torch.bfloat16, torch.float32]
     for ours, theirs in zip(found, wanted, strict=True):
         assert F.cosine_similarity(ours.float().flatten(), theirs.float().flatten(), dim=0) > 0.99
+
+
+# ---- An output bias
+
+
+def with_bias() -> tuple[Tensor, Projection, Tensor]:
+    hidden, weight, targets = (tensor.double() if tensor.is_floating_point() else tensor for tensor in operands())
+    hidden, weight = (tensor.detach().requires_grad_() for tensor in (hidden, weight))
+    bias = torch.randn(50, generator=torch.Generator().manual_seed(6)).double().requires_grad_()
+    return hidden, Projection(weight, bias), targets
+
+
+def assert_close_with_all_gradients(
+    loss: Tensor, expected: Tensor, hidden: Tensor, output: Projection
+) -> tuple[Tensor, ...]:
+    assert output.bias is not None
+    return assert_close_with_gradients(loss, expected, [hidden, output.weight, output.bias])
+
+
+@pytest.mark.parametrize("chunk_tokens", [1, 5, 1000])
+def test_the_gradients_of_a_biased_projection_equal_pytorchs(chunk_tokens: int) -> None:
+    hidden, output, targets = with_bias()
+    loss, _ = projected_loss(hidden, output, targets, 0.1, chunk_logits=chunk_tokens * 50)
+    logits = F.linear(hidden, *output)
+    expected = F.cross_entropy(logits, targets, label_smoothing=0.1, reduction="sum")
+    assert_close_with_all_gradients(loss, expected, hidden, output)
+
+
+def test_r_drop_of_two_equal_passes_through_a_biased_projection_is_the_loss_of_one() -> None:
+    hidden, output, targets = with_bias()
+    expected, _ = projected_loss(hidden, output, targets, 0.1)
+    loss, _ = r_drop_loss(torch.stack([hidden, hidden]), output, targets, 0.1, 5.0)
+    assert_close_with_all_gradients(loss, expected, hidden, output)
+
+
+def test_distillation_from_a_biased_teacher_equals_pytorchs() -> None:
+    hidden, output, targets = with_bias()
+    taught, weight = (tensor.double() for tensor in teacher_s())
+    teacher = Projection(weight, torch.linspace(-2, 2, 50).double())
+    loss, _ = distillation_loss(hidden, output, taught, teacher, targets)
+    expected = F.cross_entropy(F.linear(hidden, *output), F.linear(taught, *teacher).softmax(-1), reduction="sum")
+    assert_close_with_all_gradients(loss, expected, hidden, output)
+
+
+@pytest.mark.parametrize("r_drop", [False, True])
+def test_a_token_excluded_by_its_bias_is_not_smoothed_and_stays_excluded(r_drop: bool) -> None:
+    hidden, output, targets = with_bias()
+    assert output.bias is not None
+    excluded, others = 7, [token for token in range(50) if token != 7]
+    targets[targets == excluded] = 8
+    with torch.no_grad():
+        output.bias[excluded] = 2 * EXCLUDED_BIAS
+    if r_drop:
+        loss, _ = r_drop_loss(torch.stack([hidden, hidden]), output, targets, 0.1, 5.0)
+    else:
+        loss, _ = projected_loss(hidden, output, targets, 0.1)
+    log_probs = F.linear(hidden, *output).log_softmax(-1)
+    expected = 0.9 * F.nll_loss(log_probs, targets, reduction="sum") - 0.1 / 49 * log_probs[:, others].sum()
+    _, *gradients = assert_close_with_all_gradients(loss, expected, hidden, output)
+    assert all(by[excluded].abs().max() < 1e-30 for by in gradients)

@@ -34,11 +34,6 @@ def trainer(**recipe: Any) -> Trainer:
     return Trainer(CONFIG, Recipe(**{"steps": 10, "precision": "float32", **recipe}), CPU)
 
 
-def test_a_model_with_an_output_bias_is_refused() -> None:
-    with pytest.raises(TrainingError, match="output bias"):
-        Trainer(dataclasses.replace(CONFIG, output_bias=True), Recipe(steps=1), CPU)
-
-
 def by_hand(model: torch.nn.Module, batch: Batch, smoothing: float) -> torch.Tensor:
     logits = model(batch.src, batch.tgt_in)  # [batch, target, vocabulary]
     return F.cross_entropy(

@@ -13,7 +13,7 @@ import torch
 from shared_fixtures import small_config
 
 from model.hypothesis import Limits
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from training.data.batches import load_pairs
 from training.evaluation.scoring import Development
 from training.optim.trainer import Recipe, TrainingError
@@ -124,15 +124,14 @@ timings_of = partial(measure, min_timed_s=0.0)
 
 def test_measuring_times_real_steps(data: Path) -> None:
     pairs, record = load_pairs(data)
-    tokenizer = Tokenizer.load(data / "sentencepiece.model")
-    development = Development.load(data, tokenizer, Limits(), record["target"])
-    timings = timings_of(small_config(tokenizer.vocab_size), RECIPE, pairs, development, torch.device("cpu"))
+    development = Development.load(data, Limits())
+    timings = timings_of(small_config(record["vocab_size"]), RECIPE, pairs, development, torch.device("cpu"))
     assert 0 < timings.step < 10
     assert 0 < timings.evaluation < 60
 
 
 def test_timed_steps_use_the_recipes_bpe_dropout(data: Path) -> None:
-    pairs, record = load_pairs(data)
+    pairs, _ = load_pairs(data)
     drawn = list[float]()
 
     class Noting(Tokenizer):
@@ -141,7 +140,7 @@ def test_timed_steps_use_the_recipes_bpe_dropout(data: Path) -> None:
             return sequences
 
     tokenizer = Noting.load(data / "sentencepiece.model")
-    development = Development.load(data, tokenizer, Limits(), record["target"])
+    development = dataclasses.replace(Development.load(data, Limits()), tokenizers=Tokenizers.joint(tokenizer))
     for recipe in (RECIPE, dataclasses.replace(RECIPE, bpe_dropout=0.1)):
         timings_of(small_config(tokenizer.vocab_size), recipe, pairs, development, torch.device("cpu"))
     assert len(drawn) >= 4 and set(drawn) == {0.1}

@@ -34,11 +34,8 @@ def begin(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_pairs(Path("general.tsv"), GENERAL)
 
 
-def ship(monkeypatch: pytest.MonkeyPatch, architecture: Mapping[str, Any] = {}, **more: Any) -> Path:
-    """Makes the bundle, with `more` in its config.json, and reduces rehearsal and measurement to few sentences.
-
-    `architecture`: fields of its ModelConfig.
-    """
+def tune_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reduces training, rehearsal and measurement to few steps and sentences."""
     train_quickly(monkeypatch, lambda *_: Timings(step=0.01, evaluation=0.1))
     monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
@@ -46,6 +43,14 @@ def ship(monkeypatch: pytest.MonkeyPatch, architecture: Mapping[str, Any] = {}, 
     monkeypatch.setattr(rehearsal, "general_sentences", lambda language: general.general_sentences(language)[:30])
     monkeypatch.setattr(rehearsal, "MIN_SENTENCES", 0)
     monkeypatch.setattr(finetune, "general_pairs_of", lambda config: general.general_pairs_of(config)[:4])
+
+
+def ship(monkeypatch: pytest.MonkeyPatch, architecture: Mapping[str, Any] = {}, **more: Any) -> Path:
+    """Makes the bundle, with `more` in its config.json, and calls `tune_quickly`.
+
+    `architecture`: fields of its ModelConfig.
+    """
+    tune_quickly(monkeypatch)
     tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
     size = tokenizer.vocab_size
     torch.manual_seed(1)

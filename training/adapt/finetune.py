@@ -10,14 +10,17 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
+import torch
 from torch import Tensor
 
 from model.atomic_files import write_atomically
-from model.bundle_files import VOCABULARY
+from model.bundle_files import TARGET_VOCABULARY, VOCABULARY, BundleError
 from model.config import ModelConfig
+from model.tokenizer import Tokenizers
 from training.adapt.base import BaseBundle
 from training.adapt.rehearsal import Rehearsal
 from training.cleaning.simplified_chinese import has_simplified_only
@@ -33,6 +36,7 @@ from training.export.model_card import changes
 from training.export.tradeoff import ACCEPTED
 from training.optim.defaults import recipe_of
 from training.optim.diagnostics import overlap
+from training.optim.loss import EXCLUDED_BIAS
 from training.optim.trainer import Recipe, TrainingError
 from training.options import Option
 
@@ -49,6 +53,13 @@ WARMUP, COOLDOWN = 0.1, 0.8
 EVALUATIONS, PATIENCE, KEEP = 10, 5, 3
 PANEL = "Fine-tuning"
 """The heading of these options in `run --help`."""
+_OF_TOKENS = {
+    "source_embedding.tokens.weight": 0,
+    "target_embedding.tokens.weight": 1,
+    "output.weight": 1,
+    "output.bias": 1,
+}
+"""Weights with a row for each token, of the source, 0, or of the target."""
 Say = Callable[[str], None]
 
 
@@ -67,13 +78,35 @@ FINE_TUNING_SIZES = (SizeDefaults(10_000, 1024, 6), SizeDefaults(50_000, 2048, 6
 class InitialBundle(BaseBundle):
     """The bundle to adapt to other pairs; its vocabulary, architecture and languages are kept."""
 
+    @classmethod
+    def load(cls, folder: Path, source: str | None = None, target: str | None = None) -> Self:
+        """`source`, `target`: the direction to adapt, of a bundle of several. Raises BundleError."""
+        initial = super().load(folder)
+        if initial.bundle.chosen is not None:
+            return initial
+        if source is None or target is None:
+            pairs = f"{initial.bundle.directions.count:,} pairs of languages"
+            raise BundleError(f"{folder} translates {pairs}: choose the one to adapt with --source and --target")
+        return cls(initial.bundle.in_direction(source, target))
+
     @property
-    def vocabulary(self) -> Path:
-        return self.bundle.folder / VOCABULARY
+    def text_options(self) -> dict[str, Any]:
+        """The fields of PrepareOptions that make text into the bundle's tokens."""
+        vocabularies = {"vocabulary": VOCABULARY} | (
+            {} if self.bundle.tokenizers.is_joint else {"target_vocabulary": TARGET_VOCABULARY}
+        )
+        paths = {name: str(self.bundle.folder / file) for name, file in vocabularies.items()}
+        prefixes = dict(zip(("source_prefix", "target_prefix"), self.bundle.direction.prefixes, strict=True))
+        return {**paths, **prefixes, **self.bundle.config.get("text", {})}
+
+    @property
+    def can_resegment(self) -> bool:
+        """Whether the recipe may have BPE-dropout."""
+        return self.bundle.tokenizers.is_joint and self.bundle.source_tokenizer.can_resegment
 
     @property
     def max_tokens(self) -> int:
-        return self.bundle.limits.max_source
+        return min(self.bundle.limits.max_source, self.bundle.limits.max_target)
 
     def with_bundle_script(self, options: PrepareOptions) -> PrepareOptions:
         """`options`, with Chinese text simplified or kept, as for the bundle's vocabulary."""
@@ -87,9 +120,19 @@ class InitialBundle(BaseBundle):
         """The bundle's architecture, with the dropout for fine-tuning."""
         return dataclasses.replace(self.bundle.model.config, dropout=DROPOUT)
 
-    @property
+    @cached_property
     def weights(self) -> dict[str, Tensor]:
-        return self.bundle.model.state_dict()
+        """The bundle's weights, with those of reserved symbols that an imported model does not know; see
+        `learnable_symbols`."""
+        return learnable_symbols(self.bundle.model.state_dict(), self.bundle.tokenizers)
+
+    @property
+    def own_config(self) -> dict[str, Any]:
+        """config.json as of a bundle for this direction alone: what it carries may be of another."""
+        config = {**self.bundle.config, "source": self.bundle.source, "target": self.bundle.target}
+        if self.bundle.directions.count > 1:
+            config.pop("general", None)
+        return config
 
     def languages(self, source: str | None, target: str | None) -> tuple[str, str]:
         """The bundle's source and target. Raises TrainingError if others are requested."""
@@ -104,7 +147,7 @@ class InitialBundle(BaseBundle):
 
     def record(self, before: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The record of this bundle in the new one's config.json; `before`: its metrics on the new one's sets."""
-        config = self.bundle.config
+        config = self.own_config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
         kept = ("licence", "attribution", "general", *SERVED_FIELDS)
         return record | {name: config[name] for name in kept if name in config} | self.lineage()
@@ -175,7 +218,7 @@ class FineTuning:
         """
         if self.general:
             return list(tests[len(tests) - len(self.general) :])
-        pairs = general_pairs_of(self.initial.bundle.config)
+        pairs = general_pairs_of(self.initial.own_config)
         if not pairs and self.accept_general_loss is None:
             raise TrainingError(
                 f"{self.initial.name} carries no general pairs, and we have none in its languages: give some with "
@@ -217,11 +260,38 @@ class FineTuning:
             ):
                 say(f"warning: {warning}")
         say(f"measuring {self.initial.name} before training ...")
-        results = [evaluate_set(bundle.model, bundle.tokenizers, bundle.limits, bundle.target, test) for test in tests]
+        how = bundle.model, bundle.tokenizers, bundle.spec.limits, bundle.target
+        results = [evaluate_set(*how, test, direction=bundle.direction) for test in tests]
         metrics = [metric for result in results for metric in result.metrics()]
         kept = {"of": [self.initial.name, sentences], "metrics": metrics}
         write_atomically(work / BEFORE_FILE, (json.dumps(kept, indent=2) + "\n").encode())
         return metrics
+
+
+def learnable_symbols(weights: Mapping[str, Tensor], tokenizers: Tokenizers) -> dict[str, Tensor]:
+    """`weights`, in which reserved symbols that the output bias excludes are copies of the other symbols in turn.
+
+    An imported model was trained without them. `import` makes some of them copies of names and excludes the rest, which
+    training on placeholders would not reach. If it excluded all, they become the mean of the tokens of text.
+    """
+    changed = dict(weights)
+    if (bias := weights.get("output.bias")) is None:
+        return changed
+    symbols = [torch.tensor(tokenizer.reserved_ids) for tokenizer in tokenizers]  # [side][symbols]
+    text = [torch.tensor([id for id in range(t.vocab_size) if t.is_text(id)]) for t in tokenizers]
+    is_known = bias[symbols[1]] >= EXCLUDED_BIAS
+    known, others = is_known.nonzero()[:, 0], is_known.logical_not().nonzero()[:, 0]
+    shared: dict[int, Tensor] = {}
+    for name, side in _OF_TOKENS.items():
+        if name not in weights:
+            continue
+        weight, ids = weights[name], symbols[side]
+        if weight.data_ptr() not in shared:  # one matrix may have several names
+            like = ids[known[torch.arange(len(others)) % len(known)]] if len(known) else None
+            rows = weight[text[side]].mean(0) if like is None else weight[like]
+            shared[weight.data_ptr()] = weight.index_put((ids[others],), rows)
+        changed[name] = shared[weight.data_ptr()]
+    return changed
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

@@ -48,9 +48,10 @@ def translate_greedily(bundle: LoadedBundle, backend: Backend, sentences: Sequen
     """Translates `sentences` greedily; returns pairs for those whose translation is usable."""
     encoded = [(text, ids) for text in sentences if len(ids := bundle.source_tokenizer.encode_source(text)) > 0]
     encoded = [(text, ids) for text, ids in encoded if len(ids) <= bundle.limits.max_source]
-    rows = ROWS[backend.device]
-    found = beam_decode(backend, [ids for _, ids in encoded], bundle.limits, 1, rows)
-    texts = [bundle.target_tokenizer.decode(hypothesis.tokens).strip() for hypothesis in found]
+    source_prefix, target_prefix = bundle.direction.prefixes
+    sources = [[*source_prefix, *ids] for _, ids in encoded]
+    found = beam_decode(backend, sources, bundle.spec.limits, 1, ROWS[backend.device], target_prefix)
+    texts = [bundle.target_tokenizer.decode(hypothesis.tokens[len(target_prefix) :]).strip() for hypothesis in found]
     return [
         Pair(text, translation)
         for (text, _), hypothesis, translation in zip(encoded, found, texts, strict=True)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor
 
+from model.bundle_files import BundleError
 from model.config import ModelConfig, Sharing
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -27,6 +29,19 @@ _FEED_FORWARD = re.compile(r"(.*feed_forward)\.(inner\.weight|inner\.bias|outer\
 
 class ParentBundle(BaseBundle):
     """The bundle whose weights a model for other languages starts from."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Raises BundleError also for an imported model, whose vocabulary cannot spell the tokens of another."""
+        parent = super().load(folder)
+        bundle = parent.bundle
+        bundle.check_plain()
+        if not bundle.tokenizers.is_joint or not bundle.source_tokenizer.can_resegment:
+            raise BundleError(
+                f"{folder}: has another kind of vocabulary than this trainer makes, as imported models do: it can be "
+                "fine-tuned with --init, but is no parent for other languages"
+            )
+        return parent
 
     def record(self) -> dict[str, Any]:
         """The record of this bundle in the child's config.json."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import typer
 
 from training.cli.builder import command_from_options
-from training.importing.bundle import ImportOptions
-from training.importing.bundle import import_model as make_bundle
+from training.importing.command import import_model as make_bundle
+from training.importing.options import ImportOptions
 
 
 @command_from_options

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.config import ModelConfig
-from training.data.dataset import PreparedSummary
+from training.data.dataset import PreparedSummary, load_direction
 from training.data.token_shards import Shards, TokenFiles
 
 Integers = NDArray[Any]
@@ -113,17 +113,16 @@ class Ragged:
         ids = self.ids[positions].tolist()
         return [ids[end - length : end] for end, length in zip(ends.tolist(), lengths.tolist(), strict=True)]
 
-    def padded(self, rows: Integers, first: int | None, last: int | None, pad: int) -> Tensor:
-        """The sequences `rows`, with `first` before and `last` after each if given: [rows, longest]."""
+    def padded(self, rows: Integers, first: tuple[int, ...], last: int | None, pad: int) -> Tensor:
+        """The sequences `rows`, with `first` before and, if given, `last` after each: [rows, longest]."""
         lengths = self.lengths[rows].astype(np.int64)
-        begin = int(first is not None)
+        begin = len(first)
         width = int(lengths.max()) + begin + int(last is not None)
         table = np.full((len(rows), width), pad, np.int64)
         within = np.arange(width - begin) < lengths[:, None]
         source = self.starts[rows][:, None] + np.arange(width - begin)
         table[:, begin:][within] = self.ids[source[within]]
-        if first is not None:
-            table[:, 0] = first
+        table[:, :begin] = first
         if last is not None:
             table[np.arange(len(rows)), begin + lengths] = last
         return torch.from_numpy(table)
@@ -132,12 +131,15 @@ class Ragged:
 @dataclass(frozen=True)
 class Pairs:
     """Tokenised sentence pairs. `weights`: how often an epoch draws each, on average. `rehearsed`: [pairs] which
-    targets the initial model made; None if it made none."""
+    targets the initial model made; None if it made none. The encoder reads `source_prefix` before each source; the
+    decoder begins with `target_prefix`, which it does not learn to predict (see `model.directions`)."""
 
     source: Ragged
     target: Ragged
     weights: NDArray[np.float64]
     rehearsed: NDArray[np.bool_] | None = None
+    source_prefix: tuple[int, ...] = ()
+    target_prefix: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, sources: list[list[int]], targets: list[list[int]]) -> Pairs:
@@ -153,9 +155,10 @@ class Pairs:
         """
         mine = rows[part::parts]
         shown = mine if len(mine) else rows[:1]
-        src = self.source.padded(shown, None, config.eos_id if config.source_eos else None, config.pad_id)
-        tgt_in = self.target.padded(shown, config.bos_id, None, config.pad_id)
-        tgt_out = self.target.padded(shown, None, config.eos_id, config.pad_id)
+        src = self.source.padded(shown, self.source_prefix, config.eos_id if config.source_eos else None, config.pad_id)
+        tgt_in = self.target.padded(shown, (config.bos_id, *self.target_prefix), None, config.pad_id)
+        nothing = (config.pad_id,) * len(self.target_prefix)
+        tgt_out = self.target.padded(shown, nothing, config.eos_id, config.pad_id)
         if not len(mine):
             tgt_out.fill_(config.pad_id)
         tokens = int(self.target.lengths[rows].sum(dtype=np.int64)) + len(rows)
@@ -179,7 +182,8 @@ def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
     each = same if (weights == weights[0]).all() else weights[shards.corpora]
     repeats = np.array([bool(corpus.get("rehearsed")) for corpus in summary.corpora])
     rehearsed = repeats[shards.corpora] if repeats.any() else None
-    return Pairs(source, target, each, rehearsed), dataclasses.asdict(summary)
+    pairs = Pairs(source, target, each, rehearsed, *load_direction(data).prefixes)
+    return pairs, dataclasses.asdict(summary)
 
 
 def epoch_rows(pairs: Pairs, batch_tokens: int, seed: int, epoch: int) -> list[Integers]:

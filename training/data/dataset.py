@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from model.bundle import moses_language
+from model.bundle_files import TARGET_VOCABULARY, VOCABULARY
+from model.directions import Direction
+from model.tokenizer import Tokenizers
 from training.corpora.corpus import Pair
 
 FORMAT_VERSION = 2
@@ -21,10 +25,10 @@ FORMAT_VERSION = 2
 
 @dataclass(frozen=True)
 class PreparedSummary:
-    """The content of `prepared.json`. `pairs` counts all pairs in the token files; the last of these are copies, first
-    `reserved_copies` with reserved symbols, then `augmented_copies` with different case, punctuation or names. Of the
-    `read` lines of a corpus, some are `kept`, and the others `skipped` by reason. `files`: see
-    `training.data.token_shards.file_digests`."""
+    """The content of `prepared.json`. `vocab_size`: of the larger vocabulary, if there are two. `pairs` counts all
+    pairs in the token files; the last of these are copies, first `reserved_copies` with reserved symbols, then
+    `augmented_copies` with different case, punctuation or names. Of the `read` lines of a corpus, some are `kept`, and
+    the others `skipped` by reason. `files`: see `training.data.token_shards.file_digests`."""
 
     source: str
     target: str
@@ -74,7 +78,8 @@ class PreparedSummary:
         yield f"  {own:,} sentence pairs to train on, and {self.reserved_copies:,} copies with placeholders"
         yield f"  {self.augmented_copies:,} copies with different case, punctuation or names"
         yield f"  {self.dev_pairs:,} development pairs, which share no sentence with the training pairs"
-        yield f"  a shared vocabulary of {self.vocab_size:,} pieces"
+        whose = "vocabularies of up to" if self.options.get("target_vocabulary") else "a shared vocabulary of"
+        yield f"  {whose} {self.vocab_size:,} pieces"
 
 
 def digests(paths: Iterable[Path]) -> dict[str, str]:
@@ -91,6 +96,26 @@ def dev_pairs(data: Path) -> list[Pair]:
     """Reads the development set, in the format in which `prepare` wrote it."""
     lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
     return [Pair(*line.split("\t")) for line in lines if line]
+
+
+def load_direction(data: Path) -> Direction:
+    """What a data folder's pairs translate. Raises ValueError if it is not one of this version."""
+    summary = PreparedSummary.load(data)
+    prefixes = (tuple(summary.options.get(f"{side}_prefix", ())) for side in ("source", "target"))
+    return Direction(summary.source, summary.target, *prefixes)
+
+
+def load_tokenizers(data: Path) -> Tokenizers:
+    """The tokenizers that made the tokens of a data folder. Raises ValueError if it is not one of this version."""
+    summary, target = PreparedSummary.load(data), data / TARGET_VOCABULARY
+    rules = moses_language(summary.options.get("punctuation"), [summary.source])
+    return Tokenizers.of((data / VOCABULARY).read_bytes(), target.read_bytes() if target.exists() else None, rules)
+
+
+def write_vocabularies(folder: Path, tokenizers: Tokenizers) -> None:
+    (folder / VOCABULARY).write_bytes(tokenizers.source.proto)
+    if not tokenizers.is_joint:
+        (folder / TARGET_VOCABULARY).write_bytes(tokenizers.target.proto)
 
 
 def write_record(folder: Path, summary: PreparedSummary) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from model.languages import NAMES, TWO_LETTERS, is_language_code, language_alone
+from model.normalisation import Punctuation
 from training.cleaning.rules import RULES, CleaningOptions
 from training.cleaning.simplified_chinese import has_own_ideographs, is_chinese, is_simplified_chinese
 from training.data.pair_store import PairStore
@@ -53,7 +54,9 @@ class PrepareOptions:
 
     `mix` are corpora in addition to `pairs` that contribute no development pairs; a weight there counts pairs drawn for
     each of `pairs`. `rehearsal` is one more of these; an epoch draws each of its pairs at most MAX_REHEARSAL_WEIGHT
-    times. `vocabulary` is a sentencepiece.model to use unchanged, instead of learning one.
+    times. `vocabulary` is a sentencepiece.model to use unchanged, instead of learning one; `target_vocabulary` is the
+    target's, if it has its own. `punctuation` normalises sources. The prefixes are those of a
+    `model.directions.Direction`.
     """
 
     pairs: Annotated[tuple[str, ...], PAIRS]
@@ -92,6 +95,10 @@ class PrepareOptions:
     """Replace an existing data folder."""
     mix: tuple[str, ...] = ()
     vocabulary: str | None = None
+    target_vocabulary: str | None = None
+    punctuation: Punctuation | None = None
+    source_prefix: tuple[int, ...] = ()
+    target_prefix: tuple[int, ...] = ()
     rehearsal: str | None = None
 
     def __post_init__(self) -> None:

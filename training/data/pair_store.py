@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.languages import has_end_mark
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizers
 from training.cleaning.holdout import CODES_PER_PART, comparison_key, partitions
 from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
@@ -116,6 +116,9 @@ class Encoded:
     lengths: NDArray[np.uint32]
     end_marks: Mask
     """Which sources have an end mark: [pairs]."""
+    known: Mask
+    """Which targets have no unknown symbol: [pairs]. It stands for a character that a vocabulary without bytes
+    lacks."""
 
 
 def hashes(store: PairStore, processes: int) -> Iterator[Integers]:
@@ -123,9 +126,11 @@ def hashes(store: PairStore, processes: int) -> Iterator[Integers]:
     return map_in_order(partial(_hashes, store.pairs.path), chunks(store.pairs.starts), processes)
 
 
-def encode(store: PairStore, tokenizer: Tokenizer, max_tokens: int, processes: int) -> Iterator[Encoded]:
+def encode(store: PairStore, tokenizers: Tokenizers, max_tokens: int, processes: int) -> Iterator[Encoded]:
     """Yields the tokens of each chunk of the store."""
-    work = partial(_encode, store.pairs.path, tokenizer.proto, max_tokens)
+    source, target = tokenizers
+    made_of = source.proto, None if tokenizers.is_joint else target.proto, source.moses_language
+    work = partial(_encode, store.pairs.path, made_of, max_tokens)
     return map_in_order(work, chunks(store.pairs.starts), processes)
 
 
@@ -137,24 +142,30 @@ def _hashes(path: Path, starts: Integers) -> Integers:
     return np.array(found, np.int64)
 
 
-def _encode(path: Path, proto: bytes, max_tokens: int, starts: Integers) -> Encoded:
-    tokenizer, ids = _tokenizer(proto), array("I")
-    lengths, end_marks = array("I"), array("b")
+_MadeOf = tuple[bytes, bytes | None, str | None]
+"""The arguments of `Tokenizers.of`."""
+
+
+def _encode(path: Path, made_of: _MadeOf, max_tokens: int, starts: Integers) -> Encoded:
+    tokenizers, ids = _tokenizers(made_of), array("I")
+    lengths, end_marks, known = array("I"), array("b"), array("b")
     for source, target in PairTexts(path, starts):
-        sides = tokenizer.encode_pair(source, target)
+        sides = tokenizers.encode_pair(source, target)
         lengths.extend(map(len, sides))
         end_marks.append(has_end_mark(source))
+        known.append(tokenizers.target.unknown_id not in sides[1])
         if max(map(len, sides)) <= max_tokens:
             for side in sides:
                 ids.extend(side)
-    flat = np.array(ids, np.uint32).astype(token_type(tokenizer.vocab_size))
-    return Encoded(flat, np.array(lengths, np.uint32).reshape(-1, 2), np.array(end_marks, np.bool_))
+    flat = np.array(ids, np.uint32).astype(token_type(max(tokenizer.vocab_size for tokenizer in tokenizers)))
+    masks = np.array(end_marks, np.bool_), np.array(known, np.bool_)
+    return Encoded(flat, np.array(lengths, np.uint32).reshape(-1, 2), *masks)
 
 
 @lru_cache(maxsize=1)
-def _tokenizer(proto: bytes) -> Tokenizer:
-    """Cached between chunks: building it takes as long as encoding hundreds of sentences."""
-    return Tokenizer(proto)
+def _tokenizers(made_of: _MadeOf) -> Tokenizers:
+    """Cached between chunks: building them takes as long as encoding hundreds of sentences."""
+    return Tokenizers.of(*made_of)
 
 
 def is_first(codes: Integers, codes_per_part: int = CODES_PER_PART) -> Mask:

@@ -5,18 +5,20 @@ Usable lines are defined in `training.corpora.corpus`, what is written in `train
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from model.atomic_files import check_replaceable, replacing_folder
-from model.tokenizer import Tokenizer
+from model.bundle import moses_language
+from model.tokenizer import Tokenizer, Tokenizers
 from training.cleaning.report import TEXT_FILE as REPORT
 from training.cleaning.report import CorpusReport, write_report
 from training.cleaning.simplified_chinese import simplification_rules
 from training.corpora.corpus import Corpus, LineTally, Pair, write_pairs
-from training.data.dataset import PreparedSummary, digests, write_record
+from training.data.dataset import PreparedSummary, digests, write_record, write_vocabularies
 from training.data.ingest import (
     apply_limit,
     hold_out_dev,
@@ -30,7 +32,7 @@ from training.data.ingest import (
 from training.data.options import PrepareOptions, require
 from training.data.pair_store import PairStore
 from training.data.token_shards import is_intact
-from training.data.tokenise import write_tokens
+from training.data.tokenise import UNKNOWN, write_tokens
 from training.data.vocabulary import train_vocabulary
 from training.file_lock import lock_output
 
@@ -87,16 +89,16 @@ def _prepare(
     store, dev = hold_out_dev(options, store, keys, [pair for _, pair in numbered], skipped)
     store = apply_limit(options, store, skipped)
     corpora = reweight_mixed(options, store, corpora)
-    tokenizer = _make_tokenizer(options, store, corpora, say)
-    dev = _drop_long_dev(options, dev, tokenizer, [line for line, _ in numbered], skipped[-1], say)
+    tokenizers = _make_tokenizers(options, store, corpora, say)
+    dev = _usable_dev(options, dev, tokenizers, [line for line, _ in numbered], skipped[-1], say)
     weights = [corpus.spec.weight for corpus in corpora]
-    written = write_tokens(options, store, tokenizer, weights, folder, skipped, dev)
+    written = write_tokens(options, store, tokenizers, weights, folder, skipped, dev)
     store = written.store
     kept_of = [store.count(number) for number in range(len(corpora))] + [len(dev)] * len(dev_corpora)
     reports = list(map(CorpusReport, [*corpora, *dev_corpora], kept_of, skipped, repaired))
     _report(options, folder, reports, say)
     (folder / TEXT_FILE).unlink()
-    (folder / "sentencepiece.model").write_bytes(tokenizer.proto)
+    write_vocabularies(folder, tokenizers)
     write_pairs(folder / "dev.tsv", dev)
     records = [_record(number, corpus, store, skipped[number]) for number, corpus in enumerate(corpora)]
     if options.rehearsal:
@@ -104,7 +106,7 @@ def _prepare(
     return PreparedSummary(
         source=options.source,
         target=options.target,
-        vocab_size=tokenizer.vocab_size,
+        vocab_size=max(tokenizer.vocab_size for tokenizer in tokenizers),
         pairs=len(store.pairs) + written.reserved_copies + written.augmented_copies,
         dev_pairs=len(dev),
         seed=options.seed,
@@ -159,14 +161,17 @@ def vocabulary_size(pairs: int, characters: int) -> int:
     return size + max(0, characters - 500)
 
 
-def _make_tokenizer(options: PrepareOptions, store: PairStore, corpora: Sequence[Corpus], say: Say) -> Tokenizer:
+def _make_tokenizers(options: PrepareOptions, store: PairStore, corpora: Sequence[Corpus], say: Say) -> Tokenizers:
     if options.vocabulary is not None:
-        return Tokenizer.load(Path(options.vocabulary))
+        target = Path(options.target_vocabulary).read_bytes() if options.target_vocabulary else None
+        moses = moses_language(options.punctuation, [options.source])
+        return Tokenizers.of(Path(options.vocabulary).read_bytes(), target, moses)
     sentences = list(_vocabulary_sentences(store, [corpus.spec.weight for corpus in corpora], options.seed))
     size = options.vocab_size or vocabulary_size(len(store.pairs), len(set().union(*sentences)))
     say(f"learning a vocabulary of up to {size:,} pieces from {len(sentences):,} sentences")
     rules = simplification_rules() if options.normalises_characters() else None
-    return Tokenizer(train_vocabulary(sentences, size, (options.source, options.target), rules=rules))
+    proto = train_vocabulary(sentences, size, (options.source, options.target), rules=rules)
+    return Tokenizers.joint(Tokenizer(proto))
 
 
 def _vocabulary_sentences(store: PairStore, weights: Sequence[float], seed: int) -> Iterator[str]:
@@ -180,20 +185,25 @@ def _vocabulary_sentences(store: PairStore, weights: Sequence[float], seed: int)
             yield from store.pairs[row]
 
 
-def _drop_long_dev(
-    options: PrepareOptions, dev: list[Pair], tokenizer: Tokenizer, lines: Sequence[int], skipped: LineTally, say: Say
+def _usable_dev(
+    options: PrepareOptions, dev: list[Pair], tokenizers: Tokenizers, lines: Sequence[int], skipped: LineTally, say: Say
 ) -> list[Pair]:
-    """The pairs of `dev` that fit the token limit. Counts the others in `skipped` if they come from a file, so that
-    their `lines` are known."""
-    fits = [max(map(len, tokenizer.encode_pair(*pair))) <= options.max_tokens for pair in dev]
-    require(any(fits), f"every development pair has a side of more than {options.max_tokens} tokens (max_tokens)")
-    long = f"longer than {options.max_tokens} tokens"
-    for line, pair, short in zip(lines, dev, fits, strict=False):
-        if not short:
-            skipped.add(long, line, pair)
-    if not all(fits) and not lines:
-        say(f"{len(dev) - sum(fits):,} development pairs left out: {long}")
-    return [pair for pair, short in zip(dev, fits, strict=True) if short]
+    """The pairs of `dev` that fit the token limit, without unknown characters in the target. Counts the others in
+    `skipped` if they come from a file, so that their `lines` are known."""
+    faults = []
+    for pair in dev:
+        source, target = tokenizers.encode_pair(*pair)
+        long = max(len(source), len(target)) > options.max_tokens
+        unknown = tokenizers.target.unknown_id in target
+        faults.append(f"longer than {options.max_tokens} tokens" if long else UNKNOWN if unknown else "")
+    reasons = Counter(filter(None, faults))
+    require("" in faults, f"no development pair is usable: {', '.join(reasons)}")
+    for line, pair, fault in zip(lines, dev, faults, strict=False):
+        if fault:
+            skipped.add(fault, line, pair)
+    for fault, count in reasons.items() if not lines else ():
+        say(f"{count:,} development pairs left out: {fault}")
+    return [pair for pair, fault in zip(dev, faults, strict=True) if not fault]
 
 
 def _record(number: int, corpus: Corpus, store: PairStore, skipped: LineTally) -> dict[str, Any]:
@@ -208,6 +218,8 @@ def input_files(options: PrepareOptions) -> Iterator[Path]:
         yield from spec_of(options, text).paths
     if options.vocabulary:
         yield Path(options.vocabulary)
+    if options.target_vocabulary:
+        yield Path(options.target_vocabulary)
 
 
 def _digests(options: PrepareOptions) -> dict[str, str]:

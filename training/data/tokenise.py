@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.languages import has_end_mark
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from training.corpora.corpus import LineTally, Pair
 from training.data.augment.placeholder_copies import TokenCopy, token_copies
 from training.data.augment.robustness import augmented_copies
@@ -25,6 +25,8 @@ from training.data.ingest import chunk_progress, progress
 from training.data.options import RATIO_FROM_TOKENS, PrepareOptions, require
 from training.data.pair_store import CHUNK_PAIRS, PairStore, encode
 from training.data.token_shards import Integers, Mask, ShardWriter
+
+UNKNOWN = "a character in the translation that the vocabulary lacks"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class WrittenTokens:
 def write_tokens(
     options: PrepareOptions,
     store: PairStore,
-    tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     weights: Sequence[float],
     folder: Path,
     skipped: Sequence[LineTally],
@@ -55,13 +57,13 @@ def write_tokens(
     `weights`: how often an epoch draws a pair of each corpus. No copy contains a sentence of `dev`. Raises ValueError
     if no pair is left.
     """
-    writer = ShardWriter(folder, tokenizer.vocab_size)
-    store, kept, end_marks = _encode(options, store, tokenizer, writer, skipped)
+    writer = ShardWriter(folder, max(tokenizer.vocab_size for tokenizer in tokenizers))
+    store, kept, end_marks = _encode(options, store, tokenizers, writer, skipped)
     reserved = _write_copies(
-        _reserved_copies(options, store, tokenizer), tokenizer, writer, "copying with placeholders"
+        _reserved_copies(options, store, tokenizers), tokenizers.source, writer, "copying with placeholders"
     )
     augmented = _write_copies(
-        _augmented_copies(options, store, tokenizer, dev), tokenizer, writer, "copying with changes"
+        _augmented_copies(options, store, tokenizers, dev), tokenizers.source, writer, "copying with changes"
     )
     copied = np.concatenate([reserved.pairs, augmented.pairs])
     of_corpora = np.append(store.corpora, store.corpora[copied])
@@ -72,23 +74,28 @@ def write_tokens(
 
 
 def _encode(
-    options: PrepareOptions, store: PairStore, tokenizer: Tokenizer, writer: ShardWriter, skipped: Sequence[LineTally]
+    options: PrepareOptions, store: PairStore, tokenizers: Tokenizers, writer: ShardWriter, skipped: Sequence[LineTally]
 ) -> tuple[PairStore, Mask, Mask]:
-    """Writes the tokens of the pairs; counts those of unsuitable lengths in `skipped`.
+    """Writes the tokens of the pairs; counts those of unsuitable lengths, and with unknown targets, in `skipped`.
 
     Returns the other pairs, a mask of them among those written, and which of them have a source with an end mark.
     """
-    lengths, end_marks = [], []
-    chunks = encode(store, tokenizer, options.max_tokens, options.processes_for(store))
+    lengths, end_marks, known = [], [], []
+    chunks = encode(store, tokenizers, options.max_tokens, options.processes_for(store))
     for chunk in chunk_progress(chunks, store, "encoding"):
         fits = chunk.lengths.max(1) <= options.max_tokens  # [pairs]
         writer.add(chunk.ids, chunk.lengths * fits[:, None])
         lengths.append(chunk.lengths)
         end_marks.append(chunk.end_marks)
+        known.append(chunk.known)
     both = np.concatenate(lengths)  # [pairs, side]
     kept = both.max(1) <= options.max_tokens
     require(bool(kept.any()), f"no pair is left of at most {options.max_tokens} tokens a side (max_tokens)")
     store = store.keep(kept, skipped, f"longer than {options.max_tokens} tokens")
+    spelt = np.concatenate(known)[kept]
+    require(bool(spelt.any()), f"no pair is left: each has {UNKNOWN}")
+    store = store.keep(spelt, skipped, UNKNOWN)
+    kept[kept] = spelt
     sound = proportionate(both[kept].T, options.max_ratio if options.cleaning().applies("lengths") else np.inf)
     store = store.keep(sound, skipped, "lengths out of proportion")
     kept[kept] = sound
@@ -106,23 +113,23 @@ def proportionate(lengths: NDArray[np.integer[Any]], max_ratio: float) -> Mask:
     return sound
 
 
-def _reserved_copies(options: PrepareOptions, store: PairStore, tokenizer: Tokenizer) -> Iterator[TokenCopy]:
+def _reserved_copies(options: PrepareOptions, store: PairStore, tokenizers: Tokenizers) -> Iterator[TokenCopy]:
     """Copies of pairs with reserved symbols."""
     if options.reserved_share == 0:
         return iter(())
     wanted = round(options.reserved_share * len(store.pairs))
-    return token_copies(store.pairs, wanted, tokenizer, options.max_tokens, Random(options.seed))
+    return token_copies(store.pairs, wanted, tokenizers, options.max_tokens, Random(options.seed))
 
 
 def _augmented_copies(
-    options: PrepareOptions, store: PairStore, tokenizer: Tokenizer, dev: Sequence[Pair]
+    options: PrepareOptions, store: PairStore, tokenizers: Tokenizers, dev: Sequence[Pair]
 ) -> Iterator[TokenCopy]:
     """Copies of pairs with different case and punctuation, and with other names."""
     if options.augment_share == 0:
         return iter(())
     wanted, languages = round(options.augment_share * len(store.pairs)), (options.source, options.target)
     random = Random(f"augmentation {options.seed}")
-    return augmented_copies(store.pairs, wanted, tokenizer, languages, options.max_tokens, random, dev)
+    return augmented_copies(store.pairs, wanted, tokenizers, languages, options.max_tokens, random, dev)
 
 
 class _CopiesWritten(NamedTuple):

@@ -17,10 +17,10 @@ from model.decoding.batch import Backend
 from model.directions import Direction
 from model.hypothesis import Limits
 from model.languages import WITHOUT_SPACES, language_alone
-from model.tokenizer import Tokenizer, Tokenizers
+from model.tokenizer import Tokenizers
 from model.transformer import Transformer
 from training.data.batches import Pairs
-from training.data.dataset import dev_pairs
+from training.data.dataset import dev_pairs, load_direction, load_tokenizers
 
 ROWS = {"cpu": 64, "cuda": 512}
 """Hypotheses decoded together, by device."""
@@ -140,24 +140,27 @@ class Development:
     sources: list[str]
     references: list[str]
     pairs: Pairs
-    tokenizer: Tokenizer
+    tokenizers: Tokenizers
     limits: Limits
-    target: str
+    direction: Direction
 
     @classmethod
-    def load(cls, data: Path, tokenizer: Tokenizer, limits: Limits, target: str) -> Development:
-        found = dev_pairs(data)
+    def load(cls, data: Path, limits: Limits) -> Development:
+        """The development set of a data folder. Raises ValueError if that is not one of this version."""
+        found, tokenizers, direction = dev_pairs(data), load_tokenizers(data), load_direction(data)
         sources, references = [pair.source for pair in found], [pair.target for pair in found]
-        pairs = Pairs.of([tokenizer.encode_source(s) for s in sources], [tokenizer.encode(r) for r in references])
-        return cls(sources, references, pairs, tokenizer, limits, target)
+        encoded = [tokenizers.encode_pair(*pair) for pair in found]
+        pairs = Pairs.of([source for source, _ in encoded], [target for _, target in encoded])
+        pairs = replace(pairs, source_prefix=direction.source_prefix, target_prefix=direction.target_prefix)
+        return cls(sources, references, pairs, tokenizers, limits, direction)
 
     def translate(self, model: Transformer, count: int | None = None) -> list[str]:
         """Greedy translations of the first `count` sentences, or of all."""
-        return translate(model, Tokenizers.joint(self.tokenizer), self.limits, self.sources[:count]).texts
+        return translate(model, self.tokenizers, self.limits, self.sources[:count], direction=self.direction).texts
 
     def bleu(self, translations: Sequence[str]) -> float:
         references = [self.references[: len(translations)]]
-        return float(bleu_metric(self.target).corpus_score(translations, references).score)
+        return float(bleu_metric(self.direction.target).corpus_score(translations, references).score)
 
 
 def limits_for(pairs: Pairs, config: ModelConfig) -> Limits:
@@ -166,6 +169,7 @@ def limits_for(pairs: Pairs, config: ModelConfig) -> Limits:
     # Lengths in files are unsigned, and most are below the margin.
     ratios = (pairs.target.lengths.astype(np.int64) - usual.margin) / np.maximum(1, pairs.source.lengths)  # [pairs]
     ratio = max(usual.ratio, round(float(np.quantile(ratios, 0.999)), 1))
-    longest = max(int(side.lengths.max(initial=0)) for side in (pairs.source, pairs.target))
+    sides = (pairs.source, pairs.source_prefix), (pairs.target, pairs.target_prefix)
+    longest = max(int(side.lengths.max(initial=0)) + len(prefix) for side, prefix in sides)
     most = min(max(usual.max_source, longest), room)
     return Limits(most, most, ratio, usual.margin)

@@ -38,7 +38,7 @@ from training.export.marian import MarianOptions, convert_for_marian
 from training.export.metrics import measure_as_served
 from training.export.model_card import model_card
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
-from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
+from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
@@ -170,7 +170,7 @@ def export_run(
     before, initial = None if options.initial else run.beginning(), options.initial or {}
 
     def evaluate(model: Transformer, test: TestSet) -> Result:
-        return evaluate_set(model, run.tokenizers, run.limits, run.summary.target, test)
+        return evaluate_set(model, run.tokenizers, run.limits, run.summary.target, test, direction=run.direction)
 
     weights, model, result, candidates = _choose_weights(
         run, learnt, before, options.dtype, device, lambda model: evaluate(model, dev), MIN_BLEU_DIFFERENCE, say
@@ -186,13 +186,12 @@ def export_run(
     seen: dict[str, int] = {}
     for test in tests:
         result = evaluate(model, test)
-        seen[test.name] = trained_on([run.tokenizer.encode_source(pair.source) for pair in test.pairs], pairs)
+        seen[test.name] = trained_on([run.tokenizers.source.encode_source(pair.source) for pair in test.pairs], pairs)
         result = dataclasses.replace(result, trained_on=seen[test.name])
         report(result, test, run.limits, say)
         metrics += result.metrics()
     record: dict[str, Any] = {
-        "source": run.summary.source,
-        "target": run.summary.target,
+        **run.direction.to_dict(),
         "training": training_record(run, weights, model)
         | {"candidates": candidates, "form": options.form, "decoder_metrics": metrics}
         | ({"tradeoff": choice} if choice else {})
@@ -211,7 +210,8 @@ def export_run(
     def write(folder: Path) -> None:
         card = model_card({"architecture": run.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
         how: dict[str, Any] = {"dtype": options.dtype, "replace": options.replace}
-        save_bundle(folder, model, run.tokenizer, run.limits, record, card, **how)
+        source, target = run.tokenizers
+        save_bundle(folder, model, source, run.limits, record, card, target_tokenizer=target, **how)
 
     try:
         results = measure_as_served(write, [dev, *tests], device)
@@ -278,15 +278,12 @@ def _choose_weights(
 
 def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:
     """At least one sample, since the service refuses a bundle without. Raises ValueError if no sentence fits."""
-    samples = choose_samples(model, run.tokenizers, run.limits, sentences)
+    samples = choose_samples(model, run.tokenizers, run.limits, sentences, direction=run.direction)
     if samples:
         say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
         return samples
-    surest, lead = most_certain_sample(model, run.tokenizers, run.limits, sentences)
-    say(
-        f"warning: no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another "
-        "processor or at another precision the service may refuse this bundle; train for longer"
-    )
+    surest, lead = most_certain_sample(model, run.tokenizers, run.limits, sentences, run.direction)
+    say(f"{uncertainty_warning(lead)}; train for longer")
     return [surest]
 
 

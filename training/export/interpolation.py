@@ -59,7 +59,8 @@ def choose_interpolation(
     """
 
     def bleu(model: Transformer, test: TestSet) -> float:
-        return evaluate_set(model, run.tokenizers, run.limits, run.summary.target, test).scores[0].score
+        how = run.tokenizers, run.limits, run.summary.target
+        return evaluate_set(model, *how, test, direction=run.direction).scores[0].score
 
     def at(share: float) -> tuple[str, dict[str, Tensor]]:
         return next(interpolated([(learnt[0], dict(learnt[1]))], baseline.weights, share))

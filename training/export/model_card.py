@@ -219,7 +219,12 @@ def _named(origin: Mapping[str, Any]) -> str:
 
 
 def _origins(child: str, record: Mapping[str, Any]) -> Iterator[str]:
-    """The bundles that `child` started from, according to its `record`, and their own ancestors."""
+    """The bundles that `child` started from, according to its `record`, and their own ancestors or origin."""
+    if imported := record.get("imported"):
+        yield f"{child} was imported from a {imported['family']} model, {imported['file']}, which has the SHA-256"
+        yield f"{imported['sha256']}."
+        yield from _address(imported) if "address" in imported else ()
+        yield ""
     if initial := record.get("initial"):
         yield f"{child} was made from {initial['bundle']}, which was trained on {_named(initial)}."
         yield ""

@@ -23,11 +23,12 @@ from model import __version__
 from model.atomic_files import write_atomically
 from model.bundle_weights import fill, restored, stored
 from model.config import ModelConfig
+from model.directions import Direction
 from model.hypothesis import Limits
-from model.tokenizer import Tokenizer, Tokenizers
+from model.tokenizer import Tokenizers
 from model.transformer import Transformer
 from training.data.batches import Pairs, epoch_rows, load_pairs
-from training.data.dataset import PreparedSummary
+from training.data.dataset import PreparedSummary, load_direction, load_tokenizers
 from training.evaluation.scoring import limits_for
 from training.optim.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of
 from training.optim.trainer import TrainingError, resolve_precision
@@ -48,7 +49,8 @@ class TrainedRun:
     data: Path
     snapshot: dict[str, Any]
     config: ModelConfig
-    tokenizer: Tokenizer
+    tokenizers: Tokenizers
+    direction: Direction
     summary: PreparedSummary
     pairs: Pairs
     limits: Limits
@@ -64,13 +66,8 @@ class TrainedRun:
         if record != {name: younger.get(name) for name in record} | snapshot["identity"]["data"]:
             raise TrainingError(f"{folder} was not trained on the current contents of {data}")
         config = ModelConfig.from_dict(snapshot["identity"]["config"])
-        tokenizer = Tokenizer.load(data / "sentencepiece.model")
         summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
-        return cls(folder, data, snapshot, config, tokenizer, summary, pairs, limits)
-
-    @property
-    def tokenizers(self) -> Tokenizers:
-        return Tokenizers.joint(self.tokenizer)
+        return cls(folder, data, snapshot, config, load_tokenizers(data), load_direction(data), summary, pairs, limits)
 
     def is_current(self) -> bool:
         """Whether there has been no evaluation since this run was loaded."""

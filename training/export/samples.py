@@ -204,6 +204,14 @@ def most_certain_sample(
     return samples[row], leads[row]
 
 
+def uncertainty_warning(lead: float) -> str:
+    """What to say of a bundle with the sample of `most_certain_sample` alone."""
+    fault = f"no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}"
+    if lead >= MARGIN:
+        fault = "no sample comes to its end"
+    return f"warning: {fault}: on another processor or at another precision the service may refuse this bundle"
+
+
 def _fitting(
     tokenizers: Tokenizers, limits: Limits, sentences: Sequence[str], direction: Direction | None
 ) -> list[str]:

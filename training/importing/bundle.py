@@ -1,257 +1,46 @@
-"""`import`: makes a bundle of a published model, of any family.
-
-    python -m training import firefox:en-fr
-    python -m training import translate-en_fr.argosmodel --source en --target fr
-
-A registry's model is downloaded first (`training.importing.retrieve`). A family has a module with a test and a reader
-(`FAMILIES`); what the reader returns is an `ImportedModel`, from which everything else is made here.
-"""
+"""Makes a bundle of a published model that is here: its samples, card and record, and what was measured."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any
 from urllib.parse import urlsplit
 
 import torch
 
 from model.atomic_files import check_replaceable
-from model.bundle import moses_language
-from model.bundle_files import SUMS, BundleError
+from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.decoding.batch_invariance import uniform_tiles
 from model.decoding.torch_backend import TorchBackend
 from model.directions import Direction, Directions
-from model.languages import is_language_code
-from model.tokenizer import RESERVED_SYMBOLS, Tokenizer, Tokenizers
+from model.tokenizer import RESERVED_SYMBOLS, Tokenizers
 from model.transformer import Transformer
 from training.compute import use_threads
 from training.corpora.general import general_pairs_of
-from training.download import file_sha256, megabytes
+from training.download import file_sha256
 from training.evaluation.evaluate import Scoring, TestSet, evaluate_set, report
 from training.evaluation.placeholders import PlaceholderResult
 from training.evaluation.service_command import NotServed
 from training.export.bundle import serve_command
 from training.export.metrics import measure_as_served, measure_placeholders
 from training.export.model_card import imported_card
-from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences
+from training.export.samples import choose_samples, most_certain_sample, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
-from training.importing.ctranslate2 import read_ctranslate2
-from training.importing.ctranslate2_files import is_ctranslate2
 from training.importing.errors import ImportFault
-from training.importing.huggingface_marian import is_huggingface_marian, read_huggingface_marian
-from training.importing.m2m import is_m2m, languages_of, read_m2m
-from training.importing.marian import is_marian, read_marian
-from training.importing.marian_network import PositionsOf
+from training.importing.families import build_model, read_model
 from training.importing.model import ImportedModel
+from training.importing.options import ImportOptions
 from training.importing.placeholders import copy_into_symbols, copyable_pieces
-from training.importing.registries.offer import Figure, Offer
-from training.importing.retrieve import (
-    REGISTRIES,
-    Manifest,
-    ModelName,
-    Source,
-    offer_table,
-    parse_name,
-    read_manifest,
-)
-from training.importing.safetensors_files import is_pickle, pickle_fault
-from training.importing.vocabulary import Vocabulary
-from training.optim.signals import python_command
-from training.options import Option
+from training.importing.registries.offer import Figure
+from training.importing.retrieve import Manifest
+from training.importing.weights import rounded
 
-Reader = Callable[[Path, str, str, PositionsOf], ImportedModel]
-FAMILIES: tuple[tuple[Callable[[Path], bool], Reader], ...] = (
-    (is_marian, read_marian),
-    (is_huggingface_marian, read_huggingface_marian),
-    (is_m2m, lambda path, source, target, _: read_m2m(path, source, target)),
-    (is_ctranslate2, lambda path, source, target, _: read_ctranslate2(path, source, target)),
-)
-"""How to tell a family by a path's content, and how to read it."""
 LICENCE = "Not stated. Its publisher decides how this model may be used."
-STORAGE = "float32"
-"""Type of the stored weights: float16 would round what int8 weights and their scales stand for."""
 Say = Callable[[str], None]
-
-
-def _language_codes(text: str) -> tuple[str, ...]:
-    """Parses `--languages`. Raises ValueError."""
-    codes = tuple(dict.fromkeys(text.split(",")))
-    if len(codes) < 2 or not all(map(is_language_code, codes)):
-        raise ValueError(f"--languages must be at least two language codes, such as en,fr,de, not {text!r}")
-    return codes
-
-
-@dataclass(frozen=True)
-class ImportOptions:
-    """What to import. Raises ValueError, naming the fault."""
-
-    path: Annotated[Path | None, Option(metavar="MODEL", is_argument=True)] = None
-    """The model: firefox:en-fr, opus:en-fr, argos:en-fr, huggingface:OWNER/NAME, or a folder or file: what
-    --download-only made, a CTranslate2 folder, an Argos Translate package (.argosmodel). @ and a version choose
-    one: firefox:en-fr@tiny."""
-    source: str | None = None
-    """The language that it translates, such as en. (default: what the registry says)"""
-    target: str | None = None
-    """The language that it translates into. (default: what the registry says)"""
-    out: Path | None = None
-    """The folder to make. (default: bundles/en-fr, by the languages)"""
-    languages: Annotated[tuple[str, ...] | None, Option(metavar="CODES", parse=_language_codes)] = None
-    """Import only these languages of a model of many, such as en,fr,de. (default: all)"""
-    list: Annotated[str | None, Option(metavar="REGISTRY", panel="Registries")] = None
-    """List the models of a registry, or of one of its pairs: firefox, opus, argos, or such as firefox:en-fr."""
-    download_only: Annotated[bool, Option(panel="Registries")] = False
-    """Only download, into a folder that `import` takes on another machine. --out is that folder."""
-    offline: Annotated[bool, Option(panel="Registries")] = False
-    """Use no network, only models that were downloaded before."""
-    registry: Annotated[str | None, Option(metavar="URL|FILE", panel="Registries")] = None
-    """A mirror's list of models, in place of the registry's own. Addresses in it may be relative to it."""
-    accept_licence: bool = False
-    """Import a model although its licence forbids commercial use."""
-    replace: bool = False
-    """Replace an existing bundle."""
-    positions: PositionsOf = "marian"
-    """For a model that Marian trained, marian's own positions, or huggingface's, those of its copies in transformers
-    and CTranslate2, which differ a little, for comparison."""
-    licence: str | None = None
-    """The model's licence, for the card. (default: what the model says)"""
-    attribution: Annotated[tuple[str, ...], Option(metavar="TEXT")] = ()
-    """Whom to credit, for the card; repeat for more."""
-    check: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
-    """Pairs to measure BLEU and chrF on, beside the published scores; as `evaluate --pairs`. Repeat for more."""
-    threads: int | None = None
-    """CPU threads. (default: one per core)"""
-
-    def __post_init__(self) -> None:
-        for name in ("source", "target"):
-            value = getattr(self, name)
-            if value is not None and not is_language_code(value):
-                raise ValueError(f"--{name} must be a language code like en or pt-BR, not {value!r}")
-        if self.source is not None and self.source == self.target:
-            raise ValueError(f"--source and --target are both {self.source}")
-        if self.positions not in get_args(PositionsOf):
-            raise ValueError(f"--positions must be one of {', '.join(get_args(PositionsOf))}, not {self.positions!r}")
-        if self.path is None and self.list is None:
-            raise ValueError("name a model, such as firefox:en-fr, or a path; or --list firefox")
-        if self.registry is not None and urlsplit(self.registry).username is not None:
-            raise ValueError("--registry must not contain a password, since addresses are recorded")
-
-    @property
-    def model(self) -> Path:
-        """The model to import."""
-        assert self.path is not None, "__post_init__ checks it"
-        return self.path
-
-    @property
-    def pair(self) -> tuple[str, str]:
-        """Source and target languages. Raises ValueError if they are not known."""
-        if self.source is None or self.target is None:
-            raise ValueError(f"give --source and --target, the languages that {self.path} translates")
-        return self.source, self.target
-
-    @property
-    def folder(self) -> Path:
-        """The bundle to make."""
-        return self.out or Path("bundles", "-".join(self.pair))
-
-
-def import_model(options: ImportOptions, say: Say = print) -> None:
-    """Lists a registry, downloads a model, or writes a bundle of it, complete or not at all, and checks its samples.
-
-    Raises ImportFault, DownloadError, BundleError, NotReplaceable, CorpusError and BusyError.
-    """
-    source = Source(options.registry, options.offline, _say_progress)
-    if options.list is not None:
-        return _list(source, options.list, say)
-    if (name := _name(options.model)) is None:
-        if options.download_only:
-            raise ValueError(f"--download-only needs a registry's model, such as firefox:en-fr, not {options.path}")
-        manifest = read_manifest(options.model)
-        if manifest is not None:
-            options = replace(options, path=manifest.model_path(options.model))
-    else:
-        offer = source.find(name, (options.source, options.target))
-        check_licence(offer.name, offer.licence, options.accept_licence)
-        if options.download_only:
-            return _download_only(source, offer, options, say)
-        options = _with_languages(options, offer)
-        if options.out is not None or name.registry != "huggingface":  # otherwise known only after the download
-            check_replaceable(options.folder, options.replace)
-            with lock_output(options.folder):
-                pass  # a place that is read-only or in use is refused before the download
-        say(f"{offer.name}: licence {offer.licence}")
-        folder = source.retrieve(offer)
-        manifest = read_manifest(folder)
-        assert manifest is not None, "a download ends with it"
-        options = replace(options, path=manifest.model_path(folder))
-    if manifest is not None:
-        check_licence(manifest.name, manifest.licence, options.accept_licence)
-        options = _with_languages(options, manifest)
-    if is_m2m(options.model):
-        options = _of_many_languages(options, manifest)
-    make_bundle(options, manifest, say)
-
-
-def _of_many_languages(options: ImportOptions, manifest: Manifest | None) -> ImportOptions:
-    """`options` with a pair to try the model with, and a folder named after it."""
-    known = languages_of(options.model)
-    codes = options.languages or known
-    if unknown := [code for code in codes if code not in known]:
-        raise ImportFault(f"{options.path}: the model does not know {unknown[0]}")
-    source = options.source or ("en" if "en" in codes else codes[0])
-    target = options.target or next(code for code in ("fr", *codes) if code in codes and code != source)
-    name = re.split("[:/@]", manifest.name.split("@")[0])[-1] if manifest else options.model.absolute().name
-    return replace(options, source=source, target=target, out=options.out or Path("bundles", name))
-
-
-def _say_progress(text: str) -> None:
-    """Progress is no result, which a script may read from stdout."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def _name(path: Path) -> ModelName | None:
-    """The registry's model that `path` names; None if it is a file or folder. Raises ImportFault."""
-    if path.exists():
-        return None
-    text = str(path)
-    if (name := parse_name(text)) is None and ":" in text:
-        registry = text.partition(":")[0]
-        raise ImportFault(f"{text}: no registry is called {registry}; there are {', '.join(REGISTRIES)}")
-    return name
-
-
-def _list(source: Source, text: str, say: Say) -> None:
-    registry, _, pair = text.partition(":")
-    if registry not in REGISTRIES:
-        raise ImportFault(f"no registry is called {registry}; there are {', '.join(REGISTRIES)}")
-    if pair:
-        source.find(ModelName(registry, pair), (None, None))  # which says what is like it
-    for line in offer_table([offer for offer in source.offers(registry) if not pair or offer.has_name(pair)]):
-        say(line)
-
-
-def _with_languages(options: ImportOptions, known: Offer | Manifest) -> ImportOptions:
-    """`options` with the languages that the registry says, unless others were given."""
-    return replace(options, source=options.source or known.source, target=options.target or known.target)
-
-
-def _download_only(source: Source, offer: Offer, options: ImportOptions, say: Say) -> None:
-    label = re.sub(r"[^\w.-]+", "-", f"{offer.registry}-{offer.pair}")
-    out = options.out or Path("downloads", label)
-    if out.exists() and (out.is_file() or any(out.iterdir())):
-        raise ImportFault(f"{out} exists: choose another --out, or delete it")
-    if out.exists():
-        out.rmdir()
-    folder = source.retrieve(offer, out)
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    say(f"{folder} has {offer.name}, {megabytes(size)}; licence {offer.licence}")
-    say(f"next, on the other machine: {python_command()} -m training import {shlex.quote(str(folder))}")
 
 
 def check_licence(name: str, licence: str, accepted: bool) -> None:
@@ -261,6 +50,14 @@ def check_licence(name: str, licence: str, accepted: bool) -> None:
             f"{name} has the licence {licence}, which forbids commercial use: read it, and add --accept-licence if "
             "you may use the model"
         )
+
+
+def _licence(options: ImportOptions, manifest: Manifest | None, imported: ImportedModel) -> str:
+    """What the model says, or else the user, or else its registry, or else its family; "" if nothing is known."""
+    said, listed = imported.metadata.get("license"), manifest.licence if manifest else ""
+    if isinstance(said, str) or options.licence:
+        return str(said or options.licence)
+    return imported.presumed_licence if listed.startswith("Not stated") or not listed else listed
 
 
 def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> None:
@@ -293,7 +90,7 @@ def _write_bundle(
     languages = options.pair
     imported = read_model(options)
     direction = _direction(imported, languages)
-    check_licence(str(options.path), str(imported.metadata.get("license", "")), options.accept_licence)
+    check_licence(str(options.path), _licence(options, manifest, imported), options.accept_licence)
     model, tokenizers = build_model(imported, languages[0] or "")
     say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
     if imported.directions is not None and imported.directions.count > 1:
@@ -303,6 +100,8 @@ def _write_bundle(
         copied = copyable_pieces(model, tokenizers, imported.limits, languages[0], direction)
         copy_into_symbols(model, tokenizers, copied)
         imported.remarks.append(_placeholder_remark(len(copied)))
+    if options.dtype != "float32":
+        model = rounded(model, options.dtype)
     if imported.directions is None and (others := sorted(imported.vocabulary.languages - set(languages))):
         imported.remarks.append(
             f"Its vocabulary has tags of other languages, {', '.join(others)}: are --source and --target right?"
@@ -316,7 +115,7 @@ def _write_bundle(
         card = imported_card(
             {"architecture": imported.config.to_dict(), "limits": dataclasses.asdict(imported.limits), **record}
         )
-        how: dict[str, Any] = {"dtype": STORAGE, "replace": options.replace}
+        how: dict[str, Any] = {"dtype": options.dtype, "replace": options.replace}
         sides = tokenizers.source, imported.limits
         save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
 
@@ -326,39 +125,6 @@ def _write_bundle(
     return imported.remarks, record["metrics"]
 
 
-def read_model(options: ImportOptions) -> ImportedModel:
-    """Reads the model, whatever its family. Raises ImportFault."""
-    path = options.model
-    if not path.exists():
-        raise ImportFault(f"{path}: not found")
-    if (path / SUMS).is_file():
-        raise ImportFault(f"{path} is a bundle already: serve it as it is")
-    if is_pickle(path):
-        raise pickle_fault(path)
-    for is_family, read in FAMILIES:
-        if is_family(path):
-            imported = read(path, *options.pair, options.positions)
-            return imported if options.languages is None else _restricted(imported, options.languages)
-    raise ImportFault(
-        f"{path}: no model of a known family: CTranslate2 (model.bin, .argosmodel), Marian (.npz, .bin), "
-        "MarianMT, M2M-100 or NLLB-200 (a Hugging Face folder)"
-    )
-
-
-def _restricted(imported: ImportedModel, languages: Sequence[str]) -> ImportedModel:
-    """`imported` with only those of its directions that are between `languages`. Raises ImportFault."""
-    if (all_directions := imported.directions) is None:
-        raise ImportFault("--languages is for models of many languages: this one translates one into another")
-    for code in languages:
-        if code not in all_directions.sources and code not in all_directions.targets:
-            raise ImportFault(f"the model does not know {code}")
-    kept = Directions(
-        {code: ids for code, ids in all_directions.sources.items() if code in languages},
-        {code: prefixes for code, prefixes in all_directions.targets.items() if code in languages},
-    )
-    return replace(imported, directions=kept)
-
-
 def _direction(imported: ImportedModel, languages: tuple[str, str]) -> Direction:
     """The direction to take samples from and to measure. Raises ImportFault if the model does not have it."""
     if imported.directions is None:
@@ -366,27 +132,6 @@ def _direction(imported: ImportedModel, languages: tuple[str, str]) -> Direction
     if languages not in imported.directions:
         raise ImportFault(f"it does not translate from {languages[0]} to {languages[1]}")
     return imported.directions.direction(*languages)
-
-
-def build_model(imported: ImportedModel, source: str = "") -> tuple[Transformer, Tokenizers]:
-    """The model with its weights, and its tokenizers, for sources in the language `source` unless it has several
-    directions. Raises ImportFault."""
-    sources = [source] if imported.directions is None else imported.directions.sources
-    rules = moses_language(imported.punctuation, sources)
-    tokenizers = Tokenizers.joint(_tokenizer(imported.vocabulary, rules))
-    if imported.target_vocabulary is not None:
-        tokenizers = Tokenizers(tokenizers.source, _tokenizer(imported.target_vocabulary))
-    return Transformer.with_weights(imported.config, imported.weights).eval(), tokenizers
-
-
-def _tokenizer(vocabulary: Vocabulary, rules: str | None = None) -> Tokenizer:
-    try:
-        tokenizer = Tokenizer(vocabulary.proto, rules)
-    except ValueError as error:
-        raise ImportFault(f"its vocabulary cannot be used: {error}") from None
-    if tokenizer.vocab_size != vocabulary.size:
-        raise ImportFault(f"its vocabulary has {tokenizer.vocab_size} pieces, not {vocabulary.size}")
-    return tokenizer
 
 
 def _record(
@@ -401,8 +146,7 @@ def _record(
     """What completes config.json."""
     said: Mapping[str, Any] = imported.metadata
     source, target = options.pair
-    licence = said["license"] if isinstance(said.get("license"), str) else LICENCE
-    licence = options.licence or (manifest.licence if manifest else licence)
+    licence = options.licence or _licence(options, manifest, imported) or (manifest.licence if manifest else LICENCE)
     attribution = options.attribution or (manifest.attribution if manifest else ())
     fields = ("package_version", "argos_version", "from_name", "to_name", "links")
     directions = {"source": source, "target": target}
@@ -414,7 +158,7 @@ def _record(
         "training": {
             "corpora": [],
             "parameters": model.parameter_count(),
-            "form": {"dtype": STORAGE},
+            "form": {"dtype": options.dtype},
             "imported": {
                 "family": imported.family,
                 "file": options.model.name,
@@ -490,10 +234,7 @@ def _samples(
         surest, lead = most_certain_sample(*how, direction, backend)
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
-    say(
-        f"warning: no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}: on another "
-        "processor or at another precision the service may refuse this bundle"
-    )
+    say(uncertainty_warning(lead))
     return [surest]
 
 

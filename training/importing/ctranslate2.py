@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,13 +26,14 @@ from training.importing.ctranslate2_files import (
     read_tokens,
     unpacked,
 )
+from training.importing.ctranslate2_network import Network, checked_tensor, same_in_both, settings_in_variables
 from training.importing.errors import ImportFault
-from training.importing.model import MAX_LAYERS, MAX_POSITIONS, MAX_SENTENCE, ImportedModel, output_bias
-from training.importing.model_bin import Variable, read_model_bin
+from training.importing.model import MAX_POSITIONS, MAX_SENTENCE, ImportedModel, output_bias
+from training.importing.model_bin import read_model_bin
 from training.importing.model_files import read_json_object
 from training.importing.registries.offer import language_tag
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabularies, build_vocabulary
-from training.importing.weights import WeightsOnDisk, arranged, value_fault
+from training.importing.weights import WeightsOnDisk, arranged
 
 REVISIONS = (3, 7)
 """The first and last readable ones."""
@@ -47,36 +47,6 @@ ARGOS_DECODING = Decoding(beam_size=4, length_penalty=0.2, replace_unknowns=True
 """How Argos Translate decodes its packages (argostranslate/translate.py)."""
 _ACTIVATIONS: dict[int, Activation] = {0: "relu", 2: "swish"}
 _ACTIVATION_NAMES = ("ReLU", "GELU (tanh)", "swish", "GELU", "GELU (sigmoid)", "tanh", "sigmoid")
-_REFUSED = {
-    "relative_position": "relative positions",
-    "relative_asymmetric": "relative positions",
-    "relative_attention": "relative positions",
-    "relative_left": "relative positions",
-    "relative_right": "relative positions",
-    "rotary": "rotary positions",
-    "original_max_position": "rotary positions",
-    "alibi": "ALiBi",
-    "linear_0_noact": "gated feed-forward networks",
-    "multi_query": "multi-query attention",
-    "num_heads_kv": "multi-query attention",
-    "weight_zero": "quantisation such as AWQ",
-    "sliding_window": "a sliding window of attention",
-    "layernorm_embedding": "a layer normalisation of embeddings",
-    "project_in": "projected embeddings",
-    "project_out": "projected embeddings",
-    "q_norm": "normalised queries",
-    "k_norm": "normalised queries",
-    "v_norm": "normalised queries",
-    "queries_scale": "scaled queries",
-    "scale_outputs": "scaled outputs",
-    "softcapping": "capped logits",
-    "embeddings_1": "several features a token",
-    "shared_layer_norm": "parallel residual connections",
-    "input_layer_norm": "layer normalisations on both sides",
-    "memory_kv": "merged attention",
-    "layer_scalar": "scaled layers",
-}
-"""By a part of a variable's name, what an unsupported one is for."""
 
 
 def read_ctranslate2(path: Path, source: str, target: str) -> ImportedModel:
@@ -114,11 +84,11 @@ def _read_folder(folder: Path, source: str, target: str) -> ImportedModel:
         if not REVISIONS[0] <= parsed.revision <= REVISIONS[1]:
             wanted = f"{REVISIONS[0]} to {REVISIONS[1]}"
             raise ImportFault(f"has revision {parsed.revision} of its specification, not {wanted}")
-        network = _Network(dict(parsed.variables))
+        network = Network(dict(parsed.variables))
         if parsed.revision < 5:
             network.give_to_both_stacks(*_ONCE)
         if parsed.version < 6:
-            settings |= _settings_in_variables(network)
+            settings |= settings_in_variables(network)
         pieces = find_sentence_pieces(folder, base)
         return _assembled(network, tokens, pieces, settings, metadata, (source, target))
     except ImportFault as error:
@@ -137,122 +107,8 @@ def _check_languages(metadata: dict[str, Any], source: str, target: str) -> None
         raise ImportFault(f"needs the target prefix {metadata['target_prefix']!r}, which is not supported")
 
 
-class _Network:
-    """The variables of a model, each taken once."""
-
-    def __init__(self, variables: dict[str, Variable]) -> None:
-        self._left = variables
-        for name, variable in variables.items():
-            is_neutral = not variable.shape and not variable.numbers().any()  # a flag that is off
-            for part, meaning in _REFUSED.items():
-                if part in name and not is_neutral:
-                    raise ImportFault(f"uses {meaning} ({name}), which is not supported")
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._left
-
-    def matrix_shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a matrix, which stays. Raises ImportFault if it is none."""
-        if name not in self or len(self._left[name].shape) != 2:
-            raise ImportFault(f"has no matrix {name}")
-        return self._left[name].shape
-
-    def dtype(self, name: str) -> str | None:
-        return self._left[name].dtype if name in self else None
-
-    def flag(self, name: str, default: float) -> float:
-        """A number by itself."""
-        variable = self._left.pop(name, None)
-        if variable is None:
-            return default
-        if variable.shape not in ((), (1,)):
-            raise ImportFault(f"has {name} of shape {variable.shape}, not a number")
-        return float(self._numbers(name, variable).reshape(())[()])
-
-    def text(self, name: str, default: str) -> str:
-        """A text, stored as its bytes."""
-        variable = self._left.pop(name, None)
-        if variable is None:
-            return default
-        try:
-            return bytes(variable.content).decode()
-        except UnicodeDecodeError:
-            raise ImportFault(f"has {name}, which is not UTF-8") from None
-
-    def give_to_both_stacks(self, *names: str) -> None:
-        """Renames variables that are there once to those of encoder and decoder."""
-        for name in names:
-            if name in self:
-                variable = self._left.pop(name)
-                self._left |= {f"{stack}/{name}": variable for stack in ("encoder", "decoder")}
-
-    def take(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
-        """The values of a variable, with its scale applied."""
-        variable = self._left.pop(name, None)
-        if variable is None:
-            raise ImportFault(f"has no {name}")
-        if shape is not None and variable.shape != tuple(shape):
-            raise ImportFault(f"has {name} of shape {variable.shape}, not {tuple(shape)}")
-        scale = self._left.pop(f"{name}_scale", None)
-        values = self._numbers(name, variable)
-        if variable.dtype == "int32" or (variable.dtype in ("int8", "int16")) != (scale is not None):
-            raise ImportFault(f"has {name} as {variable.dtype} {'with' if scale else 'without'} a scale")
-        if scale is not None:
-            divisor = self._numbers(f"{name}_scale", scale)
-            if scale.shape not in ((), (1,), variable.shape[:1]) or not (divisor > 0).all():
-                raise ImportFault(f"has {name}_scale of shape {scale.shape}, which does not fit or is not positive")
-            with np.errstate(over="ignore"):
-                values /= divisor.reshape(-1, *[1] * (values.ndim - 1))
-        return _checked(name, torch.from_numpy(values))
-
-    def take_optional(self, name: str, shape: Sequence[int]) -> Tensor | None:
-        return self.take(name, shape) if name in self else None
-
-    def drop(self, *names: str) -> None:
-        for name in names:
-            self._left.pop(name, None)
-
-    def check_empty(self) -> None:
-        """Raises ImportFault if the model has anything that was not read."""
-        if self._left:
-            raise ImportFault(f"has {min(self._left)}, which is not supported")
-
-    def depth(self, stack: str) -> int:
-        found = (n for n in range(MAX_LAYERS + 1) if f"{stack}/layer_{n}/ffn/linear_0/weight" not in self)
-        count = next(found, MAX_LAYERS + 1)
-        if not 1 <= count <= MAX_LAYERS:
-            raise ImportFault(f"has not 1 to {MAX_LAYERS} layers in its {stack}")
-        return count
-
-    @staticmethod
-    def _numbers(name: str, variable: Variable) -> Any:
-        try:
-            return variable.numbers()
-        except ImportFault as error:
-            raise ImportFault(f"{name} {error}") from None
-
-
-def _settings_in_variables(network: _Network) -> dict[str, Any]:
-    """What is in config.json since version 6 of the format."""
-    roles = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
-    settings: dict[str, Any] = {name: network.text(name, default) for name, default in roles.items()}
-    settings |= {f"add_source_{role}": bool(network.flag(f"with_source_{role}", 0)) for role in ("bos", "eos")}
-    if network.flag("user_decoder_start_tokens", 0):
-        raise ImportFault("needs a start token from its users, which is not supported")
-    starts_with = "bos_token" if network.flag("with_target_bos", 1) else "eos_token"
-    return settings | {"decoder_start_token": settings[starts_with]}
-
-
-def _same_in_both(network: _Network, name: str, default: float) -> float:
-    """A flag that encoder and decoder must agree on."""
-    values = {network.flag(f"{stack}/{name}", default) for stack in ("encoder", "decoder")}
-    if len(values) > 1:
-        raise ImportFault(f"has another {name} in the encoder than in the decoder, which is not supported")
-    return values.pop()
-
-
 def _assembled(
-    network: _Network,
+    network: Network,
     tokens: tuple[list[str], list[str]],
     pieces: tuple[bytes, bytes],
     settings: dict[str, Any],
@@ -263,12 +119,12 @@ def _assembled(
     decoding = ARGOS_DECODING if metadata else Decoding()
     zero_start = bool(network.flag("decoder/start_from_zero_embedding", 0))
     (vocabulary, target_vocabulary), ids = _vocabularies(tokens, pieces, settings, languages, zero_start)
-    activation = int(_same_in_both(network, "activation", 0))
+    activation = int(same_in_both(network, "activation", 0))
     if activation not in _ACTIVATIONS:
         named = _ACTIVATION_NAMES[activation] if 0 <= activation < len(_ACTIVATION_NAMES) else f"number {activation}"
         raise ImportFault(f"uses the activation {named}, which is not supported")
-    heads = int(_same_in_both(network, "num_heads", 8))
-    pre_norm = bool(_same_in_both(network, "pre_norm", 1))
+    heads = int(same_in_both(network, "num_heads", 8))
+    pre_norm = bool(same_in_both(network, "pre_norm", 1))
     network.drop("encoder/multi_query_attention", "decoder/alibi", "with_relative_position")
     network.drop("decoder/alibi_use_positive_positions", "decoder/scale_alibi")
     for stack in ("encoder", "decoder"):
@@ -366,25 +222,18 @@ def _vocabularies(
     return vocabularies, ids
 
 
-def _scaled(network: _Network, stack: str, matrix: Tensor) -> Tensor:
+def _scaled(network: Network, stack: str, matrix: Tensor) -> Tensor:
     """An embedding matrix for our scale, sqrt(width)."""
     ours = math.sqrt(matrix.size(1))
     name = f"{stack}/scale_embeddings"
     is_flag = network.dtype(name) in (None, "int8")
     value = network.flag(name, 1)
     theirs = (ours if value else 1.0) if is_flag else value
-    return matrix if math.isclose(theirs, ours, rel_tol=1e-6) else _checked(name, matrix.mul_(theirs / ours))
-
-
-def _checked(name: str, values: Tensor) -> Tensor:
-    """`values`. Raises ImportFault if a scale made one infinite or too large."""
-    if fault := value_fault(values):
-        raise ImportFault(f"has {name} with {fault}")
-    return values
+    return matrix if math.isclose(theirs, ours, rel_tol=1e-6) else checked_tensor(name, matrix.mul_(theirs / ours))
 
 
 def _put_embeddings(
-    network: _Network,
+    network: Network,
     tokens: tuple[list[str], list[str]],
     vocabularies: tuple[Vocabulary, Vocabulary],
     weights: WeightsOnDisk,
@@ -419,7 +268,7 @@ def _sharing(source: Tensor, target: Tensor, output: Tensor) -> Sharing:
     return "all" if torch.equal(source, target) else "decoder"
 
 
-def _positions(network: _Network, width: int, weights: WeightsOnDisk) -> int:
+def _positions(network: Network, width: int, weights: WeightsOnDisk) -> int:
     """The number of positions. Their tables go to `weights`, unless they are our sinusoids."""
     names = [f"{stack}/position_encodings/encodings" for stack in ("encoder", "decoder")]
     if any(name not in network for name in names):
@@ -438,14 +287,14 @@ def _positions(network: _Network, width: int, weights: WeightsOnDisk) -> int:
     return count
 
 
-def _norm(network: _Network, theirs: str, ours: str, width: int, weights: WeightsOnDisk) -> None:
+def _norm(network: Network, theirs: str, ours: str, width: int, weights: WeightsOnDisk) -> None:
     if f"{theirs}/beta" not in network:
         raise ImportFault(f"uses RMS normalisation ({theirs}), which is not supported")
     weights[f"{ours}.weight"] = network.take(f"{theirs}/gamma", (width,))
     weights[f"{ours}.bias"] = network.take(f"{theirs}/beta", (width,))
 
 
-def _linear(network: _Network, name: str, shape: tuple[int, int], has_bias: bool) -> tuple[Tensor, Tensor | None]:
+def _linear(network: Network, name: str, shape: tuple[int, int], has_bias: bool) -> tuple[Tensor, Tensor | None]:
     """The matrix, and a bias if the layer `has_bias`: zeros where this one has none."""
     bias = network.take_optional(f"{name}/bias", shape[:1])
     if bias is not None and not has_bias:
@@ -454,7 +303,7 @@ def _linear(network: _Network, name: str, shape: tuple[int, int], has_bias: bool
 
 
 def _layer(
-    network: _Network, theirs: str, ours: str, width: int, inner: int, has_bias: bool, weights: WeightsOnDisk
+    network: Network, theirs: str, ours: str, width: int, inner: int, has_bias: bool, weights: WeightsOnDisk
 ) -> None:
     def put(name: str, *parts: tuple[Tensor, Tensor | None]) -> None:
         weights[f"{ours}.{name}.weight"] = torch.cat([weight for weight, _ in parts])

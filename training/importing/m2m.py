@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from training.importing.weights import WeightsOnDisk, arranged, value_fault
 CONFIG, PIECES, VOCABULARY = "config.json", "sentencepiece.bpe.model", "vocab.json"
 MODEL_TYPE = "m2m_100"
 BEGIN, PADDING, END, UNKNOWN = SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")
+NLLB_LICENCE = "CC-BY-NC-4.0 (it states none, and Meta publishes NLLB-200 under this one)"
 FIRST_POSITION = 2
 """The row of the table of positions that the first token has: fairseq's padding has the rows before."""
 _ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "swish": "swish", "silu": "swish"}
@@ -145,6 +146,7 @@ def _read_model(
     _put_weights(tensors, config, vocabulary, weights)
     sources = {code: (vocabulary.ids[token],) for code, token in languages.items()}
     longest = min(MAX_SENTENCE, positions - 1)
+    licence = _licence(path)
     return ImportedModel(
         "M2M-100 or NLLB-200",
         config,
@@ -152,10 +154,17 @@ def _read_model(
         vocabulary,
         Limits(longest, longest),
         ["A character that its vocabulary lacks is unknown to it. The symbol for unknown text is never generated."],
-        {"license": _licence(path)},
+        {"license": licence},
         Directions(sources, {code: TargetPrefixes(target_prefix=ids) for code, ids in sources.items()}),
         decoding=_decoding(path),
+        presumed_licence=NLLB_LICENCE if licence is None and _is_nllb(settings, languages.values()) else "",
     )
+
+
+def _is_nllb(settings: Mapping[str, Any], language_tokens: Iterable[str]) -> bool:
+    """By the tokens of its languages, which name their script, or by the name that transformers recorded."""
+    by_script = any((match := _LANGUAGE.fullmatch(token)) and match[2] for token in language_tokens)
+    return by_script or "nllb" in str(settings.get("_name_or_path", "")).lower()
 
 
 def positions_table(count: int, width: int) -> Tensor:

@@ -46,6 +46,8 @@ class ImportedModel:
     """How its publisher decodes it."""
     punctuation: Punctuation | None = None
     """The normaliser of sources' punctuation that its publisher uses."""
+    presumed_licence: str = ""
+    """The licence of all known models of its kind, if it states none itself."""
 
 
 def output_bias(bias: Tensor | None, vocabulary: Vocabulary, never: Iterable[int] = ()) -> Tensor:

@@ -15,6 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.bundle_weights import restored, stored
+from model.transformer import Transformer
 from training.importing.errors import ImportFault
 
 MAX_WEIGHT = 1e10
@@ -69,6 +71,23 @@ class WeightsOnDisk(MutableMapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def rounded(model: Transformer, storage: str) -> Transformer:
+    """A copy of `model` on disk whose weights are those that a bundle restores, stored as one of `STORAGES`. Raises
+    ImportFault if the type has no such numbers."""
+    weights = WeightsOnDisk()
+    for name, weight in model.named_parameters():
+        weights.put(name, tuple(weight.shape), _rounded_parts(name, weight.detach(), storage))
+    return Transformer.with_weights(model.config, weights).eval()
+
+
+def _rounded_parts(name: str, weight: Tensor, storage: str) -> Iterator[Tensor]:
+    for start in range(0, len(weight), _ROWS):
+        part = restored(stored({name: weight[start : start + _ROWS]}, storage))[name]
+        if not part.isfinite().all():
+            raise ImportFault(f"has numbers in {name} that {storage} cannot hold: leave --dtype out")
+        yield part
 
 
 def value_fault(values: Tensor) -> str | None:

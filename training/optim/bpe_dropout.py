@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from model.config import ModelConfig
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizer, Tokenizers
 from training.data.batches import Integers, Pairs, Position, Resegment
-from training.optim.trainer import Recipe
+from training.optim.trainer import Recipe, TrainingError
+
+NO_MERGES = "bpe_dropout needs a vocabulary of byte pairs that this trainer made, which imported models do not have"
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,16 @@ class BPEDropout:
         drawn = self.tokenizer.resegment(stored, self.dropout, random)
         sides = [new if len(new) <= self.longest else old for new, old in zip(drawn, stored, strict=True)]
         resegmented = Pairs.of(sides[: len(rows)], sides[len(rows) :])
-        return replace(resegmented, rehearsed=None if pairs.rehearsed is None else pairs.rehearsed[rows])
+        rehearsed = None if pairs.rehearsed is None else pairs.rehearsed[rows]
+        return replace(pairs, source=resegmented.source, target=resegmented.target, rehearsed=rehearsed)
 
 
-def resegmenter(recipe: Recipe, config: ModelConfig, tokenizer: Tokenizer) -> Resegment | None:
-    """The recipe's function that segments pairs again; None if tokens stay the same."""
+def resegmenter(recipe: Recipe, config: ModelConfig, tokenizers: Tokenizers) -> Resegment | None:
+    """The recipe's function that segments pairs again; None if tokens stay the same. Raises TrainingError if the
+    vocabulary was not made by merges."""
+    if not recipe.bpe_dropout:
+        return None
+    if not (tokenizers.is_joint and tokenizers.source.can_resegment):
+        raise TrainingError(NO_MERGES)
     longest = config.max_positions - 1  # the start or end symbol takes one
-    return BPEDropout(tokenizer, recipe.bpe_dropout, recipe.seed, longest) if recipe.bpe_dropout else None
+    return BPEDropout(tokenizers.source, recipe.bpe_dropout, recipe.seed, longest)

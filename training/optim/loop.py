@@ -22,7 +22,6 @@ from torch import Tensor
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.machine import keep_freed_memory
-from model.tokenizer import Tokenizer
 from training.data.batches import Batch, Position, batches_from, load_pairs
 from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import Development
@@ -98,8 +97,7 @@ def train(
     if world.is_first:
         run.mkdir(parents=True, exist_ok=True)
     pairs, record = load_pairs(data)
-    tokenizer = Tokenizer.load(data / "sentencepiece.model")
-    development = Development.load(data, tokenizer, limits, record["target"])
+    development = Development.load(data, limits)
     if recipe.distil and initial is None:
         raise TrainingError("distil needs initial weights, and there are none")
     trainer = trainer_type(config, recipe, device, world, compiled, initial if recipe.distil else None)
@@ -107,7 +105,7 @@ def train(
     state, same_recipe, precision = _resume(run, trainer, identity)
     start_step, seconds_before = state.step, state.seconds
     world.check_equal((state.step, state.position, identity))
-    resegment = resegmenter(recipe, config, tokenizer)
+    resegment = resegmenter(recipe, config, development.tokenizers)
     pending = PendingLosses(at_once=device.type == "cpu")
     batches = batches_from(
         pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, resegment

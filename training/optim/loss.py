@@ -16,42 +16,54 @@ CHUNK_LOGITS = 1 << 21
 """Logits per chunk on a CPU. More would not fit into the processor's caches."""
 GPU_CHUNK_LOGITS = 1 << 29
 """Logits per chunk on a GPU, which bounds the memory."""
+EXCLUDED_BIAS = -50.0
+"""A token with an output bias below it is one that the model must never choose (`training.importing.model.ADDED_BIAS`),
+so that smoothing gives it no probability: else training would slowly undo the bias."""
+
+
+class Projection(NamedTuple):
+    """The vocabulary projection: logits = hidden weight^T + bias."""
+
+    weight: Tensor
+    """[vocabulary, d_model]"""
+    bias: Tensor | None = None
+    """[vocabulary], or none"""
 
 
 def projected_loss(
-    hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float = 0.0, *, chunk_logits: int | None = None
+    hidden: Tensor, output: Projection, targets: Tensor, smoothing: float = 0.0, *, chunk_logits: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The cross entropy of softmax(hidden weight^T) and smoothed targets, summed over tokens; also without smoothing.
+    """The cross entropy of softmax(logits) and smoothed targets, summed over tokens; also without smoothing.
 
-    hidden [tokens, d_model], weight [vocabulary, d_model], targets [tokens]. The target distribution is
-    (1 - smoothing) on the target plus smoothing / vocabulary on every token (Szegedy et al. 2016, section 7;
-    Vaswani et al. 2017, section 5.4), as in `torch.nn.functional.cross_entropy`. Returns two scalars in nats: the
-    loss to differentiate, and the plain negative log likelihood, for reports, which carries no gradient.
-    `chunk_logits`: logits per chunk; None is CHUNK_LOGITS, or GPU_CHUNK_LOGITS.
+    hidden [tokens, d_model], targets [tokens]. The target distribution is (1 - smoothing) on the target plus
+    smoothing in equal shares on all tokens, but those that their bias excludes (Szegedy et al. 2016, section 7; Vaswani
+    et al. 2017, section 5.4), as in `torch.nn.functional.cross_entropy`. Returns two scalars in nats: the loss to
+    differentiate, and the plain negative log likelihood, for reports, which carries no gradient. `chunk_logits`: logits
+    per chunk; None is CHUNK_LOGITS, or GPU_CHUNK_LOGITS.
     """
-    share = smoothing / weight.size(0)
+    smooth = _Smoothing.over(output, smoothing)
 
     def criterion(log_probs: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
         target = targets[chunk, None]
         nll = -log_probs.gather(-1, target).sum()
         loss = [(1 - smoothing) * nll]
         if smoothing:
-            loss.append(-(log_probs.sum() * share))
+            loss.append(-smooth.total(log_probs))
         if not with_gradient:
             return ChunkLoss(loss, nll)
         # d loss / d logits = softmax - target distribution
         gradient = log_probs.exp_()
         if smoothing:
-            gradient -= share
+            gradient -= smooth.share
         gradient.scatter_add_(-1, target, gradient.new_full(target.shape, smoothing - 1))
         return ChunkLoss(loss, nll, gradient)
 
-    return _summed(hidden[None], weight, criterion, _chunk_tokens(hidden, weight.size(0), chunk_logits))
+    return _summed(hidden[None], output, criterion, _chunk_tokens(hidden, output.weight.size(0), chunk_logits))
 
 
 def r_drop_loss(
     hidden: Tensor,
-    weight: Tensor,
+    output: Projection,
     targets: Tensor,
     smoothing: float,
     alpha: float,
@@ -60,15 +72,15 @@ def r_drop_loss(
 ) -> tuple[Tensor, Tensor]:
     """R-Drop (Wu et al. 2021, section 2, equations 2 to 4): two passes must predict the targets, and the same.
 
-    hidden [2, tokens, d_model], the passes; weight [vocabulary, d_model]; targets [tokens]. With the cross entropies C
-    of `projected_loss` and the passes' distributions P and Q, the loss is
+    hidden [2, tokens, d_model], the passes; targets [tokens]. With the cross entropies C of `projected_loss` and the
+    passes' distributions P and Q, the loss is
 
         (C(P) + C(Q)) / 2 + alpha / 4 (KL(P || Q) + KL(Q || P)), summed over tokens:
 
     half of equation 4, so that alpha is the paper's (5 for translation) and the scale that of one pass. Returns what
     `projected_loss` does; the negative log likelihood is the mean of both passes.
     """
-    share = smoothing / weight.size(0)
+    smooth = _Smoothing.over(output, smoothing)
 
     def criterion(log_probs: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
         """log_probs [2 chunk, vocabulary]: one pass after the other."""
@@ -76,7 +88,7 @@ def r_drop_loss(
         nll = -log_probs.gather(-1, target).sum() / 2
         loss = (1 - smoothing) * nll
         if smoothing:
-            loss -= log_probs.sum() * (share / 2)
+            loss -= smooth.total(log_probs) / 2
         first, second = log_probs.chunk(2)
         ratio = torch.cat([first - second, second - first])
         probs = log_probs.exp_()
@@ -90,39 +102,60 @@ def r_drop_loss(
         first, second = probs.chunk(2)
         gradient.add_(torch.cat([first - second, second - first]), alpha=alpha / 4)
         if smoothing:
-            gradient -= share / 2
+            gradient -= smooth.share / 2
         gradient.scatter_add_(-1, target, gradient.new_full(target.shape, (smoothing - 1) / 2))
         return ChunkLoss([loss], nll, gradient)
 
-    return _summed(hidden, weight, criterion, _chunk_tokens(hidden, 2 * weight.size(0), chunk_logits))
+    return _summed(hidden, output, criterion, _chunk_tokens(hidden, 2 * output.weight.size(0), chunk_logits))
 
 
 def distillation_loss(
     hidden: Tensor,
-    weight: Tensor,
+    output: Projection,
     teacher_hidden: Tensor,
-    teacher_weight: Tensor,
+    teacher_output: Projection,
     targets: Tensor,
     *,
     chunk_logits: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Word-level knowledge distillation (Hinton et al. 2015; Kim & Rush 2016, section 3.1): the cross entropy of
-    softmax(hidden weight^T) and softmax(teacher_hidden teacher_weight^T), summed over tokens.
+    """Word-level knowledge distillation (Hinton et al. 2015; Kim & Rush 2016, section 3.1): the cross entropy of the
+    teacher's probabilities and ours, summed over tokens.
 
-    Both hidden [tokens, d_model], both weights [vocabulary, d_model], targets [tokens]. The teacher gets no gradient.
-    Returns what `projected_loss` does; only the second scalar depends on `targets`. The first is at least the teacher's
-    entropy.
+    Both hidden [tokens, d_model], targets [tokens]. The teacher gets no gradient. Returns what `projected_loss` does;
+    only the second scalar depends on `targets`. The first is at least the teacher's entropy.
     """
-    teacher_operand = teacher_weight.detach().to(teacher_hidden.dtype)
+    teacher_operand = teacher_output.weight.detach().to(teacher_hidden.dtype)
 
     def criterion(log_probs: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
         nll = -log_probs.gather(-1, targets[chunk, None]).sum()
-        logits = teacher_hidden.detach()[chunk] @ teacher_operand.t()  # [chunk, vocabulary]
-        teacher_probs = torch.softmax(logits.to(log_probs.dtype), dim=-1)
+        logits = (teacher_hidden.detach()[chunk] @ teacher_operand.t()).to(log_probs.dtype)  # [chunk, vocabulary]
+        if teacher_output.bias is not None:
+            logits += teacher_output.bias.detach()
+        teacher_probs = torch.softmax(logits, dim=-1)
         loss = -(teacher_probs * log_probs).sum()
         return ChunkLoss([loss], nll, log_probs.exp_().sub_(teacher_probs) if with_gradient else None)
 
-    return _summed(hidden[None], weight, criterion, _chunk_tokens(hidden, 2 * weight.size(0), chunk_logits))
+    return _summed(hidden[None], output, criterion, _chunk_tokens(hidden, 2 * output.weight.size(0), chunk_logits))
+
+
+class _Smoothing(NamedTuple):
+    """What label smoothing gives each token."""
+
+    share: Tensor | float
+    """[vocabulary], or the same for all"""
+
+    @classmethod
+    def over(cls, output: Projection, smoothing: float) -> _Smoothing:
+        if output.bias is None or not smoothing:
+            return cls(smoothing / output.weight.size(0))
+        included = output.bias.detach() >= EXCLUDED_BIAS
+        return cls(included * (smoothing / included.sum()))
+
+    def total(self, log_probs: Tensor) -> Tensor:
+        """The sum of log_probs [tokens, vocabulary], each times its token's share."""
+        if isinstance(self.share, float):
+            return log_probs.sum() * self.share
+        return (log_probs.sum(0) * self.share).sum()
 
 
 class ChunkLoss(NamedTuple):
@@ -141,11 +174,12 @@ Criterion = Callable[[Tensor, slice, bool], ChunkLoss]
 of the tokens in `chunk`."""
 
 
-def _summed(hidden: Tensor, weight: Tensor, criterion: Criterion, chunk_tokens: int) -> tuple[Tensor, Tensor]:
+def _summed(hidden: Tensor, output: Projection, criterion: Criterion, chunk_tokens: int) -> tuple[Tensor, Tensor]:
     """Sums loss and negative log likelihood over the chunks of hidden [passes, tokens, d_model]."""
+    weight, bias = output
     if not torch.is_grad_enabled():  # _SummedLoss cannot see this, and would compute gradients for the weights
-        hidden, weight = hidden.detach(), weight.detach()
-    loss, nll = _SummedLoss.apply(hidden, weight, criterion, chunk_tokens)  # type: ignore[no-untyped-call]
+        hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
+    loss, nll = _SummedLoss.apply(hidden, weight, bias, criterion, chunk_tokens)  # type: ignore[no-untyped-call]
     return loss, nll
 
 
@@ -154,36 +188,47 @@ class _SummedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, criterion: Criterion, chunk_tokens: int
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor | None, criterion: Criterion, chunk_tokens: int
     ) -> tuple[Tensor, Tensor]:
-        with_gradient = any(ctx.needs_input_grad[:2])
+        with_gradient = any(ctx.needs_input_grad[:3])
         operand = weight.to(hidden.dtype)
         exact = torch.promote_types(hidden.dtype, torch.float32)
         grad_hidden = torch.empty_like(hidden) if with_gradient else None
         grad_weight = torch.zeros_like(weight) if with_gradient else None
+        grad_bias = torch.zeros_like(bias) if with_gradient and bias is not None else None
         loss, nll = (hidden.new_zeros((), dtype=exact) for _ in range(2))
         for start in range(0, hidden.size(1), chunk_tokens):
             chunk = slice(start, start + chunk_tokens)
             part = hidden[:, chunk].flatten(0, 1)  # [passes * chunk, d_model]
-            log_probs = torch.log_softmax((part @ operand.t()).to(exact), dim=-1)  # [passes * chunk, vocabulary]
-            found = criterion(log_probs, chunk, with_gradient)
+            logits = (part @ operand.t()).to(exact)  # [passes * chunk, vocabulary]
+            if bias is not None:
+                logits += bias
+            found = criterion(torch.log_softmax(logits, dim=-1), chunk, with_gradient)
             for term in found.terms:
                 loss += term
             nll += found.nll
             if found.gradient is None or grad_hidden is None or grad_weight is None:
                 continue
+            if grad_bias is not None:
+                grad_bias += found.gradient.sum(0)
             gradient = found.gradient.to(hidden.dtype)
             grad_hidden[:, chunk] = (gradient @ operand).view(hidden.size(0), -1, hidden.size(-1))
             _add_product(grad_weight, gradient, part)
         if with_gradient:
-            ctx.save_for_backward(grad_hidden, grad_weight)
+            ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None, None]:
-        grad_hidden, grad_weight = ctx.saved_tensors
-        return grad_hidden * gradients[0].to(grad_hidden.dtype), grad_weight * gradients[0], None, None
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, Tensor | None, None, None]:
+        grad_hidden, grad_weight, grad_bias = ctx.saved_tensors
+        return (
+            grad_hidden * gradients[0].to(grad_hidden.dtype),
+            grad_weight * gradients[0],
+            None if grad_bias is None else grad_bias * gradients[0],
+            None,
+            None,
+        )
 
 
 def _chunk_tokens(hidden: Tensor, logits_per_token: int, chunk_logits: int | None) -> int:

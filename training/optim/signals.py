@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import sys
 import threading
@@ -81,9 +82,11 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
 
 
 def python_command() -> str:
-    """The running Python as a shell command: a checkout's .venv is not on the path."""
+    """The running Python as a shell command, whose environment need not be on the path."""
     python = Path(sys.executable)
-    return shlex.quote(str(python.relative_to(Path.cwd()))) if python.is_relative_to(Path.cwd()) else "python"
+    if shutil.which("python") == sys.executable:
+        return "python"
+    return shlex.quote(str(python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python))
 
 
 def current_command() -> str:

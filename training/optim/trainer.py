@@ -17,7 +17,7 @@ from model.config import ModelConfig
 from model.transformer import Transformer
 from training.data.batches import Batch, Pairs, RehearsedRows
 from training.optim.distributed import ALONE, World
-from training.optim.loss import distillation_loss, projected_loss, r_drop_loss
+from training.optim.loss import Projection, distillation_loss, projected_loss, r_drop_loss
 from training.optim.schedule import noam
 from training.options import Option
 
@@ -107,8 +107,6 @@ class Trainer:
         compiled: bool = False,
         teacher: Mapping[str, Tensor] | None = None,
     ) -> None:
-        if config.output_bias:  # the criteria project without one
-            raise TrainingError("models with an output bias cannot be trained")
         torch.manual_seed(recipe.seed)
         self.recipe, self.device, self.world = recipe, device, world
         self.model = Transformer(config).to(device)
@@ -162,16 +160,16 @@ class Trainer:
             hidden = hidden.flatten(0, 1)[target_positions]  # [tokens, d_model]
             if self.precision == "bfloat16":
                 hidden = hidden.bfloat16()
-        weight, targets = self.model.output.weight, batch.tgt_out.flatten()[target_positions]
+        output, targets = _projection(self.model), batch.tgt_out.flatten()[target_positions]
         if r_drop:
             passes = hidden.view(2, -1, hidden.size(-1))
-            return r_drop_loss(passes, weight, targets[: passes.size(1)], smoothing, r_drop)
+            return r_drop_loss(passes, output, targets[: passes.size(1)], smoothing, r_drop)
         if self._teacher is None or batch.rehearsed is None:
-            return projected_loss(hidden, weight, targets, smoothing)
+            return projected_loss(hidden, output, targets, smoothing)
         own, taught = batch.rehearsed.others, batch.rehearsed.tokens
-        loss, nll = projected_loss(hidden[own], weight, targets[own], smoothing)
-        predicted, teacher = self._predicted(self._teacher, batch, batch.rehearsed), self._teacher.output.weight
-        distilled, taught_nll = distillation_loss(hidden[taught], weight, predicted, teacher, targets[taught])
+        loss, nll = projected_loss(hidden[own], output, targets[own], smoothing)
+        predicted, teacher = self._predicted(self._teacher, batch, batch.rehearsed), _projection(self._teacher)
+        distilled, taught_nll = distillation_loss(hidden[taught], output, predicted, teacher, targets[taught])
         return loss + self.recipe.distil * distilled, nll + taught_nll
 
     @torch.no_grad()
@@ -197,6 +195,10 @@ class Trainer:
             nats += self.loss(batch.to(self.device), 0.0)[1].item()
             tokens += batch.target_tokens
         return nats / tokens
+
+
+def _projection(model: Transformer) -> Projection:
+    return Projection(model.output.weight, model.output.bias)
 
 
 def _frozen(config: ModelConfig, weights: Mapping[str, Tensor], device: torch.device) -> Transformer:

@@ -19,6 +19,7 @@ from training.data.dataset import PreparedSummary
 from training.data.options import MAX_TOKENS, PrepareOptions
 from training.evaluation.evaluate import TestSet
 from training.export.bundle import ATTRIBUTION, LICENCE, ExportOptions
+from training.optim.bpe_dropout import NO_MERGES
 from training.optim.defaults import FROM_PARENT, Size, recipe_for, size_for
 from training.optim.loop import CHANGEABLE
 from training.optim.trainer import Recipe
@@ -104,6 +105,8 @@ class RunOptions:
             raise ValueError(f"--minutes must be above 0, not {self.minutes:g}")
 
     def _check_tuning(self) -> None:
+        if self.tuning and self.training.get("bpe_dropout") and not self.tuning.initial.can_resegment:
+            raise ValueError(NO_MERGES)
         if self.architecture is not None:
             raise ValueError("with --init the architecture is the bundle's: leave --architecture out")
         vocabulary = [] if self.prepare.vocab_size is None else ["vocab_size"]
@@ -185,10 +188,10 @@ class RunOptions:
         return name in (None, plan.architecture)
 
 
-def fine_tuning_options(arguments: RunArguments) -> FineTuning | None:
+def fine_tuning_options(arguments: RunArguments, source: str | None, target: str | None) -> FineTuning | None:
     """The options of --init. Raises ValueError for an option that needs it."""
     if arguments.init is not None:
-        return FineTuning(InitialBundle.load(arguments.init), **arguments.tuning)
+        return FineTuning(InitialBundle.load(arguments.init, source, target), **arguments.tuning)
     for name in (*arguments.tuning, *(["mix"] if arguments.mix else [])):
         option = name.replace("_", "-")
         raise ValueError(f"--{option} is for fine-tuning: give the bundle to start from with --init")
@@ -201,7 +204,7 @@ def run_options(arguments: RunArguments) -> RunOptions:
     recipe = RecipeFile.load(arguments.recipe, arguments.corpora or Path()) if arguments.recipe else RecipeFile()
     model = {"architecture": arguments.architecture}
     recipe = recipe.overridden(**arguments.top_level, prepare=arguments.prepare, model=model, export=arguments.export)
-    tuning = fine_tuning_options(arguments)
+    tuning = fine_tuning_options(arguments, recipe.source, recipe.target)
     parent = ParentBundle.load(Path(recipe.parent)) if recipe.parent else None
     prepare = prepare_options(recipe, work, tuning, arguments.mix)
     export = export_options(arguments, recipe, work, tuning, parent)
@@ -216,7 +219,7 @@ def prepare_options(recipe: RecipeFile, work: Path, tuning: FineTuning | None, m
     if recipe.seed is not None:
         fields["seed"] = recipe.seed
     if tuning is not None:
-        fields["vocabulary"] = str(tuning.initial.vocabulary)
+        fields |= tuning.initial.text_options
         fields["max_tokens"] = min(fields.get("max_tokens", MAX_TOKENS), tuning.initial.max_tokens)
     source, target = _languages(recipe, tuning)
     options = PrepareOptions(recipe.pairs, source, target, work / "data", replace=True, mix=mix, **fields)

@@ -124,7 +124,7 @@ def measure(
     Three steps at least, and as many as `min_timed_s` holds.
     """
     trainer = Trainer(config, recipe, device, teacher=initial if recipe.distil else None)
-    resegment = resegmenter(recipe, config, development.tokenizer)
+    resegment = resegmenter(recipe, config, development.tokenizers)
     batches = batches_from(pairs, config, recipe.batch_tokens, recipe.seed, Position(), resegment=resegment)
 
     def step() -> None:

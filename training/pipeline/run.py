@@ -13,11 +13,10 @@ import torch
 from model.atomic_files import check_replaceable
 from model.bundle_files import read_bundle
 from model.machine import keep_freed_memory
-from model.tokenizer import Tokenizer
 from training.adapt.finetune import describe_changes
 from training.compute import pick_device, use_threads
 from training.data.batches import load_pairs
-from training.data.dataset import PreparedSummary
+from training.data.dataset import PreparedSummary, load_tokenizers
 from training.data.prepare import already_prepared, damage_message, input_files, prepare_corpora
 from training.evaluation.evaluate import TestSet
 from training.evaluation.scoring import Development, limits_for
@@ -136,8 +135,7 @@ def _make_plan(
     if options.parent:
         options.parent.check(config)
     recipe = options.recipe(options.training, pairs, summary, device)
-    tokenizer = Tokenizer.load(data / "sentencepiece.model")
-    development = Development.load(data, tokenizer, limits_for(pairs, config), summary.target)
+    development = Development.load(data, limits_for(pairs, config))
     use_threads(options.threads, config)
     say("timing a few steps ...")
     initial = tuning.initial.weights if tuning is not None else None
@@ -185,8 +183,7 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
     limits = limits_for(pairs, plan.config)
     initial = options.tuning.initial.weights if options.tuning else None
     if options.parent and snapshot is None:
-        tokenizer = Tokenizer.load(options.prepare.out / "sentencepiece.model")
-        pieces = options.parent.pieces(tokenizer)
+        pieces = options.parent.pieces(load_tokenizers(options.prepare.out).source)
         whole = sum(len(parts) == 1 for parts in pieces.values())
         say(
             f"starting from {options.parent.name}, which has {whole:,} of the tokens, and parts of "

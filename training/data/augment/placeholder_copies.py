@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
+from model.tokenizer import RESERVED_SYMBOLS, Tokenizers
 from training.corpora.corpus import Pair
 
 Parts = list[str | int]
@@ -74,7 +74,7 @@ class TokenCopy(NamedTuple):
 
 
 def token_copies(
-    pairs: Sequence[Pair], count: int, tokenizer: Tokenizer, max_tokens: int, random: Random
+    pairs: Sequence[Pair], count: int, tokenizers: Tokenizers, max_tokens: int, random: Random
 ) -> Iterator[TokenCopy]:
     """Yields `count` copies, or more until every symbol was used, none longer than `max_tokens` on a side.
 
@@ -83,8 +83,8 @@ def token_copies(
     count = max(count, RESERVED_SYMBOLS)
     made, seen = 0, set[str | int]()
     for (index, *parts), _ in zip(symbol_copies(pairs, random), range(20 * count), strict=False):
-        source = array("i", tokenizer.encode_source_parts(parts[0]))
-        target = array("i", tokenizer.encode_parts(parts[1]))
+        source = array("i", tokenizers.source.encode_source_parts(parts[0]))
+        target = array("i", tokenizers.target.encode_parts(parts[1]))
         if max(len(source), len(target)) > max_tokens:
             continue
         yield TokenCopy(index, source, target)

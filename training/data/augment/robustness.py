@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.languages import language_alone
-from model.tokenizer import Tokenizer
+from model.tokenizer import Tokenizers
 from training.cleaning.holdout import comparison_key
 from training.cleaning.simplified_chinese import is_chinese
 from training.corpora.corpus import Pair
@@ -146,7 +146,7 @@ class Augmenter:
 def augmented_copies(
     pairs: Sequence[Pair],
     count: int,
-    tokenizer: Tokenizer,
+    tokenizers: Tokenizers,
     languages: tuple[str, str],
     max_tokens: int,
     random: Random,
@@ -158,13 +158,13 @@ def augmented_copies(
     """
     apart = {comparison_key(side) for pair in dev for side in pair}
     made = 0
-    for index, source, target in text_copies(pairs, languages, random, tokenizer.has_piece):
+    for index, source, target in text_copies(pairs, languages, random, tokenizers.source.has_piece):
         if made == count:
             return
         if comparison_key(source) in apart or comparison_key(target) in apart:
             continue
-        ids = [array("i", ids) for ids in tokenizer.encode_pair(source, target)]
-        if max(map(len, ids)) <= max_tokens:
+        ids = [array("i", ids) for ids in tokenizers.encode_pair(source, target)]
+        if max(map(len, ids)) <= max_tokens and tokenizers.target.unknown_id not in ids[1]:
             yield TokenCopy(index, *ids)
             made += 1
 

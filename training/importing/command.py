@@ -1,0 +1,131 @@
+"""`import`: makes a bundle of a published model, of any family.
+
+    python -m training import firefox:en-fr
+    python -m training import translate-en_fr.argosmodel --source en --target fr
+
+A registry's model is downloaded first (`training.importing.retrieve`); `training.importing.families` reads it, and
+`training.importing.bundle` makes the bundle.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from model.atomic_files import check_replaceable
+from training.download import megabytes
+from training.file_lock import lock_output
+from training.importing.bundle import check_licence, make_bundle
+from training.importing.errors import ImportFault
+from training.importing.m2m import is_m2m, languages_of
+from training.importing.options import ImportOptions
+from training.importing.registries.offer import Offer
+from training.importing.retrieve import (
+    REGISTRIES,
+    Manifest,
+    ModelName,
+    Source,
+    offer_table,
+    parse_name,
+    read_manifest,
+)
+from training.optim.signals import python_command
+
+Say = Callable[[str], None]
+
+
+def import_model(options: ImportOptions, say: Say = print) -> None:
+    """Lists a registry, downloads a model, or writes a bundle of it, complete or not at all, and checks its samples.
+
+    Raises ImportFault, DownloadError, BundleError, NotReplaceable, CorpusError and BusyError.
+    """
+    source = Source(options.registry, options.offline, _say_progress)
+    if options.list is not None:
+        return _list(source, options.list, say)
+    if (name := _name(options.model)) is None:
+        if options.download_only:
+            raise ValueError(f"--download-only needs a registry's model, such as firefox:en-fr, not {options.path}")
+        manifest = read_manifest(options.model)
+        if manifest is not None:
+            options = replace(options, path=manifest.model_path(options.model))
+    else:
+        offer = source.find(name, (options.source, options.target))
+        check_licence(offer.name, offer.licence, options.accept_licence)
+        if options.download_only:
+            return _download_only(source, offer, options, say)
+        options = _with_languages(options, offer)
+        if options.out is not None or name.registry != "huggingface":  # otherwise known only after the download
+            check_replaceable(options.folder, options.replace)
+            with lock_output(options.folder):
+                pass  # a place that is read-only or in use is refused before the download
+        say(f"{offer.name}: licence {offer.licence}")
+        folder = source.retrieve(offer)
+        manifest = read_manifest(folder)
+        assert manifest is not None, "a download ends with it"
+        options = replace(options, path=manifest.model_path(folder))
+    if manifest is not None:
+        check_licence(manifest.name, manifest.licence, options.accept_licence)
+        options = _with_languages(options, manifest)
+    if is_m2m(options.model):
+        options = _of_many_languages(options, manifest)
+    make_bundle(options, manifest, say)
+
+
+def _of_many_languages(options: ImportOptions, manifest: Manifest | None) -> ImportOptions:
+    """`options` with a pair to try the model with, and a folder named after it."""
+    known = languages_of(options.model)
+    codes = options.languages or known
+    if unknown := [code for code in codes if code not in known]:
+        raise ImportFault(f"{options.path}: the model does not know {unknown[0]}")
+    source = options.source or ("en" if "en" in codes else codes[0])
+    target = options.target or next(code for code in ("fr", *codes) if code in codes and code != source)
+    name = re.split("[:/@]", manifest.name.split("@")[0])[-1] if manifest else options.model.absolute().name
+    return replace(options, source=source, target=target, out=options.out or Path("bundles", name))
+
+
+def _say_progress(text: str) -> None:
+    """Progress is no result, which a script may read from stdout."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _name(path: Path) -> ModelName | None:
+    """The registry's model that `path` names; None if it is a file or folder. Raises ImportFault."""
+    if path.exists():
+        return None
+    text = str(path)
+    if (name := parse_name(text)) is None and ":" in text:
+        registry = text.partition(":")[0]
+        raise ImportFault(f"{text}: no registry is called {registry}; there are {', '.join(REGISTRIES)}")
+    return name
+
+
+def _list(source: Source, text: str, say: Say) -> None:
+    registry, _, pair = text.partition(":")
+    if registry not in REGISTRIES:
+        raise ImportFault(f"no registry is called {registry}; there are {', '.join(REGISTRIES)}")
+    if pair:
+        source.find(ModelName(registry, pair), (None, None))  # which says what is like it
+    for line in offer_table([offer for offer in source.offers(registry) if not pair or offer.has_name(pair)]):
+        say(line)
+
+
+def _with_languages(options: ImportOptions, known: Offer | Manifest) -> ImportOptions:
+    """`options` with the languages that the registry says, unless others were given."""
+    return replace(options, source=options.source or known.source, target=options.target or known.target)
+
+
+def _download_only(source: Source, offer: Offer, options: ImportOptions, say: Say) -> None:
+    label = re.sub(r"[^\w.-]+", "-", f"{offer.registry}-{offer.pair}")
+    out = options.out or Path("downloads", label)
+    if out.exists() and (out.is_file() or any(out.iterdir())):
+        raise ImportFault(f"{out} exists: choose another --out, or delete it")
+    if out.exists():
+        out.rmdir()
+    folder = source.retrieve(offer, out)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    say(f"{folder} has {offer.name}, {megabytes(size)}; licence {offer.licence}")
+    say(f"next, on the other machine: {python_command()} -m training import {shlex.quote(str(folder))}")
