@@ -25,7 +25,8 @@ _MARKED_BY_MODULE = {
         export_ctranslate2 export_interpolation file_lock formats_large http_held_bytes importing_bundle
         importing_ctranslate2 importing_model_bin int8_kernels int8_prepared int8_products invariance makefile
         optim_distributed optim_loop optim_signals pipeline_recipe_file pipeline_run process_map schemathesis serve
-        server server_connection server_header_limits server_listener server_request_queue server_slow_readers
+        server server_connection server_header_limits server_instances server_listener server_request_queue
+        server_slow_readers server_supervisor
         services_reload soak synthetic_translate training_main
     """,
 }
