@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -38,13 +39,17 @@ SETTINGS = {
     "DEVICE": "cpu",
     "CACHE_BYTES": "0",
     "DRAIN_MS": "5000",
+    "MAX_WAIT_MS": "60000",
     "TRUSTED_PROXIES": "127.0.0.1",
     "WATCH_BUNDLES": "true",
 }
-"""Without a cache, so that each answer is decoded. The drain is that of docker-compose.yml."""
+"""Without a cache, so that each answer is decoded. The drain is that of docker-compose.yml. Nothing is refused because
+the machine is slow."""
 NOISE = 0.01
 """Standard deviation of an updated bundle's weights from those of the first, as a share of that of each tensor: enough
 to change the score in every answer, and too little to change a sample."""
+SERVER_TIMEOUT_S = 80.0
+"""After which HAProxy gives up an instance that does not answer (deploy/balancer/haproxy.cfg)."""
 HEALTHY_S = 3.0
 """How long the balancer may take to see that an instance is ready, and to send it a share of the requests."""
 COLUMNS = ("runs", "answered", "refused", "lost", "twice", "changed", "longest ms")
@@ -92,9 +97,9 @@ async def restart(group: Group) -> None:
 
 
 async def hang(group: Group) -> None:
-    """SIGSTOP of one, until the balancer has repeated what was in it; then it goes on."""
+    """SIGSTOP of one, until the balancer has repeated what was in it elsewhere; then it goes on."""
     os.kill(group.instances[0].process.pid, signal.SIGSTOP)
-    await asyncio.sleep(15)
+    await asyncio.sleep(SERVER_TIMEOUT_S + 5)
     os.kill(group.instances[0].process.pid, signal.SIGCONT)
     await group.wait_until_ready()
 
@@ -105,7 +110,7 @@ async def update_bundles(group: Group) -> None:
         swap_in(folder, group.bundles)
         checksum = (folder / SUMS).read_text()
         for instance in group.instances:
-            await asyncio.to_thread(wait_for, lambda new=checksum, on=instance: on.serves(new), "no update")
+            await asyncio.to_thread(wait_for, partial(instance.serves, checksum), "the bundle is not updated")
 
 
 async def scale_in(group: Group) -> None:
@@ -122,7 +127,7 @@ async def kill_shared(group: Group) -> None:
     for _ in range(2):
         killed = service.children()[0]  # the oldest
         os.kill(killed, signal.SIGKILL)
-        await _until(lambda killed=killed: killed not in service.children() and len(service.children()) == 2)
+        await _until(partial(has_replaced, service, {killed}))
         await asyncio.to_thread(wait_for_workers, service)
 
 
@@ -131,7 +136,7 @@ async def restart_shared(group: Group) -> None:
     [service] = group.instances
     before = set(service.children())
     os.kill(service.process.pid, signal.SIGHUP)
-    await _until(lambda: len(service.children()) == 2 and not before & set(service.children()))
+    await _until(partial(has_replaced, service, before))
     await asyncio.to_thread(wait_for_workers, service)
 
 
@@ -140,8 +145,14 @@ async def hang_shared(group: Group) -> None:
     [service] = group.instances
     stopped = service.children()[0]
     os.kill(stopped, signal.SIGSTOP)
-    await _until(lambda: stopped not in service.children() and len(service.children()) == 2)
+    await _until(partial(has_replaced, service, {stopped}))
     await asyncio.to_thread(wait_for_workers, service)
+
+
+def has_replaced(service: Instance, old: set[int]) -> bool:
+    """Whether two instances share the port, and these are gone."""
+    found = service.children()
+    return len(found) == 2 and not old & set(found)
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -256,7 +267,7 @@ def updated_bundle(bundle: Path, folder: Path) -> None:
         torch.manual_seed(1)
         for tensor in loaded.model.parameters():
             if tensor.ndim > 1:
-                tensor += NOISE * tensor.std() * torch.randn_like(tensor)
+                tensor.add_(NOISE * tensor.std() * torch.randn_like(tensor))
     record, _ = read_bundle(bundle)
     save_bundle(folder, loaded.model, loaded.source_tokenizer, loaded.limits, record, "An update, for a benchmark.\n")
 

@@ -83,7 +83,9 @@ def children(process: int) -> list[int]:
 
 
 @contextmanager
-def serving_instances(folder: Path, command: Sequence[str] = ("-m", "app", "serve")) -> Iterator[Instances]:
+def serving_instances(
+    folder: Path, command: Sequence[str] = ("-m", "app", "serve"), drain_ms: int = 0
+) -> Iterator[Instances]:
     """Starts the service, and stops it if it still runs. `command`: arguments for Python."""
     make_bundle(folder / "bundles" / "en-fr")
     key, line = new_key("operator")
@@ -92,7 +94,8 @@ def serving_instances(folder: Path, command: Sequence[str] = ("-m", "app", "serv
         admin = listener.getsockname()[1]
     settings = {
         "BUNDLES": folder / "bundles", "INSTANCES": 2, "WORKERS": 2, "PRECISION": "int8", "ISA": "generic", "PORT": 0,
-        "ADMIN_PORT": admin, "API_KEYS_FILE": folder / "keys", "DEADLINE_MS": 600_000, "MAX_WAIT_MS": 600_000,
+        "ADMIN_PORT": admin, "API_KEYS_FILE": folder / "keys", "DEADLINE_MS": 600_000,
+        "MAX_WAIT_MS": 600_000, "DRAIN_MS": drain_ms,
     }  # fmt: skip
     environ = {**os.environ, **{f"INTERLINEAR_{name}": str(value) for name, value in settings.items()}}
     with subprocess.Popen(

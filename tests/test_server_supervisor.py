@@ -31,19 +31,21 @@ serve_instances(settings, load_catalogue(settings), {}, Supervision(max_silent_c
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:
-    with serving_instances(tmp_path_factory.mktemp("supervised"), ("-c", IMPATIENT)) as made:
+    with serving_instances(tmp_path_factory.mktemp("supervised"), ("-c", IMPATIENT), drain_ms=3_000) as made:
         yield made
 
 
 @contextmanager
 def load(running: Instances, clients: int = 3) -> Iterator[list[int]]:
-    """The statuses of requests that clients send without a pause, each over a connection of its own; 0 for none."""
+    """The statuses of translations and of /ready, for which clients ask without a pause, each time over a connection of
+    its own; 0 for none."""
     ended, statuses = threading.Event(), list[int]()
 
     def ask() -> None:
         while not ended.is_set():
             try:
                 statuses.append(running.post("/translate", HELLO).status_code)
+                statuses.append(running.get("/ready").status_code)
             except httpx.TransportError:
                 statuses.append(0)
 
@@ -67,7 +69,7 @@ def replaced(running: Instances, old: dict[int, int]) -> Callable[[], bool]:
     return check
 
 
-def test_sighup_replaces_all_instances_and_loses_no_request(running: Instances) -> None:
+def test_sighup_replaces_all_instances_while_the_service_is_ready(running: Instances) -> None:
     old = running.processes()
     with load(running) as statuses:
         running.process.send_signal(signal.SIGHUP)
