@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -37,14 +37,16 @@ from model.bundle_weights import load_bundle, save_bundle
 
 SETTINGS = {
     "DEVICE": "cpu",
-    "CACHE_BYTES": "0",
     "DRAIN_MS": "5000",
     "MAX_WAIT_MS": "60000",
     "TRUSTED_PROXIES": "127.0.0.1",
     "WATCH_BUNDLES": "true",
 }
-"""Without a cache, so that each answer is decoded. The drain is that of docker-compose.yml. Nothing is refused because
-the machine is slow."""
+"""The drain is that of docker-compose.yml. Nothing is refused because the machine is slow."""
+NO_CACHE = ("CACHE_BYTES", "0")
+"""For scenarios in which each answer should be decoded: with the cache, an instance decodes each sentence once."""
+PAUSE_S = 0.02
+"""Between requests of a client once there were enough of them, and what happens is not over."""
 NOISE = 0.01
 """Standard deviation of an updated bundle's weights from those of the first, as a share of that of each tensor: enough
 to change the score in every answer, and too little to change a sample."""
@@ -176,13 +178,14 @@ class Scenario:
     happens: Callable[[Group], Awaitable[None]]
     services: int = 2
     through_balancer: bool = True
+    settings: tuple[tuple[str, str], ...] = ()
     may_lose: int = 0
     """How often in a run the requests that an instance holds may be lost."""
 
 
 SCENARIOS = (
     Scenario("SIGKILL of an instance", kill_instances),
-    Scenario("SIGKILL of a worker", kill_workers),
+    Scenario("SIGKILL of a worker", kill_workers, settings=(NO_CACHE,)),
     Scenario("restart one by one", restart),
     Scenario("update of bundles", update_bundles),
     Scenario("SIGSTOP of an instance", hang),
@@ -211,8 +214,12 @@ class Traffic(Soak):
         sending = asyncio.gather(*(self._client(random.Random(number)) for number in range(clients)))
         while self.sent < requests / 10 and not sending.done():  # noqa: ASYNC110  # counted by the clients
             await asyncio.sleep(0.01)
+        happening = asyncio.ensure_future(happens)
         try:
-            await happens
+            while not happening.done():  # as above
+                self.pause_s = PAUSE_S if self.sent >= requests else 0.0
+                await asyncio.sleep(0.1)
+            await happening
         finally:
             self.until = max(requests, self.sent)
             await sending
@@ -233,7 +240,7 @@ class Row:
     twice: int = 0
     changed: int = 0
     longest_ms: float = 0.0
-    seconds: float = field(default=0.0, repr=False)
+    seconds: float = 0.0
 
     def add(self, run: Soak, seconds: float) -> None:
         outcomes = run.outcomes
@@ -286,7 +293,7 @@ def answers(bundles: Path, bodies: Sequence[bytes]) -> list[bytes]:
 def run_scenario(scenario: Scenario, runs: int, requests: int, clients: int, work: Work) -> Row:
     """Runs a scenario `runs` times, each with at least `requests` requests."""
     row = Row()
-    settings = {**SETTINGS, "WORKERS": "1" if scenario.services == 2 else "2"}
+    settings = {**SETTINGS, **dict(scenario.settings), "WORKERS": "1" if scenario.services == 2 else "2"}
     if scenario.services == 1:
         settings["INSTANCES"] = "2"
     for _ in range(runs):
@@ -313,6 +320,7 @@ def run_scenario(scenario: Scenario, runs: int, requests: int, clients: int, wor
             began = time.perf_counter()
             asyncio.run(traffic.run_during(requests, clients, happens))
             row.add(traffic, time.perf_counter() - began)
+            print(f"{scenario.name}: {row}", file=sys.stderr, flush=True)
     return row
 
 

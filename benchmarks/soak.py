@@ -192,6 +192,8 @@ class Soak:
     sent: int = 0
     until: int = 0
     """How many requests to send before the clients stop."""
+    pause_s: float = 0.0
+    """How long each client pauses between requests."""
 
     async def run(self, requests: int, clients: int) -> None:
         """Sends `requests` in total from `clients` concurrent clients."""
@@ -217,6 +219,8 @@ class Soak:
             self.outcomes.longest_s = max(self.outcomes.longest_s, time.perf_counter() - began)
             if client.has_more:
                 self.outcomes.twice += 1
+            if self.pause_s:
+                await asyncio.sleep(self.pause_s)
         await asyncio.sleep(0.1)
         self.outcomes.twice += client.has_more
         client.leave()
