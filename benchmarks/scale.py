@@ -30,7 +30,7 @@ import typer
 
 from benchmarks.balancer import Instance, balanced, children, is_ready, wait_for
 from benchmarks.cores import processor
-from benchmarks.sentences import workloads
+from benchmarks.sentences import SENTENCES, workloads
 from benchmarks.soak import Soak, request_sequentially
 from model.bundle_files import SUMS, read_bundle
 from model.bundle_weights import load_bundle, save_bundle
@@ -45,7 +45,7 @@ SETTINGS = {
 """The drain is that of docker-compose.yml. Nothing is refused because the machine is slow."""
 NO_CACHE = ("CACHE_BYTES", "0")
 """For scenarios in which each answer should be decoded: with the cache, an instance decodes each sentence once."""
-PAUSE_S = 0.02
+PAUSE_S = 0.1
 """Between requests of a client once there were enough of them, and what happens is not over."""
 NOISE = 0.01
 """Standard deviation of an updated bundle's weights from those of the first, as a share of that of each tensor: enough
@@ -227,6 +227,8 @@ class Traffic(Soak):
     def _record(self, number: int, status: int, body: bytes) -> None:
         self.outcomes.statuses[status] += 1
         self.outcomes.changed += status == 200 and body not in self.accepted[number]
+        if status != 200:
+            print(f"{status}: {body.decode(errors='replace')}", file=sys.stderr)
 
 
 @dataclass
@@ -334,9 +336,9 @@ class Work:
     accepted: list[set[bytes]]
 
 
-def prepare(bundle: Path, pairs: Sequence[Path] | None, folder: Path) -> Work:
-    """Asks for every answer alone, before and after the update of the bundle."""
-    bodies = workloads(bundle, pairs, folder)[0].bodies.read_bytes().splitlines()
+def prepare(bundle: Path, pairs: Sequence[Path] | None, folder: Path, count: int = SENTENCES) -> Work:
+    """Asks for every answer alone, before and after the update of the bundle. `count`: of requests, at most."""
+    bodies = workloads(bundle, pairs, folder)[0].bodies.read_bytes().splitlines()[:count]
     updated_bundle(bundle, folder / "update" / "bundle")
     shutil.copytree(bundle, folder / "first" / "bundle")
     before, after = (answers(folder / name, bodies) for name in ("first", "update"))
