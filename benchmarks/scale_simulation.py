@@ -14,6 +14,7 @@ import random
 import statistics
 import tempfile
 from collections.abc import Sequence
+from dataclasses import astuple
 from pathlib import Path
 from typing import Annotated
 
@@ -165,11 +166,24 @@ def main(
     pairs: Annotated[list[Path] | None, typer.Option(help="Pairs whose sources to send; default: random ones.")] = None,
     workload: Annotated[str, typer.Option(help="short or mixed")] = "mixed",
     seconds: Annotated[float, typer.Option(help="Seconds of each measurement.")] = 5.0,
-    requests: Annotated[int, typer.Option(help="Requests of each simulation, at least.")] = 20_000,
+    times: Annotated[
+        tuple[float, float, float, float],
+        typer.Option(help="Microseconds of front, step, row and HAProxy; zeros: measure them, and check the model."),
+    ] = (0, 0, 0, 0),
+    requests: Annotated[int, typer.Option(help="Requests of each simulation, at least; 0: simulate none.")] = 20_000,
 ) -> None:
     """Measure service times, check the model with two instances, and simulate many."""
-    cores = Cores.found()
     print(f"{processor()}, load {os.getloadavg()[0]:.1f}")
+    given = Times(*(each / 1e6 for each in times))
+    found = given if any(times) else measure(bundle, pairs, workload, seconds)
+    if requests:
+        print("\n".join(forecast(found, requests).lines()))
+        print("\n".join(arithmetic(found, (10, 100, 1_000)).lines()))
+
+
+def measure(bundle: Path, pairs: Sequence[Path] | None, workload: str, seconds: float) -> Times:
+    """Starts two services on one core and HAProxy on another, and checks the model with them."""
+    cores = Cores.found()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         [sentences] = [each for each in workloads(bundle, pairs, folder) if each.name == workload]
@@ -182,12 +196,10 @@ def main(
                 service.wait_until_ready()
             with balanced(folder, [service.port for service in services], cores.load) as balancer:
                 wait_for(lambda: is_ready(balancer.port), "the balancer finds no instance")
-                times = check(Pair(services, balancer.process.pid, balancer.port, generator), sentences, seconds)
+                return check(Pair(services, balancer.process.pid, balancer.port, generator), sentences, seconds)
         finally:
             for service in services:
                 service.end()
-    print("\n".join(forecast(times, requests).lines()))
-    print("\n".join(arithmetic(times, (10, 100, 1_000)).lines()))
 
 
 def check(pair: Pair, workload: Workload, seconds: float) -> Times:
@@ -196,7 +208,8 @@ def check(pair: Pair, workload: Workload, seconds: float) -> Times:
     times = times_of(alone, together, CALIBRATION[1].amount / 2)
     print(
         f"{workload.name} sentences, processor us a request: front {1e6 * times.front:.0f}, worker "
-        f"{1e6 * alone[1]:.0f} alone and {1e6 * together[1]:.0f} together, HAProxy {1e6 * times.balancer:.0f}"
+        f"{1e6 * alone[1]:.0f} alone and {1e6 * together[1]:.0f} together, HAProxy {1e6 * times.balancer:.0f}; "
+        f"--times {' '.join(f'{1e6 * each:.0f}' for each in astuple(times))}"
     )
     table = Table("Two instances on one core", ("requests/s", "model", "p50 ms", "model", "p99 ms", "model"))
     for load in (*CALIBRATION, *CHECKS):
