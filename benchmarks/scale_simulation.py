@@ -39,7 +39,7 @@ LOAD = 0.8
 """Arrivals, as a share of what the instances can do."""
 DOCUMENTS, DOCUMENT_LENGTH = 0.01, 30.0
 """Share of requests that are long, and how many mean sentences such a one has."""
-REQUESTS_EACH = 60
+REQUESTS_EACH = 30
 """Requests for each instance, at least: it has a dozen at a time."""
 CHECK_INTERVAL_S = 1.0
 """Of HAProxy's health checks (deploy/balancer/haproxy.cfg)."""

@@ -677,9 +677,8 @@ def test_waiting_request_reaches_a_worker_that_had_loaded_before_it_was_connecte
         return worker
 
     async def scenario() -> None:
-        never = asyncio.Event()
         # No worker is found to hang, and so none is replaced.
-        async with running(engine_of(bundle, launch=launch, sleep=lambda _: never.wait())) as engine:
+        async with running(engine_of(bundle, launch=launch, check_interval_s=10 * WAIT_S)) as engine:
             async with asyncio.timeout(WAIT_S):
                 await request.decode(engine)
 
