@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import sys
 from contextlib import suppress
 from enum import Enum, StrEnum
@@ -19,11 +20,13 @@ import typer
 
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.training_verbs import add_training_verbs
+from app.runtime.supervision import SUPERVISION, Supervision
 from app.settings import PREFIX, Settings, describe_settings, load_settings
 
 if TYPE_CHECKING:
     from app.engine.launch import Launch
     from app.engine.registry import Catalogue
+    from app.server.server import Server
 
 
 class Format(StrEnum):
@@ -85,7 +88,7 @@ def serve(
         options = {"host": host, "port": port, **chosen}
         settings = load_settings(options)
         if settings.instances > 1:
-            raise typer.Exit(_serve_instances(settings, load_catalogue(settings), options))
+            raise typer.Exit(serve_instances(settings, load_catalogue(settings), options))
         with early_workers(settings) as launch:
             catalogue = load_catalogue(settings)
             launch.configure(worker_config(settings, catalogue))
@@ -107,15 +110,23 @@ def _run_server(settings: Settings, catalogue: Catalogue, launch: Launch) -> Non
     sockets = listen(settings.host, settings.port)
     for line in catalogue.descriptions():
         logging.info(line)
+    _run_until_signal(Server(uvicorn.Config(app, **server_options(settings)), settings.drain_ms / 1000), sockets)
+
+
+def _run_until_signal(server: Server, sockets: list[socket.socket]) -> None:
     gc.freeze()  # scanning a hundred thousand objects would stall all requests
     # uvicorn finishes what it has accepted and then raises the signal again; a requested shutdown is not a failure.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server = Server(uvicorn.Config(app, **server_options(settings)), settings.drain_ms / 1000)
     with suppress(KeyboardInterrupt):
         server.run(sockets)
 
 
-def _serve_instances(settings: Settings, catalogue: Catalogue, options: dict[str, str | None]) -> int:
+def serve_instances(
+    settings: Settings,
+    catalogue: Catalogue,
+    options: dict[str, str | None],
+    supervision: Supervision = SUPERVISION,
+) -> int:
     """Serves with several front processes. Returns the exit status.
 
     Raises SettingsError, BundleError and CannotListen before any of them starts.
@@ -148,15 +159,13 @@ def _serve_instances(settings: Settings, catalogue: Catalogue, options: dict[str
             sockets=[each.fileno() for each in sockets],
             admin=None if admin is None else admin.fileno(),
         )
-        return asyncio.run(Supervisor(config, [*sockets, *([] if admin is None else [admin])]).run())
+        return asyncio.run(Supervisor(config, [*sockets, *([] if admin is None else [admin])], supervision).run())
 
 
 @cli.command(hidden=True)
 def instance(config: str) -> None:
     """One of the instances that `serve` starts."""
     _tune_process()
-
-    import socket
 
     import msgspec
     import uvicorn
@@ -183,16 +192,13 @@ def instance(config: str) -> None:
     except (SettingsError, BundleError) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
-    gc.freeze()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server = InstanceServer(
         uvicorn.Config(app, **server_options(settings)),
         settings.drain_ms / 1000,
         given,
         until_ready=lambda: server.lifespan.state["deployments"].current.engine.wait_started(),
     )
-    with suppress(KeyboardInterrupt):
-        server.run([socket.socket(fileno=each) for each in given.sockets])
+    _run_until_signal(server, [socket.socket(fileno=each) for each in given.sockets])
 
 
 def _tune_process() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -80,7 +80,8 @@ def create_app(
     access_control = AccessControl(settings)
     glossaries = load_glossaries(settings.glossaries)
     lag = LoopLag(metrics.observe_lag)
-    deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing)
+    turn = peers.turn if peers else nullcontext
+    deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn)
     glossary_store = GlossaryStore(settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
         lag,

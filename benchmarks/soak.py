@@ -51,6 +51,8 @@ class Outcomes:
     twice: int = 0
     changed: int = 0
     left: int = 0
+    longest_s: float = 0.0
+    """The longest time from a request to its response."""
 
     @property
     def answered(self) -> int:
@@ -122,16 +124,21 @@ def memory(front: int) -> float:
 
 
 class Client:
-    """A minimal HTTP/1.1 client with one persistent connection, which it reopens after `leave`."""
+    """A minimal HTTP/1.1 client with one persistent connection, which it reopens after `leave`, or when the server ends
+    it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._ends = False
+        """Whether the server closes the connection after the last response."""
 
     async def send(self, body: bytes) -> None:
         """Sends a request. Raises Lost."""
         head = f"POST /translate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
         try:
+            if self._ends:
+                self.leave()
             if self._streams is None:
                 self._streams = await asyncio.open_connection("127.0.0.1", self._port)
             self._streams[1].write(head.encode() + b"\r\n\r\n" + body)
@@ -148,10 +155,12 @@ class Client:
                 head = await self._streams[0].readuntil(b"\r\n\r\n")
                 lines = head.decode().lower().split("\r\n")
                 length = next(int(line.split(":")[1]) for line in lines if line.startswith("content-length:"))
-                return int(lines[0].split()[1]), await self._streams[0].readexactly(length)
+                status, body = int(lines[0].split()[1]), await self._streams[0].readexactly(length)
         except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             self.leave()
             raise Lost from error
+        self._ends = "connection: close" in lines
+        return status, body
 
     @property
     def has_more(self) -> bool:
@@ -161,7 +170,7 @@ class Client:
     def leave(self) -> None:
         if self._streams is not None:
             self._streams[1].close()
-            self._streams = None
+            self._streams, self._ends = None, False
 
 
 def pseudoword_sentences(count: int, longest: int, seed: int) -> list[str]:
@@ -181,17 +190,22 @@ class Soak:
     leaving: float
     outcomes: Outcomes = field(default_factory=Outcomes)
     sent: int = 0
+    until: int = 0
+    """How many requests to send before the clients stop."""
+    pause_s: float = 0.0
+    """How long each client pauses between requests."""
 
     async def run(self, requests: int, clients: int) -> None:
         """Sends `requests` in total from `clients` concurrent clients."""
-        self._until = self.sent + requests
+        self.until = self.sent + requests
         await asyncio.gather(*(self._client(random.Random(number)) for number in range(clients)))
 
     async def _client(self, draw: random.Random) -> None:
         client = Client(self.port)
-        while self.sent < self._until:
+        while self.sent < self.until:
             self.sent += 1
             number = draw.randrange(len(self.bodies))
+            began = time.perf_counter()
             try:
                 await client.send(self.bodies[number])
                 if draw.random() < self.leaving:
@@ -202,8 +216,11 @@ class Soak:
                 self._record(number, *await client.receive())
             except Lost:
                 self.outcomes.lost += 1
+            self.outcomes.longest_s = max(self.outcomes.longest_s, time.perf_counter() - began)
             if client.has_more:
                 self.outcomes.twice += 1
+            if self.pause_s:
+                await asyncio.sleep(self.pause_s)
         await asyncio.sleep(0.1)
         self.outcomes.twice += client.has_more
         client.leave()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import socket
@@ -20,39 +19,12 @@ import httpx
 import pytest
 from servers import WAIT_S, becomes
 
+from benchmarks.balancer import CONFIGURATION, balanced
+from benchmarks.ports import free_port
+
 ROOT = Path(__file__).resolve().parent.parent
-CONFIGURATION = ROOT / "deploy/balancer/haproxy.cfg"
 
 pytestmark = pytest.mark.skipif(not shutil.which("haproxy"), reason="HAProxy is not installed")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def accepts(port: int) -> bool:
-    with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-@contextmanager
-def balanced(folder: Path, *ports: int) -> Iterator[str]:
-    """The address of HAProxy before servers on these ports, in place of the addresses that it would look up."""
-    servers = "\n".join(f"    server instance{port} 127.0.0.1:{port}" for port in ports)
-    text, replaced = re.subn(r"^ +server-template .*$", servers, CONFIGURATION.read_text(), flags=re.M)
-    assert replaced == 1
-    (folder / "haproxy.cfg").write_text(text)
-    port = free_port()
-    command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
-    with subprocess.Popen(command, env={**os.environ, "LISTEN": f"127.0.0.1:{port}"}) as balancer:
-        try:
-            assert becomes(lambda: balancer.poll() is not None or accepts(port))
-            assert balancer.poll() is None, "HAProxy has ended"
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            balancer.kill()
 
 
 @contextmanager
@@ -86,7 +58,7 @@ def test_killed_instance_loses_no_request_and_changes_no_answer(bundle_folder: P
     ports = free_port(), free_port()
     with ExitStack() as stack:
         first, _ = (stack.enter_context(service(bundle_folder, port)) for port in ports)
-        address = stack.enter_context(balanced(tmp_path, *ports))
+        address = f"http://127.0.0.1:{stack.enter_context(balanced(tmp_path, ports)).port}"
         assert all(becomes(lambda port=port: is_ready(f"http://127.0.0.1:{port}")) for port in ports)  # type: ignore[misc]
         assert becomes(lambda: is_ready(address))
 
@@ -137,7 +109,8 @@ def dying_server() -> Iterator[tuple[int, list[str]]]:
 def test_only_requests_that_change_nothing_are_sent_again(tmp_path: Path) -> None:
     repeated = "/translate", "/translate/stream", "/attention", "/v2/translate", "/libretranslate/detect"
     sent_once = "/v2/document", "/v3/glossaries", "/v2/glossaries/1", "/libretranslate/translate_file", "/models/reload"
-    with dying_server() as (port, paths), balanced(tmp_path, port) as address:
+    with dying_server() as (port, paths), balanced(tmp_path, [port]) as balancer:
+        address = f"http://127.0.0.1:{balancer.port}"
         assert becomes(lambda: is_ready(address) or httpx.get(f"{address}/ready").status_code == 502)
         paths.clear()
         for path in repeated + sent_once:

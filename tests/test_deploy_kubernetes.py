@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy/kubernetes"
 FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
 FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomization.yaml")
+VERSIONS = "1.34", "1.36"
 OF_OPERATORS = "ScaledObject", "PodMonitor"
 """Kinds that Kubernetes itself does not have."""
 
@@ -47,11 +50,28 @@ def kind_of(document: dict[str, Any]) -> str:
     return f"{document['kind']} {document['metadata']['name']}"
 
 
-@pytest.mark.parametrize("version", ["1.34", "1.36"])
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("path", "document"), ALL, ids=lambda found: kind_of(found) if isinstance(found, dict) else "")
 def test_manifest_is_valid(path: Path, document: dict[str, Any], version: str) -> None:
     if document["kind"] not in OF_OPERATORS:
         kubernetes_validate.validate(document, version, strict=True)
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="kubectl is not installed")
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_kustomization_builds_valid_manifests(folder: Path) -> None:
+    built = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    found = [document for document in yaml.safe_load_all(built.stdout) if document["kind"] not in OF_OPERATORS]
+    for document in found:
+        for version in VERSIONS:
+            kubernetes_validate.validate(document, version, strict=True)
+    for deployment in (document for document in found if document["kind"] == "Deployment"):
+        [made] = deployment["spec"]["template"]["spec"]["containers"]
+        names = [variable["name"] for variable in made["env"]]
+        assert len(names) == len(set(names))
+        volumes = {volume["name"] for volume in deployment["spec"]["template"]["spec"]["volumes"]}
+        assert {mount["name"] for mount in made["volumeMounts"]} == volumes
 
 
 def test_validation_finds_a_misspelt_field() -> None:
@@ -86,9 +106,8 @@ def test_gpu_patch_sets_the_device() -> None:
 
 
 def test_every_setting_exists() -> None:
-    named = set(
-        re.findall(rf"{PREFIX}(\w+)", "".join(path.read_text() for path in [*FILES, ROOT / "docker-compose.scale.yml"]))
-    )
+    files = [*DEPLOY.rglob("*.yaml"), ROOT / "docker-compose.scale.yml"]
+    named = set(re.findall(rf"{PREFIX}(\w+)", "".join(path.read_text() for path in files)))
     assert {name.lower() for name in named} <= set(Settings.model_fields)
 
 

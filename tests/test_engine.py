@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import select
 import signal
 import socket
 import threading
@@ -665,6 +666,25 @@ def test_workers_started_early_are_those_that_serve(bundle: LoadedBundle) -> Non
     with EarlyWorkers(2) as launch:
         started = {worker.pid for worker in launch._left}
         asyncio.run(scenario(launch))
+
+
+def test_waiting_request_reaches_a_worker_that_had_loaded_before_it_was_connected(bundle: LoadedBundle) -> None:
+    """On uvloop, which reads the worker's message before it tells the engine of the connection."""
+
+    def launch(config: WorkerConfig) -> Worker:
+        worker = InProcessWorker(config)
+        select.select([worker.end], [], [])
+        return worker
+
+    async def scenario() -> None:
+        # No worker is found to hang, and so none is replaced.
+        async with running(engine_of(bundle, launch=launch, check_interval_s=10 * WAIT_S)) as engine:
+            async with asyncio.timeout(WAIT_S):
+                await request.decode(engine)
+
+    request = asking(bundle, "Hello.")
+    uvloop.run(scenario())
+    assert request.tokens == [alone(bundle, "Hello.")]
 
 
 @pytest.mark.slow

@@ -160,6 +160,20 @@ def test_strict_readiness_fails_while_the_service_is_saturated(bundle_folder: Pa
         assert service.get("/ready").status_code == httpx.get(f"{admin}/ready").status_code == 200
 
 
+def test_both_ports_read_strict_alike(bundle_folder: Path) -> None:
+    with serving(bundle_folder, admin_port=0) as service:
+        admin = f"http://127.0.0.1:{service.state['admin'].port}"
+        _wait_ready(service)
+        service.state["metrics"].load.current = lambda: STRICT_MAX_LOAD + 0.01
+        found = set()
+        for value in "1", "TRUE", "y", "off", "2", "", "a&strict=on", "on&strict=a", "1&other=2":
+            main, other = (get(f"{url}/ready?strict={value}") for get, url in ((service.get, ""), (httpx.get, admin)))
+            assert (main.status_code, main.json()) == (other.status_code, other.json()), value
+            found.add(main.status_code)
+        assert found == {200, 422, 503}
+        assert main.headers["Content-Type"] == other.headers["Content-Type"]
+
+
 def test_engine_measures_its_load(service: Service) -> None:
     _wait_ready(service)
     load = service.state["metrics"].load

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import sleep
 
 import httpx
 import pytest
+from instances import HELLO, Instances, serving_instances
 from servers import WAIT_S, becomes
 from shared_fixtures import make_bundle
 from typer.testing import CliRunner
@@ -31,103 +29,29 @@ from app.services import startup
 from app.services.startup import load_catalogue, share_of, worker_count
 from app.settings import Settings, SettingsError
 
-ROOT = Path(__file__).resolve().parent.parent
-HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
-
-
-@dataclass
-class Running:
-    """The service, its log so far, and the folder of its bundles."""
-
-    process: subprocess.Popen[str]
-    bundles: Path
-    key: str
-    admin: int
-    lines: list[str] = field(default_factory=list)
-
-    def read(self) -> None:
-        assert self.process.stderr
-        for line in self.process.stderr:
-            self.lines.append(line)
-
-    def logged(self, text: str) -> list[str]:
-        return [line for line in list(self.lines) if text in line]
-
-    @property
-    def url(self) -> str:
-        [port, *_] = re.findall(r"running on http://127\.0\.0\.1:(\d+)", "".join(self.logged("running on")))
-        return f"http://127.0.0.1:{port}"
-
-    def get(self, path: str) -> httpx.Response:
-        return httpx.get(self.url + path, headers={"Authorization": f"Bearer {self.key}"}, timeout=WAIT_S)
-
-    def post(self, path: str, body: object = None) -> httpx.Response:
-        headers = {"Authorization": f"Bearer {self.key}"}
-        return httpx.post(self.url + path, json=body, headers=headers, timeout=WAIT_S)
-
-    def series(self, name: str) -> dict[str, float]:
-        """The value of `name` of each instance."""
-        found = re.findall(rf'^{name}{{instance="(\d)"[^}}]*}} (\S+)$', self.get("/metrics").text, re.M)
-        return {number: float(value) for number, value in found}
-
-    def processes(self) -> dict[int, int]:
-        """The process of each instance, by number."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        found = {}
-        for child in children:
-            with suppress(OSError):  # it has just ended
-                for number in re.findall(r'"number":(\d)', Path(f"/proc/{child}/cmdline").read_text()):
-                    found[int(number)] = int(child)
-        return found
-
-    def all_work(self) -> bool:
-        return self.series("interlinear_workers") == {"0": 1, "1": 1}
-
 
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("instances")
-    make_bundle(folder / "bundles" / "en-fr")
-    key, line = new_key("operator")
-    (folder / "keys").write_text(f"{line} admin\n")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        admin = listener.getsockname()[1]
-    settings = {
-        "INSTANCES": 2, "WORKERS": 2, "PRECISION": "int8", "ISA": "generic", "PORT": 0, "ADMIN_PORT": admin,
-        "API_KEYS_FILE": folder / "keys", "DEADLINE_MS": 600_000, "MAX_WAIT_MS": 600_000,
-    }  # fmt: skip
-    environ = {**os.environ, **{f"INTERLINEAR_{name}": str(value) for name, value in settings.items()}}
-    command = [sys.executable, "-m", "app", "serve", "--bundles", str(folder / "bundles")]
-    with subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process:
-        made = Running(process, folder / "bundles", key, admin)
-        reader = threading.Thread(target=made.read)
-        reader.start()
-        try:
-            assert becomes(lambda: len(made.logged("running on")) == 2 or process.poll() is not None)
-            assert becomes(made.all_work)
-            yield made
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(WAIT_S)
-            reader.join()
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:
+    with serving_instances(tmp_path_factory.mktemp("instances")) as made:
+        yield made
 
 
-def test_both_instances_answer_on_one_port(running: Running) -> None:
+def test_both_instances_answer_on_one_port(running: Instances) -> None:
     assert becomes(lambda: running.post("/translate", HELLO).status_code == 200 and _all_translated(running))
 
 
-def _all_translated(running: Running) -> bool:
+def _all_translated(running: Instances) -> bool:
     return min({"0": 0.0, "1": 0.0, **running.series("interlinear_sentences_total")}.values()) > 0
 
 
-def test_log_says_which_instance_writes(running: Running) -> None:
+def test_log_says_which_instance_writes(running: Instances) -> None:
     assert running.post("/translate", HELLO).status_code == 200
     assert becomes(lambda: len(running.logged('"/translate"')) > 0)
     assert json.loads(running.logged('"/translate"')[0])["instance"] in (0, 1)
     assert {json.loads(line)["instance"] for line in running.logged("running on")} == {0, 1}
 
 
-def test_admin_port_shows_the_metrics_of_all_instances(running: Running) -> None:
+def test_admin_port_shows_the_metrics_of_all_instances(running: Instances) -> None:
     found = httpx.get(
         f"http://127.0.0.1:{running.admin}/metrics", headers={"Authorization": f"Bearer {running.key}"}, timeout=WAIT_S
     ).text
@@ -135,7 +59,7 @@ def test_admin_port_shows_the_metrics_of_all_instances(running: Running) -> None
     assert found.count("# TYPE interlinear_load gauge") == 1
 
 
-def test_reload_reaches_all_instances(running: Running) -> None:
+def test_reload_reaches_all_instances(running: Instances) -> None:
     make_bundle(running.bundles / "fr-en", source="fr", target="en")
     answer = running.post("/models/reload")
     assert answer.status_code == 200 and answer.json()["changed"]
@@ -144,7 +68,7 @@ def test_reload_reaches_all_instances(running: Running) -> None:
     assert running.post("/models/reload").json()["changed"] is False
 
 
-def test_refused_reload_changes_no_instance(running: Running) -> None:
+def test_refused_reload_changes_no_instance(running: Instances) -> None:
     shutil.copytree(running.bundles / "en-fr", running.bundles / "broken")
     (running.bundles / "broken" / "config.json").write_text("{}")
     try:
@@ -154,7 +78,7 @@ def test_refused_reload_changes_no_instance(running: Running) -> None:
     assert running.post("/translate", HELLO).status_code == 200
 
 
-def test_killed_instance_is_restarted_while_the_other_answers(running: Running) -> None:
+def test_killed_instance_is_restarted_while_the_other_answers(running: Instances) -> None:
     killed = running.processes()[1]
     ended, statuses = threading.Event(), list[int]()
 
@@ -180,7 +104,7 @@ def test_killed_instance_is_restarted_while_the_other_answers(running: Running) 
     assert statuses.count(200) > 0
 
 
-def test_sigterm_ends_all_instances(running: Running) -> None:
+def test_sigterm_ends_all_instances(running: Instances) -> None:
     processes = [*running.processes().values()]
     assert len(processes) == 2
     running.process.send_signal(signal.SIGTERM)
@@ -260,3 +184,54 @@ def test_question_waits_for_an_instance_that_starts(tmp_path: Path) -> None:
     finally:
         starting.join()
         other.stop()
+
+
+def test_instances_take_turns(tmp_path: Path) -> None:
+    """However many of them find at once that the bundles have changed."""
+    inside, most = 0, 0
+
+    async def load(peers: Peers) -> None:
+        nonlocal inside, most
+        async with peers.turn():
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.05)
+            inside -= 1
+
+    async def load_all() -> None:
+        await asyncio.gather(*(load(Peers(tmp_path, number, 3)) for number in range(3)))
+
+    asyncio.run(load_all())
+    assert (inside, most) == (0, 1)
+
+
+def test_killed_instance_gives_up_its_turn(tmp_path: Path) -> None:
+    child = os.fork()
+    if not child:  # the child, which never returns
+
+        async def hold() -> None:
+            async with Peers(tmp_path, 0, 2).turn():
+                (tmp_path / "held").touch()
+                signal.pause()
+
+        asyncio.run(hold())
+        os._exit(1)
+
+    async def wait_for_turn() -> None:
+        waiting = asyncio.create_task(_enter(Peers(tmp_path, 1, 2)))
+        await asyncio.sleep(0.5)
+        assert not waiting.done()
+        os.kill(child, signal.SIGKILL)
+        await waiting
+
+    try:
+        assert becomes((tmp_path / "held").exists)
+        asyncio.run(wait_for_turn())
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+async def _enter(peers: Peers) -> None:
+    async with peers.turn():
+        pass

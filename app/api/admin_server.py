@@ -14,11 +14,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import parse_qs
 
+from pydantic import BaseModel
+
 from app.api.readiness import check_ready
 from app.engine.engine import Engine
 from app.errors import NotAuthorised, ServiceError, Unavailable
 from app.http.auth import AccessControl
-from app.http.problems import PROBLEM_MEDIA_TYPE, problem_of
+from app.http.problems import PROBLEM_MEDIA_TYPE, problem_of, validated
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.metrics import CONTENT_TYPE
 from app.runtime.shutdown import Shutdown
@@ -29,8 +31,6 @@ MAX_CONNECTIONS = 8
 """Maximum number of open connections; more are closed unanswered."""
 READ_TIMEOUT_S = 5.0
 """How long a client may be silent."""
-TRUE = {"true", "1", "yes", "on"}
-"""Values of `strict`, as the main port takes them."""
 MAX_BLOCKED_S = 10.0
 """/health fails once the event loop has been blocked for this long."""
 
@@ -41,6 +41,12 @@ class AdminResponse(NamedTuple):
     status: int
     media_type: str
     body: bytes
+
+
+class ReadyQuery(BaseModel):
+    """The query of /ready."""
+
+    strict: bool = False
 
 
 class AdminRoutes:
@@ -84,8 +90,8 @@ class AdminRoutes:
 
     def _ready(self, query: str) -> AdminResponse:
         engine, translator = self._serving()
-        strict = parse_qs(query).get("strict", ["false"])[-1]
-        check_ready(engine, self._shutdown, strict.lower() in TRUE)
+        given = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
+        check_ready(engine, self._shutdown, validated(ReadyQuery, given).strict)
         return _json_response({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
 
     def _metrics(self, key: str | None) -> AdminResponse:

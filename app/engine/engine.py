@@ -57,6 +57,9 @@ class WorkerSlot:
         self.silent_checks = 0
         """Consecutive checks at which the worker had work, or was loading, and had not sent anything."""
 
+    def connect(self, connection: WorkerConnection, worker: Worker) -> None:
+        self.connection, self.worker = connection, worker
+
     def memory_bytes(self) -> float:
         """The proportional set size of the worker's process; NaN if there is none."""
         pid = self.worker.pid if self.worker and self.state != "dead" else None
@@ -279,15 +282,17 @@ class Engine:
     async def _run_worker(self, slot: WorkerSlot) -> str:
         """Runs one worker from start to exit. Returns how it ended, in a few words."""
         slot.silent_checks = 0
-        slot.connection, slot.worker = await launch_worker(self._launch, self._config, partial(self._on_message, slot))
+        connection, worker = await launch_worker(
+            self._launch, self._config, slot.connect, partial(self._on_message, slot)
+        )
         if self._stopping:
-            slot.connection.close()
-        await slot.connection.closed
+            connection.close()
+        await connection.closed
         self._on_disconnect(slot)
-        ended = asyncio.create_task(asyncio.to_thread(slot.worker.wait))
+        ended = asyncio.create_task(asyncio.to_thread(worker.wait))
         await asyncio.wait({ended}, timeout=self.supervision.exit_timeout_s)
         if not ended.done():
-            slot.worker.kill()
+            worker.kill()
         return await ended
 
     def _on_load_result(self, slot: WorkerSlot, result: LoadResult) -> None:

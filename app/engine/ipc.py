@@ -79,14 +79,15 @@ class FrontConnection:
 
 
 class WorkerConnection(asyncio.Protocol):
-    """The front's end, on its event loop. Calls `on_message` with each message.
+    """The front's end, on its event loop. Calls `on_connected` once it can send, and `on_message` with each message.
 
     `closed` is done once the worker is gone.
     """
 
-    def __init__(self, on_message: Callable[[ToFront], None]) -> None:
+    def __init__(self, on_connected: Callable[[WorkerConnection], None], on_message: Callable[[ToFront], None]) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._on_message, self._frame_decoder = on_message, FrameDecoder(FROM_WORKER)
+        self._on_connected, self._on_message = on_connected, on_message
+        self._frame_decoder = FrameDecoder(FROM_WORKER)
         self._transport: asyncio.Transport | None = None
 
     def send(self, message: ToWorker) -> None:
@@ -107,6 +108,7 @@ class WorkerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
+        self._on_connected(self)
 
     def data_received(self, data: bytes) -> None:
         for message in self._frame_decoder.add(data):

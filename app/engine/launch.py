@@ -147,9 +147,16 @@ class InProcessWorker:
 
 
 async def launch_worker(
-    launch: Launch, config: WorkerConfig, on_message: Callable[[ToFront], None]
+    launch: Launch,
+    config: WorkerConfig,
+    on_connected: Callable[[WorkerConnection, Worker], None],
+    on_message: Callable[[ToFront], None],
 ) -> tuple[WorkerConnection, Worker]:
-    """Starts a worker and connects to it. Raises what `launch` raises."""
+    """Starts a worker and connects to it. Raises what `launch` raises.
+
+    A worker that was started early may have loaded long ago. Its first message then arrives before this returns, but
+    never before `on_connected` is called.
+    """
     launching = asyncio.create_task(asyncio.to_thread(launch, config))
     try:
         worker = await asyncio.shield(launching)
@@ -159,6 +166,6 @@ async def launch_worker(
             launching.result().end.close()
         raise
     _, connection = await asyncio.get_running_loop().create_unix_connection(
-        lambda: WorkerConnection(on_message), sock=worker.end
+        lambda: WorkerConnection(lambda connection: on_connected(connection, worker), on_message), sock=worker.end
     )
     return connection, worker

@@ -5,12 +5,14 @@ Threads answer, since an instance's event loop may be busy.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import fcntl
 import os
 import socket
 import socketserver
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -62,6 +64,18 @@ class Peers:
             with contextlib.suppress(OSError), self._connect(number, timeout_s) as connection:
                 found[number] = _ask(connection, question, until)
         return found
+
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits until no other instance is in such a context. One that dies in it leaves it."""
+        with (self._folder / "turn.lock").open("w") as file:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # until the file is closed
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(RETRY_INTERVAL_S)
+            yield
 
     def _connect(self, number: int, timeout_s: float) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -79,7 +79,7 @@ class InstanceServer(Server):
 
     async def _report(self, sockets: list[socket.socket]) -> None:
         reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=self._instance.supervisor))
-        watching = asyncio.create_task(self._stop_after(reader))
+        watching = asyncio.create_task(self._stop_when_told(reader))
         try:
             await self._until_ready()
             if self._instance.waits and not self.should_exit:
@@ -91,10 +91,13 @@ class InstanceServer(Server):
             watching.cancel()
             writer.close()
 
-    async def _stop_after(self, supervisor: asyncio.StreamReader) -> None:
-        """Stops once the supervisor has closed its end, or has died."""
+    async def _stop_when_told(self, supervisor: asyncio.StreamReader) -> None:
+        """Stops once the supervisor has said that another process takes over, or once it has died."""
         with suppress(OSError):
-            await supervisor.read()
+            if await supervisor.read(1):
+                # Nobody has to look for another address meanwhile, and a balancer that found this one not ready would
+                # take it for the service.
+                self.drain_s = 0.0
         self.should_exit = True
 
 
@@ -106,10 +109,19 @@ class _Instance(asyncio.Protocol):
         self.ended = asyncio.create_task(process.wait())
         self.ready = asyncio.Event()
         self.silent_checks = 0
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         self.silent_checks = 0
         self.ready.set()
+
+    def replace(self) -> None:
+        """Tells it to finish what it has accepted, and to leave what comes to the others."""
+        assert isinstance(self._transport, asyncio.WriteTransport)
+        self._transport.write(b".")
 
     def send_signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
@@ -233,7 +245,7 @@ class Supervisor:
                     log.error("instance %d could not be replaced; keeping the old one", number)
                     return
                 old, self._current[number] = self._current[number], new
-                old.send_signal(signal.SIGTERM)
+                old.replace()
                 await old.ended
 
     async def _kill_hanging(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -106,9 +106,11 @@ class Deployments:
         metrics: Metrics,
         glossaries: Glossaries,
         timing: ReloadTiming = RELOAD_TIMING,
+        turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
-        """Raises SettingsError and BundleError."""
-        self.settings, self.metrics, self._timing = settings, metrics, timing
+        """`turn`: a context in which to reload; it waits while another instance does, so that the machine has to bear
+        the load and the memory of one. Raises SettingsError and BundleError."""
+        self.settings, self.metrics, self._timing, self._turn = settings, metrics, timing, turn
         self._launch, self._glossaries = launch, glossaries
         self._result_cache = ResultCache(settings.cache_bytes, metrics)
         self.libraries = Libraries()
@@ -149,7 +151,7 @@ class Deployments:
         The new workers check their samples first, while the old ones serve and finish their requests. Raises
         BundlesRefused, and then nothing changes.
         """
-        async with self._reloading:
+        async with self._reloading, self._turn():
             new = await self._load_changed()
             if new is None:
                 return False
