@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from throttled import RateLimiterType, Throttled
 from throttled.exceptions import BaseThrottledError
@@ -36,6 +37,22 @@ class Rate:
     def amount(self) -> int:
         """The maximum available at a time."""
         return self.quota.burst
+
+
+class Meters(Protocol):
+    """How much each client has used, by the name of a meter or a counter."""
+
+    async def take(self, meter: str, rate: Rate, amount: int) -> float:
+        """Takes `amount` and returns 0.0 if that much is available; otherwise returns the seconds until it will be."""
+
+    async def used(self, meter: str, rate: Rate) -> int:
+        """How much of `rate.amount` is not yet restored."""
+
+    def count(self, counter: str, amount: int) -> None:
+        """Adds to a counter; other instances see it within about a second."""
+
+    async def counted(self, counter: str) -> int:
+        """The counter's value, with all that this instance has added. Raises StoreUnavailable."""
 
 
 class RateLimiter:
