@@ -101,7 +101,8 @@ local max_records, max_bytes = tonumber(ARGV[4]), tonumber(ARGV[5])
 local life, keep, number_set = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 
 local known = redis.call('HGET', record(id), 'version')
-if not known then remove(id) end
+-- Not in every case: a server without memory checks only the first command that writes, and would let this one pass.
+if not known and redis.call('HEXISTS', index, id) == 1 then remove(id) end
 if (known or '0') ~= replaces then return 'conflict' end
 
 local number = redis.call('HLEN', index) + (known and 0 or 1)

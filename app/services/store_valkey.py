@@ -200,6 +200,7 @@ class ValkeyStore:
     async def stop(self) -> None:
         if self._probing:
             self._probing.cancel()
+            await asyncio.gather(self._probing, return_exceptions=True)
         if self._sending:
             self._sending.cancel()
         if self._is_available:
