@@ -132,7 +132,7 @@ def test_counters_are_sent_without_being_asked_for(server: StoreServer, monkeypa
         for each in (first, second):
             await each.start()
         first.count("a", 5)
-        while await second.counted("a") != 5:
+        while await second.counted("a") != 5:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         first.count("a", 1)
         await first.stop()
@@ -305,7 +305,7 @@ def test_expired_record_cannot_be_claimed(stores: Stores) -> None:
     async def scenario(first: Store, second: Store) -> None:
         await first.put(SHORT, "a", {}, 1)
         await first.offer(SHORT, "a")
-        while await first.version(SHORT, "a"):
+        while await first.version(SHORT, "a"):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert await second.claim(SHORT, "two", 60) is None
 
@@ -459,9 +459,13 @@ def test_full_server_is_unavailable_and_keeps_what_it_has(tmp_path: Path) -> Non
         store = ValkeyStore(server.url)
         await store.start()
         assert await store.put(large, "a", {"a": b"x" * 500_000}, 500_000)
-        with pytest.raises(StoreUnavailable):
+
+        async def fill() -> None:
             for number in range(10):
                 await store.put(large, str(number), {"a": b"x" * 500_000}, 500_000)
+
+        with pytest.raises(StoreUnavailable):
+            await fill()
         await store.stop()
 
     asyncio.run(scenario())
