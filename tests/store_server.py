@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
+from typing import Self
 
 import pytest
 from servers import WAIT_S, becomes
@@ -16,7 +17,10 @@ COMMAND = shutil.which("redis-server") or shutil.which("valkey-server")
 
 
 class StoreServer:
-    """The server, on a free port of 127.0.0.1, which it keeps when it starts again. It writes nothing to disk."""
+    """The server, on a free port of 127.0.0.1, which it keeps when it starts again. It writes nothing to disk.
+
+    As a context manager, it runs within.
+    """
 
     def __init__(self, folder: Path, *options: str) -> None:
         if COMMAND is None:
@@ -27,7 +31,13 @@ class StoreServer:
         self._command = [COMMAND, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
         self._command += ["--appendonly", "no", *options]
         self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
         self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
 
     @property
     def url(self) -> str:

@@ -49,9 +49,8 @@ class Stores(NamedTuple):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    server = StoreServer(tmp_path_factory.mktemp("store"))
-    yield server
-    server.kill()
+    with StoreServer(tmp_path_factory.mktemp("store")) as server:
+        yield server
 
 
 @pytest.fixture(params=["memory", "valkey"])
@@ -374,11 +373,10 @@ def test_server_that_forgets_its_scripts_gets_them_again(server: StoreServer) ->
 def test_without_the_server_rates_are_local_and_the_rest_unavailable_until_it_is_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    server = StoreServer(tmp_path)
     gauge = list[bool]()
     monkeypatch.setattr(store_valkey, "PROBE_INTERVAL_S", 0.01)
 
-    async def scenario() -> None:
+    async def scenario(server: StoreServer) -> None:
         store = ValkeyStore(server.url, gauge.append)
         await store.start()
         rate = Rate.parse("2/hour")
@@ -403,19 +401,15 @@ def test_without_the_server_rates_are_local_and_the_rest_unavailable_until_it_is
         assert await store.put(NOTES, "a", {}, 1)
         await store.stop()
 
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(scenario())
-    server.go_on()
-    server.kill()
+    with caplog.at_level(logging.WARNING), StoreServer(tmp_path) as server:
+        asyncio.run(scenario(server))
     assert gauge == [True, False, True]
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
 def test_password_is_needed_and_stays_out_of_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    server = StoreServer(tmp_path, "--requirepass", "secret-word")
-
-    async def scenario(password: str) -> bool:
-        store = ValkeyStore(f"redis://:{password}@127.0.0.1:{server.port}/1")
+    async def scenario(port: int, password: str) -> bool:
+        store = ValkeyStore(f"redis://:{password}@127.0.0.1:{port}/1")
         await store.start()
         try:
             return await store.put(NOTES, "a", {}, 1) is not None
@@ -424,19 +418,17 @@ def test_password_is_needed_and_stays_out_of_the_log(tmp_path: Path, caplog: pyt
         finally:
             await store.stop()
 
-    assert asyncio.run(scenario("secret-word"))
-    assert not asyncio.run(scenario("wrong-word"))
-    server.kill()
+    with StoreServer(tmp_path, "--requirepass", "secret-word") as server:
+        assert asyncio.run(scenario(server.port, "secret-word"))
+        assert not asyncio.run(scenario(server.port, "wrong-word"))
     assert len(caplog.messages) == 1
     assert "word" not in caplog.text.replace("password", "")
 
 
 def test_store_that_is_not_there_at_the_start_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_valkey, "PROBE_INTERVAL_S", 0.01)
-    server = StoreServer(tmp_path)
-    server.kill()
 
-    async def scenario() -> None:
+    async def scenario(server: StoreServer) -> None:
         available = asyncio.Event()
         store = ValkeyStore(server.url, lambda is_available: available.set() if is_available else None)
         await store.start()
@@ -447,15 +439,15 @@ def test_store_that_is_not_there_at_the_start_is_waited_for(tmp_path: Path, monk
         assert await store.versions(NOTES) == {}
         await store.stop()
 
-    asyncio.run(scenario())
-    server.kill()
+    with StoreServer(tmp_path) as server:
+        server.kill()
+        asyncio.run(scenario(server))
 
 
 def test_full_server_is_unavailable_and_keeps_what_it_has(tmp_path: Path) -> None:
-    server = StoreServer(tmp_path, "--maxmemory", "3mb")
     large = Kind("large", 100, 1 << 30)
 
-    async def scenario() -> None:
+    async def scenario(server: StoreServer) -> None:
         store = ValkeyStore(server.url)
         await store.start()
         assert await store.put(large, "a", {"a": b"x" * 500_000}, 500_000)
@@ -468,6 +460,6 @@ def test_full_server_is_unavailable_and_keeps_what_it_has(tmp_path: Path) -> Non
             await fill()
         await store.stop()
 
-    asyncio.run(scenario())
-    assert server.ask("EXISTS", "interlinear:large:record:a").startswith(b":1")
-    server.kill()
+    with StoreServer(tmp_path, "--maxmemory", "3mb") as server:
+        asyncio.run(scenario(server))
+        assert server.ask("EXISTS", "interlinear:large:record:a").startswith(b":1")

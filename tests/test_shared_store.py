@@ -31,9 +31,8 @@ HELLO: dict[str, Any] = {"text": "Hello.", "source": "en", "target": "fr"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    server = StoreServer(tmp_path_factory.mktemp("store"))
-    yield server
-    server.kill()
+    with StoreServer(tmp_path_factory.mktemp("store")) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -175,8 +174,7 @@ def test_translation_goes_on_without_the_store_and_all_is_well_when_it_is_back(
     tmp_path: Path, bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store_valkey, "PROBE_INTERVAL_S", 0.01)
-    server = StoreServer(tmp_path)
-    settings: dict[str, Any] = {"rate_requests": Rate.parse("1000000/second"), "store": server.url}
+    rate = Rate.parse("1000000/second")
     file = {"files": {"file": ("a.txt", b"Hello.")}}
     needs_store: list[Callable[[Service], httpx.Response]] = [
         lambda service: service.get("/deepl/v2/glossaries"),
@@ -198,7 +196,7 @@ def test_translation_goes_on_without_the_store_and_all_is_well_when_it_is_back(
     def available(service: Service) -> float:
         return float(service.get("/metrics").text.split("\ninterlinear_store_available ")[1].split()[0])
 
-    with serving(bundle_folder, **settings) as service:
+    with StoreServer(tmp_path) as server, serving(bundle_folder, rate_requests=rate, store=server.url) as service:
         assert available(service) == 1
         assert all(ask(service).status_code != 503 for ask in needs_store)
         statuses = []
@@ -218,10 +216,16 @@ def test_translation_goes_on_without_the_store_and_all_is_well_when_it_is_back(
         server.start()
         assert becomes(lambda: available(service) == 1)
         assert all(ask(service).status_code != 503 for ask in needs_store)
-    server.kill()
 
 
 # ---- The setting
+
+
+def test_several_instances_may_have_rates_if_they_share_them(bundle_folder: Path, server: StoreServer) -> None:
+    settings = {"instances": 2, "rate_requests": Rate.parse("5/hour")}
+    with pytest.raises(SettingsError, match="set INTERLINEAR_STORE"):
+        serving(bundle_folder, **settings)
+    assert serving(bundle_folder, **settings, store=server.url)
 
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://a:word@b", "redis:", "memcached://a"])
