@@ -247,11 +247,19 @@ class ValkeyStore:
         self.check()
         amount = self._counts.pop(counter, 0)
         try:
-            key = self._key("count", counter)
-            return int(await (self._small.send("INCRBY", key, amount) if amount else self._small.send("GET", key)) or 0)
+            return int(await (self._send_count(counter, amount) if amount else self._get_count(counter)) or 0)
         except BaseException:
             self._add_counts({counter: amount})
             raise
+
+    def _get_count(self, counter: str) -> asyncio.Future[Any]:
+        return self._small.send("GET", self._key("count", counter))
+
+    def _send_count(self, counter: str, amount: int) -> asyncio.Future[Any]:
+        key = self._key("count", counter)
+        answer = self._small.send("INCRBY", key, amount)
+        self._small.send("EXPIRE", key, COUNTER_LIFE_S).add_done_callback(_ignore_failure)
+        return answer
 
     def _send_counts_soon(self) -> None:
         self._sending = None
@@ -262,12 +270,9 @@ class ValkeyStore:
     async def _send_counts(self) -> None:
         """Sends what was counted. What the server did not confirm is kept, and sent again: counted twice at worst."""
         counts, self._counts = self._counts, {}
-        sent = {}
+        sent: dict[str, asyncio.Future[Any]] = {}
         if self._is_available:
-            for counter, amount in counts.items():
-                key = self._key("count", counter)
-                sent[counter] = self._small.send("INCRBY", key, amount)
-                self._small.send("EXPIRE", key, COUNTER_LIFE_S).add_done_callback(_ignore_failure)
+            sent = {counter: self._send_count(counter, amount) for counter, amount in counts.items()}
         answers = await asyncio.gather(*sent.values(), return_exceptions=True)
         confirmed = {counter for counter, got in zip(sent, answers, strict=True) if not isinstance(got, BaseException)}
         self._add_counts({counter: amount for counter, amount in counts.items() if counter not in confirmed})
