@@ -1,4 +1,4 @@
-"""Instances that share a store, as clients see them: the real clients of DeepL and LibreTranslate ask them in turn."""
+"""Instances that share a store, as clients see them: DeepL's own client asks them in turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import deepl
 import httpx
 import pytest
 from deepl_clients import EN_FR, client_of
-from libretranslatepy import LibreTranslateAPI
 from servers import WAIT_S, becomes
 from shared_fixtures import Service, listening, serving
 from store_server import StoreServer
@@ -100,10 +99,10 @@ def test_usage_adds_up_over_instances(clients: tuple[deepl.DeepLClient, deepl.De
     assert becomes(lambda: used(first) == used(second) == before + 18)
 
 
-def test_file_translated_at_one_is_downloaded_at_the_other(urls: tuple[str, str], tmp_path: Path) -> None:
+def test_file_translated_at_one_is_downloaded_at_the_other(urls: tuple[str, str]) -> None:
     first, second = urls
-    (tmp_path / "a.txt").write_text("Hello.")
-    url = LibreTranslateAPI(f"{first}/libretranslate").translate_file(str(tmp_path / "a.txt"), "en", "fr")
+    sent: dict[str, Any] = {"files": {"file": ("a.txt", b"Hello.")}, "data": {"source": "en", "target": "fr"}}
+    url = httpx.post(f"{first}/libretranslate/translate_file", **sent).json()["translatedFileUrl"]
     assert url.startswith(first)
     shown = httpx.get(url.replace(first, second))
     assert shown.status_code == 200
@@ -135,7 +134,7 @@ def test_four_instances_grant_the_rate_of_one(server: StoreServer, bundle_folder
 def test_document_of_a_killed_instance_is_finished_by_another(
     server: StoreServer, urls: tuple[str, str], bundle_folder: Path, fast_deepl_client: None
 ) -> None:
-    content = "".join(f"Hello, you {number}.\n" for number in range(20_000)).encode()
+    content = "".join(f"Hello, you {number}.\n" for number in range(4_000)).encode()
     settings = {"STORE": server.url, "WORKERS": "1", "PRECISION": "float32", "DEVICE": "cpu", "PORT": "0"}
     environ = {**os.environ, **{f"INTERLINEAR_{name}": value for name, value in settings.items()}}
     environ |= {"INTERLINEAR_MAX_WAIT_MS": "60000"}
