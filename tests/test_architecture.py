@@ -334,11 +334,6 @@ def test_only_one_module_imports_redis_and_only_if_there_is_a_store() -> None:
     ]
 
 
-@pytest.mark.slow
-def test_service_without_a_store_loads_no_redis() -> None:
-    assert "redis" not in loaded_by({"app.main", "app.services.store_memory"})
-
-
 def test_file_name_says_what_the_file_is_for() -> None:
     files = python_files(*TOP_PACKAGES, "benchmarks", "tests")
     assert [

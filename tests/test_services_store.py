@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from servers import WAIT_S
-from store_server import StoreServer
+from store_server import StoreServer, patient_stores
 
 from app.errors import StoreUnavailable
 from app.runtime.rate_limits import Rate
@@ -45,6 +45,12 @@ class Stores(NamedTuple):
                         await each.stop()
 
         asyncio.run(within())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _patience() -> Iterator[None]:
+    with patient_stores():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +346,7 @@ def test_every_key_in_the_server_has_the_prefix_and_expires(server: StoreServer)
 
 def test_all_operations_of_one_pass_go_in_one_pipeline(server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = list[int]()
-    execute = store_valkey._Connection._execute
+    execute = store_valkey._Connection.execute
 
     async def counting(connection: store_valkey._Connection, commands: list[tuple[object, ...]]) -> list[object]:
         sizes.append(len(commands))
@@ -349,7 +355,7 @@ def test_all_operations_of_one_pass_go_in_one_pipeline(server: StoreServer, monk
     async def scenario() -> None:
         store = ValkeyStore(server.url)
         await store.start()
-        monkeypatch.setattr(store_valkey._Connection, "_execute", counting)
+        monkeypatch.setattr(store_valkey._Connection, "execute", counting)
         await asyncio.gather(*(store.take(f"m{n}", Rate.parse("5/second"), 1) for n in range(50)))
         await store.stop()
 
@@ -370,12 +376,35 @@ def test_server_that_forgets_its_scripts_gets_them_again(server: StoreServer) ->
     asyncio.run(scenario())
 
 
+def test_restart_between_two_operations_is_not_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(server: StoreServer) -> None:
+        store, rate = ValkeyStore(server.url), Rate.parse("2/hour")
+        await store.start()
+        for _ in range(2):
+            assert await store.take("a", rate, 2) == 0
+            assert await store.put(NOTES, "a", {}, 1)
+            assert await store.put(NOTES, "a", {}, 1) is None
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        await store.stop()
+
+    with caplog.at_level(logging.WARNING), StoreServer(tmp_path) as server:
+        asyncio.run(scenario(server))
+    assert caplog.messages == []
+
+
 @pytest.mark.parametrize("way", ["killed", "paused"])
 def test_without_the_server_rates_are_local_and_the_rest_unavailable_until_it_is_back(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     gauge = list[bool]()
-    monkeypatch.setattr(store_valkey, "PROBE_INTERVAL_S", 0.01)
+    for name, seconds in {
+        "PROBE_INTERVAL_S": 0.01,
+        "RATE_TIMEOUT_S": 0.05,
+        "TIMEOUT_S": 0.5,
+        "BULK_TIMEOUT_S": 0.5,
+    }.items():
+        monkeypatch.setattr(store_valkey, name, seconds)
 
     async def scenario(server: StoreServer) -> None:
         store = ValkeyStore(server.url, gauge.append)

@@ -18,14 +18,22 @@ import pytest
 from deepl_clients import EN_FR, client_of
 from servers import WAIT_S, becomes
 from shared_fixtures import Service, listening, serving
-from store_server import StoreServer
+from store_server import StoreServer, patient_stores
 
+from app.http.auth import AccessControl
 from app.runtime.rate_limits import Rate
 from app.services import store_valkey
-from app.settings import SettingsError, load_settings
+from app.services.store_memory import MemoryStore
+from app.settings import Settings, SettingsError, load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 HELLO: dict[str, Any] = {"text": "Hello.", "source": "en", "target": "fr"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _patience() -> Iterator[None]:
+    with patient_stores():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +127,9 @@ def test_report_of_a_file_is_read_at_the_other(urls: tuple[str, str]) -> None:
 
 
 def test_four_instances_grant_the_rate_of_one(server: StoreServer, bundle_folder: Path) -> None:
-    rates = {"rate_requests": Rate.parse("300/hour"), "rate_characters": Rate.parse("1000/hour")}
+    rates: dict[str, Any] = {"rate_requests": Rate.parse("300/hour"), "rate_characters": Rate.parse("1000/hour")}
     with ExitStack() as stack:
-        settings = {**rates, "store": f"{server.url}?prefix=rates"}
+        settings: dict[str, Any] = {**rates, "store": f"{server.url}?prefix=rates"}
         services = [stack.enter_context(serving(bundle_folder, **settings)) for _ in range(4)]
         statuses = [services[n % 4].get("/deepl/v2/usage").status_code for n in range(340)]
         assert 300 <= statuses.count(200) <= 306
@@ -221,10 +229,10 @@ def test_translation_goes_on_without_the_store_and_all_is_well_when_it_is_back(
 
 
 def test_several_instances_may_have_rates_if_they_share_them(bundle_folder: Path, server: StoreServer) -> None:
-    settings = {"instances": 2, "rate_requests": Rate.parse("5/hour")}
+    settings: dict[str, Any] = {"instances": 2, "rate_requests": Rate.parse("5/hour")}
     with pytest.raises(SettingsError, match="set INTERLINEAR_STORE"):
         serving(bundle_folder, **settings)
-    assert serving(bundle_folder, **settings, store=server.url)
+    AccessControl(Settings(**settings, store=server.url), MemoryStore())
 
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://a:word@b", "redis:", "memcached://a"])

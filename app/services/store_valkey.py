@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as LostConnection
 from redis.exceptions import NoScriptError, RedisError
 
 from app.errors import StoreUnavailable
@@ -36,8 +37,8 @@ DEFAULT_PREFIX = "interlinear"
 RATE_TIMEOUT_S = 0.05
 """How long a request waits for its rate before this instance's own count decides."""
 TIMEOUT_S = 1.0
-"""How long small operations may take; then the store is unavailable."""
-BULK_TIMEOUT_S = 10.0
+"""After twice this long without an answer to small operations the store is unavailable."""
+BULK_TIMEOUT_S = 5.0
 """The same for records, which may be as large as documents."""
 PROBE_INTERVAL_S = 0.5
 """How often to look whether an unavailable store is back."""
@@ -71,7 +72,7 @@ class _Connection:
     """
 
     def __init__(self, pool: ConnectionPool, timeout_s: float, failed: Callable[[Exception], None]) -> None:
-        """`failed` is called when the server does not answer within `timeout_s`, or refuses a command."""
+        """`failed` is called when the server does not answer for twice `timeout_s`, or refuses a command."""
         self._client = Redis(connection_pool=pool)
         self._timeout_s, self._failed = timeout_s, failed
         self._waiting: list[_Command] = []
@@ -93,7 +94,7 @@ class _Connection:
 
     async def load_scripts(self) -> None:
         """Raises RedisError, OSError and TimeoutError."""
-        await self._execute([("SCRIPT", "LOAD", script.source) for script in ALL])
+        await self.execute([("SCRIPT", "LOAD", script.source) for script in ALL])
 
     async def close(self) -> None:
         if self._task:
@@ -124,11 +125,11 @@ class _Connection:
 
     async def _answer(self, commands: list[_Command]) -> None:
         """Raises RedisError, OSError and TimeoutError."""
-        answers = await self._execute([command.arguments for command in commands])
+        answers = await self.execute([command.arguments for command in commands])
         unknown = [command for command, got in zip(commands, answers, strict=True) if isinstance(got, NoScriptError)]
         if unknown:  # the server has been restarted; these commands have done nothing
             await self.load_scripts()
-            again = await self._execute([command.arguments for command in unknown])
+            again = await self.execute([command.arguments for command in unknown])
             commands, answers = [*commands, *unknown], [*answers, *again]
         for command, got in zip(commands, answers, strict=True):
             if isinstance(got, Exception):
@@ -137,18 +138,36 @@ class _Connection:
             elif not command.answer.done():
                 command.answer.set_result(got)
 
+    async def execute(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """Raises RedisError, OSError and TimeoutError."""
+        try:
+            return await self._execute(commands)
+        except LostConnection:
+            # The server may have been restarted since the last command, and one on a new connection succeed. No harm
+            # is done by a command that is executed twice: a version is replaced once, and a lease lapses.
+            return await self._execute(commands)
+
     async def _execute(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Raises RedisError, OSError and TimeoutError."""
         pipeline = self._client.pipeline(transaction=False)
         for arguments in commands:
             pipeline.execute_command(*arguments)
+        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answers: list[Any] = await pipeline.execute(raise_on_error=False)
+            async with asyncio.timeout(None) as limit:
+                # In two steps: after the event loop was blocked, it first reads what has arrived meanwhile.
+                timer = loop.call_later(self._timeout_s, lambda: limit.reschedule(loop.time() + self._timeout_s))
+                try:
+                    answers: list[Any] = await pipeline.execute(raise_on_error=False)
+                finally:
+                    timer.cancel()
                 return answers
         except BaseException:  # answers that come later must not be taken for those of the next pipeline
-            await self._client.connection_pool.disconnect()
+            await self.disconnect()
             raise
+
+    async def disconnect(self) -> None:
+        await self._client.connection_pool.disconnect()
 
     def _expire(self, passes: int) -> None:
         if passes:
@@ -365,6 +384,7 @@ class ValkeyStore:
             await asyncio.sleep(PROBE_INTERVAL_S)
             with suppress(RedisError, OSError, TimeoutError):
                 await self._probe()
+                await self._bulk.disconnect()
                 break
         self._is_available = True
         self._set_available(True)
@@ -373,7 +393,7 @@ class ValkeyStore:
     async def _probe(self) -> None:
         """Raises RedisError, OSError and TimeoutError unless the server takes scripts and writes."""
         await self._small.load_scripts()
-        (answer,) = await self._small._execute([("SET", self._key("probe"), 1, "PX", 1000)])
+        (answer,) = await self._small.execute([("SET", self._key("probe"), 1, "PX", 1000)])
         if isinstance(answer, Exception):
             raise answer
 
