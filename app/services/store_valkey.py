@@ -250,9 +250,8 @@ class ValkeyStore:
         self.check()
         if self._small.is_late:
             raise StoreUnavailable
-        quota = rate.quota
         return self._small.run(
-            script, self._key("rate", meter), repr(quota.emission_interval), quota.burst, *amount, is_urgent=True
+            script, self._key("rate", meter), repr(rate.interval_s), rate.amount, *amount, is_urgent=True
         )
 
     def count(self, counter: str, amount: int) -> None:
