@@ -76,7 +76,7 @@ lock: .venv/.made  ## renew requirements.lock, for serving, and requirements-dev
 	$(PIP_INSTALL) 'pip-tools>=7.5'
 	$(PIP_COMPILE) --upgrade --extra train --extra dev --output-file requirements-dev.lock pyproject.toml
 	cp requirements-dev.lock requirements.lock  # whose versions are kept, and what serving does not need goes
-	$(PIP_COMPILE) --output-file requirements.lock pyproject.toml
+	$(PIP_COMPILE) --extra scale --output-file requirements.lock pyproject.toml
 
 clean:  ## remove .venv and what the tools left
 	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

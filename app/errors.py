@@ -18,7 +18,8 @@
     ├── ClientLeft 499
     ├── StepFailed 500
     ├── Unavailable 503
-    │   └── Overloaded, with Retry-After
+    │   ├── Overloaded, with Retry-After
+    │   └── StoreUnavailable, with Retry-After
     └── DeadlinePassed 504
 """
 
@@ -26,6 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
+
+STORE_RETRY_AFTER_S = 2.0
+"""How long a client should wait before it retries what needs the store."""
 
 
 class FieldFault(NamedTuple):
@@ -136,6 +140,16 @@ class Unavailable(ServiceError):
 class Overloaded(Unavailable):
     slug, title = "overloaded", "Overloaded"
     example = "The queue is full. Retry after 3 s."
+
+
+class StoreUnavailable(Unavailable):
+    """The store that the instances share does not answer. Only requests that need it fail."""
+
+    slug, title = "store-unavailable", "The store does not answer"
+    example = "The store that keeps glossaries, documents and downloads does not answer. Retry later."
+
+    def __init__(self, detail: str = example) -> None:
+        super().__init__(detail, (), STORE_RETRY_AFTER_S)
 
 
 class DeadlinePassed(ServiceError):

@@ -8,7 +8,6 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
@@ -17,6 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, translate
 from app.api.admin_server import AdminRoutes, AdminServer, listen_admin
+from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
@@ -41,7 +41,9 @@ from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
 from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments, ReloadTiming, reload_for_peer
-from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, Settings
+from app.services.store import Store
+from app.services.store_memory import MemoryStore
+from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, PREFIX, Settings, SettingsError, without_password
 from app.text.glossary_files import load_glossaries
 from model import __version__
 
@@ -77,12 +79,13 @@ def create_app(
     SettingsError and BundleError.
     """
     metrics, shutdown = Metrics(), Shutdown()
-    access_control = AccessControl(settings)
+    store = _store(settings, metrics)
+    access_control = AccessControl(settings, store)
     glossaries = load_glossaries(settings.glossaries)
     lag = LoopLag(metrics.observe_lag)
     turn = peers.turn if peers else nullcontext
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn)
-    glossary_store = GlossaryStore(settings.glossary_store, glossaries)
+    glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
         lag,
         partial(exposition, metrics, peers),
@@ -96,10 +99,14 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        background_jobs = BackgroundJobs[Any](MAX_BACKGROUND_JOBS * settings.max_file_bytes)
+        work = partial(translate_task, deployments, settings, access_control)
+        background_jobs = BackgroundJobs(store, work, MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
         slow_readers = SlowReaders(settings.send_timeout_ms / 1000, budgets.responses)
+        await store.start()
+        await glossary_store.open()
         await deployments.start()
+        background_jobs.open()
         await access_control.start()
         lag.start()
         slow_readers.start()
@@ -121,7 +128,7 @@ def create_app(
                 request_queue=RequestQueue(lag, budgets.unread),
                 slow_readers=slow_readers,
                 access_control=access_control,
-                downloads=Downloads(MAX_DOWNLOADS * settings.max_file_bytes),
+                downloads=Downloads(store, MAX_DOWNLOADS * settings.max_file_bytes),
                 background_jobs=background_jobs,
                 glossaries=glossary_store,
                 peers=peers,
@@ -136,6 +143,7 @@ def create_app(
             if loading:
                 await loading
             await access_control.stop()
+            await store.stop()
             lag.stop()
             slow_readers.stop()
             trimming.cancel()
@@ -161,6 +169,26 @@ def create_app(
     openapi.complete(app, with_keys=access_control.requires_key)
     _add_middleware(app, settings, metrics, renderers)
     return app
+
+
+def _store(settings: Settings, metrics: Metrics) -> Store:
+    """Raises SettingsError."""
+    if not settings.store:
+        return MemoryStore()
+    if settings.glossary_store:
+        raise SettingsError(
+            f"{PREFIX}GLOSSARY_STORE and {PREFIX}STORE: only one of them can keep the glossaries made over HTTP; "
+            "remove one"
+        )
+    name = f"{PREFIX}STORE={without_password(settings.store)}"
+    try:
+        from app.services.store_valkey import ValkeyStore
+    except ImportError:
+        raise SettingsError(f"{name}: redis is not installed; run pip install 'interlinear[scale]'") from None
+    try:
+        return ValkeyStore(settings.store, metrics.store_available.set)
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}") from None
 
 
 def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRenderers:

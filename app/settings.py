@@ -77,6 +77,11 @@ class Settings(BaseSettings):
     glossary_store: Path | None = Field(
         default=None, description="A folder for glossaries made over HTTP, which a restart otherwise loses"
     )
+    store: str | None = Field(
+        default=None,
+        repr=False,  # it may have a password
+        description="Valkey or Redis, which several instances share: redis://, rediss:// or unix://",
+    )
     cache_bytes: int = Field(default=64 << 20, ge=0, description="Memory for cached sentences; 0: no cache")
     deadline_ms: int = Field(default=60_000, ge=1, description="Maximum time for a request, which may ask for less")
     drain_ms: int = Field(
@@ -135,7 +140,9 @@ class Settings(BaseSettings):
                 ip_network(network)
         return value
 
-    @field_validator("admin_port", "memory_bytes", "glossaries", "glossary_store", "api_keys_file", mode="before")
+    @field_validator(
+        "admin_port", "memory_bytes", "glossaries", "glossary_store", "api_keys_file", "store", mode="before"
+    )
     @classmethod
     def _empty_to_none(cls, value: object) -> object:
         return None if value == "" else value
@@ -151,6 +158,13 @@ class Settings(BaseSettings):
         if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", value):
             raise ValueError("a path begins with a slash, like /mt or /tools/mt")
         return value.rstrip("/")
+
+    @field_validator("store")
+    @classmethod
+    def _check_store(cls, value: str | None) -> str | None:
+        if value and not re.match(r"(redis|rediss|unix)://.", value):
+            raise ValueError("a store is redis://HOST:PORT, rediss://HOST:PORT or unix:///PATH")
+        return value
 
     @field_validator("port", "admin_port", mode="before")
     @classmethod
@@ -182,12 +196,19 @@ def load_settings(options: Mapping[str, object] | None = None) -> Settings:
     try:
         return Settings(**options_given)  # type: ignore[arg-type]
     except ValidationError as error:
-        faults = [f"{_option_name(str(e['loc'][0]), options_given)}{e['input']}: {e['msg']}" for e in error.errors()]
+        faults = [
+            f"{_option_name(str(e['loc'][0]), options_given)}{without_password(str(e['input']))}: {e['msg']}"
+            for e in error.errors()
+        ]
         raise SettingsError("; ".join(faults)) from None
 
 
 def _option_name(field: str, options: Mapping[str, object]) -> str:
     return f"--{field.replace('_', '-')} " if field in options else f"{PREFIX}{field.upper()}="
+
+
+def without_password(url: str) -> str:
+    return re.sub(r"//.*@", "//...@", url)
 
 
 def ignored_variables(environ: Mapping[str, str]) -> list[str]:

@@ -26,8 +26,7 @@ _MARKED_BY_MODULE = {
         importing_ctranslate2 importing_dtype importing_model_bin int8_kernels int8_prepared int8_products invariance
         makefile optim_distributed optim_loop optim_signals pipeline_recipe_file pipeline_run process_map schemathesis
         serve server server_connection server_header_limits server_instances server_listener server_request_queue
-        server_slow_readers server_supervisor
-        services_reload soak synthetic_translate training_main
+        server_slow_readers server_supervisor services_reload shared_store soak synthetic_translate training_main
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}

@@ -21,6 +21,8 @@ from app.api.deepl.wire_format import pair_of, target_languages, validated
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields
 from app.http.forms import Fields
+from app.services.background_jobs import BackgroundJobs, JobResult
+from app.services.store_memory import MemoryStore
 from app.text.glossary import MAX_TERMS
 from app.text.glossary_files import write_tsv
 
@@ -197,10 +199,13 @@ def test_body_that_stops_arriving_is_400(bundle_folder: Path) -> None:
 
 
 def test_timeouts_and_limits_keep_their_status(bundle_folder: Path, gate: Gate) -> None:
+    async def never(task: bytes, attempt: int) -> JobResult:
+        raise AssertionError
+
     with serving(bundle_folder, deadline_ms=300) as service:
         late = service.post("/deepl/v2/translate", {**EN_FR, "text": ["Hello."]})
         gate.opened.set()
-        service.state["background_jobs"].max_jobs = 0
+        service.state["background_jobs"] = BackgroundJobs(MemoryStore(), never, max_bytes=0)
         full = service.request("POST", "/deepl/v2/document", files={"file": ("a.txt", b"Hello.")}, data=EN_FR)
     assert late.status_code == 504
     assert (full.status_code, full.headers["retry-after"]) == (503, "1")

@@ -315,13 +315,23 @@ def test_front_process_loads_no_torch() -> None:
 @pytest.mark.slow
 def test_serving_code_imports_only_what_the_container_installs() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {distribution_name(requirement) for requirement in project["dependencies"]}
+    required = [*project["dependencies"], *project["optional-dependencies"]["scale"]]  # the container has both
+    declared = {distribution_name(requirement) for requirement in required}
     owners = packages_distributions()
     allowed = {name for name in owners if declared & {distribution_name(owner) for owner in owners[name]}}
     allowed |= {"starlette", "pydantic_core"}  # what fastapi and pydantic are layers over, and re-export
     allowed |= {*TOP_PACKAGES, *sys.stdlib_module_names}
     names = {name.split(".")[0] for path in python_files("app", "model") for name in imports_of(path)}
     assert names - allowed == set()
+
+
+def test_only_one_module_imports_redis_and_only_if_there_is_a_store() -> None:
+    assert {line.split(":")[0] for line in imports_among(python_files(*TOP_PACKAGES), {"redis"})} == {
+        "app/services/store_valkey.py"
+    }
+    assert imports_among(python_files(*TOP_PACKAGES), {"app.services.store_valkey"}) == [
+        "app/main.py: app.services.store_valkey.ValkeyStore"
+    ]
 
 
 def test_file_name_says_what_the_file_is_for() -> None:

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-SERVING = PROJECT["dependencies"]
+SERVING = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["scale"]]
 EVERYTHING = [*SERVING, *PROJECT["optional-dependencies"]["train"], *PROJECT["optional-dependencies"]["dev"]]
 
 

@@ -7,21 +7,20 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from throttled import utils
 
 from app.runtime.rate_limits import Rate, RateLimiter
 
 
 class Clock:
-    """Replaces the library's clock."""
+    now = 1000.0
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr(utils, "now_mono_f", lambda: self.now)
+    def __call__(self) -> float:
+        return self.now
 
 
-def test_used_allowance_refills_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.parse("60/minute")
+def test_used_allowance_refills_evenly() -> None:
+    clock, rate = Clock(), Rate.parse("60/minute")
+    meter = RateLimiter(clock)
     assert [meter.take("a", rate, 30) for _ in range(2)] == [0, 0]
     assert meter.take("a", rate, 1) == pytest.approx(1)
     assert meter.used("a", rate) == 60
@@ -32,12 +31,28 @@ def test_used_allowance_refills_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     assert meter.take("a", rate, 10) == 0
 
 
-def test_burst_size_may_exceed_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, meter, rate = Clock(monkeypatch), RateLimiter(), Rate.parse("1/second burst 5")
+def test_burst_size_may_exceed_the_rate() -> None:
+    clock, rate = Clock(), Rate.parse("1/second burst 5")
+    meter = RateLimiter(clock)
     assert rate.amount == 5
     assert [bool(meter.take("a", rate, 1)) for _ in range(6)] == [False] * 5 + [True]
     clock.now += 1
     assert meter.take("a", rate, 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "amount", "interval_s"),
+    [
+        ("600/minute", 600, 0.1),
+        ("10/second burst 100", 100, 0.1),
+        (" 2 / H ", 2, 1800),
+        ("24 per day", 24, 3600),
+        ("1/wk", 1, 604_800),
+    ],
+)
+def test_rate_has_an_amount_and_a_unit_of_time(text: str, amount: int, interval_s: float) -> None:
+    rate = Rate.parse(text)
+    assert (rate.text, rate.amount, rate.interval_s) == (text, amount, interval_s)
 
 
 @given(st.text(max_size=30))

@@ -18,6 +18,7 @@ from hypothesis_profiles import draw_examples
 from app.errors import InvalidFields, Unavailable
 from app.services import glossary_store
 from app.services.glossary_store import GlossaryStore, StoredGlossary
+from app.services.store_memory import MemoryStore
 from app.settings import SettingsError
 from app.text.glossary import MAX_CHARS, Glossaries, Glossary
 
@@ -33,27 +34,34 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
+def opened(folder: Path | None = None, shared: Glossaries | None = None) -> GlossaryStore:
+    """Raises SettingsError."""
+    store = GlossaryStore(MemoryStore(), folder, shared)
+    run(store.open())
+    return store
+
+
 def test_glossary_is_visible_to_its_owner_only() -> None:
-    store, one = GlossaryStore(), made()
+    store, one = opened(), made()
     run(store.add(one))
-    assert store.find(one.id, "ann") is one
-    assert store.available_to("ann") == [one]
-    assert store.find(one.id, "bob") is None
-    assert store.available_to("bob") == []
+    assert run(store.find(one.id, "ann")) is one
+    assert run(store.available_to("ann")) == [one]
+    assert run(store.find(one.id, "bob")) is None
+    assert run(store.available_to("bob")) == []
     assert run(store.delete(one.id, "bob")) is None
     assert run(store.change(one.id, "bob", lambda found: replace(found, name="his"))) is None
     assert run(store.delete(one.id, "ann")) is one
-    assert store.find(one.id, "ann") is None
+    assert run(store.find(one.id, "ann")) is None
 
 
 def test_served_glossaries_are_visible_to_all_and_cannot_be_changed(tmp_path: Path) -> None:
     own = Glossaries({("terms", "en-US", "fr"): Glossary(WORDS, "en"), ("terms", "fr", "en-US"): Glossary({}, "fr")})
-    store = GlossaryStore(tmp_path, own)
+    store = opened(tmp_path, own)
     for owner in ("", "ann", "bob"):
-        found = store.find("terms", owner)
+        found = run(store.find("terms", owner))
         assert found
         assert found.dictionaries == {EN_FR: WORDS, ("fr", "en"): {}}
-        assert store.available_to(owner) == [found]
+        assert run(store.available_to(owner)) == [found]
     with pytest.raises(InvalidFields, match="cannot be changed"):
         run(store.delete("terms", "ann"))
     with pytest.raises(InvalidFields, match="cannot be changed"):
@@ -63,7 +71,7 @@ def test_served_glossaries_are_visible_to_all_and_cannot_be_changed(tmp_path: Pa
 
 def test_search_structure_is_cached_until_the_terms_change() -> None:
     async def scenario() -> None:
-        store, one = GlossaryStore(), made()
+        store, one = GlossaryStore(MemoryStore()), made()
         await store.add(one)
         first = await store.load(one, EN_FR)
         assert [kept.raw for kept in first.find("My cat.")] == ["matou"]
@@ -77,7 +85,7 @@ def test_search_structure_is_cached_until_the_terms_change() -> None:
 
 def test_few_search_structures_are_cached() -> None:
     async def scenario() -> None:
-        store = GlossaryStore()
+        store = GlossaryStore(MemoryStore())
         many = [made(str(number)) for number in range(20)]
         for one in many:
             await store.add(one)
@@ -101,14 +109,14 @@ def test_few_search_structures_are_cached() -> None:
     ],
 )
 def test_invalid_glossaries_are_refused(fields: dict[str, Any], said: str) -> None:
-    store, one = GlossaryStore(), made()
+    store, one = opened(), made()
     with pytest.raises(InvalidFields, match=said):
         run(store.add(replace(one, **fields)))
-    assert store.available_to("ann") == []
+    assert run(store.available_to("ann")) == []
 
 
 def test_number_of_glossaries_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    store, one = GlossaryStore(), made()
+    store, one = opened(), made()
     run(store.add(one))
     with monkeypatch.context() as patched:
         patched.setattr(glossary_store, "MAX_GLOSSARIES", 1)
@@ -120,20 +128,20 @@ def test_number_of_glossaries_is_limited(monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(InvalidFields, match="over 0 MiB"):
             run(store.add(made(owner="bob")))
         run(store.change(one.id, "ann", lambda found: replace(found, name="another")))
-    assert [found.name for found in store.available_to("ann")] == ["another"]
+    assert [found.name for found in run(store.available_to("ann"))] == ["another"]
 
 
 def test_restart_keeps_all_glossaries(tmp_path: Path) -> None:
     folder = tmp_path / "made" / "by us"
-    store = GlossaryStore(folder)
+    store = opened(folder)
     kept, deleted = made("Wörter"), made(owner="bob")
     run(store.add(kept))
     run(store.add(deleted))
     run(store.delete(deleted.id, "bob"))
     changed = run(store.change(kept.id, "ann", lambda found: replace(found, dictionaries={("fr", "en"): {"é": "猫"}})))
-    again = GlossaryStore(folder)
-    assert again.available_to("ann") == [changed]
-    assert again.available_to("bob") == []
+    again = opened(folder)
+    assert run(again.available_to("ann")) == [changed]
+    assert run(again.available_to("bob")) == []
     assert [path.name for path in folder.iterdir()] == [f"{kept.id}.json"]
 
 
@@ -157,12 +165,12 @@ def test_any_names_and_terms_are_kept(
 ) -> None:
     folder = tmp_path_factory.mktemp("store")
     one = StoredGlossary(name, "ann", {EN_FR: terms})
-    run(GlossaryStore(folder).add(one))
-    assert GlossaryStore(folder).available_to("ann") == [one]
+    run(opened(folder).add(one))
+    assert run(opened(folder).available_to("ann")) == [one]
 
 
 def test_glossary_that_cannot_be_written_is_not_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, one = GlossaryStore(tmp_path), made()
+    store, one = opened(tmp_path), made()
 
     def full(*places: object) -> None:
         raise OSError(28, "No space left on device")
@@ -171,7 +179,7 @@ def test_glossary_that_cannot_be_written_is_not_created(tmp_path: Path, monkeypa
         patched.setattr(os, "replace", full)
         with pytest.raises(Unavailable, match="No space"):
             run(store.add(one))
-    assert store.available_to("ann") == GlossaryStore(tmp_path).available_to("ann") == []
+    assert run(store.available_to("ann")) == run(opened(tmp_path).available_to("ann")) == []
     assert not list(tmp_path.iterdir())
 
 
@@ -180,10 +188,10 @@ def test_concurrent_changes_are_made_one_after_another() -> None:
         return lambda found: replace(found, dictionaries={EN_FR: {**found.dictionaries[EN_FR], term: "x"}})
 
     async def scenario() -> None:
-        store, one = GlossaryStore(), made()
+        store, one = GlossaryStore(MemoryStore()), made()
         await store.add(one)
         await asyncio.gather(*(store.change(one.id, "ann", with_term(f"term {n}")) for n in range(10)))
-        (found,) = store.available_to("ann")
+        (found,) = await store.available_to("ann")
         assert len(found.dictionaries[EN_FR]) == len(WORDS) + 10
 
     run(scenario())
@@ -227,14 +235,14 @@ GOOD: dict[str, Any] = {
 def test_unreadable_file_stops_the_start(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.json"
     path.write_text(json.dumps(GOOD))
-    assert len(GlossaryStore(tmp_path).available_to("")) == 1
+    assert len(run(opened(tmp_path).available_to(""))) == 1
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=r"INTERLINEAR_GLOSSARY_STORE: a\.json: ") as refused:
-        GlossaryStore(tmp_path)
+        opened(tmp_path)
     assert "\n" not in str(refused.value)
 
 
 def test_path_that_is_no_folder_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SettingsError, match="INTERLINEAR_GLOSSARY_STORE="):
-        GlossaryStore(tmp_path / "file")
+        opened(tmp_path / "file")

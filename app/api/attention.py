@@ -52,7 +52,7 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
     texts = [body.text, body.target_text or ""]
     for text in texts:
         translator.check_length(len(text))
-    client.charge(translator.cost(texts))
+    await client.charge(translator.cost(texts))
     selection = Selection(body.kinds, body.layers, body.heads)
     work = attend(translator, body.source, body.target, body.text, body.target_text, selection)
     result = await while_connected(request, work)

@@ -39,7 +39,7 @@ class State(TypedDict):
     """The queue where requests start."""
     access_control: AccessControl
     downloads: Downloads
-    background_jobs: BackgroundJobs[Any]
+    background_jobs: BackgroundJobs
     """Documents that DeepL's API translates in the background."""
     slow_readers: SlowReaders
     """Monitors how responses are sent."""
@@ -68,7 +68,7 @@ def _from_state(name: str) -> Any:
 async def _admitted_client(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
     access_control: AccessControl = request.state.access_control
-    return access_control.admit(request, bearer(request))
+    return await access_control.admit(request, bearer(request))
 
 
 async def _authenticated_client(request: Request) -> Client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
@@ -22,7 +23,7 @@ from app.api.openapi_parts import (
     form_with_file,
 )
 from app.api.schemas import Body, FileReport, Glossary, Language
-from app.errors import InvalidFields
+from app.errors import InvalidFields, StoreUnavailable
 from app.http.auth import Client
 from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
@@ -107,7 +108,9 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
     fields = validated(FileFields, form.by_name() | _glossary(form))
     content, media_type, report = await while_connected(request, _translate(request, client, file, fields))
     downloads: Downloads = request.state.downloads
-    report_name = downloads.add(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
+    report_name = None
+    with suppress(StoreUnavailable):  # the translation does not need it
+        report_name = await downloads.add(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
     headers = {
         "X-Interlinear-Model": report.model,
         "X-Interlinear-Warnings": str(len(report.warnings)),
@@ -125,7 +128,7 @@ async def _translate(
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
     document = await open_document(file.name, file.content, target, settings, fields.source, format_options)
-    client.charge(document.characters)
+    await client.charge(document.characters)
     glossary = fields.glossary or None
     content, done = await translate_document(translator, document, fields.source, fields.target, glossary)
     name = formats.translated_name(file.name, target)
@@ -153,7 +156,7 @@ def _glossary(form: Fields) -> dict[str, Any]:
     "/translate/file/report/{name}",
     summary="List the warnings about a translated document",
     response_model=FileReport,
-    responses=error_responses(*ADMISSION_ERRORS, others={"not-found": _NOT_FOUND}),
+    responses=error_responses(*ADMISSION_ERRORS, StoreUnavailable, others={"not-found": _NOT_FOUND}),
     tags=["translation"],
 )
 async def file_report(
@@ -163,7 +166,7 @@ async def file_report(
 ) -> Response:
     """Return the report about a file that was translated in the last ten minutes."""
     downloads: Downloads = request.state.downloads
-    found = downloads.find(name)
+    found = await downloads.find(name)
     if found is None or found.media_type != JSON:
         raise HTTPException(404, _NO_REPORT)
     return Response(found.content, media_type=JSON)

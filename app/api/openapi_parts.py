@@ -27,6 +27,8 @@ TRANSLATION_ERRORS = (
     errors.DeadlinePassed,
 )
 FORMAT_OF_NAME = f"Its name decides the format: {', '.join(MEDIA_TYPES)}"
+_RETRIED = {kind.slug for kind in (errors.Overloaded, errors.TooManyRequests, errors.StoreUnavailable)}
+"""Errors with a Retry-After header."""
 _BYTES = {"type": "string", "format": "binary"}
 _PROBLEM = {"$ref": "#/components/schemas/Problem"}
 
@@ -72,7 +74,7 @@ def _status_response(rendered: list[_RenderedError], schema: Mapping[str, Any]) 
 def _response_headers(rendered: list[_RenderedError]) -> dict[str, Any]:
     if any("www-authenticate" in error.response.headers for error in rendered):
         return {"WWW-Authenticate": {"description": "How to send a key", "schema": {"type": "string"}}}
-    if any(error.slug in (errors.Overloaded.slug, errors.TooManyRequests.slug) for error in rendered):
+    if any(error.slug in _RETRIED for error in rendered):
         return {"Retry-After": {"description": "Seconds to wait before retrying", "schema": {"type": "integer"}}}
     return {}
 

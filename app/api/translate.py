@@ -69,7 +69,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     if joins and body.alignment:
         raise InvalidFields.at("#/alignment", "only available if `line_breaks` is `keep`")
     translator: Translator = request.scope["state"]["translator"]
-    texts = _texts(request, body)
+    texts = await _texts(request, body)
     if joins:
         lines = await asyncio.to_thread(lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
         work = translator.translate([each.text for each in lines], _options(request, body))
@@ -97,7 +97,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
 async def stream(body: StreamRequest, request: Request) -> Response:
     """Translate texts, and send each sentence as soon as it and all before it are translated."""
     translator: Translator = request.scope["state"]["translator"]
-    parts = translator.stream(_texts(request, body), _options(request, body))
+    parts = translator.stream(await _texts(request, body), _options(request, body))
     # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
     return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_UNBUFFERED)
@@ -126,13 +126,13 @@ def _sse(name: str, data: object) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (name.encode(), to_json(data, inf_nan_mode="null"))
 
 
-def _texts(request: Request, body: StreamRequest) -> list[str]:
+async def _texts(request: Request, body: StreamRequest) -> list[str]:
     """Raises TooMuchText and TooManyCharacters."""
     translator: Translator = request.scope["state"]["translator"]
     texts = [body.text] if isinstance(body.text, str) else body.text
     translator.check_count(len(texts))
     client: Client = request.scope["state"]["client"]
-    client.charge(translator.cost(texts))
+    await client.charge(translator.cost(texts))
     return texts
 
 

@@ -3,77 +3,90 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ipaddress
 import math
 from contextlib import suppress
 
 from cachetools import LRUCache
+from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
 from app.errors import NotAllowed, NotAuthorised, TooManyCharacters, TooManyRequests
 from app.http.api_keys import Key, Keys
-from app.runtime.rate_limits import MAX_CLIENTS, Rate, RateLimiter
+from app.runtime.rate_limits import MAX_CLIENTS, Meters, Rate
 from app.settings import PREFIX, Settings, SettingsError
 
 _IPV6_PREFIX_BITS = 64
 """Length of the shortest IPv6 prefix that a provider assigns to each customer (RFC 6177)."""
 
 
+class Account(Struct, frozen=True):
+    """Where a client's characters are charged, for work that another instance may do."""
+
+    identity: str
+    rate: str | None
+
+
 class Client:
     """A client: the holder of a key, or everyone at an address."""
 
-    def __init__(self, name: str, identity: str, meter: RateLimiter, rate: Rate | None, admin: bool = False) -> None:
+    def __init__(self, name: str, identity: str, meters: Meters, rate: Rate | None, admin: bool = False) -> None:
         self.name = name
         """The key's name; "" without a key."""
+        self.identity = identity
+        """Names the client's meters; a hash, which does not show an address to whoever reads the store."""
         self._admin = admin
-        self._identity, self._meter, self._rate = identity, meter, rate
-        self._charged = 0
+        self._meters, self._rate = meters, rate
 
-    def charge(self, characters: int) -> None:
+    async def charge(self, characters: int) -> None:
         """Charges that many characters to the client's limit. Raises TooManyCharacters."""
-        if self._rate:
-            if characters > self._rate.amount:
-                raise TooManyCharacters(
-                    f"One request with {characters} characters exceeds the limit of {self._rate.text}."
-                )
-            if wait := self._meter.take(self._identity, self._rate, characters):
-                raise TooManyCharacters(_over_limit(self._rate, "characters", wait), retry_after_s=wait)
-        self._charged += characters
+        if self._rate is None:
+            self._meters.count(f"characters:{self.identity}", characters)
+            return
+        if characters > self._rate.amount:
+            raise TooManyCharacters(f"One request with {characters} characters exceeds the limit of {self._rate.text}.")
+        if wait := await self._meters.take(f"characters:{self.identity}", self._rate, characters):
+            raise TooManyCharacters(_over_limit(self._rate, "characters", wait), retry_after_s=wait)
 
     def check_admin(self) -> None:
         """Raises NotAllowed."""
         if not self._admin:
             raise NotAllowed(NotAllowed.example)
 
-    @property
-    def characters(self) -> int:
+    async def characters(self) -> int:
         """Characters charged and not yet restored; without a limit, all charged since the service first saw the
-        client."""
-        return self._meter.used(self._identity, self._rate) if self._rate else self._charged
+        client. Raises StoreUnavailable."""
+        meter = f"characters:{self.identity}"
+        return await (self._meters.used(meter, self._rate) if self._rate else self._meters.counted(meter))
 
     @property
     def character_limit(self) -> int | None:
         """The limit on `characters`."""
         return self._rate.amount if self._rate else None
 
+    @property
+    def account(self) -> Account:
+        return Account(self.identity, self._rate.text if self._rate else None)
+
 
 class AccessControl:
     """Authenticates every request that costs something, and limits its rate."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, meters: Meters) -> None:
         """Raises SettingsError."""
         self._keys = Keys(settings.api_keys_file) if settings.api_keys_file else None
         self._requests_rate, self._characters_rate = settings.rate_requests, settings.rate_characters
-        if settings.instances > 1 and self._has_rates:
+        if settings.instances > 1 and self._has_rates and not settings.store:
             raise SettingsError(
-                f"{PREFIX}INSTANCES={settings.instances}: each instance would grant a client its whole rate; set it to "
-                "1, or remove the rates"
+                f"{PREFIX}INSTANCES={settings.instances}: each instance would grant a client its whole rate; set "
+                f"{PREFIX}STORE, where they count together, or remove the rates"
             )
-        self._requests, self._characters = RateLimiter(), RateLimiter()
+        self._meters = meters
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
         self._by_key: dict[Key, Client] = {}
-        self._anyone = Client("", "", self._characters, None)
+        self._anyone = Client("", _hashed(""), meters, None)
         self._watcher: asyncio.Task[None] | None = None
 
     @property
@@ -101,10 +114,15 @@ class AccessControl:
         """Whether `key` is valid, regardless of rates."""
         return self._keys is None or (key is not None and self._keys.find(key) is not None)
 
-    def admit(self, request: HTTPConnection, key: str | None) -> Client:
+    def client_of(self, account: Account) -> Client:
+        """A client that can be charged, and has no name."""
+        rate = Rate.parse(account.rate) if account.rate else None
+        return Client("", account.identity, self._meters, rate)
+
+    async def admit(self, request: HTTPConnection, key: str | None) -> Client:
         """Authenticates the client and counts a request. Raises NotAuthorised and TooManyRequests."""
-        client, identity, rate = self._client(request, key)
-        if rate and (wait := self._requests.take(identity, rate, 1)):
+        client, rate = self._client(request, key)
+        if rate and (wait := await self._meters.take(f"requests:{client.identity}", rate, 1)):
             raise TooManyRequests(_over_limit(rate, "requests", wait), retry_after_s=wait)
         return client
 
@@ -112,32 +130,31 @@ class AccessControl:
         """Like `admit`, for requests that cost nothing. Raises NotAuthorised."""
         return self._client(request, key)[0]
 
-    def _client(self, request: HTTPConnection, key: str | None) -> tuple[Client, str, Rate | None]:
+    def _client(self, request: HTTPConnection, key: str | None) -> tuple[Client, Rate | None]:
         found = self._client_of_key(key) if self._keys else self._client_at(request.scope)
         request.scope["state"]["client"] = found[0]
         return found
 
-    def _client_of_key(self, key: str | None) -> tuple[Client, str, Rate | None]:
+    def _client_of_key(self, key: str | None) -> tuple[Client, Rate | None]:
         assert self._keys
         if key is None:
             raise NotAuthorised("This service requires an API key; none was sent.")
         found = self._keys.find(key)
         if found is None:
             raise NotAuthorised("This service requires an API key; the one that was sent is unknown.")
-        identity = f"key {found.name}"
         if found not in self._by_key:
             rate = found.characters or self._characters_rate
-            self._by_key[found] = Client(found.name, identity, self._characters, rate, found.admin)
-        return self._by_key[found], identity, found.requests or self._requests_rate
+            self._by_key[found] = Client(found.name, _hashed(f"key {found.name}"), self._meters, rate, found.admin)
+        return self._by_key[found], found.requests or self._requests_rate
 
-    def _client_at(self, scope: Scope) -> tuple[Client, str, Rate | None]:
+    def _client_at(self, scope: Scope) -> tuple[Client, Rate | None]:
         if not (self._requests_rate or self._characters_rate):
-            return self._anyone, "", None
+            return self._anyone, None
         ip = address(scope)
         client = self._by_address.get(ip)
         if client is None:
-            client = self._by_address[ip] = Client("", ip, self._characters, self._characters_rate)
-        return client, ip, self._requests_rate
+            client = self._by_address[ip] = Client("", _hashed(ip), self._meters, self._characters_rate)
+        return client, self._requests_rate
 
 
 def bearer(request: HTTPConnection) -> str | None:
@@ -166,6 +183,10 @@ def address(scope: Scope) -> str:
     if found.ipv4_mapped:
         return str(found.ipv4_mapped)
     return str(ipaddress.IPv6Network((found, _IPV6_PREFIX_BITS), strict=False))
+
+
+def _hashed(identity: str) -> str:
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _over_limit(rate: Rate, what: str, wait: float) -> str:

@@ -145,7 +145,7 @@ class JSONRoute(APIRoute):
             request = JSONRequest(request.scope, request.receive)
         # Before the body is read, like `check_load`.
         access_control: AccessControl = request.scope["state"]["access_control"]
-        access_control.admit(request, bearer(request))
+        await access_control.admit(request, bearer(request))
         check_load(request)
         body = validated(self._model, await request.json())
         response: Response = await self.endpoint(body, request)

@@ -103,6 +103,11 @@ class Metrics:
         )
         self.cache_bytes = Gauge("interlinear_cache_bytes", "Bytes that cached sentences take", registry=registry)
 
+        self.store_available = Gauge(
+            "interlinear_store_available", "1: the store answers, or none is set; 0: it does not", registry=registry
+        )
+        self.store_available.set(1)
+
     def count_refusal(self, cause: str) -> None:
         """Counts an error response."""
         self.refusals.labels(cause).inc()

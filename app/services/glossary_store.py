@@ -1,4 +1,4 @@
-"""Glossaries that clients create over HTTP, each with an owner; kept in memory, and in a folder if one is set.
+"""Glossaries that clients create over HTTP, each with an owner; kept in the store, and in a folder if one is set.
 
 Includes the service's own glossaries, which are read-only. `app.text.glossary` finds the terms in a text.
 """
@@ -10,14 +10,15 @@ import json
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from app.errors import InvalidFields, Unavailable
+from app.errors import InvalidFields, Overloaded, Unavailable
+from app.services.store import Kind, Store, StoreFull
 from app.settings import PREFIX, SettingsError
 from app.text.glossary import Glossaries, Glossary
 from model.atomic_files import write_atomically
@@ -34,6 +35,9 @@ _TERM_OVERHEAD_BYTES = 200
 """Bytes that a term takes besides its characters."""
 _MAX_CACHED = 8
 """Maximum number of cached search structures, each of which takes many times the memory of its terms."""
+
+_MAX_CONFLICTS = 20
+"""How often a change is made again because another instance has changed the same glossary meanwhile."""
 
 log = logging.getLogger(__name__)
 Pair = tuple[str, str]
@@ -60,26 +64,51 @@ class StoredGlossary:
         )
 
 
-class GlossaryStore:
-    """All glossaries. A client sees only its own and those of the service."""
+class _Copy(NamedTuple):
+    """A glossary of the store as it was at this version."""
 
-    def __init__(self, folder: Path | None = None, shared: Glossaries | None = None) -> None:
-        """Raises SettingsError if a file in `folder` cannot be read."""
-        self._folder = folder
-        self._by_id = {one.id: one for one in _shared(shared or Glossaries())}
+    version: int
+    glossary: StoredGlossary
+
+
+class GlossaryStore:
+    """All glossaries. A client sees only its own and those of the service. All coroutines raise StoreUnavailable."""
+
+    def __init__(self, store: Store, folder: Path | None = None, shared: Glossaries | None = None) -> None:
+        """`folder`: only for a store that no other instance uses. Raises SettingsError if a file in it cannot be
+        read."""
+        self._store, self._folder = store, folder
+        self._shared = {one.id: one for one in _shared(shared or Glossaries())}
+        self._in_folder = _load(folder) if folder else []
+        self._copies: dict[str, _Copy] = {}
+        """By key in the store; those that are in use here, decoded."""
         self._cache: OrderedDict[tuple[str, Pair], Glossary] = OrderedDict()
         self._lock = asyncio.Lock()
-        if folder:
-            self._by_id |= {one.id: one for one in _load(folder)}
 
-    def available_to(self, owner: str) -> list[StoredGlossary]:
+    async def open(self) -> None:
+        """Puts the glossaries of the folder into the store."""
+        kind = replace(_kind(), max_records=1 << 40, max_bytes=1 << 40)
+        while self._in_folder:
+            one = self._in_folder.pop()
+            version = await self._store.put(kind, _key(one.owner, one.id), {"glossary": _encode(one)}, one.size)
+            if version:
+                self._copies[_key(one.owner, one.id)] = _Copy(version, one)
+
+    async def available_to(self, owner: str) -> list[StoredGlossary]:
         """The glossaries that `owner` may use, oldest first."""
-        return sorted((one for one in self._by_id.values() if one.owner in (None, owner)), key=lambda one: one.created)
+        versions = await self._store.versions(_kind())
+        for key in self._copies.keys() - versions.keys():
+            del self._copies[key]
+        copies = [await self._copy(key, version) for key, version in versions.items() if key.startswith(_key(owner))]
+        found = [*self._shared.values(), *(copy.glossary for copy in copies if copy)]
+        return sorted(found, key=lambda one: one.created)
 
-    def find(self, id: str, owner: str) -> StoredGlossary | None:
+    async def find(self, id: str, owner: str) -> StoredGlossary | None:
         """The glossary; None if it does not exist or belongs to another owner."""
-        found = self._by_id.get(id)
-        return found if found and found.owner in (None, owner) else None
+        if id in self._shared:
+            return self._shared[id]
+        copy = await self._latest(_key(owner, id))
+        return copy.glossary if copy else None
 
     async def load(self, stored: StoredGlossary, pair: Pair) -> Glossary:
         """Returns the search structure of a dictionary of `stored`, from the cache if possible."""
@@ -96,36 +125,93 @@ class GlossaryStore:
     async def add(self, new: StoredGlossary) -> None:
         """Stores a new glossary. Raises InvalidFields, and Unavailable if it cannot be written."""
         async with self._lock:
-            await self._put(new)
+            await self._put(new, None)
 
     async def change(
         self, id: str, owner: str, changed: Callable[[StoredGlossary], StoredGlossary]
     ) -> StoredGlossary | None:
-        """Replaces a glossary with the result of `changed`; returns None if it does not exist. Raises like `add`."""
+        """Replaces a glossary with the result of `changed`; returns None if it does not exist. Raises like `add`.
+
+        `changed` is called again if another instance has changed the glossary meanwhile, so that no change is lost.
+        """
+        if id in self._shared:
+            _refuse_change(self._shared[id])
         async with self._lock:
-            found = self.find(id, owner)
-            if found is None:
-                return None
-            new = changed(found)
-            await self._put(new)
-            return new
+            for _ in range(_MAX_CONFLICTS):
+                copy = await self._latest(_key(owner, id))
+                if copy is None:
+                    return None
+                new = changed(copy.glossary)
+                if await self._put(new, copy):
+                    return new
+        raise Overloaded("Too many changes of this glossary at once.", (), 1.0)
 
     async def delete(self, id: str, owner: str) -> StoredGlossary | None:
         """Returns the deleted glossary; None if it does not exist. Raises like `add`."""
+        if id in self._shared:
+            _refuse_change(self._shared[id])
         async with self._lock:
-            found = self.find(id, owner)
-            if found:
-                _check_owner(found)
-                await self._write(_remove, found)
-                del self._by_id[id]
-            return found
+            key = _key(owner, id)
+            copy = await self._latest(key)
+            if copy is None:
+                return None
+            await self._write(_remove, copy.glossary)
+            self._copies.pop(key, None)
+            return copy.glossary if await self._store.delete(_kind(), key) else None
 
-    async def _put(self, new: StoredGlossary) -> None:
+    async def _latest(self, key: str) -> _Copy | None:
+        return await self._copy(key, await self._store.version(_kind(), key))
+
+    async def _copy(self, key: str, version: int) -> _Copy | None:
+        """The glossary, read from the store only if it is not at hand in this version. `version`: 0 if it is gone."""
+        copy = self._copies.get(key)
+        if version and (copy is None or copy.version != version):
+            record = await self._store.get(_kind(), key, "glossary")
+            if record:
+                copy = _Copy(record.version, await asyncio.to_thread(_decode, record.fields["glossary"]))
+                self._copies[key] = copy
+                return copy
+            version = 0
+        if not version:
+            self._copies.pop(key, None)
+            return None
+        return copy
+
+    async def _put(self, new: StoredGlossary, known: _Copy | None) -> bool:
+        """Returns False if the store has another version than `known` by now, and then changes nothing."""
         self._check(new)
-        known = self._by_id.get(new.id)
-        await asyncio.to_thread(_check_terms, new, known.dictionaries if known else {})
-        await self._write(_save, new)
-        self._by_id[new.id] = new
+        await asyncio.to_thread(_check_terms, new, known.glossary.dictionaries if known else {})
+        encoded, key = await asyncio.to_thread(_encode, new), _key(new.owner, new.id)
+        try:
+            version = await self._store.put(
+                _kind(), key, {"glossary": encoded}, new.size, known.version if known else 0
+            )
+        except StoreFull as full:
+            if full.scarce == "records":
+                raise _invalid(
+                    "name", f"The limit of {MAX_GLOSSARIES} glossaries is reached: delete one first"
+                ) from None
+            raise _invalid(
+                "entries", f"All glossaries together would be over {MAX_TOTAL_BYTES >> 20} MiB: delete one first"
+            ) from None
+        if version is None:
+            return False
+        self._copies[key] = _Copy(version, new)
+        try:
+            await self._write(_save, new)
+        except Unavailable:
+            await self._undo(key, known)
+            raise
+        return True
+
+    async def _undo(self, key: str, known: _Copy | None) -> None:
+        """Takes back a change of which the folder knows nothing."""
+        copy = self._copies.pop(key)
+        if known is None:
+            await self._store.delete(_kind(), key)
+        else:
+            fields = {"glossary": _encode(known.glossary)}
+            await self._store.put(_kind(), key, fields, known.glossary.size, copy.version)
 
     async def _write(self, action: Callable[[Path, StoredGlossary], None], glossary: StoredGlossary) -> None:
         """Raises Unavailable."""
@@ -137,18 +223,20 @@ class GlossaryStore:
             raise Unavailable(f"Glossaries cannot be written: {error.strerror}") from None
 
     def _check(self, new: StoredGlossary) -> None:
-        _check_owner(new)
-        others = [one for one in self._by_id.values() if one.id != new.id and one.owner is not None]
+        """Raises InvalidFields."""
         if not new.name.strip() or len(new.name) > MAX_NAME_CHARS:
             raise _invalid("name", f"A glossary's name must have 1 to {MAX_NAME_CHARS} characters")
         if len(new.dictionaries) > MAX_DICTIONARIES:
             raise _invalid("dictionaries", f"A glossary may have at most {MAX_DICTIONARIES} dictionaries")
-        if len(others) >= MAX_GLOSSARIES:
-            raise _invalid("name", f"The limit of {MAX_GLOSSARIES} glossaries is reached: delete one first")
-        if new.size + sum(one.size for one in others) > MAX_TOTAL_BYTES:
-            raise _invalid(
-                "entries", f"All glossaries together would be over {MAX_TOTAL_BYTES >> 20} MiB: delete one first"
-            )
+
+
+def _kind() -> Kind:
+    return Kind("glossaries", MAX_GLOSSARIES, MAX_TOTAL_BYTES)
+
+
+def _key(owner: str | None, id: str = "") -> str:
+    """A glossary's key in the store: nobody else's begins with `owner` and a slash, which no key's name contains."""
+    return f"{owner}/{id}"
 
 
 def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
@@ -164,9 +252,9 @@ def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
             raise _invalid("entries", str(error).rstrip(".")) from None
 
 
-def _check_owner(found: StoredGlossary) -> None:
-    if found.owner is None:
-        raise _invalid("glossary_id", f"The glossary {found.name} belongs to the service and cannot be changed")
+def _refuse_change(found: StoredGlossary) -> None:
+    """Raises InvalidFields."""
+    raise _invalid("glossary_id", f"The glossary {found.name} belongs to the service and cannot be changed")
 
 
 def _shared(shared: Glossaries) -> list[StoredGlossary]:
@@ -174,6 +262,38 @@ def _shared(shared: Glossaries) -> list[StoredGlossary]:
     for (name, source, target), glossary in shared.by_pair.items():
         found.setdefault(name, {})[language_alone(source), language_alone(target)] = glossary.terms
     return [StoredGlossary(name, None, dictionaries, id=name) for name, dictionaries in found.items()]
+
+
+# ---- In the store
+
+
+def _encode(glossary: StoredGlossary) -> bytes:
+    return json.dumps(_record(glossary)).encode()
+
+
+def _decode(content: bytes) -> StoredGlossary:
+    """Of what `_encode` has made."""
+    return _glossary(json.loads(content))
+
+
+def _record(glossary: StoredGlossary) -> dict[str, Any]:
+    return {
+        "id": glossary.id,
+        "name": glossary.name,
+        "owner": glossary.owner,
+        "created": glossary.created.isoformat(),
+        "dictionaries": [
+            {"source": source, "target": target, "terms": dict(terms)}
+            for (source, target), terms in glossary.dictionaries.items()
+        ],
+    }
+
+
+def _glossary(record: dict[str, Any]) -> StoredGlossary:
+    dictionaries = {(each["source"], each["target"]): dict[str, str](each["terms"]) for each in record["dictionaries"]}
+    return StoredGlossary(
+        record["name"], record["owner"], dictionaries, record["id"], datetime.fromisoformat(record["created"])
+    )
 
 
 # ---- In a folder
@@ -198,32 +318,20 @@ def _load(folder: Path) -> list[StoredGlossary]:
 
 def _read(path: Path) -> StoredGlossary:
     """Raises OSError, and for files not in the format of `_save` ValueError, KeyError, TypeError and AttributeError."""
-    record: dict[str, Any] = json.loads(path.read_text("utf-8"))
-    dictionaries = {(each["source"], each["target"]): dict[str, str](each["terms"]) for each in record["dictionaries"]}
-    for (source, _), terms in dictionaries.items():
+    found = _glossary(json.loads(path.read_text("utf-8")))
+    for (source, _), terms in found.dictionaries.items():
         Glossary(terms, source)
-    texts = (record["name"], record["owner"], *(code for pair in dictionaries for code in pair))
+    texts = (found.name, found.owner, *(code for pair in found.dictionaries for code in pair))
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a name is not a string")
-    created = datetime.fromisoformat(record["created"])
-    if created.tzinfo is None or record["id"] != path.stem:
-        raise ValueError("its id is not the file's name" if created.tzinfo else "its time has no zone")
-    return StoredGlossary(record["name"], record["owner"], dictionaries, record["id"], created)
+    if found.created.tzinfo is None or found.id != path.stem:
+        raise ValueError("its id is not the file's name" if found.created.tzinfo else "its time has no zone")
+    return found
 
 
 def _save(folder: Path, changed: StoredGlossary) -> None:
     """Writes to a temporary file and renames it, so that no reader ever sees a partial file."""
-    record = {
-        "id": changed.id,
-        "name": changed.name,
-        "owner": changed.owner,
-        "created": changed.created.isoformat(),
-        "dictionaries": [
-            {"source": source, "target": target, "terms": dict(terms)}
-            for (source, target), terms in changed.dictionaries.items()
-        ],
-    }
-    write_atomically(_path(folder, changed), json.dumps(record, ensure_ascii=False, indent=1).encode())
+    write_atomically(_path(folder, changed), json.dumps(_record(changed), ensure_ascii=False, indent=1).encode())
 
 
 def _remove(folder: Path, glossary: StoredGlossary) -> None:

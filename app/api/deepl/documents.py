@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
+import msgspec
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
+from msgspec import Struct
 from pydantic import BaseModel, Field
 from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
@@ -17,8 +21,8 @@ from app.api.deepl.text import TranslationOptions
 from app.api.deepl.wire_format import (
     Body,
     Caller,
+    dictionaries_of,
     error_responses,
-    glossary_of,
     invalid_field,
     not_found,
     pair_of,
@@ -27,18 +31,19 @@ from app.api.deepl.wire_format import (
     validated,
 )
 from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file
-from app.errors import InvalidFields, TooManyCharacters
+from app.errors import InvalidFields, StoreUnavailable, TooManyCharacters
 from app.formats.sniffing import suffix_of
-from app.http.auth import Client
+from app.http.auth import AccessControl, Account, Client
 from app.http.download_headers import download_headers
 from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
-from app.services.background_jobs import BackgroundJob, BackgroundJobs
+from app.services.background_jobs import BackgroundJobs, Job, JobResult
 from app.services.reload import Deployments
 from app.settings import Settings
+from app.text.glossary import Glossary, GlossaryChain
 from app.translation.documents import open_document, translate_in_batches
 from app.translation.translator import Translator
-from app.translation.types import AUTO, GlossaryOption
+from app.translation.types import AUTO
 
 router = APIRouter()
 DocumentId = Annotated[str, Path(description="The document's id", examples=["0123456789ABCDEF0123456789ABCDEF"])]
@@ -48,18 +53,32 @@ STATUS_WAIT_S = 2.0
 seconds."""
 
 
-@dataclass(frozen=True)
-class TranslatedDocument:
-    """A file that is ready to download."""
+class Terms(Struct):
+    """A dictionary of a glossary, as it was when the document was uploaded."""
+
+    language: str
+    """Of the source."""
+    terms: dict[str, str]
+
+
+class DocumentTask(Struct):
+    """A document to translate, which any instance may do."""
 
     name: str
     content: bytes
+    source: str
+    target: str
+    glossaries: list[Terms]
+    account: Account
+    """Where its characters are charged."""
+
+
+class DocumentFacts(Struct):
+    """What is known about a translated document besides its content."""
+
+    name: str
     media_type: str
     characters: int
-
-    @property
-    def size(self) -> int:
-        return len(self.content)
 
 
 class DocumentRequest(TranslationOptions):
@@ -111,11 +130,12 @@ _FORM = {
         errors.PairNotServed,
         errors.TooManyCharacters,
         errors.Overloaded,
+        StoreUnavailable,
         missing=["glossary"],
     ),
 )
 async def upload(request: Request, caller: Caller) -> Response:
-    """Start translating a document. The service keeps it in memory for at most an hour, until it is downloaded."""
+    """Start translating a document. The service keeps it for at most an hour, until it is downloaded."""
     file, fields = await read_upload(request)
     body = validated(DocumentRequest, fields)
     body.check()
@@ -124,48 +144,35 @@ async def upload(request: Request, caller: Caller) -> Response:
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     if source is not None:
         translator.catalogue.route(source, target)
-    glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
-    if caller.character_limit is not None and caller.characters >= caller.character_limit:
+    dictionaries = await dictionaries_of(request.state.glossaries, caller.name, body.glossaries, source, target)
+    if caller.character_limit is not None and await caller.characters() >= caller.character_limit:
         raise TooManyCharacters("The character limit is used up.")
-    task = _TranslationTask(
-        request.state.deployments,
-        request.state.settings,
-        caller,
-        Upload(name, file.content),
-        source or AUTO,
-        target,
-        glossary,
-    )
-    background_jobs: BackgroundJobs[TranslatedDocument] = request.state.background_jobs
-    job = background_jobs.start(caller.name, len(file.content), task.run)
+    glossaries = [Terms(pair[0], dict(stored.dictionaries[pair])) for stored, pair in dictionaries]
+    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account)
+    background_jobs: BackgroundJobs = request.state.background_jobs
+    job = await background_jobs.start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
 
 
-@dataclass
-class _TranslationTask:
-    """A document to translate."""
+async def translate_task(
+    deployments: Deployments, settings: Settings, access_control: AccessControl, encoded: bytes, attempt: int
+) -> JobResult:
+    """Translates an encoded DocumentTask. Raises ServiceError."""
+    task = await asyncio.to_thread(_decode_task, encoded)
+    document = await open_document(task.name, task.content, task.target, settings, task.source)
+    if attempt == 1:  # another instance that has died has charged them
+        await access_control.client_of(task.account).charge(document.characters)
+    glossary = await asyncio.to_thread(_merged, task.glossaries)
+    # The deployment that accepted the request may be retired before the job starts.
+    with deployments.current as deployment:
+        content = await translate_in_batches(deployment.translator, document, task.source, task.target, glossary)
+    name = formats.translated_name(task.name, task.target)
+    return JobResult(_encode(DocumentFacts(name, document.media_type, document.characters)), content)
 
-    deployments: Deployments
-    settings: Settings
-    caller: Client
-    file: Upload
-    source: str
-    target: str
-    glossary: GlossaryOption
 
-    async def run(self) -> TranslatedDocument:
-        """Raises ServiceError."""
-        name, content = self.file
-        document = await open_document(name, content, self.target, self.settings, self.source)
-        self.caller.charge(document.characters)
-        # The deployment that accepted the request may be retired before the job starts.
-        with self.deployments.current as deployment:
-            content = await translate_in_batches(
-                deployment.translator, document, self.source, self.target, self.glossary
-            )
-        return TranslatedDocument(
-            formats.translated_name(name, self.target), content, document.media_type, document.characters
-        )
+def _merged(glossaries: Sequence[Terms]) -> Glossary | None:
+    found = [Glossary(each.terms, each.language) for each in glossaries]
+    return GlossaryChain(found) if len(found) > 1 else found[0] if found else None
 
 
 def _file_name(file: Upload, body: DocumentRequest) -> str:
@@ -189,16 +196,19 @@ def _suffix(name: str) -> str:
     summary="Get the status of a document",
     response_model=DocumentStatus,
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
-    responses=error_responses(*BODY_ERRORS, missing=["document"]),
+    responses=error_responses(*BODY_ERRORS, StoreUnavailable, missing=["document"]),
 )
 async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
-    """Return the status of a document. Documents not downloaded within an hour are deleted; a restart deletes all of
-    them."""
-    job = await _find_job(document_id, request, caller)
-    await while_connected(request, job.wait(STATUS_WAIT_S))
+    """Return the status of a document. Documents not downloaded within an hour are deleted; without a store, a restart
+    deletes all of them."""
+    background_jobs: BackgroundJobs = request.state.background_jobs
+    found = await _find_job(document_id, request, caller)
+    job = await while_connected(request, background_jobs.wait(found, STATUS_WAIT_S))
+    if job is None:
+        raise not_found("document")
     status_fields: dict[str, Any] = {"document_id": job.id, "status": job.status}
-    if job.result:
-        status_fields["billed_characters"] = job.result.characters
+    if job.facts:
+        status_fields["billed_characters"] = _decode_facts(job.facts).characters
     if job.error:
         status_fields["error_message"] = job.error
     return JSONResponse(status_fields)
@@ -211,7 +221,7 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
     openapi_extra=request_body(KeyRequest, {"document_key": "0123456789ABCDEF" * 4}),
     responses={
         200: file_response("The translated file"),
-        **error_responses(*BODY_ERRORS, missing=["document"], not_ready=_NOT_READY),
+        **error_responses(*BODY_ERRORS, StoreUnavailable, missing=["document"], not_ready=_NOT_READY),
     },
 )
 async def result(document_id: DocumentId, request: Request, caller: Caller) -> Response:
@@ -219,28 +229,35 @@ async def result(document_id: DocumentId, request: Request, caller: Caller) -> R
     job = await _find_job(document_id, request, caller)
     if job.error:
         raise InvalidFields(f"The document cannot be translated: {job.error}")
-    if not job.result:
+    if job.facts is None:
         raise HTTPException(503, _NOT_READY)
-    background_jobs: BackgroundJobs[TranslatedDocument] = request.state.background_jobs
+    background_jobs: BackgroundJobs = request.state.background_jobs
+    content, facts = await background_jobs.result(job), _decode_facts(job.facts)
+    if content is None:
+        raise not_found("document")
     return Response(
-        job.result.content,
-        media_type=job.result.media_type,
-        headers=download_headers(job.result.name),
+        content,
+        media_type=facts.media_type,
+        headers=download_headers(facts.name),
         background=BackgroundTask(_forget, background_jobs, job),  # once it has been sent
     )
 
 
-async def _forget(background_jobs: BackgroundJobs[TranslatedDocument], job: BackgroundJob[TranslatedDocument]) -> None:
-    """A coroutine, so that it runs on the event loop, which owns the jobs; Starlette would run a plain function in a
-    thread."""
-    background_jobs.forget(job)
+async def _forget(background_jobs: BackgroundJobs, job: Job) -> None:
+    with suppress(StoreUnavailable):  # then it expires
+        await background_jobs.forget(job)
 
 
-async def _find_job(document_id: str, request: Request, caller: Client) -> BackgroundJob[TranslatedDocument]:
-    """Raises HTTPException, and what reading a body raises."""
+async def _find_job(document_id: str, request: Request, caller: Client) -> Job:
+    """Raises HTTPException and StoreUnavailable, and what reading a body raises."""
     key = validated(KeyRequest, await read_fields(request)).document_key
-    background_jobs: BackgroundJobs[TranslatedDocument] = request.state.background_jobs
-    job = background_jobs.find(document_id, key, caller.name)
+    background_jobs: BackgroundJobs = request.state.background_jobs
+    job = await background_jobs.find(document_id, key, caller.name)
     if job is None:
         raise not_found("document")
     return job
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_task = msgspec.msgpack.Decoder(DocumentTask).decode
+_decode_facts = msgspec.msgpack.Decoder(DocumentFacts).decode

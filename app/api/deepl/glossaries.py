@@ -32,6 +32,7 @@ from app.api.deepl.schemas import (
 from app.api.deepl.wire_format import Caller, error_responses, invalid_field, not_found, request_body, validated
 from app.api.openapi_parts import BODY_ERRORS
 from app.engine.registry import Catalogue
+from app.errors import StoreUnavailable
 from app.http.auth import Client
 from app.http.forms import read_fields
 from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
@@ -40,7 +41,7 @@ from app.text.glossary_files import write_tsv
 router = APIRouter()
 TSV = "text/tab-separated-values"
 GlossaryId = Annotated[str, Path(description="The glossary's id", examples=["def3a26b-3e84-45b3-84ae-0c0aaf3525f7"])]
-_WRITE_ERRORS = (*BODY_ERRORS, errors.Unavailable)
+_WRITE_ERRORS = (*BODY_ERRORS, errors.Unavailable, StoreUnavailable)
 _NO_GLOSSARY = ["glossary"]
 _TERMS = {"source_lang": "en", "target_lang": "fr", "entries": "cat\tmatou\nhouse\tbaraque", "entries_format": "tsv"}
 _CSV = {"source_lang": "en", "target_lang": "fr", "entries": "cat,matou,en,fr", "entries_format": "csv"}
@@ -54,9 +55,9 @@ def _store(request: Request) -> GlossaryStore:
     return store
 
 
-def _find_glossary(request: Request, caller: Client, glossary_id: str) -> StoredGlossary:
-    """Raises HTTPException."""
-    return _check_found(_store(request).find(glossary_id, caller.name))
+async def _find_glossary(request: Request, caller: Client, glossary_id: str) -> StoredGlossary:
+    """Raises HTTPException and StoreUnavailable."""
+    return _check_found(await _store(request).find(glossary_id, caller.name))
 
 
 def _check_found(found: StoredGlossary | None) -> StoredGlossary:
@@ -107,22 +108,24 @@ async def create(request: Request, caller: Caller) -> GlossaryInfo:
     return glossary_info(await _add(request, caller, body.name, [body]))
 
 
-@router.get("/v2/glossaries", summary="List glossaries with one language pair", responses=error_responses())
+@router.get(
+    "/v2/glossaries", summary="List glossaries with one language pair", responses=error_responses(StoreUnavailable)
+)
 async def glossaries(request: Request, caller: Caller) -> GlossaryList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names. Glossaries with
     more pairs are in /v3/glossaries."""
-    stored = [each for each in _store(request).available_to(caller.name) if len(each.dictionaries) == 1]
+    stored = [each for each in await _store(request).available_to(caller.name) if len(each.dictionaries) == 1]
     return GlossaryList(glossaries=[glossary_info(each) for each in stored])
 
 
 @router.get(
     "/v2/glossaries/{glossary_id}",
     summary="Get a glossary",
-    responses=error_responses(errors.InvalidFields, missing=_NO_GLOSSARY),
+    responses=error_responses(errors.InvalidFields, StoreUnavailable, missing=_NO_GLOSSARY),
 )
 async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> GlossaryInfo:
     """Return a glossary without its entries."""
-    return glossary_info(_check_single(_find_glossary(request, caller, glossary_id)))
+    return glossary_info(_check_single(await _find_glossary(request, caller, glossary_id)))
 
 
 @router.get(
@@ -134,12 +137,12 @@ async def glossary(glossary_id: GlossaryId, request: Request, caller: Caller) ->
             "description": "One line per term: the term, a tab, its translation",
             "content": {TSV: {"schema": {"type": "string"}, "example": "cat\tmatou\nhouse\tbaraque"}},
         },
-        **error_responses(errors.InvalidFields, missing=_NO_GLOSSARY),
+        **error_responses(errors.InvalidFields, StoreUnavailable, missing=_NO_GLOSSARY),
     },
 )
 async def entries(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
     """Return the terms of a glossary and their translations."""
-    (terms,) = _check_single(_find_glossary(request, caller, glossary_id)).dictionaries.values()
+    (terms,) = _check_single(await _find_glossary(request, caller, glossary_id)).dictionaries.values()
     return Response(write_tsv(terms), media_type=TSV)
 
 
@@ -157,14 +160,14 @@ def _check_single(found: StoredGlossary) -> StoredGlossary:
     summary="Delete a glossary",
     status_code=204,
     response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_NO_GLOSSARY),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, StoreUnavailable, missing=_NO_GLOSSARY),
 )
 @router.delete(
     "/v2/glossaries/{glossary_id}",
     summary="Delete a glossary",
     status_code=204,
     response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=_NO_GLOSSARY),
+    responses=error_responses(errors.InvalidFields, errors.Unavailable, StoreUnavailable, missing=_NO_GLOSSARY),
 )
 async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
     """Delete one of the client's own glossaries."""
@@ -188,16 +191,21 @@ async def create_multilingual(request: Request, caller: Caller) -> MultilingualI
     return multilingual_info(await _add(request, caller, body.name, body.dictionaries))
 
 
-@router.get("/v3/glossaries", summary="List all glossaries", responses=error_responses())
+@router.get("/v3/glossaries", summary="List all glossaries", responses=error_responses(StoreUnavailable))
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names."""
-    return MultilingualList(glossaries=[multilingual_info(each) for each in _store(request).available_to(caller.name)])
+    stored = await _store(request).available_to(caller.name)
+    return MultilingualList(glossaries=[multilingual_info(each) for each in stored])
 
 
-@router.get("/v3/glossaries/{glossary_id}", summary="Get a glossary", responses=error_responses(missing=_NO_GLOSSARY))
+@router.get(
+    "/v3/glossaries/{glossary_id}",
+    summary="Get a glossary",
+    responses=error_responses(StoreUnavailable, missing=_NO_GLOSSARY),
+)
 async def multilingual_glossary(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Return a glossary without its entries."""
-    return multilingual_info(_find_glossary(request, caller, glossary_id))
+    return multilingual_info(await _find_glossary(request, caller, glossary_id))
 
 
 @router.patch(
@@ -223,13 +231,13 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
 @router.get(
     "/v3/glossaries/{glossary_id}/entries",
     summary="Get the entries of a dictionary",
-    responses=error_responses(errors.InvalidFields, missing=[*_NO_GLOSSARY, "dictionary"]),
+    responses=error_responses(errors.InvalidFields, StoreUnavailable, missing=[*_NO_GLOSSARY, "dictionary"]),
 )
 async def multilingual_entries(
     glossary_id: GlossaryId, query: Annotated[PairRequest, Query()], request: Request, caller: Caller
 ) -> EntriesResponse:
     """Return the terms of one language pair and their translations."""
-    terms = _terms(_find_glossary(request, caller, glossary_id), query.pair)
+    terms = _terms(await _find_glossary(request, caller, glossary_id), query.pair)
     return EntriesResponse(dictionaries=[dictionary_entries(query.pair, terms)])
 
 
@@ -253,13 +261,15 @@ async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: 
     summary="Delete a dictionary",
     status_code=204,
     response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, missing=[*_NO_GLOSSARY, "dictionary"]),
+    responses=error_responses(
+        errors.InvalidFields, errors.Unavailable, StoreUnavailable, missing=[*_NO_GLOSSARY, "dictionary"]
+    ),
 )
 async def delete_dictionary(
     glossary_id: GlossaryId, query: Annotated[PairRequest, Query()], request: Request, caller: Caller
 ) -> Response:
     """Delete the dictionary of one language pair."""
-    _terms(_find_glossary(request, caller, glossary_id), query.pair)
+    _terms(await _find_glossary(request, caller, glossary_id), query.pair)
     edit = partial(_with_dictionary, pair=query.pair, terms=None)
     _check_found(await _store(request).change(glossary_id, caller.name, edit))
     return Response(status_code=204)

@@ -28,6 +28,7 @@ from app.api.deepl.wire_format import (
 )
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas import Language
+from app.errors import StoreUnavailable
 from app.http.forms import read_fields
 from app.http.json_body import check_load, while_connected
 from app.markup.extract import markup_pieces
@@ -171,7 +172,7 @@ class CharacterUsage(BaseModel):
         {"text": ["Hello.", "How are you?"], "target_lang": "FR", "source_lang": "EN"},
         {"text": ["<p>Hello, <b>my friend</b>!</p>"], "target_lang": "FR", "tag_handling": "html"},
     ),
-    responses=error_responses(*BODY_ERRORS, *TRANSLATION_ERRORS, missing=["glossary"]),
+    responses=error_responses(*BODY_ERRORS, *TRANSLATION_ERRORS, StoreUnavailable, missing=["glossary"]),
 )
 async def translate(request: Request, caller: Caller) -> Response:
     """Translate texts. If one of them cannot be translated, the response is its error."""
@@ -182,7 +183,7 @@ async def translate(request: Request, caller: Caller) -> Response:
     translator.check(body.text)
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
-    caller.charge(translator.cost(body.text))
+    await caller.charge(translator.cost(body.text))
     options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s)
     items = [await to_item(text, body) for text in body.text]
     done = await while_connected(request, translator.translate(items, options))
@@ -230,7 +231,10 @@ _LANGUAGES: dict[str, Any] = {
     "response_model": list[OfferedLanguage],
     "responses": error_responses(*BODY_ERRORS),
 }
-_USAGE: dict[str, Any] = {"summary": "Get the characters used, and the limit", "responses": error_responses()}
+_USAGE: dict[str, Any] = {
+    "summary": "Get the characters used, and the limit",
+    "responses": error_responses(StoreUnavailable),
+}
 
 
 @router.post("/v2/languages", openapi_extra=request_body(LanguagesRequest, {"type": "target"}), **_LANGUAGES)
@@ -262,4 +266,4 @@ async def languages(request: Request, caller: Caller) -> Response:
 @router.get("/v2/usage", **_USAGE)
 async def usage(caller: Caller) -> CharacterUsage:
     """Return the client's usage. Without a limit, it covers all clients without a key together, or this key."""
-    return CharacterUsage(character_count=caller.characters, character_limit=caller.character_limit or NO_LIMIT)
+    return CharacterUsage(character_count=await caller.characters(), character_limit=caller.character_limit or NO_LIMIT)

@@ -20,7 +20,7 @@ from app.http import problems
 from app.http.auth import AccessControl, Client, authorization
 from app.http.forms import FORM, JSON, MULTIPART, Fields
 from app.http.problems import ASCIIResponse, M, Problem
-from app.services.glossary_store import GlossaryStore
+from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary
 from app.text.glossary import Glossary, GlossaryChain
 from model.languages import language_alone, language_name, served_code
 
@@ -44,7 +44,7 @@ _ERROR = {"$ref": "#/components/schemas/DeepLError"}
 async def _caller(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
     access_control: AccessControl = request.state.access_control
-    return access_control.admit(request, authorization(request, b"deepl-auth-key"))
+    return await access_control.admit(request, authorization(request, b"deepl-auth-key"))
 
 
 Caller = Annotated[Client, Depends(_caller)]
@@ -201,12 +201,21 @@ def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
 async def glossary_of(
     store: GlossaryStore, owner: str, ids: Sequence[str], source: str | None, target: str
 ) -> Glossary | None:
-    """Merges the glossaries of a request; for each term, the first that has it decides.
+    """Merges the glossaries of a request; for each term, the first that has it decides. Raises like
+    `dictionaries_of`."""
+    found = [await store.load(*each) for each in await dictionaries_of(store, owner, ids, source, target)]
+    return GlossaryChain(found) if len(found) > 1 else found[0] if found else None
 
-    Raises InvalidFields, and HTTPException if an id is unknown.
+
+async def dictionaries_of(
+    store: GlossaryStore, owner: str, ids: Sequence[str], source: str | None, target: str
+) -> list[tuple[StoredGlossary, Pair]]:
+    """The glossaries of a request, each with the pair of its dictionary.
+
+    Raises InvalidFields and StoreUnavailable, and HTTPException if an id is unknown.
     """
     if not ids:
-        return None
+        return []
     if source is None:
         raise invalid_field("source_lang", "With a glossary, source_lang must be given")
     if len(ids) > MAX_GLOSSARIES:
@@ -214,12 +223,12 @@ async def glossary_of(
     pair = language_alone(source), language_alone(target)
     found = []
     for id in ids:
-        glossary = store.find(id, owner)
+        glossary = await store.find(id, owner)
         if glossary is None:
             raise not_found("glossary")
         if pair not in glossary.dictionaries:
             raise invalid_field(
                 "glossary_id", f"The glossary {glossary.name} has no dictionary from {source} to {target}"
             )
-        found.append(await store.load(glossary, pair))
-    return found[0] if len(found) == 1 else GlossaryChain(found)
+        found.append((glossary, pair))
+    return found

@@ -18,7 +18,7 @@ from app.api.openapi_parts import (
     file_response,
     form_with_file,
 )
-from app.errors import PairNotServed
+from app.errors import PairNotServed, StoreUnavailable
 from app.http.forms import FORM, JSON, MULTIPART
 from app.http.problems import ASCIIResponse, Problem
 
@@ -108,7 +108,7 @@ DETECT: dict[str, Any] = {
 }
 TRANSLATE_FILE: dict[str, Any] = {
     "openapi_extra": _file_request(FileToTranslate, {"file": "Hello.", "source": "en", "target": "fr"}),
-    "responses": _responses(*ADMISSION_ERRORS, *FORM_ERRORS, *TRANSLATION_ERRORS),
+    "responses": _responses(*ADMISSION_ERRORS, *FORM_ERRORS, *TRANSLATION_ERRORS, StoreUnavailable),
 }
 NO_SUCH_FILE = "There is no such file, or it has expired."
 DOWNLOAD: dict[str, Any] = {
@@ -120,6 +120,10 @@ DOWNLOAD: dict[str, Any] = {
             "description": "No such file, or it has expired",
             "model": LibreError,
             "content": {JSON: {"example": {"error": NO_SUCH_FILE}}},
+        },
+        **{
+            status: {**response, "model": LibreError}
+            for status, response in error_responses(StoreUnavailable, renderer=render_problem, schema=_ERROR).items()
         },
     }
 }

@@ -67,9 +67,9 @@ async def translate(request: Request) -> Response:
     an unsupported language are returned unchanged, as long as there are others; their confidence is then near 0.
     """
     check_load(request)
-    early = _admit_early(request)
+    early = await _admit_early(request)
     fields = await read_fields(request)
-    client = early or _admit(request, fields)
+    client = early or await _admit(request, fields)
     translator: Translator = request.state.translator
     body = _served(_validated(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
     items = await while_connected(request, _translated(translator, client, body, request.state.waited_s))
@@ -83,7 +83,7 @@ async def _translated(
     translator.check(body.texts)
     if body.source == body.target:
         return [TranslatedText(text, None, None) for text in body.texts]
-    client.charge(translator.cost(body.texts))
+    await client.charge(translator.cost(body.texts))
     options = Options(
         body.source, body.target, alternatives=_alternatives_of(body), html=body.format == "html", waited_s=waited_s
     )
@@ -123,10 +123,10 @@ def _detection(catalogue: Catalogue, language: str | None, confidence: float | N
 @router.post("/detect", summary="Detect the language of a text", response_model=list[LibreDetection], **DETECT)
 async def detect(request: Request) -> Response:
     """Detect which of the served languages a text is in. The list has one entry, with its confidence."""
-    early = _admit_early(request)
+    early = await _admit_early(request)
     fields = await read_fields(request)
     if early is None:
-        _admit(request, fields)
+        await _admit(request, fields)
     body = _validated(ToDetect, fields, "q")
     text = "\n".join(body.q) if isinstance(body.q, list) else body.q
     translator: Translator = request.state.translator
@@ -181,14 +181,15 @@ async def suggest() -> Response:
 async def libre_translate_file(request: Request) -> Response:
     """Translate a document and return a URL from which the translation can be downloaded for ten minutes."""
     check_load(request)
-    early = _admit_early(request)
+    early = await _admit_early(request)
     file, fields = await read_upload(request)
-    client = early or _admit(request, fields)
+    client = early or await _admit(request, fields)
     translator: Translator = request.state.translator
     body = _served(_validated(FileToTranslate, fields, "source", "target"), translator.catalogue)
-    translated = await while_connected(request, _translated_file(request, client, file, body))
     downloads: Downloads = request.state.downloads
-    name = downloads.add(translated)
+    downloads.check()
+    translated = await while_connected(request, _translated_file(request, client, file, body))
+    name = await downloads.add(translated)
     if name is None:
         raise TooMuchText("The translated file is too large to be kept for download.")
     # Below the URL of this request. `url_for` fails on a wrong Host header.
@@ -201,7 +202,7 @@ async def _translated_file(request: Request, client: Client, file: Upload, body:
     document = await open_document(file.name, file.content, body.target, request.state.settings, body.source)
     content = file.content
     if body.source != body.target:
-        client.charge(document.characters)
+        await client.charge(document.characters)
         content, _ = await translate_document(request.state.translator, document, body.source, body.target)
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
@@ -212,13 +213,13 @@ async def download_file(
 ) -> Response:
     """Download a file that /translate_file made. Anyone who knows the name can download it."""
     downloads: Downloads = request.state.downloads
-    file = downloads.find(name)
+    file = await downloads.find(name)
     if file is None:
         raise HTTPException(404, NO_SUCH_FILE)
     return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))
 
 
-def _admit_early(request: Request) -> Client | None:
+async def _admit_early(request: Request) -> Client | None:
     """Admits the client before its body is read if no key is required, so that unreadable bodies count as requests too.
 
     A required key may be in the body: unless it is in the query or a header, the body counts against the budget of
@@ -226,15 +227,15 @@ def _admit_early(request: Request) -> Client | None:
     """
     access_control: AccessControl = request.state.access_control
     if not access_control.requires_key:
-        return access_control.admit(request, None)
+        return await access_control.admit(request, None)
     request.state.is_known = access_control.is_valid(_key(request, read_query(request)))
     return None
 
 
-def _admit(request: Request, fields: Fields) -> Client:
+async def _admit(request: Request, fields: Fields) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
     access_control: AccessControl = request.state.access_control
-    return access_control.admit(request, _key(request, fields))
+    return await access_control.admit(request, _key(request, fields))
 
 
 def _key(request: Request, fields: Fields) -> str | None:

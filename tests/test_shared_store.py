@@ -1,0 +1,261 @@
+"""Instances that share a store, as clients see them: DeepL's own client asks them in turn."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import deepl
+import httpx
+import pytest
+from deepl_clients import EN_FR, client_of
+from servers import WAIT_S, becomes
+from shared_fixtures import Service, listening, serving
+from store_server import StoreServer, patient_stores
+
+from app.http.auth import AccessControl
+from app.runtime.rate_limits import Rate
+from app.services import store_valkey
+from app.services.store_memory import MemoryStore
+from app.settings import Settings, SettingsError, load_settings
+
+ROOT = Path(__file__).resolve().parent.parent
+HELLO: dict[str, Any] = {"text": "Hello.", "source": "en", "target": "fr"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _patience() -> Iterator[None]:
+    with patient_stores():
+        yield
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with StoreServer(tmp_path_factory.mktemp("store")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def urls(server: StoreServer, bundle_folder: Path) -> Iterator[tuple[str, str]]:
+    """Two instances that listen."""
+    with listening(bundle_folder, store=server.url) as first, listening(bundle_folder, store=server.url) as second:
+        yield first, second
+
+
+@pytest.fixture
+def clients(urls: tuple[str, str]) -> Iterator[tuple[deepl.DeepLClient, deepl.DeepLClient]]:
+    with client_of(urls[0]) as first, client_of(urls[1]) as second:
+        yield first, second
+
+
+def test_glossary_made_at_one_is_used_changed_and_deleted_at_the_other(
+    clients: tuple[deepl.DeepLClient, deepl.DeepLClient],
+) -> None:
+    first, second = clients
+    made = first.create_glossary("Animals", "EN", "FR", {"cat": "Büffel"})
+    assert second.get_glossary_entries(made) == {"cat": "Büffel"}
+    assert [each.glossary_id for each in second.list_glossaries()] == [made.glossary_id]
+    assert "Büffel" in str(second.translate_text("The cat sleeps.", glossary=made, **EN_FR))
+    for changer, user, animal in ((second, first, "Lynx"), (first, second, "Gnu")):
+        dictionary = deepl.api_data.MultilingualGlossaryDictionaryEntries("EN", "FR", {"cat": animal})
+        changer.replace_multilingual_glossary_dictionary(made.glossary_id, dictionary)
+        assert animal in str(user.translate_text("The cat sleeps.", glossary=made, **EN_FR))
+        assert animal in str(changer.translate_text("The cat sleeps.", glossary=made, **EN_FR))
+    first.delete_glossary(made)
+    assert second.list_glossaries() == []
+    with pytest.raises(deepl.DeepLException, match="No such glossary"):
+        second.translate_text("The cat sleeps.", glossary=made, **EN_FR)
+
+
+@pytest.mark.usefixtures("fast_deepl_client")
+def test_document_is_uploaded_polled_and_downloaded_at_different_instances(
+    clients: tuple[deepl.DeepLClient, deepl.DeepLClient],
+) -> None:
+    first, second = clients
+    glossary = first.create_glossary("Animals", "EN", "FR", {"cat": "Büffel"})
+    handle = first.translate_document_upload(b"The cat sleeps.", filename="a.txt", glossary=glossary, **EN_FR)
+    second.delete_glossary(glossary)  # the document keeps the terms
+    status = second.translate_document_wait_until_done(handle)
+    assert (status.done, status.billed_characters) == (True, 15)
+    translated = io.BytesIO()
+    second.translate_document_download(handle, translated)
+    assert "Büffel" in translated.getvalue().decode()
+
+    def is_gone() -> bool:
+        with pytest.raises(deepl.DeepLException) as refused:
+            first.translate_document_download(handle, io.BytesIO())
+        return "Not found" in str(refused.value)
+
+    assert becomes(is_gone)
+
+
+def test_usage_adds_up_over_instances(clients: tuple[deepl.DeepLClient, deepl.DeepLClient]) -> None:
+    def used(client: deepl.DeepLClient) -> int:
+        return client.get_usage().character.count or 0
+
+    first, second = clients
+    before = used(first)
+    for client in (first, second, first):
+        client.translate_text("Hello.", **EN_FR)
+    assert becomes(lambda: used(first) == used(second) == before + 18)
+
+
+def test_file_translated_at_one_is_downloaded_at_the_other(urls: tuple[str, str]) -> None:
+    first, second = urls
+    sent: dict[str, Any] = {"files": {"file": ("a.txt", b"Hello.")}, "data": {"source": "en", "target": "fr"}}
+    url = httpx.post(f"{first}/libretranslate/translate_file", **sent).json()["translatedFileUrl"]
+    assert url.startswith(first)
+    shown = httpx.get(url.replace(first, second))
+    assert shown.status_code == 200
+    assert shown.content == httpx.get(url).content
+    assert shown.headers["content-disposition"] == 'attachment; filename="a.fr.txt"'
+
+
+def test_report_of_a_file_is_read_at_the_other(urls: tuple[str, str]) -> None:
+    first, second = urls
+    done = httpx.post(
+        f"{first}/translate/file", files={"file": ("a.txt", b"Hello.")}, data={"source": "en", "target": "fr"}
+    )
+    assert httpx.get(second + done.headers["x-interlinear-report"]).json()["file"] == "a.fr.txt"
+
+
+def test_four_instances_grant_the_rate_of_one(server: StoreServer, bundle_folder: Path) -> None:
+    rates: dict[str, Any] = {"rate_requests": Rate.parse("300/hour"), "rate_characters": Rate.parse("1000/hour")}
+    with ExitStack() as stack:
+        settings: dict[str, Any] = {**rates, "store": f"{server.url}?prefix=rates"}
+        services = [stack.enter_context(serving(bundle_folder, **settings)) for _ in range(4)]
+        statuses = [services[n % 4].get("/deepl/v2/usage").status_code for n in range(340)]
+        assert 300 <= statuses.count(200) <= 306
+        assert set(statuses) == {200, 429}
+
+
+# ---- When something dies
+
+
+def test_document_of_a_killed_instance_is_finished_by_another(
+    server: StoreServer, urls: tuple[str, str], bundle_folder: Path, fast_deepl_client: None
+) -> None:
+    content = "".join(f"Hello, you {number}.\n" for number in range(4_000)).encode()
+    settings = {"STORE": server.url, "WORKERS": "1", "PRECISION": "float32", "DEVICE": "cpu", "PORT": "0"}
+    environ = {**os.environ, **{f"INTERLINEAR_{name}": value for name, value in settings.items()}}
+    environ |= {"INTERLINEAR_MAX_WAIT_MS": "60000"}
+    command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder)]
+    with (
+        subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process,
+        client_of(urls[1]) as other,
+    ):
+        try:
+            assert process.stderr
+            lines = iter(process.stderr.readline, "")
+            url = next(line for line in lines if "running on" in line).split("running on ")[1].split()[0].rstrip('"}')
+            assert becomes(lambda: httpx.get(f"{url}/ready").status_code == 200)
+            with client_of(url) as client:
+                handle = client.translate_document_upload(content, filename="a.txt", **EN_FR)
+            translating = deepl.DocumentStatus.Status.TRANSLATING
+            assert becomes(lambda: other.translate_document_get_status(handle).status == translating)
+            holders = server.ask("HVALS", "interlinear:jobs:holders")
+            assert holders.startswith(b"*1")
+        finally:
+            process.send_signal(signal.SIGKILL)
+        process.wait(WAIT_S)
+        assert not other.translate_document_get_status(handle).done
+        assert server.ask("HVALS", "interlinear:jobs:holders") == holders
+        other.translate_document_wait_until_done(handle)
+        translated = io.BytesIO()
+        other.translate_document_download(handle, translated)
+    again = httpx.post(
+        f"{urls[0]}/translate/file", files={"file": ("a.txt", content)}, data={"source": "en", "target": "fr"}
+    )
+    assert again.status_code == 200
+    assert translated.getvalue() == again.content
+
+
+def test_translation_goes_on_without_the_store_and_all_is_well_when_it_is_back(
+    tmp_path: Path, bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_valkey, "PROBE_INTERVAL_S", 0.01)
+    rate = Rate.parse("1000000/second")
+    file = {"files": {"file": ("a.txt", b"Hello.")}}
+    needs_store: list[Callable[[Service], httpx.Response]] = [
+        lambda service: service.get("/deepl/v2/glossaries"),
+        lambda service: service.get("/deepl/v3/glossaries/none"),
+        lambda service: service.post(
+            "/deepl/v2/glossaries",
+            {"name": "a", "source_lang": "en", "target_lang": "fr", "entries": "a\tb", "entries_format": "tsv"},
+        ),
+        lambda service: service.post("/deepl/v2/document/A", {"document_key": "B"}),
+        lambda service: service.request("POST", "/deepl/v2/document", data=EN_FR, **file),
+        lambda service: service.request(
+            "POST", "/libretranslate/translate_file", data={"source": "en", "target": "fr"}, **file
+        ),
+        lambda service: service.get("/libretranslate/download_file/a"),
+        lambda service: service.get("/deepl/v2/usage"),
+        lambda service: service.post("/deepl/v2/translate", {"text": ["a"], "glossary_id": "a", **EN_FR}),
+    ]
+
+    def available(service: Service) -> float:
+        return float(service.get("/metrics").text.split("\ninterlinear_store_available ")[1].split()[0])
+
+    with StoreServer(tmp_path) as server, serving(bundle_folder, rate_requests=rate, store=server.url) as service:
+        assert available(service) == 1
+        assert all(ask(service).status_code != 503 for ask in needs_store)
+        statuses = []
+        for number in range(300):
+            if number == 100:
+                server.kill()
+            statuses.append(service.post("/translate", HELLO).status_code)
+        assert statuses == [200] * 300
+        for ask in needs_store:
+            answer = ask(service)
+            assert answer.status_code == 503, answer.request.url
+            assert answer.headers["retry-after"] == "2"
+        done = service.request("POST", "/translate/file", data={"source": "en", "target": "fr"}, **file)
+        assert done.status_code == 200
+        assert "x-interlinear-report" not in done.headers
+        assert available(service) == 0
+        server.start()
+        assert becomes(lambda: available(service) == 1)
+        assert all(ask(service).status_code != 503 for ask in needs_store)
+
+
+# ---- The setting
+
+
+def test_several_instances_may_have_rates_if_they_share_them(bundle_folder: Path, server: StoreServer) -> None:
+    settings: dict[str, Any] = {"instances": 2, "rate_requests": Rate.parse("5/hour")}
+    with pytest.raises(SettingsError, match="set INTERLINEAR_STORE"):
+        serving(bundle_folder, **settings)
+    AccessControl(Settings(**settings, store=server.url), MemoryStore())
+
+
+@pytest.mark.parametrize("url", ["localhost:6379", "http://a:word@b", "redis:", "memcached://a"])
+def test_other_stores_are_refused_without_showing_a_password(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INTERLINEAR_STORE", url)
+    with pytest.raises(SettingsError, match=r"INTERLINEAR_STORE=.*a store is redis://HOST:PORT") as refused:
+        load_settings()
+    assert "word" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"store": "redis://:word@localhost:port"}, "INTERLINEAR_STORE=redis://...@localhost:port: "),
+        ({"store": "redis://localhost", "glossary_store": "folder"}, "only one of them can keep"),
+    ],
+)
+def test_unusable_setting_stops_the_start(
+    bundle_folder: Path, tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    if "glossary_store" in settings:
+        settings = {**settings, "glossary_store": tmp_path}
+    with pytest.raises(SettingsError) as refused:
+        serving(bundle_folder, **settings)
+    assert said in str(refused.value)
+    assert "word" not in str(refused.value)
