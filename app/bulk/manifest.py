@@ -71,13 +71,15 @@ def check(target: Place, wanted: Content) -> None:
         raise CommandError(UNREADABLE, f"{target.name}/{MANIFEST} cannot be read: {first_line(error)}") from None
     if not isinstance(content, dict):
         raise CommandError(UNREADABLE, f"{target.name}/{MANIFEST} is gone or no manifest")
-    for name in dict.fromkeys([*wanted, *content]):
-        made, now = content.get(name), wanted.get(name)
-        if made != now:
-            raise CommandError(
-                WRONG_USAGE,
-                f"{target.name} was made with {name} {_brief(made)}, not {_brief(now)}: choose another --out",
-            )
+    check_same(content, wanted, f"{target.name} was made", ": choose another --out")
+
+
+def check_same(made: Content, wanted: Content, what: str, advice: str = "") -> None:
+    """Raises CommandError, which says what differs."""
+    for name in dict.fromkeys([*wanted, *made]):
+        if made.get(name) != wanted.get(name):
+            differs = f"with {name} {_brief(made.get(name))}, not {_brief(wanted.get(name))}"
+            raise CommandError(WRONG_USAGE, f"{what} {differs}{advice}")
 
 
 def _brief(value: object) -> str:

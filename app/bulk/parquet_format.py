@@ -25,6 +25,12 @@ def row_counts(file: BinaryIO, column: str) -> list[int]:
         schema = parquet.schema_arrow
     except pa.ArrowInvalid as error:
         raise Unsuitable(f"is no Parquet file that can be read ({str(error).partition(chr(10))[0]})") from None
+    check_columns(schema, column)
+    return [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+
+
+def check_columns(schema: Any, column: str) -> None:
+    """Raises Unsuitable unless the column has text and the new columns are free."""
     if column not in schema.names:
         raise Unsuitable(f"has no column {column}: it has {', '.join(schema.names)}")
     if taken := [name for name in NEW_COLUMNS if name in schema.names]:
@@ -33,7 +39,6 @@ def row_counts(file: BinaryIO, column: str) -> list[int]:
         raise Unsuitable(f"has several columns {column}")
     if not _is_text(schema.field(column).type):
         raise Unsuitable(f"has {schema.field(column).type} in column {column}, not text")
-    return [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -27,6 +27,8 @@ class Place(Protocol):
 
     name: str
     """For messages: without passwords."""
+    uri: str
+    """Opens the same place in another process."""
 
     def files(self) -> Iterator[tuple[str, int]]:
         """Yields the path and the size of each file, hidden ones as well; nothing if the folder does not exist."""
@@ -53,7 +55,7 @@ class Folder:
     """A local folder; or of a single file, the folder with this file alone."""
 
     def __init__(self, path: Path) -> None:
-        self.name = str(path)
+        self.name, self.uri = str(path), str(path.absolute())
         self.path, self.only = (path.parent, path.name) if path.is_file() else (path, "")
 
     def files(self) -> Iterator[tuple[str, int]]:
@@ -120,6 +122,7 @@ class ObjectStorage:
     """A place by pyarrow.fs, such as s3://bucket/folder, gs:// or hdfs://."""
 
     def __init__(self, uri: str) -> None:
+        self.uri = uri
         self.name = re.sub(r"//[^/@]*@", "//", uri.partition("?")[0])
         try:
             import pyarrow as pa

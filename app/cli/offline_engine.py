@@ -54,6 +54,9 @@ class CommandError(Exception):
         super().__init__(message)
         self.status = status
 
+    def __reduce__(self) -> tuple[type[CommandError], tuple[int, str]]:
+        return type(self), (self.status, str(self))  # between processes
+
 
 @dataclass(frozen=True)
 class Command:
