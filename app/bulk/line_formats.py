@@ -44,7 +44,9 @@ def decompressed(file: BinaryIO, compression: str) -> BinaryIO:
         return cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
     if compression == ".zst":
         return io.BufferedReader(_pyarrow().CompressedInputStream(file, "zstd"), _BUFFER_BYTES)
-    return io.BufferedReader(cast(Any, file), _BUFFER_BYTES)
+    if isinstance(file, io.BufferedIOBase):
+        return cast(BinaryIO, file)
+    return io.BufferedReader(cast(Any, file), _BUFFER_BYTES)  # pyarrow's files would ask for each line
 
 
 class LineWriter:
