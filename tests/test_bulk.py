@@ -15,11 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from moto.server import ThreadedMotoServer
 from servers import becomes
 from typer.testing import CliRunner
 
@@ -245,7 +243,7 @@ def test_hidden_and_temporary_files_are_not_translated(name: str) -> None:
         ({"a.jsonl": b'\n{"line": "one"}\n'}, "a.jsonl cannot be translated: line 1: it has no field text"),
         ({"a.jsonl": b"[1]\n"}, "a.jsonl cannot be translated: line 1: it is not a JSON object"),
         ({"a.txt": "one".encode("utf-16")}, "a.txt is UTF-16; convert it to UTF-8"),
-        ({"a.txt.gz": b"one"}, "Not a gzipped file"),
+        ({"a.txt.gz": b"one"}, "a.txt.gz: Not a gzipped file"),
         ({"a.parquet": b""}, "a.parquet is no Parquet file that can be read"),
     ],
 )
@@ -407,6 +405,9 @@ def test_incompatible_options_are_refused(words: list[str]) -> None:
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """The query of URIs of a local server with S3's API, which has a bucket "texts"."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()

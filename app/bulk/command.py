@@ -11,7 +11,7 @@ from typing import Any
 
 from app.bulk import manifest, places
 from app.bulk.line_formats import Unsuitable, check_lines
-from app.bulk.pipeline import FAILURES, Finished, Job, translate_shards
+from app.bulk.pipeline import FAILURES, UNREADABLE_ERRORS, Finished, Job, translate_shards
 from app.bulk.places import Place, first_line
 from app.bulk.shards import PARQUET, Shard, format_of, line_shards, row_group_shards
 from app.cli.exit_codes import INTERRUPTED, OK, SOME_FAILED, UNREADABLE, WRONG_USAGE
@@ -127,7 +127,7 @@ def _shards_of(source: Place, path: str, size: int, column: str) -> Iterable[Sha
             return line_shards(path, suffix, compression, size)
     except Unsuitable as error:
         raise CommandError(WRONG_USAGE, f"{path} {error}") from None
-    except EOFError as error:
+    except UNREADABLE_ERRORS as error:
         raise CommandError(UNREADABLE, f"{path}: {first_line(error)}") from None
 
 

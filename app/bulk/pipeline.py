@@ -24,7 +24,8 @@ FAILURES = "_failures"
 """The folder of the output with a file for each shard that has texts that could not be translated."""
 MAX_PUBLISHING = 4
 """Finished shards that are flushed or uploaded while others are translated."""
-_UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
+UNREADABLE_ERRORS = (OSError, EOFError, ValueError, zlib.error, NotImplementedError)
+"""What gzip and pyarrow raise for files that are damaged, or of a kind that they do not know."""
 
 
 class Job(NamedTuple):
@@ -151,7 +152,7 @@ def _entries(shards: Iterable[Shard], job: Job) -> Iterator[tuple[Shard, _Batch 
                 for batch in _read(file, shard, job.column):
                     yield shard, batch
             yield shard, _End()
-        except _UNREADABLE as error:
+        except UNREADABLE_ERRORS as error:
             yield shard, _End(first_line(error))
 
 
