@@ -74,14 +74,16 @@ def test_a_cluster_writes_what_one_machine_does_even_if_an_actor_is_killed(bundl
 
 
 def test_processor_adds_columns_to_a_dataset(bundle_folder: Path, texts: Path) -> None:
-    from app.cluster.bulk_ray import processor, ray
+    import ray
+
+    from app.cluster.bulk_ray import processor
 
     command = Command("en", "fr", bundles=str(bundle_folder), workers=1, quiet=True)
     assert run(command, Bulk(str(texts / "in"), str(texts / "here"))) == 0
     ray.init(address="local", include_dashboard=False, log_to_driver=False)
     try:
         ray.data.DataContext.get_current().execution_options.preserve_order = True
-        rows = [{"n": n, "body": line} for n in range(4) for line in (texts / f"in/{n}.txt").read_text().splitlines()]
+        rows = [(n, line) for n in range(4) for line in (texts / f"in/{n}.txt").read_text().splitlines()]
         translate = processor(
             "en",
             "fr",
@@ -90,10 +92,10 @@ def test_processor_adds_columns_to_a_dataset(bundle_folder: Path, texts: Path) -
             preprocess=lambda row: {**row, "n": row["n"] + 1},
             postprocess=lambda row: {"n": row["n"], "translation": row["translation"], "score": row["score"]},
         )
-        done = translate(ray.data.from_items(rows)).take_all()
+        done = translate(ray.data.from_items([{"n": n, "body": line} for n, line in rows])).take_all()
     finally:
         ray.shutdown()
     here = [line for n in range(4) for line in (texts / f"here/{n}.txt").read_text().splitlines()]
     assert [row["translation"] for row in done] == here
-    assert [row["n"] for row in done] == [row["n"] + 1 for row in rows]
+    assert [row["n"] for row in done] == [n + 1 for n, _ in rows]
     assert all(row["score"] < 0 for row in done)

@@ -117,7 +117,8 @@ class ShardTranslator:
         await asyncio.wait([result, self._work], return_when=asyncio.FIRST_COMPLETED)
         if not result.done():
             self._work.result()  # raises
-        return result.result()
+        done: Finished = result.result()
+        return done
 
     async def _run(self) -> None:
         command, source, target, column, made_with = self._arguments
