@@ -253,9 +253,7 @@ def translate(
     ] = None,
     in_: Annotated[
         str | None,
-        typer.Option(
-            "--in", help="Translate a folder of texts, here or s3://...: .txt, .tsv, .jsonl, .parquet, .gz, .zst"
-        ),
+        typer.Option("--in", help="Translate a folder of texts, here or s3://...: txt, tsv, jsonl, parquet; gz, zst"),
     ] = None,
     out: Annotated[
         str | None, typer.Option(help="Where to write: for --file, report.fr.docx for report.docx; for --in, a folder")
