@@ -24,6 +24,8 @@ from app.runtime.supervision import SUPERVISION, Supervision
 from app.settings import PREFIX, Settings, describe_settings, load_settings
 
 if TYPE_CHECKING:
+    from app.bulk.command import Bulk
+    from app.cli.offline_engine import Command
     from app.engine.launch import Launch
     from app.engine.registry import Catalogue
     from app.server.server import Server
@@ -255,7 +257,15 @@ def translate(
         Path | None,
         typer.Option(help="Translate a document: .docx, .html, .json, .md, .po, .srt, .txt, .vtt, .xliff and others"),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write it; report.fr.docx for report.docx")] = None,
+    in_: Annotated[
+        str | None,
+        typer.Option("--in", help="Translate a folder of texts, here or s3://...: txt, tsv, jsonl, parquet; gz, zst"),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(help="Where to write: for --file, report.fr.docx for report.docx; for --in, a folder")
+    ] = None,
+    column: Annotated[str, typer.Option(help="For --in: the column of the texts")] = "text",
+    ray: Annotated[str | None, typer.Option(help="For --in: a Ray cluster's address, or local")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the output file")] = False,
     line_breaks: Annotated[
         Lines, typer.Option(help="For .txt: keep each line, join the lines of a paragraph, or detect wrapping")
@@ -267,37 +277,55 @@ def translate(
     workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary of warnings")] = False,
 ) -> None:
-    """Translate standard input line by line, or a document, as fast as the engine can.
+    """Translate standard input line by line, a document, or a folder of texts, as fast as the engine can.
 
     Input that is typed, or that comes from a pipe that pauses, is answered at once. No service needs to run, but its
     settings for bundles, device, precision, workers, glossaries and cache (`serve --help`) apply here as well.
     """
+    from app.bulk.command import Bulk
     from app.cli.offline_engine import Command
     from app.cli.translate import run
 
-    if out and not file:
-        raise typer.BadParameter("--out needs --file; standard input is translated to standard output")
+    command = Command(
+        source,
+        target,
+        glossary=glossary,
+        markup=markup is Format.html,
+        bundles=bundles,
+        workers=workers,
+        quiet=quiet,
+        file=file,
+        format_options={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy},
+        out=Path(out) if out else None,
+        replace=replace,
+    )
     if not file and (redo_fuzzy or line_breaks is not Lines.auto):
         raise typer.BadParameter("--redo-fuzzy and --line-breaks need --file")
+    if in_ is not None:
+        if out is None or file or replace:
+            raise typer.BadParameter("--in needs --out, and takes neither --file nor --replace")
+        raise typer.Exit(_translate_bulk(command, Bulk(in_, out, column), ray))
+    if column != "text" or ray:
+        raise typer.BadParameter("--column and --ray need --in")
+    if out and not file:
+        raise typer.BadParameter("--out needs --file or --in; standard input is translated to standard output")
     if file and markup is Format.html:
         raise typer.BadParameter("--format is for standard input; a file's name decides its format")
-    raise typer.Exit(
-        run(
-            Command(
-                source,
-                target,
-                glossary=glossary,
-                markup=markup is Format.html,
-                bundles=bundles,
-                workers=workers,
-                quiet=quiet,
-                file=file,
-                format_options={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy},
-                out=out,
-                replace=replace,
-            )
-        )
-    )
+    raise typer.Exit(run(command))
+
+
+def _translate_bulk(command: Command, bulk: Bulk, ray: str | None) -> int:
+    """Translates a folder, here or on a Ray cluster. Returns the exit status."""
+    from app.bulk.command import run
+
+    if ray is None:
+        return run(command, bulk)
+    try:
+        from app.cluster.bulk_ray import on_cluster
+    except ImportError as error:
+        print(f"interlinear: --ray needs Ray ({error}): pip install 'ray[data]'", file=sys.stderr)
+        return 2
+    return run(command, bulk, on_cluster(ray))
 
 
 def with_training() -> typer.Typer:

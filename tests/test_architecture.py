@@ -161,6 +161,9 @@ ORDER = {
     " model",
     "app.cli": "app.services app.translation app.engine app.formats app.text app.markup app.settings app.runtime"
     " app.errors model",
+    "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"
+    " app.runtime app.errors model",
+    "app.cluster": "app.bulk app.cli app.engine app.settings app.runtime app.errors model",
     "app.http": "app.engine app.server app.settings app.runtime app.errors",
     "app.api": "app.http app.services app.translation app.engine app.formats app.text app.markup app.server"
     " app.settings app.runtime app.errors model",
@@ -199,6 +202,10 @@ ORDER = {
 """Bottom up: which of our modules each package, or module beside the packages, may import."""
 
 
+RAY_FILES = {"app/replica.py", "app/cluster/bulk_ray.py"}
+"""The files that may import Ray."""
+
+
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -222,6 +229,19 @@ def forbidden_imports(path: Path) -> list[str]:
         for name in sorted(own_imports(path))
         if not any(f"{name}.".startswith(f"{one}.") for one in allowed)
     ]
+
+
+def test_only_the_modules_that_run_in_rays_processes_import_ray() -> None:
+    files = python_files(*TOP_PACKAGES)
+    assert {line.split(":")[0] for line in imports_among(files, {"ray"})} <= RAY_FILES
+    assert imports_among(files, {"app.replica", "app.cluster.bulk_ray"}) == [
+        "app/__main__.py: app.cluster.bulk_ray.on_cluster"
+    ]
+
+
+@pytest.mark.slow
+def test_bulk_translation_loads_pyarrow_only_where_it_is_needed() -> None:
+    assert loaded_by({"app.bulk.command"}) & {"pyarrow", "ray", "torch"} == set()
 
 
 def test_package_imports_only_packages_below_it() -> None:
@@ -321,8 +341,9 @@ def test_serving_code_imports_only_what_the_container_installs() -> None:
     allowed = {name for name in owners if declared & {distribution_name(owner) for owner in owners[name]}}
     allowed |= {"starlette", "pydantic_core"}  # what fastapi and pydantic are layers over, and re-export
     allowed |= {*TOP_PACKAGES, *sys.stdlib_module_names}
-    names = {name.split(".")[0] for path in python_files("app", "model") for name in imports_of(path)}
-    assert names - allowed == set()
+    files = [path for path in python_files("app", "model") if str(path.relative_to(ROOT)) not in RAY_FILES]
+    names = {name.split(".")[0] for path in files for name in imports_of(path)}
+    assert names - allowed == {"pyarrow"}  # the extra `bulk`
 
 
 def test_only_one_module_imports_redis_and_only_if_there_is_a_store() -> None:

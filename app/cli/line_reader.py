@@ -6,9 +6,10 @@ import asyncio
 import codecs
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import NamedTuple, TypeVar
 
+T = TypeVar("T")
 READ_BYTES = 1 << 16
 MAX_LINE_CHARS = 20_000
 """A longer line is split into parts of at most this length."""
@@ -46,13 +47,13 @@ class LineSplitter:
             error_at, text = error, error.object[: error.start].decode()
         *complete, self._rest = (self._rest + text).split("\n")
         for line in complete:
-            *parts, last = _split_long(line)
+            *parts, last = split_long(line)
             yield from (Line(self._number, part, "") for part in parts)
             yield Line(self._number, last, "\n")
             self._number += 1
         if error_at:
             raise NotUTF8(f"line {self._number} of the input is not UTF-8 ({error_at.reason})")
-        *parts, self._rest = _split_long(self._rest)
+        *parts, self._rest = split_long(self._rest)
         yield from (Line(self._number, part, "") for part in parts)
         if not piece and self._rest:
             yield Line(self._number, self._rest, "")
@@ -63,30 +64,36 @@ async def read_lines(read: Callable[[int], bytes]) -> AsyncIterator[list[Line]]:
 
     `read` takes a number of bytes and may block; it is called in a thread, which is never joined.
     """
+    async for batch in read_ahead(_batches(read)):
+        if batch:
+            yield batch
+
+
+async def read_ahead(batches: Iterable[T]) -> AsyncIterator[T]:
+    """Yields what `batches` yields, in a thread, `MAX_QUEUED_BATCHES` ahead. Raises what it raises."""
     loop = asyncio.get_running_loop()
-    batches: asyncio.Queue[list[Line] | Exception | None] = asyncio.Queue()
+    queue: asyncio.Queue[tuple[T] | Exception | None] = asyncio.Queue()
     free_slots = threading.Semaphore(MAX_QUEUED_BATCHES)
 
-    def put(batch: list[Line] | Exception | None) -> None:
+    def put(batch: tuple[T] | Exception | None) -> None:
         free_slots.acquire()
-        loop.call_soon_threadsafe(batches.put_nowait, batch)
+        loop.call_soon_threadsafe(queue.put_nowait, batch)
 
     def work() -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed and no longer reads
             try:
-                for batch in _batches(read):
-                    put(batch)
+                for batch in batches:
+                    put((batch,))
                 put(None)
             except Exception as error:
                 put(error)
 
-    threading.Thread(target=work, daemon=True, name="read-lines").start()
-    while (batch := await batches.get()) is not None:
+    threading.Thread(target=work, daemon=True, name="read-ahead").start()
+    while (batch := await queue.get()) is not None:
         free_slots.release()
         if isinstance(batch, Exception):
             raise batch
-        if batch:
-            yield batch
+        yield batch[0]
 
 
 def _batches(read: Callable[[int], bytes]) -> Iterator[list[Line]]:
@@ -103,7 +110,7 @@ def _batches(read: Callable[[int], bytes]) -> Iterator[list[Line]]:
         yield batch
 
 
-def _split_long(line: str) -> list[str]:
+def split_long(line: str) -> list[str]:
     """`line`, cut after the last sentence end that fits, else after the last space, else at the limit."""
     parts, start = [], 0
     while len(line) - start > MAX_LINE_CHARS:

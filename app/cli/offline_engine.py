@@ -17,6 +17,7 @@ from app.engine.cache import ResultCache, with_cache
 from app.engine.engine import Engine
 from app.engine.launch import Launch
 from app.engine.loaded_models import LoadedModels
+from app.engine.messages import WorkerConfig
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
@@ -53,6 +54,9 @@ class CommandError(Exception):
         super().__init__(message)
         self.status = status
 
+    def __reduce__(self) -> tuple[type[CommandError], tuple[int, str]]:
+        return type(self), (self.status, str(self))  # between processes
+
 
 @dataclass(frozen=True)
 class Command:
@@ -87,24 +91,47 @@ class Session:
 class Report:
     """Reports to standard error: failures at once, warnings at the end."""
 
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
+    def __init__(self, quiet: bool, collect: bool = False) -> None:
+        """`collect`: says nothing, but keeps all for another report."""
+        self.quiet, self._collect = quiet, collect
         self.texts = self.failed = self.warned = self.warnings = 0
+        self.failures: list[str] = []
+        """The first `MAX_NAMED`."""
         self._named: list[str] = []
 
     def add(self, location: TextLocation, done: TranslatedText) -> None:
         """`location`: where the text is in the input."""
-        self.texts += 1
         if done.error:
-            self.failed += 1
-            if self.failed <= MAX_NAMED:
-                say(f"{location} was not translated: {done.error.detail}")
-        elif found := done.located_warnings:
+            self.add_failure(location, done.error.detail)
+            return
+        self.texts += 1
+        if found := done.located_warnings:
             self.warned += 1
             self.warnings += len(found)
             self._named += (
                 f"{location.at(offset)}: {warning}" for offset, warning in found[: MAX_NAMED - len(self._named)]
             )
+
+    def add_failure(self, location: TextLocation, reason: str) -> None:
+        self.texts += 1
+        self.failed += 1
+        self._name_failure(f"{location} was not translated: {reason}")
+
+    def _name_failure(self, line: str) -> None:
+        if len(self.failures) < MAX_NAMED:
+            self.failures.append(line)
+            if not self._collect:
+                say(line)
+
+    def merge(self, other: Report) -> None:
+        """Adds what another report has collected."""
+        self.texts += other.texts
+        self.failed += other.failed
+        self.warned += other.warned
+        self.warnings += other.warnings
+        for line in other.failures:
+            self._name_failure(line)
+        self._named += other._named[: MAX_NAMED - len(self._named)]
 
     def close(self) -> int:
         """Prints the summary and returns the exit code."""
@@ -123,9 +150,31 @@ def say(message: str) -> None:
     print(f"interlinear: {message}", file=sys.stderr, flush=True)
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What a session needs: all is found and checked, and nothing runs yet."""
+
+    command: Command
+    """With the languages' codes as they are served."""
+    settings: Settings
+    bundles: Catalogue
+    needed: Catalogue
+    """The bundles of these languages."""
+    config: WorkerConfig
+    workers: int
+    glossaries: Glossaries
+    options: Options
+
+
 @asynccontextmanager
 async def open_session(command: Command, launch: Launch) -> AsyncIterator[Session]:
     """Starts an engine without the limits that protect a service. Raises CommandError."""
+    async with start_session(prepare(command), launch) as session:
+        yield session
+
+
+def prepare(command: Command) -> Prepared:
+    """Raises CommandError."""
     try:
         settings = load_command_settings(command)
         bundles = load_catalogue(settings)
@@ -139,14 +188,21 @@ async def open_session(command: Command, launch: Launch) -> AsyncIterator[Sessio
         raise CommandError(CANNOT_SERVE, str(error)) from None
     check_languages(command, bundles)
     options = Options(command.source, command.target, load_glossary(command, glossaries))
+    return Prepared(command, settings, bundles, needed, config, workers, glossaries, options)
+
+
+@asynccontextmanager
+async def start_session(prepared: Prepared, launch: Launch) -> AsyncIterator[Session]:
+    """Starts the engine. Raises CommandError."""
+    settings, workers, options = prepared.settings, prepared.workers, prepared.options
     metrics = Metrics()
     scheduler = Scheduler(settings.queue_tokens, models=LoadedModels(settings.memory_bytes))
-    engine = Engine(config, scheduler, metrics, launch, workers)
+    engine = Engine(prepared.config, scheduler, metrics, launch, workers)
     decoder = with_cache(engine, ResultCache(settings.cache_bytes, metrics))  # files often repeat sentences
-    translator = Translator(bundles, decoder, settings, glossaries)
+    translator = Translator(prepared.bundles, decoder, settings, prepared.glossaries)
 
     async def translate(items: Sequence[Item]) -> list[TranslatedText]:
-        if command.markup:
+        if prepared.command.markup:
             items = [markup_pieces(item) if isinstance(item, str) else item for item in items]
         try:
             done = (await translator.translate(items, options)).items
