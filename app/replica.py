@@ -4,14 +4,16 @@
     serve run app.replica:application bundles=/data precision=int8
     serve deploy deploy/ray/serve.yaml
 
-A replica is the whole service: a front and its workers. Imports Ray, which the extra `scale` installs; docs/scale.md has
-what it needs.
+A replica is the whole service: a front and its workers. Imports Ray, which the extra `scale` installs; docs/scale.md
+says what it needs.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
+from contextlib import redirect_stderr
 from typing import Any
 
 import ray
@@ -37,7 +39,8 @@ class Replica:
     def __init__(self, options: dict[str, object]) -> None:
         """`options`: settings, which override those of the environment. Raises SettingsError and BundleError."""
         tune_process()
-        log_to_stderr()
+        with redirect_stderr(sys.__stderr__):  # Ray Serve sends standard error to a log of its own format, late
+            log_to_stderr()
         try:
             self._hosted = _hosted(options)
         except (SettingsError, BundleError) as error:
@@ -105,7 +108,7 @@ DEPLOYMENT: dict[str, Any] = {
     "user_config": {"bundles": ""},
     "health_check_period_s": 10,
     "health_check_timeout_s": 30,
-    # For HAProxy to learn that the replica goes (30 s), and for requests that have begun: INTERLINEAR_DEADLINE_MS is 60 s.
+    # For HAProxy to learn that the replica goes, 30 s, and for requests that have begun: 60 s, INTERLINEAR_DEADLINE_MS.
     "graceful_shutdown_timeout_s": 100,
     # Ray's access log has the addresses of clients.
     "logging_config": {"enable_access_log": False},

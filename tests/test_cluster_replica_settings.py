@@ -46,7 +46,7 @@ def test_named_settings_go_before_what_follows_from_the_resources(monkeypatch: p
 @pytest.mark.parametrize(
     ("options", "resources", "message"),
     [
-        ({"instances": 2}, {"CPU": 4.0}, "INTERLINEAR_INSTANCES=2: must be 1 in a replica; run more replicas instead"),
+        ({"instances": 2}, {"CPU": 4.0}, "INTERLINEAR_INSTANCES=2: must be 1 in a replica; run more replicas"),
         ({"admin_port": 9000}, {"CPU": 4.0}, "INTERLINEAR_ADMIN_PORT=9000: two replicas on a node cannot share it"),
         ({"device": "cuda"}, {"CPU": 4.0}, "INTERLINEAR_DEVICE=cuda: the replica has no GPU; change num_gpus"),
         ({"device": "cpu"}, {"GPU": 0.5}, "INTERLINEAR_DEVICE=cpu: the replica has a GPU; change num_gpus"),

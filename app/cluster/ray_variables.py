@@ -11,7 +11,7 @@ REQUIRED = {
     "RAY_SERVE_ENABLE_HA_PROXY": "1",
     "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
 }
-"""Without these a replica does not start: requests reach it directly, and on the event loop that the service runs on."""
+"""Without these a replica does not start: requests reach it directly, on the event loop that the service runs on."""
 EXPECTED = {
     "RAY_SERVE_HAPROXY_RETRY_ON": (
         "conn-failure empty-response response-timeout",

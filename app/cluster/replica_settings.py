@@ -8,8 +8,8 @@ from app.settings import PREFIX, Settings, SettingsError, load_settings
 
 
 def replica_settings(options: Mapping[str, object], resources: Mapping[str, float]) -> Settings:
-    """The settings from the environment, overridden by `options`, for a replica that Ray has given `resources`: cores as
-    "CPU", and "GPU", which may be a fraction.
+    """The settings from the environment, overridden by `options`, for a replica with these `resources` of Ray's: cores
+    as "CPU", and "GPU", which may be a fraction.
 
     A process of Ray may run on any core of the node, so the number of workers follows from the resources: one on a GPU,
     else one for each core but the front's. Raises SettingsError.
@@ -38,17 +38,15 @@ def check_names(options: Mapping[str, object]) -> None:
 def check_settings(settings: Settings) -> None:
     """Raises SettingsError for settings that cannot hold for replicas."""
     if settings.instances > 1:
-        raise SettingsError(
-            f"{PREFIX}INSTANCES={settings.instances}: must be 1 in a replica; run more replicas instead"
-        )
+        raise SettingsError(f"{PREFIX}INSTANCES={settings.instances}: must be 1 in a replica; run more replicas")
     if settings.admin_port:
         raise SettingsError(
-            f"{PREFIX}ADMIN_PORT={settings.admin_port}: two replicas on a node cannot share it; set it to 0, or leave it "
-            "out: each replica serves /health, /ready and /metrics on its own port"
+            f"{PREFIX}ADMIN_PORT={settings.admin_port}: two replicas on a node cannot share it; set it to 0, or leave "
+            "it out: each replica serves /health, /ready and /metrics on its own port"
         )
     has_rates = settings.rate_requests or settings.rate_characters
     if has_rates and not settings.api_keys_file and not settings.trusted_proxies:
         raise SettingsError(
-            f"{PREFIX}RATE_...: Ray's HAProxy hides the addresses of clients, who would share one rate; require keys with "
-            f"{PREFIX}API_KEYS_FILE, or set {PREFIX}TRUSTED_PROXIES for a proxy in front of it"
+            f"{PREFIX}RATE_...: Ray's HAProxy hides the addresses of clients, who would share one rate; require keys "
+            f"with {PREFIX}API_KEYS_FILE, or set {PREFIX}TRUSTED_PROXIES for a proxy in front of it"
         )
