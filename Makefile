@@ -23,17 +23,17 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-i
 LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --requirement
 PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
 	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
-FAST := -m "not (slow or browser or bundle or soak)" --hypothesis-profile fast
+FAST := -m "not (slow or browser or bundle or soak or ray)" --hypothesis-profile fast
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 # A thread a test process, and compiled modules even where the environment says otherwise: without them, every process that
 # tests start compiles ours again, and pytest takes twice as long to find the tests.
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train check fix test coverage soak lint bench lock clean
+.PHONY: help serve train check fix test coverage soak scale-test lint bench lock clean
 
 help:  ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 serve: .venv/.serving  ## serve bundles/ on http://127.0.0.1:8000: a page, and an API with its manual at /docs
 	$(BIN)/python -m app serve
@@ -63,6 +63,9 @@ soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.stopping --runs 20
 	$(BIN)/python -m benchmarks.mixed_soak --minutes $(SOAK_MINUTES)
+
+scale-test: .venv/.scale  ## the service on Ray Serve: kill, hang and update replicas under load; needs 466 MB more, and root or user namespaces
+	$(TEST_ENVIRONMENT) $(BIN)/python -m benchmarks.ray_cluster pytest -m ray $(PYTEST_ARGS)
 
 lint: .venv/.everything  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check
@@ -105,6 +108,10 @@ clean:  ## remove .venv and what the tools left
 	$(LOCKED_INSTALL) requirements-dev.lock
 	$(PIP_INSTALL) --editable '.[train,dev]'
 	@touch $@ .venv/.serving .venv/.training
+
+.venv/.scale: .venv/.everything
+	$(PIP_INSTALL) --editable '.[train,dev,scale]'
+	@touch $@
 
 .venv/.benchmarks: .venv/.made pyproject.toml requirements.lock
 	$(LOCKED_INSTALL) requirements.lock

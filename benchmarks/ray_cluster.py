@@ -1,5 +1,8 @@
 """A cluster of Ray on this machine, as `ray.cluster_utils` makes it for tests, with a head without cores and two nodes,
-and the service on it. Ray listens on all interfaces, so everything runs in a network namespace with loopback alone."""
+and the service on it. Ray listens on all interfaces, so everything runs in a network namespace with loopback alone.
+
+    python -m benchmarks.ray_cluster pytest -m ray    # any module, in such a namespace
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +25,22 @@ ROOT = Path(__file__).resolve().parent.parent
 PORT = 8000
 NAME = "interlinear"
 NODE_CPUS, REPLICA_CPUS = 4, 2
-START_TIMEOUT_S = 180.0
+START_TIMEOUT_S = 300.0
+HANG_VARIABLE, HANG_TIMEOUT_S = "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S", 10
+"""HAProxy's time limit for a replica that hangs, and its value here; elsewhere it is 80 s."""
 HEALTHY_S = 3.0
 """How long HAProxy may take to see that a replica has come."""
 _ISOLATED = "INTERLINEAR_BENCHMARK_FOLDER"
 
 
-def isolate(module: str, overrides: Mapping[str, str] | None = None) -> None:
-    """Starts `module` again, with this process's arguments, in a network namespace of its own and with the variables of
-    Ray that docs/scale.md lists; returns in that process. `overrides`: variables with other values."""
-    if _ISOLATED in os.environ:
+def isolate(module: str, arguments: Sequence[str]) -> None:
+    """Runs `module` in place of this program, in a network namespace of its own and with the variables of Ray that
+    docs/scale.md lists, but for a shorter time limit; returns if this is that program."""
+    if is_isolated():
         return
     folder = tempfile.mkdtemp(prefix="ray")  # short: Ray's sockets are in it, whose paths may have 107 characters
     (Path(folder) / "token").write_text(secrets.token_hex(32))
-    variables = {**REQUIRED, **{name: value for name, (value, _) in EXPECTED.items()}, **(overrides or {})}
+    variables = {**REQUIRED, **{name: value for name, (value, _) in EXPECTED.items()}}
     paths = {
         "RAY_TMPDIR": folder,
         "RAY_AUTH_TOKEN_PATH": f"{folder}/token",
@@ -45,11 +50,12 @@ def isolate(module: str, overrides: Mapping[str, str] | None = None) -> None:
         "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": f"{folder}/server-state",
         "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": f"{folder}/metrics.sock",
         "PYTHONPATH": str(ROOT),
+        HANG_VARIABLE: str(HANG_TIMEOUT_S),
         "RAY_worker_niceness": "0",  # other programs on the machine would go first
         _ISOLATED: folder,
     }
     rights = [] if os.geteuid() == 0 else ["--map-root-user"]
-    in_it = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-m", module, *sys.argv[1:]]
+    in_it = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-m", module, *arguments]
     command = ["unshare", "--net", *rights, *in_it]
     os.execvpe(command[0], command, {**os.environ, **variables, **paths})
 
@@ -192,3 +198,11 @@ def end_namespace() -> None:
 
 def until(condition: Callable[[], bool], failure: str) -> None:
     wait_for(condition, failure, START_TIMEOUT_S)
+
+
+def is_isolated() -> bool:
+    return _ISOLATED in os.environ
+
+
+if __name__ == "__main__":
+    isolate(sys.argv[1], sys.argv[2:])

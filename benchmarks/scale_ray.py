@@ -17,9 +17,12 @@ import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,6 +30,7 @@ import typer
 
 from benchmarks.cores import processor
 from benchmarks.ray_cluster import (
+    HANG_TIMEOUT_S,
     PORT,
     RayService,
     isolate,
@@ -42,8 +46,6 @@ from benchmarks.scale import COLUMNS, Row, Traffic, Work, prepare, swap_in
 
 SETTINGS = {"cache_bytes": 0, "device": "cpu"}
 """Without a cache, so that each answer is decoded."""
-HANG_TIMEOUT_S = 10
-"""HAProxy's time limit for a replica, here: 80 s otherwise."""
 AUTOSCALING = {"min_replicas": 1, "max_replicas": 3, "upscale_delay_s": 2.0, "downscale_delay_s": 10.0}
 PAUSE_S = 0.2
 """Between two requests of the one client that is left while replicas are removed."""
@@ -62,7 +64,7 @@ class Cluster:
         self.service.deploy(replicas, self.version, **options)
 
 
-# ---- What happens to two replicas. Blocks; runs in a thread.
+# ---- What happens to two replicas
 
 
 def kill_replica(cluster: Cluster) -> None:
@@ -197,12 +199,30 @@ def run_scenario(scenario: Scenario, cluster: Cluster, runs: int, requests: int,
             traffic = kind(PORT, work.bodies, (), leaving=0.0, accepted=work.accepted)
             wanted = 10 if is_gentle else requests
             began = time.perf_counter()
-            thread: Awaitable[None] = asyncio.to_thread(happens, cluster)
-            asyncio.run(traffic.run_during(wanted, 1 if is_gentle else clients, thread))
+            _run_during(traffic, wanted, 1 if is_gentle else clients, partial(happens, cluster))
             row.add(traffic, time.perf_counter() - began)
             print(f"{scenario.name}, {happens.__name__}: {traffic.outcomes}", file=sys.stderr, flush=True)
     row.runs = runs
     return row
+
+
+def _run_during(traffic: Traffic, requests: int, clients: int, happens: Callable[[], None]) -> None:
+    """Sends requests in a thread while `happens` runs in this one, since Ray adds nodes in the main thread alone."""
+    begun, done = threading.Event(), threading.Event()
+
+    async def is_done() -> None:
+        begun.set()
+        await asyncio.to_thread(done.wait)
+
+    with ThreadPoolExecutor(1) as threads:
+        sending = threads.submit(lambda: asyncio.run(traffic.run_during(requests, clients, is_done())))
+        sending.add_done_callback(lambda _: begun.set())
+        begun.wait()
+        try:
+            happens()
+        finally:
+            done.set()
+        sending.result()
 
 
 def main(
@@ -248,5 +268,5 @@ def _run(chosen: list[Scenario], cluster: Cluster, runs: int, requests: int, cli
 
 
 if __name__ == "__main__":
-    isolate("benchmarks.scale_ray", {"RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S": str(HANG_TIMEOUT_S)})
+    isolate("benchmarks.scale_ray", sys.argv[1:])
     typer.run(main)

@@ -106,7 +106,10 @@ def test_only_routes_import_routes() -> None:
     ]
     assert len(routes) > 8
     assert imports_among(files, routes | {"app.api.dependencies", "app.main"}) == [
-        "app/__main__.py: app.main.create_app"
+        "app/__main__.py: app.main.create_app",
+        "app/__main__.py: app.main.server_options",
+        "app/replica.py: app.main.create_app",
+        "app/replica.py: app.main.server_options",
     ]
 
 
@@ -164,7 +167,9 @@ ORDER = {
     "app.http": "app.engine app.server app.settings app.runtime app.errors",
     "app.api": "app.http app.services app.translation app.engine app.formats app.text app.markup app.server"
     " app.settings app.runtime app.errors model",
+    "app.cluster": "app.api app.http app.server app.engine app.settings app.runtime app.errors model",
     "app.main": "app model",
+    "app.replica": "app model",
     "app.__main__": "app model",
     "training.file_lock": "",
     "training.download": "training.file_lock",
@@ -199,6 +204,10 @@ ORDER = {
 """Bottom up: which of our modules each package, or module beside the packages, may import."""
 
 
+RAY_FILES = {"app/replica.py", "app/cluster/bulk_ray.py"}
+"""The files that may import Ray; the other modules of app.cluster are tested without it."""
+
+
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
@@ -222,6 +231,14 @@ def forbidden_imports(path: Path) -> list[str]:
         for name in sorted(own_imports(path))
         if not any(f"{name}.".startswith(f"{one}.") for one in allowed)
     ]
+
+
+def test_only_the_modules_that_run_in_rays_processes_import_ray() -> None:
+    """It is 466 MB, which `make serve` does without, and its control plane is pickles; see docs/scale.md."""
+    files = python_files(*TOP_PACKAGES)
+    assert {line.split(":")[0] for line in imports_among(files, {"ray"})} <= RAY_FILES
+    # Nor does anything import those, but Ray.
+    assert imports_among(files, {"app.replica", "app.cluster.bulk_ray"}) == []
 
 
 def test_package_imports_only_packages_below_it() -> None:
@@ -320,7 +337,8 @@ def test_serving_code_imports_only_what_the_container_installs() -> None:
     allowed = {name for name in owners if declared & {distribution_name(owner) for owner in owners[name]}}
     allowed |= {"starlette", "pydantic_core"}  # what fastapi and pydantic are layers over, and re-export
     allowed |= {*TOP_PACKAGES, *sys.stdlib_module_names}
-    names = {name.split(".")[0] for path in python_files("app", "model") for name in imports_of(path)}
+    files = [path for path in python_files("app", "model") if str(path.relative_to(ROOT)) not in RAY_FILES]
+    names = {name.split(".")[0] for path in files for name in imports_of(path)}
     assert names - allowed == set()
 
 

@@ -1,5 +1,5 @@
 """The service on several machines: what its replicas need in a cluster.
 
-Imports app.services, app.engine, app.server, app.settings, app.runtime and app.errors. `autoscaling` imports only the
-standard library, since it runs in Ray's controller. None but `bulk_ray` imports Ray.
+Imports app.api, app.http, app.engine, app.server, app.settings, app.runtime and app.errors. `autoscaling` imports only
+the standard library, since it runs in Ray's controller. None of them imports Ray; app.replica does.
 """

@@ -5,6 +5,7 @@ Ray reads them when it starts on a node, so that each node needs all of them. Im
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 
 REQUIRED = {
@@ -50,3 +51,8 @@ def faults(environ: Mapping[str, str]) -> Sequence[str]:
 def missing(environ: Mapping[str, str]) -> Sequence[str]:
     """The assignments of REQUIRED that `environ` lacks."""
     return [f"{name}={value}" for name, value in REQUIRED.items() if environ.get(name) != value]
+
+
+if __name__ == "__main__":  # eval "$(python -m app.cluster.ray_variables)", before Ray starts
+    for name, value in {**REQUIRED, **{name: value for name, (value, _) in EXPECTED.items()}}.items():
+        print(f"export {name}={shlex.quote(value)}")
