@@ -51,6 +51,7 @@ def isolate(module: str, arguments: Sequence[str]) -> None:
         "RAY_SERVE_HAPROXY_METRICS_SOCKET_PATH": f"{folder}/metrics.sock",
         "PYTHONPATH": str(ROOT),
         HANG_VARIABLE: str(HANG_TIMEOUT_S),
+        "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5",  # 30 otherwise: it only takes longer
         "RAY_worker_niceness": "0",  # other programs on the machine would go first
         _ISOLATED: folder,
     }

@@ -44,8 +44,8 @@ from benchmarks.ray_cluster import (
 )
 from benchmarks.scale import COLUMNS, Row, Traffic, Work, prepare, swap_in
 
-SETTINGS = {"cache_bytes": 0, "device": "cpu"}
-"""Without a cache, so that each answer is decoded."""
+SETTINGS = {"cache_bytes": 0, "device": "cpu", "max_wait_ms": 30_000}
+"""Without a cache, so that each answer is decoded, and without refusals, since a replica less is slower."""
 AUTOSCALING = {"min_replicas": 1, "max_replicas": 3, "upscale_delay_s": 2.0, "downscale_delay_s": 10.0}
 PAUSE_S = 0.2
 """Between two requests of the one client that is left while replicas are removed."""
@@ -173,6 +173,16 @@ SCENARIOS = (
 # ---- Runs
 
 
+class BusyTraffic(Traffic):
+    """Clients that do not pause however long it takes, so that the load stays high."""
+
+    async def run_during(self, requests: int, clients: int, happens: Awaitable[None]) -> None:
+        event = asyncio.ensure_future(happens)
+        while not event.done() or self.sent < requests:
+            await self.run(clients * 10, clients)
+        await event
+
+
 class GentleTraffic(Traffic):
     """One client that pauses between requests, so that the load is low."""
 
@@ -184,26 +194,29 @@ class GentleTraffic(Traffic):
         await event
 
 
-def run_scenario(scenario: Scenario, cluster: Cluster, runs: int, requests: int, clients: int, work: Work) -> Row:
-    """Runs a scenario `runs` times, each with at least `requests` requests."""
-    row = Row()
-    for _ in range(runs):
-        if scenario.autoscales:
-            cluster.deploy(autoscaling_config=AUTOSCALING)
-            cluster.service.wait_until_running(1)
-        else:
-            cluster.deploy(2)
-        for happens in scenario.happens:
-            is_gentle = happens is autoscale_in
-            kind = GentleTraffic if is_gentle else Traffic
-            traffic = kind(PORT, work.bodies, (), leaving=0.0, accepted=work.accepted)
-            wanted = 10 if is_gentle else requests
-            began = time.perf_counter()
-            _run_during(traffic, wanted, 1 if is_gentle else clients, partial(happens, cluster))
-            row.add(traffic, time.perf_counter() - began)
-            print(f"{scenario.name}, {happens.__name__}: {traffic.outcomes}", file=sys.stderr, flush=True)
-    row.runs = runs
-    return row
+def run_scenario(scenario: Scenario, cluster: Cluster, requests: int, clients: int, work: Work) -> list[Row]:
+    """Runs a scenario once, with `requests` requests. Returns the outcome of each part. Raises TimeoutError."""
+    rows = []
+    if scenario.autoscales:
+        cluster.deploy(autoscaling_config=AUTOSCALING)
+        cluster.service.wait_until_running(1)
+    else:
+        cluster.deploy(2)
+    for happens in scenario.happens:
+        kind = {autoscale_out: BusyTraffic, autoscale_in: GentleTraffic}.get(happens, Traffic)
+        traffic = kind(PORT, work.bodies, (), leaving=0.0, accepted=work.accepted)
+        began = time.perf_counter()
+        _run_during(traffic, 1 if kind is GentleTraffic else requests, clients, partial(happens, cluster))
+        rows.append(Row())
+        rows[-1].add(traffic, time.perf_counter() - began)
+    return rows
+
+
+def _add(total: Row, row: Row) -> None:
+    """Adds the requests of a part of a run."""
+    for name in ("answered", "refused", "lost", "twice", "changed", "seconds"):
+        setattr(total, name, getattr(total, name) + getattr(row, name))
+    total.longest_ms = max(total.longest_ms, row.longest_ms)
 
 
 def _run_during(traffic: Traffic, requests: int, clients: int, happens: Callable[[], None]) -> None:
@@ -249,22 +262,36 @@ def main(
 
 
 def _run(chosen: list[Scenario], cluster: Cluster, runs: int, requests: int, clients: int, work: Work) -> int:
-    """Prints a line for each scenario; returns the number of requests with a wrong outcome."""
+    """Runs all scenarios `runs` times, in turn, and prints a line for each run, and at the end one for each scenario.
+    Returns the number of requests with a wrong outcome."""
     width = max(len(each.name) for each in chosen)
-    print(f"{'':{width}}" + "".join(f"  {column:>10}" for column in (*COLUMNS, "requests/s")), flush=True)
-    wrong = 0
-    for scenario in chosen:
-        try:
-            row = run_scenario(scenario, cluster, runs, requests, clients, work)
-        except TimeoutError as error:
-            print(f"{scenario.name}: {error}", flush=True)
-            wrong += 1
-            continue
+    sums: dict[str, Row] = {}
+
+    def show(name: str, row: Row) -> None:
         figures = (row.runs, row.answered, row.refused, row.lost, row.twice, row.changed, row.longest_ms)
         rate = row.answered / row.seconds
-        print(f"{scenario.name:{width}}" + "".join(f"  {n:>10,.0f}" for n in (*figures, rate)), flush=True)
-        wrong += row.wrong
-    return wrong
+        print(f"{name:{width}}" + "".join(f"  {n:>10,.0f}" for n in (*figures, rate)), flush=True)
+
+    print(f"{'':{width}}" + "".join(f"  {column:>10}" for column in (*COLUMNS, "requests/s")), flush=True)
+    failures = 0
+    for _ in range(runs):
+        for scenario in chosen:
+            total = sums.setdefault(scenario.name, Row())
+            try:
+                rows = run_scenario(scenario, cluster, requests, clients, work)
+            except TimeoutError as error:
+                print(f"{scenario.name}: {error}", flush=True)
+                failures += 1
+                continue
+            total.runs += 1
+            for row in rows:
+                _add(total, row)
+            show(scenario.name, total)
+    print("all runs", flush=True)
+    for name, row in sums.items():
+        if row.runs:
+            show(name, row)
+    return failures + sum(row.wrong for row in sums.values())
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ class HostedConnection(Connection):
         if not path.startswith(HOST_PREFIX):
             super()._start_asgi_task(cycle, app)
         elif path == HEALTH_PATH and (reason := self._unready()):
-            HttpToolsProtocol._start_asgi_task(self, cycle, _Unhealthy(reason))
+            HttpToolsProtocol._start_asgi_task(self, cycle, _Unhealthy(reason))  # type: ignore[arg-type]
         else:
             HttpToolsProtocol._start_asgi_task(self, cycle, self._host_app)  # type: ignore[arg-type]
 
