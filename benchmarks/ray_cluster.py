@@ -1,7 +1,7 @@
 """A cluster of Ray on this machine, as `ray.cluster_utils` makes it for tests, with a head without cores and two nodes,
 and the service on it. Ray listens on all interfaces, so everything runs in a network namespace with loopback alone.
 
-    python -m benchmarks.ray_cluster pytest -m ray    # any module, in such a namespace
+    python -m benchmarks.ray_cluster pytest -m ray -W ignore    # any module, in such a namespace
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ NODE_CPUS, REPLICA_CPUS = 4, 2
 START_TIMEOUT_S = 300.0
 HANG_VARIABLE, HANG_TIMEOUT_S = "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S", 10
 """HAProxy's time limit for a replica that hangs, and its value here; elsewhere it is 80 s."""
+START_ATTEMPTS = 5
 HEALTHY_S = 3.0
 """How long HAProxy may take to see that a replica has come."""
 _ISOLATED = "INTERLINEAR_BENCHMARK_FOLDER"
@@ -78,7 +79,12 @@ class RayService:
         serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": PORT})
 
     def add_node(self) -> Any:
-        return self.cluster.add_node(num_cpus=NODE_CPUS)
+        """Raises TimeoutError."""
+        for _ in range(START_ATTEMPTS):
+            # Ray raises Exception itself after 30 s, which a busy machine may take.
+            with contextlib.suppress(Exception):
+                return self.cluster.add_node(num_cpus=NODE_CPUS)
+        raise TimeoutError("no node of Ray starts")
 
     def deploy(self, replicas: int = 0, version: int = 1, **options: Any) -> None:
         """Deploys, as `serve deploy` does, and waits until all replicas run. `version`: another one replaces them.

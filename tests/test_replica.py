@@ -21,7 +21,6 @@ from benchmarks.scale_ray import SCENARIOS, SETTINGS, Cluster, Scenario, run_sce
 from model.machine import usable_cores
 
 ROOT = Path(__file__).resolve().parent.parent
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 URL = f"http://127.0.0.1:{PORT}"
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 REQUESTS, CLIENTS = 400, 8

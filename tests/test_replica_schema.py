@@ -18,7 +18,6 @@ from app.replica import DEPLOYMENT, application
 from app.settings import SettingsError
 
 SERVE = Path(__file__).resolve().parent.parent / "deploy/ray/serve.yaml"
-pytestmark = pytest.mark.filterwarnings("ignore")
 FREE = {"args", "user_config", "runtime_env", "ray_actor_options", "policy"}
 """Fields whose contents are not Ray Serve's."""
 
