@@ -72,7 +72,7 @@ class RayService:
         from ray.cluster_utils import Cluster
 
         self._config: dict[str, Any] = {}
-        self._arguments = {"bundles": str(bundles), **settings}
+        self.arguments = {"bundles": str(bundles), **settings}
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         self.nodes = [self.add_node(), self.add_node()]
         ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
@@ -102,7 +102,7 @@ class RayService:
             "name": NAME,
             "route_prefix": "/",
             "import_path": "app.replica:application",
-            "args": self._arguments,
+            "args": self.arguments,
             "runtime_env": {"env_vars": {"INTERLINEAR_BENCHMARK_VERSION": str(version)}},
             "deployments": [deployment],
         }
