@@ -54,6 +54,9 @@ def isolate(module: str, arguments: Sequence[str]) -> None:
         HANG_VARIABLE: str(HANG_TIMEOUT_S),
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "5",  # 30 otherwise: it only takes longer
         "RAY_worker_niceness": "0",  # other programs on the machine would go first
+        "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",  # after 5 s otherwise, Ray kills it, on a busy machine too
+        "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
+        "RAY_SERVE_HAPROXY_STARTUP_TIMEOUT_S": "120",
         _ISOLATED: folder,
     }
     rights = [] if os.geteuid() == 0 else ["--map-root-user"]

@@ -10,11 +10,13 @@ load generator need processor time, too: the table has them apart.
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import statistics
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +31,8 @@ from benchmarks.ray_cluster import PORT, isolate, processes, ray_service, replic
 from benchmarks.sentences import Workload, workloads
 
 RAY, PLAIN = "replica of Ray Serve", "app serve"
-SETTINGS = {"cache_bytes": "0", "device": "cpu", "workers": "1"}
+SETTINGS = {"cache_bytes": "0", "device": "cpu", "workers": "1", "max_wait_ms": "60000"}
+"""Without a cache and without refusals, so that each request is decoded."""
 
 
 @dataclass(frozen=True)
@@ -52,27 +55,38 @@ class Speed:
         return self.service_us + self.haproxy_us + self.ray_us
 
 
-def measure(generator: Generator, port: int, bodies: Path, clients: int, services: Callable[[], list[int]]) -> Speed:
-    """Runs a load. `services`: the process ids of the front and its workers."""
+def measure(
+    generator: Generator,
+    port: int,
+    bodies: Path,
+    clients: int,
+    services: Callable[[], list[int]],
+    others: Callable[[], list[int]],
+) -> Speed:
+    """Runs a load. `services`: the process ids of the front and its workers; `others`: those of what is not asked."""
     is_ray = port == PORT
 
     def spent() -> tuple[float, ...]:
         serving = services()
         haproxy = _haproxies() if is_ray else []
-        ours = {*serving, *haproxy, *family(os.getpid())} if is_ray else set[int]()
-        rest = [process for process in processes("") if process not in ours] if is_ray else []
+        rest = set(processes("")) - {*serving, *haproxy, *others(), os.getpid()} if is_ray else set[int]()
         own = resource.getrusage(resource.RUSAGE_CHILDREN)
         groups = [sum(map(processor_s, set(group))) for group in (serving, haproxy, rest)]
-        return (*groups, own.ru_utime + own.ru_stime)
+        return (*groups, own.ru_utime + own.ru_stime, answered(port))
 
     before = spent()
     printed = generator.run(port, bodies, Load("closed", clients))
-    seconds = [now - then for now, then in zip(spent(), before, strict=True)]
+    *seconds, requests = (now - then for now, then in zip(spent(), before, strict=True))
     found = figures(printed)
-    # The generator counts the answers of its measured seconds; the times are of the warm-up, too.
-    requests = found["requests"] * (generator.seconds + generator.warmup)
     serving, haproxy, rest, load = (1e6 * each / requests for each in seconds)
     return Speed(found["requests"], found["p50"], serving, haproxy, rest, load, found["failed"])
+
+
+def answered(port: int) -> float:
+    """Translations that the service behind `port` has answered."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+        text = response.read().decode()
+    return sum(map(float, re.findall(r'^interlinear_requests_total{.*route="/translate".*} (\S+)$', text, re.M)))
 
 
 def _haproxies() -> list[int]:
@@ -116,7 +130,10 @@ def main(
                         for turn in range(rounds):
                             for subject in list(subjects)[:: -1 if turn % 2 else 1]:
                                 port, services = subjects[subject]
-                                found[subject].append(measure(generator, port, workload.bodies, number, services))
+                                plainly = subjects[PLAIN][1]
+                                found[subject].append(
+                                    measure(generator, port, workload.bodies, number, services, plainly)
+                                )
                         print("\n".join(report(workload, number, found)), flush=True)
         finally:
             plain.end()
