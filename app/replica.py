@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from contextlib import redirect_stderr
 from typing import Any
 
@@ -24,12 +25,14 @@ from app.cluster.autoscaling import LOAD, by_load
 from app.cluster.hosting import Hosted
 from app.cluster.ray_variables import faults, missing
 from app.cluster.replica_settings import check_names, replica_settings
-from app.errors import BundlesRefused
+from app.errors import BundlesRefused, Unavailable
 from app.runtime.json_logs import log_to_stderr
 from app.runtime.process_tuning import tune_process
 from app.settings import SettingsError, ignored_variables
 from model.bundle_files import BundleError
 
+MAX_UNREADY_S = 300.0
+"""How long a replica may be without a worker: it starts them again itself, which may take minutes on a GPU."""
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +50,8 @@ class Replica:
             log.critical("%s", error)
             raise
         self._bundles: object = None
+        self._ready_at = 0.0
+        """When it was last seen ready, in seconds on the monotonic clock."""
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Called once; Ray Serve then runs the lifespan, and begins to listen when it has started."""
@@ -54,8 +59,16 @@ class Replica:
         return self._hosted
 
     async def check_health(self) -> None:
-        """Raises Unavailable if no worker runs: Ray Serve replaces a replica that fails three times in a row."""
-        self._hosted.check_ready()
+        """Raises Unavailable if no worker has run for MAX_UNREADY_S: Ray Serve then replaces the replica. HAProxy sends
+        it no request meanwhile."""
+        now = time.monotonic()
+        try:
+            self._hosted.check_ready()
+        except Unavailable:
+            if now - self._ready_at > MAX_UNREADY_S:
+                raise
+        else:
+            self._ready_at = now
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
         return {LOAD: self._hosted.state["metrics"].load.current()}

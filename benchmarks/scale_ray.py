@@ -209,6 +209,7 @@ def run_scenario(scenario: Scenario, cluster: Cluster, requests: int, clients: i
         _run_during(traffic, 1 if kind is GentleTraffic else requests, clients, partial(happens, cluster))
         rows.append(Row())
         rows[-1].add(traffic, time.perf_counter() - began)
+        print(f"{happens.__name__}: {traffic.outcomes}", file=sys.stderr, flush=True)
     return rows
 
 

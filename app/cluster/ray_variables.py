@@ -24,6 +24,7 @@ EXPECTED = {
     "RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S": ("80", "connections of clients that have gone stay open for an hour"),
     "RAY_SERVE_HAPROXY_TIMEOUT_HTTP_REQUEST_S": ("80", "clients may take for ever to send a request"),
     "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": ("1s", "a replica that is not ready gets requests for 10 seconds"),
+    "RAY_SERVE_HAPROXY_HEALTH_CHECK_FALL": ("5", "replicas that are late for two seconds get no requests, perhaps all"),
     "RAY_SERVE_HAPROXY_LOG_TARGET": (
         "127.0.0.1:514 local0 warning #",
         "HAProxy sends clients' addresses to the system's log",
