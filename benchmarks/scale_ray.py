@@ -194,6 +194,9 @@ class GentleTraffic(Traffic):
         await event
 
 
+TRAFFIC: dict[Callable[[Cluster], None], type[Traffic]] = {autoscale_out: BusyTraffic, autoscale_in: GentleTraffic}
+
+
 def run_scenario(scenario: Scenario, cluster: Cluster, requests: int, clients: int, work: Work) -> list[Row]:
     """Runs a scenario once, with `requests` requests. Returns the outcome of each part. Raises TimeoutError."""
     rows = []
@@ -203,7 +206,7 @@ def run_scenario(scenario: Scenario, cluster: Cluster, requests: int, clients: i
     else:
         cluster.deploy(2)
     for happens in scenario.happens:
-        kind = {autoscale_out: BusyTraffic, autoscale_in: GentleTraffic}.get(happens, Traffic)
+        kind = TRAFFIC.get(happens, Traffic)
         traffic = kind(PORT, work.bodies, (), leaving=0.0, accepted=work.accepted)
         began = time.perf_counter()
         _run_during(traffic, 1 if kind is GentleTraffic else requests, clients, partial(happens, cluster))

@@ -17,7 +17,7 @@ import statistics
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -139,7 +139,7 @@ def main(
             plain.end()
 
 
-def report(workload: Workload, clients: int, found: dict[str, Sequence[Speed]]) -> Iterator[str]:
+def report(workload: Workload, clients: int, found: Mapping[str, Sequence[Speed]]) -> Iterator[str]:
     """The lines of a table of medians, and the ratios."""
     titles = ("requests/s", "p50 ms", "service us", "HAProxy us", "Ray us", "generator us")
     yield f"{workload.name}, {clients} clients".ljust(24) + "".join(f"{title:>14}" for title in titles)
