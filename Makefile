@@ -64,8 +64,8 @@ soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of
 	$(BIN)/python -m benchmarks.stopping --runs 20
 	$(BIN)/python -m benchmarks.mixed_soak --minutes $(SOAK_MINUTES)
 
-scale-test: .venv/.scale  ## the tests that need Ray, which takes 466 MB more
-	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -m ray $(PYTEST_ARGS)
+scale-test: .venv/.ray  ## the service on Ray Serve: kill, hang and update replicas under load; needs 466 MB more, and root or user namespaces
+	$(TEST_ENVIRONMENT) $(BIN)/python -m benchmarks.ray_cluster pytest -m ray -W ignore $(PYTEST_ARGS)
 
 lint: .venv/.everything  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check
@@ -109,8 +109,8 @@ clean:  ## remove .venv and what the tools left
 	$(PIP_INSTALL) --editable '.[train,dev]'
 	@touch $@ .venv/.serving .venv/.training
 
-.venv/.scale: .venv/.everything
-	$(PIP_INSTALL) --editable '.[train,dev,bulk,scale]'
+.venv/.ray: .venv/.everything
+	$(PIP_INSTALL) --editable '.[train,dev,bulk,ray]'
 	@touch $@
 
 .venv/.benchmarks: .venv/.made pyproject.toml requirements.lock

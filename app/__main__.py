@@ -20,6 +20,7 @@ import typer
 
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.training_verbs import add_training_verbs
+from app.runtime.process_tuning import tune_process
 from app.runtime.supervision import SUPERVISION, Supervision
 from app.settings import PREFIX, Settings, describe_settings, load_settings
 
@@ -46,9 +47,6 @@ class Lines(Enum):
     auto = "auto"
 
 
-GC_THRESHOLDS = 10_000, 50, 50
-"""Imports and requests make hundreds of objects that need no collector: by default, a scan every 700 allocations takes
-a tenth of their time."""
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
 
@@ -74,7 +72,7 @@ def serve(
 
     Options override the settings in the environment.
     """
-    _tune_process()
+    tune_process()
 
     from app.runtime.json_logs import log_to_stderr
     from app.server.listener import CannotListen
@@ -104,7 +102,7 @@ def _run_server(settings: Settings, catalogue: Catalogue, launch: Launch) -> Non
     """Runs the service until a signal ends it. Raises SettingsError, BundleError and CannotListen."""
     import uvicorn
 
-    from app.main import create_app
+    from app.main import create_app, server_options
     from app.server.listener import listen
     from app.server.server import Server
 
@@ -167,12 +165,12 @@ def serve_instances(
 @cli.command(hidden=True)
 def instance(config: str) -> None:
     """One of the instances that `serve` starts."""
-    _tune_process()
+    tune_process()
 
     import msgspec
     import uvicorn
 
-    from app.main import create_app
+    from app.main import create_app, server_options
     from app.runtime.json_logs import log_to_stderr
     from app.runtime.peers import Peers
     from app.server.instances import InstanceConfig, InstanceServer
@@ -201,36 +199,6 @@ def instance(config: str) -> None:
         until_ready=lambda: server.lifespan.state["deployments"].current.engine.wait_started(),
     )
     _run_until_signal(server, [socket.socket(fileno=each) for each in given.sockets])
-
-
-def _tune_process() -> None:
-    """Sets what must be set before the imports and before threads start."""
-    from model.machine import share_heaps, use_one_blas_thread
-
-    gc.set_threshold(*GC_THRESHOLDS)
-    use_one_blas_thread()
-    share_heaps()
-
-
-def server_options(settings: Settings) -> dict[str, Any]:
-    """Arguments for uvicorn."""
-    from app.server.connection import Connection
-
-    return {
-        "http": Connection,
-        "host": settings.host,
-        "port": settings.port,
-        "root_path": settings.root_path,
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "proxy_headers": False,  # the application reads them itself, and knows which peer sent them
-        "ws": "none",
-        # Longer than the minute for which proxies keep idle connections open: if we closed first, a request already on
-        # its way would be lost.
-        "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": 30,
-    }
 
 
 @cli.command()

@@ -35,6 +35,7 @@ from app.runtime.metrics import Metrics, exposition
 from app.runtime.peers import Peers
 from app.runtime.shutdown import Shutdown
 from app.runtime.timeouts import SharedTimeout
+from app.server.connection import Connection
 from app.server.request_queue import RequestQueue
 from app.server.slow_readers import SlowReaders
 from app.services.background_jobs import BackgroundJobs
@@ -226,3 +227,22 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderer
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     app.add_middleware(AccessLog, metrics=metrics, apis=apis, proxies=settings.trusted_proxies)
+
+
+def server_options(settings: Settings) -> dict[str, Any]:
+    """Arguments for uvicorn."""
+    return {
+        "http": Connection,
+        "host": settings.host,
+        "port": settings.port,
+        "root_path": settings.root_path,
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "proxy_headers": False,  # the application reads them itself, and knows which peer sent them
+        "ws": "none",
+        # Longer than the minute for which proxies keep idle connections open: if we closed first, a request already on
+        # its way would be lost.
+        "timeout_keep_alive": 75,
+        "timeout_graceful_shutdown": 30,
+    }

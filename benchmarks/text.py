@@ -24,9 +24,9 @@ import torch
 from fastapi import FastAPI
 from starlette.types import Message
 
-from app.__main__ import GC_THRESHOLDS
 from app.engine.sequence import Decoded, Sequence
 from app.main import create_app
+from app.runtime.process_tuning import GC_THRESHOLDS
 from app.services.startup import load_catalogue
 from app.settings import Settings
 from benchmarks.cores import processor

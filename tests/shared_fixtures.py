@@ -26,10 +26,9 @@ from servers import WAIT_S
 from starlette.types import Receive, Scope, Send
 from torch.nn.utils.rnn import pad_sequence
 
-from app.__main__ import server_options
 from app.engine.executor import BundleExecutor
 from app.engine.launch import InProcessWorker
-from app.main import create_app
+from app.main import create_app, server_options
 from app.server.connection import Connection
 from app.server.server import Server
 from app.services.reload import RELOAD_TIMING, ReloadTiming

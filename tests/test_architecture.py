@@ -106,7 +106,10 @@ def test_only_routes_import_routes() -> None:
     ]
     assert len(routes) > 8
     assert imports_among(files, routes | {"app.api.dependencies", "app.main"}) == [
-        "app/__main__.py: app.main.create_app"
+        "app/__main__.py: app.main.create_app",
+        "app/__main__.py: app.main.server_options",
+        "app/replica.py: app.main.create_app",
+        "app/replica.py: app.main.server_options",
     ]
 
 
@@ -163,11 +166,12 @@ ORDER = {
     " app.errors model",
     "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
-    "app.cluster": "app.bulk app.cli app.engine app.settings app.runtime app.errors model",
     "app.http": "app.engine app.server app.settings app.runtime app.errors",
     "app.api": "app.http app.services app.translation app.engine app.formats app.text app.markup app.server"
     " app.settings app.runtime app.errors model",
+    "app.cluster": "app.bulk app.cli app.api app.http app.server app.engine app.settings app.runtime app.errors model",
     "app.main": "app model",
+    "app.replica": "app model",
     "app.__main__": "app model",
     "training.file_lock": "",
     "training.download": "training.file_lock",
@@ -203,7 +207,7 @@ ORDER = {
 
 
 RAY_FILES = {"app/replica.py", "app/cluster/bulk_ray.py"}
-"""The files that may import Ray."""
+"""The files that may import Ray; the other modules of app.cluster are tested without it."""
 
 
 def module_name(path: Path) -> str:
@@ -232,8 +236,10 @@ def forbidden_imports(path: Path) -> list[str]:
 
 
 def test_only_the_modules_that_run_in_rays_processes_import_ray() -> None:
+    """It is 466 MB, which `make serve` does without, and its control plane is pickles; see docs/scale.md."""
     files = python_files(*TOP_PACKAGES)
     assert {line.split(":")[0] for line in imports_among(files, {"ray"})} <= RAY_FILES
+    # Nor does anything import those, but Ray, and `translate --ray` when it is given.
     assert imports_among(files, {"app.replica", "app.cluster.bulk_ray"}) == [
         "app/__main__.py: app.cluster.bulk_ray.on_cluster"
     ]

@@ -19,9 +19,9 @@ from app.settings import PREFIX, Settings
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy/kubernetes"
 FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
-FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name != "kustomization.yaml")
+FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name not in ("kustomization.yaml", "names.yaml"))
 VERSIONS = "1.34", "1.36"
-OF_OPERATORS = "ScaledObject", "PodMonitor"
+OF_OPERATORS = "ScaledObject", "PodMonitor", "RayService"
 """Kinds that Kubernetes itself does not have."""
 
 
@@ -37,6 +37,13 @@ SERVICES = {document["metadata"]["name"]: document for _, document in ALL if doc
 def container(name: str) -> dict[str, Any]:
     [found] = OURS[name]["spec"]["template"]["spec"]["containers"]
     return dict(found)
+
+
+def ray_groups() -> list[dict[str, Any]]:
+    """The head and the groups of workers of the RayService."""
+    [found] = [document for _, document in ALL if document["kind"] == "RayService"]
+    cluster = found["spec"]["rayClusterConfig"]
+    return [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
 
 
 def patches(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
@@ -134,10 +141,11 @@ def test_balancer_finds_the_instances() -> None:
 @pytest.mark.parametrize(("path", "document"), ALL, ids=lambda found: kind_of(found) if isinstance(found, dict) else "")
 def test_selectors_match_pods(path: Path, document: dict[str, Any]) -> None:
     labels = [deployment["spec"]["template"]["metadata"]["labels"] for deployment in OURS.values()]
+    labels += [group["template"]["metadata"]["labels"] for group in ray_groups()]
     spec = document["spec"]
     selector = spec.get("selector") or spec.get("podSelector")
     if selector:
-        assert selector.get("matchLabels", selector) in labels
+        assert any(selector.get("matchLabels", selector).items() <= each.items() for each in labels)
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -12,9 +12,8 @@ import uvicorn
 from servers import WAIT_S, answer, post
 from shared_fixtures import Gate
 
-from app.__main__ import server_options
 from app.engine.launch import InProcessWorker
-from app.main import create_app
+from app.main import create_app, server_options
 from app.server.server import Server
 from app.services.startup import load_catalogue
 from app.settings import Settings

@@ -24,9 +24,9 @@ from servers import WAIT_S
 from shared_fixtures import Gate, make_bundle
 from typer.testing import CliRunner
 
-from app.__main__ import cli, server_options
+from app.__main__ import cli
 from app.engine.launch import InProcessWorker
-from app.main import create_app
+from app.main import create_app, server_options
 from app.server.server import Server
 from app.services.startup import load_catalogue
 from app.settings import Settings

@@ -14,9 +14,8 @@ import httpx
 import uvicorn
 from servers import WAIT_S, answer, becomes, get, limited, on_both_loops, rest, running
 
-from app.__main__ import server_options
 from app.engine.launch import InProcessWorker
-from app.main import create_app
+from app.main import create_app, server_options
 from app.server.listener import LOG_INTERVAL_S
 from app.server.server import Server
 from app.services.startup import load_catalogue

@@ -217,6 +217,21 @@ def test_closed_client_is_noticed_before_its_response(loop: str) -> None:
 
 
 @on_both_loops
+def test_connection_that_is_reset_while_idle_leaves_no_timer(loop: str) -> None:
+    """Its handler would find no socket."""
+    with running(loop) as server, server.connect() as client:
+        client.sendall(get())
+        answer(client)
+        connections: Any = server.server.server_state.connections
+        [connection] = connections
+        assert becomes(lambda: connection.timeout_keep_alive_task is not None)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        assert becomes(lambda: not connections)
+        assert becomes(lambda: connection.timeout_keep_alive_task is None)
+
+
+@on_both_loops
 def test_reset_connection_is_detected_without_polling(loop: str) -> None:
     with running(loop, limited(half_closed_s=1000.0)) as server:
         with server.connect() as client:

@@ -67,6 +67,7 @@ class Connection(QueuedProtocol):
         self.transport.on_lost()
         if self._probe_timer:
             self._probe_timer.cancel()
+        self._unset_keepalive_if_required()  # uvicorn leaves it running if the client has reset the connection
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
