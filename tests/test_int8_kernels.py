@@ -35,7 +35,7 @@ from model.int8.batch import Int8Batch
 from model.int8.isa import INSTRUCTION_SETS, InstructionSet, KernelsUnavailable, choose, processor_features
 from model.int8.reference import quantise_rows
 from model.machine import cache_folder
-from model.transformer import AttentionRecord, Transformer
+from model.transformer import Attention, AttentionRecord, Transformer
 from model.weight_shapes import weight_shapes
 
 VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel
@@ -114,10 +114,9 @@ def compute_as_kernels(model: Transformer, monkeypatch: pytest.MonkeyPatch) -> N
     def with_half_memory(attend: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return lambda query, key, value, *rest: attend(query, key.half().float(), value.half().float(), *rest)
 
-    for layer in model.decoder:
-        for name, attention in layer.named_children():
-            if name.endswith("_attention"):
-                monkeypatch.setattr(attention, "attend", with_half_memory(attention.attend))
+    for attention in model.decoder.modules():
+        if isinstance(attention, Attention):
+            monkeypatch.setattr(attention, "attend", with_half_memory(attention.attend))
 
 
 @torch.no_grad()

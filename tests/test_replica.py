@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 import torch
-from benchmarks.scale import Work, prepare
 from servers import WAIT_S, becomes
 
 from app.cluster.ray_variables import EXPECTED
 from benchmarks.ray_cluster import HANG_VARIABLE, PORT, is_isolated, ray_service, replicas, workers
+from benchmarks.scale import Work, prepare
 from benchmarks.scale_ray import SCENARIOS, SETTINGS, Cluster, Scenario, run_scenario
 
 ROOT = Path(__file__).resolve().parent.parent
