@@ -156,7 +156,8 @@ ORDER = {
     "app.settings": "app.runtime app.errors",
     "app.server": "app.runtime app.errors",
     "app.markup": "",
-    "app.text": "app.markup app.settings app.errors model.languages model.normalisation model.scripts",
+    "app.text": "app.markup app.settings app.errors model.languages model.machine model.normalisation model.scripts"
+    " model.shared_file",
     "app.formats": "app.text app.markup model.languages",
     "app.engine": "app.runtime app.errors model",
     "app.translation": "app.engine app.formats app.text app.markup app.settings app.runtime app.errors model",

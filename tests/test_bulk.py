@@ -521,5 +521,5 @@ def test_translations_are_those_of_standard_input(bundle_folder: Path, tmp_path:
     assert process.communicate()[1] == b""
     assert process.returncode == 0
     assert (tmp_path / "out/a.txt").read_bytes() == piped
-    rows = [json.loads(line) for line in (tmp_path / "out/b.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "out/b.jsonl").read_bytes().splitlines()]
     assert [row["translation"].replace("\n", " ") for row in rows] == piped.decode().split("\n")

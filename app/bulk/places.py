@@ -5,6 +5,7 @@ What is written appears complete or not at all: by renaming in a folder, by fini
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import re
@@ -156,8 +157,7 @@ class ObjectStorage:
         return bool(self._type(self._at(path)) == self._fs.FileType.File)
 
     def open(self, path: str) -> BinaryIO:
-        file: BinaryIO = self.system.open_input_file(self._at(path))
-        return file
+        return io.BufferedReader(self.system.open_input_file(self._at(path)))  # pyarrow's own files have no readline
 
     def draft(self, path: str) -> Path:
         descriptor, name = tempfile.mkstemp(prefix="interlinear-", suffix=".partial")
@@ -165,9 +165,10 @@ class ObjectStorage:
         return Path(name)
 
     def publish(self, draft: Path, path: str) -> None:
-        # In one call: when Python stops in between, pyarrow finishes the upload with what it has.
+        # In one call: when Python stops in between, pyarrow finishes the upload with what it has. Of a name
+        # that ends in .gz it would compress what is compressed.
         with open(draft, "rb") as file, _mapped(file) as content:
-            upload = self.system.open_output_stream(self._at(path))
+            upload = self.system.open_output_stream(self._at(path), compression=None)
             upload.write(content)
             upload.close()
         draft.unlink()

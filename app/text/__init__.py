@@ -1,4 +1,5 @@
 """Plain-text processing: sentences, languages, placeholders, glossaries, words.
 
-Imports app.markup, app.settings and, of model, languages, scripts, marks and normalisation.
+Imports app.markup, app.settings and, of model, languages, scripts, normalisation, machine and
+shared_file.
 """
