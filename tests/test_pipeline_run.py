@@ -56,17 +56,24 @@ def test_one_command_makes_a_bundle_and_prints_the_time_and_how_to_serve_it() ->
     assert "my.tsv: UTF-8" in output
     assert "the plan: architecture d2l" in output
     assert "in total, less if it stops improving" in output
-    assert "\nto serve it:\n  INTERLINEAR_BUNDLES=bundles/mine python -m app serve\n" in output
+    assert f"\nto serve it:\n  {serve_command(Path('bundles/mine'))}\n" in output
     bundle = load_bundle(Path("bundles/mine"), CPU)
     assert (bundle.pair, bundle.config["licence"], bundle.config["attribution"]) == ("en-fr", "CC0-1.0", ["me"])
     assert bundle.config["remarks"] == ["Not for contracts."]
     assert sorted(path.name for path in Path("runs/bundles-mine").iterdir()) == ["data", "plan.json", "run"]
 
 
-def test_serve_command_names_the_python_of_this_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b python -m app serve"
-    monkeypatch.setattr(sys, "executable", str(Path.cwd() / ".venv/bin/python"))
+def test_serve_command_names_the_python_that_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.touch(mode=0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.chdir("/")
+    assert serve_command(Path("b")) == f"INTERLINEAR_BUNDLES=b {python} -m app serve"
+    monkeypatch.chdir(tmp_path)
     assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b .venv/bin/python -m app serve"
+    monkeypatch.setenv("PATH", str(python.parent))  # an activated environment
+    assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b python -m app serve"
 
 
 def test_repeated_run_says_that_all_is_done_and_how_to_serve_it() -> None:
