@@ -68,7 +68,8 @@ def test_serve_command_names_the_python_that_runs(monkeypatch: pytest.MonkeyPatc
     python.parent.mkdir(parents=True)
     python.touch(mode=0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.chdir("/")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     assert serve_command(Path("b")) == f"INTERLINEAR_BUNDLES=b {python} -m app serve"
     monkeypatch.chdir(tmp_path)
     assert serve_command(Path("b")) == "INTERLINEAR_BUNDLES=b .venv/bin/python -m app serve"
