@@ -52,6 +52,7 @@ def test_named_settings_go_before_what_follows_from_the_resources(monkeypatch: p
         ({"device": "cpu"}, {"GPU": 0.5}, "INTERLINEAR_DEVICE=cpu: the replica has a GPU; change num_gpus"),
         ({"rate_requests": "10/minute"}, {}, "hides the addresses of clients, who would share one rate"),
         ({"rate_characters": "10/day"}, {}, "hides the addresses of clients, who would share one rate"),
+        ({"rate_requests": "10/minute", "api_keys_file": "keys"}, {}, "each replica would count for itself"),
         ({"workers": "many"}, {}, "--workers many: "),
         ({"worker": 1, "bundels": "x"}, {}, "bundels, worker: no such setting; the arguments are settings"),
     ],
@@ -68,8 +69,8 @@ def test_settings_that_cannot_hold_for_replicas_are_refused_in_a_line(
 @pytest.mark.parametrize(
     "options",
     [
-        {"rate_requests": "10/minute", "api_keys_file": "keys"},
-        {"rate_requests": "10/minute", "trusted_proxies": "10.0.0.0/8"},
+        {"rate_requests": "10/minute", "api_keys_file": "keys", "store": "redis://127.0.0.1"},
+        {"rate_requests": "10/minute", "trusted_proxies": "10.0.0.0/8", "store": "redis://127.0.0.1"},
         {"admin_port": 0},
         {"instances": 1},
     ],

@@ -118,7 +118,7 @@ def test_pods_have_few_rights_and_time_to_finish(pod: dict[str, Any]) -> None:
 def test_image_has_what_ray_and_kuberay_need() -> None:
     dockerfile = (RAY / "Dockerfile").read_text(encoding="utf-8")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert any(requirement.startswith("ray[serve]") for requirement in extras["ray"])
+    assert any(re.match(r"ray\[(data,)?serve\]", requirement) for requirement in extras["ray"])
     assert "['optional-dependencies']['ray']" in dockerfile
     assert re.search(r"install -y --no-install-recommends bash wget", dockerfile)
     assert "HOME=/tmp/" in dockerfile

@@ -50,3 +50,7 @@ def check_settings(settings: Settings) -> None:
             f"{PREFIX}RATE_...: Ray's HAProxy hides the addresses of clients, who would share one rate; require keys "
             f"with {PREFIX}API_KEYS_FILE, or set {PREFIX}TRUSTED_PROXIES for a proxy in front of it"
         )
+    if has_rates and not settings.store:
+        raise SettingsError(
+            f"{PREFIX}RATE_...: each replica would count for itself; set {PREFIX}STORE, where all count together"
+        )
