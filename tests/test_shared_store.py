@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -101,6 +102,7 @@ def test_usage_adds_up_over_instances(clients: tuple[deepl.DeepLClient, deepl.De
         return client.get_usage().character.count or 0
 
     first, second = clients
+    time.sleep(1.5)  # what tests before used is counted once a second
     before = used(first)
     for client in (first, second, first):
         client.translate_text("Hello.", **EN_FR)

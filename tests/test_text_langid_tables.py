@@ -43,7 +43,7 @@ def test_answers_from_the_mapped_file_are_the_librarys(expected: list[object], f
     inode = made.stat().st_ino
     assert answers(load_langid()) == expected
     assert made.stat().st_ino == inode
-    mappings = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if made.name in line]
+    mappings = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if str(made) in line]
     assert {(access, int(number)) for _, access, _, _, number, _ in mappings} <= {("r--s", inode)}
 
 
