@@ -16,12 +16,10 @@ from model.int8.library import FLAGS
 PROGRAM = Path(__file__).with_name("int8_products.c")
 ARM_COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 HERE = [isa for isa in INSTRUCTION_SETS if isa.runs_on(platform.machine(), processor_features())]
-if {
-    "avx512vl",
-    "avx512_vnni",
-} <= processor_features():  # AVX-VNNI, with its instruction in AVX-512's encoding
+# AVX-VNNI, with its instruction in AVX-512's encoding.
+if {"avx512vl", "avx512_vnni"} <= processor_features():
     HERE += [
-        replace(isa, flags=(*isa.flags, '-DVNNI_ENCODING=""'))
+        replace(isa, flags=(*isa.flags, "-DVNNI_AS_AVX512"))
         for isa in INSTRUCTION_SETS
         if isa.name == "avxvnni" and isa not in HERE
     ]

@@ -452,7 +452,9 @@ ALWAYS void store_bytes(int8_t *to, I16 x, int flip) {
 
 #if defined ISA_AVXVNNI
 
-#ifndef VNNI_ENCODING /* a test leaves it to the assembler, which takes AVX-512's, for processors that have only that one */
+#ifdef VNNI_AS_AVX512 /* a test on processors that have the instruction in that encoding only */
+#define VNNI_ENCODING ""
+#else
 #define VNNI_ENCODING "%{vex%} "
 #endif
 
@@ -462,7 +464,7 @@ ALWAYS Weights load_weights(const int8_t *from) {
 }
 ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
     EACH_PART {
-#ifdef __clang__
+#if defined __clang__ && !defined VNNI_AS_AVX512
         sum->part[p] = (Ints)_mm256_dpbusd_avx_epi32((__m256i)sum->part[p], weights.part[p], inputs);
 #else
         __asm__(VNNI_ENCODING "vpdpbusd %2, %1, %0" : "+x"(sum->part[p]) : "x"(weights.part[p]), "x"(inputs));
