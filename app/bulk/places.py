@@ -165,8 +165,8 @@ class ObjectStorage:
         return Path(name)
 
     def publish(self, draft: Path, path: str) -> None:
-        # In one call: when Python stops in between, pyarrow finishes the upload with what it has. Of a name
-        # that ends in .gz it would compress what is compressed.
+        # In one call: when Python stops in between, pyarrow finishes the upload with what it has. Unless told not
+        # to, it compresses whatever goes to a name that ends in .gz, and the draft is compressed already.
         with open(draft, "rb") as file, _mapped(file) as content:
             upload = self.system.open_output_stream(self._at(path), compression=None)
             upload.write(content)
