@@ -50,7 +50,7 @@ class Settings(BaseSettings):
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto", description="auto: the fastest on this processor that stays close to float32"
     )
-    isa: Literal["auto", "avx512vnni", "avxvnni", "avx2", "i8mm", "dotprod", "generic"] = Field(
+    isa: Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2", "i8mm", "dotprod", "generic"] = Field(
         default="auto", description="Instruction set for int8; generic: plain C, slow. All give the same bits"
     )
     workers: int = Field(default=0, ge=0, description="Worker processes; 0: one per core, or one on a GPU")

@@ -11,6 +11,7 @@ import platform
 import random
 import shutil
 import subprocess
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -427,6 +428,26 @@ def test_instruction_set_unknown_to_the_compiler_falls_back_to_the_next(monkeypa
         assert "kernels-generic" in kernels.library()._name
     finally:
         kernels.library.cache_clear()
+
+
+# Linux gives tile registers only where the stack for signals can hold them.
+WITH_A_SMALL_SIGNAL_STACK = """
+import ctypes
+from model.int8.library import library
+
+class Stack(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+
+room = ctypes.create_string_buffer(6000)
+assert ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(ctypes.addressof(room), 0, len(room))), None) == 0
+print(library()._name)
+"""
+
+
+@pytest.mark.skipif("amx_int8" not in processor_features(), reason="this processor has no AMX")
+def test_next_instruction_set_is_taken_where_the_system_refuses_one() -> None:
+    command = [sys.executable, "-c", WITH_A_SMALL_SIGNAL_STACK]
+    assert "kernels-avx512vnni" in subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize("fields", SHAPES, ids=str)

@@ -29,13 +29,14 @@ class InstructionSet:
         return self.machine in ("", machine) and set(self.features) <= set(features)
 
 
+_AVX512_FEATURES = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
+_AVX512_FLAGS = ("-mfma", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni")
+
 INSTRUCTION_SETS = (
     InstructionSet(
-        "avx512vnni",
-        "x86_64",
-        ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni"),
-        ("-mfma", "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"),
+        "amx", "x86_64", (*_AVX512_FEATURES, "amx_tile", "amx_int8"), (*_AVX512_FLAGS, "-mamx-tile", "-mamx-int8")
     ),
+    InstructionSet("avx512vnni", "x86_64", _AVX512_FEATURES, _AVX512_FLAGS),
     InstructionSet(
         "avxvnni", "x86_64", ("avx2", "fma", "f16c", "avx_vnni"), ("-mavx2", "-mfma", "-mf16c", "-mavxvnni")
     ),

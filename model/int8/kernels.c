@@ -23,7 +23,7 @@ enum {
     POSITIONS = 16,    /* of a block of the cache */
     POSITION_GROUP = 4, /* whose keys lie together */
     KEPT = 8,          /* groups of which a wide sentence's logits are kept */
-    CHUNK = PANELS == 4 ? TILE : 64, /* rows of which a group's logits are kept */
+    CHUNK = SQUARE ? SQUARE : PANELS == 4 ? TILE : 64, /* rows of which a group's logits are kept */
     HUGE_BLOCK = 1 << 17, /* bytes of a block from which on huge pages waste little memory */
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
@@ -225,10 +225,11 @@ ALWAYS F16 scaled(I16 sum, const Linear *linear, int column, float scale) {
 /* Rows of the next tile. Seven or eight are two tiles of about four: one or two rows take as long as three. */
 ALWAYS int tile_height(int left) { return left > TILE && left <= 8 && TILE == 6 ? 4 : left < TILE ? left : TILE; }
 
-/* Calls `tile` for all `rows`, at most TILE at a time, from `row` on; how many is a constant each time. */
-#define IN_TILES(rows, tile)                                                                                           \
+/* Calls `square` or `tile` for all `rows`, from `row` on; a tile's height, at most TILE, is a constant each time. */
+#define IN_TILES(linear, rows, square, tile)                                                                           \
     for (int row = 0, height; row < (rows); row += height)                                                             \
-        switch (height = tile_height((rows) - row)) {                                                                  \
+        if ((height = square_height(linear, (rows) - row))) square(height);                                            \
+        else switch (height = tile_height((rows) - row)) {                                                             \
         case 6: if (TILE > 5) tile(6); break;                                                                          \
         case 5: if (TILE > 4) tile(5); break;                                                                          \
         case 4: tile(4); break;                                                                                        \
@@ -236,6 +237,12 @@ ALWAYS int tile_height(int left) { return left > TILE && left <= 8 && TILE == 6 
         case 2: tile(2); break;                                                                                        \
         case 1: tile(1); break;                                                                                        \
         }
+
+/* Rows of the next square; 0 if it has to be a tile. */
+ALWAYS int square_height(const Linear *linear, int left) {
+    if (!SQUARE || left < LEAST_SQUARE || linear->inputs % TILE_INPUTS) return 0;
+    return left > TILE_ROWS && left < TILE_ROWS + LEAST_SQUARE ? TILE_ROWS : left < SQUARE ? left : SQUARE;
+}
 
 /* What becomes of a product: stored, as it is or after an activation, or added to what is there. */
 typedef enum { STORE, RELU, SWISH, ADD } Finish;
@@ -262,10 +269,25 @@ ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int
     }
 }
 
+ALWAYS void product_square(const Linear *linear, Quantised in, int row, int height, int column, float *out,
+                           const Finish finish) {
+    int32_t squares[SQUARE + 1][GROUP] __attribute__((aligned(64)));
+    multiply_square(linear->weight + (size_t)column * linear->inputs, in.bytes + (size_t)row * linear->inputs,
+                    linear->inputs, height, squares);
+    for (int r = 0; r < height; r++) {
+        const int at = row + r;
+        I16 sums[PANELS];
+        UNROLLED for (int v = 0; v < PANELS; v++) sums[v] = load_sums(squares[r] + v * LANES, in.offset[at]);
+        finish_row(linear, sums, in.scale[at], column, out + (size_t)at * linear->outputs, finish);
+    }
+}
+
 ALWAYS void product_tiles(const Linear *linear, Quantised in, int rows, float *out, const Finish finish) {
     for (int column = 0; column < linear->outputs; column += PANEL) { /* a panel stays in the first-level cache */
+#define SQUARE_ROWS(height) product_square(linear, in, row, height, column, out, finish)
 #define ROWS(tile_rows) product_tile(tile_rows, linear, in, row, rows, column, out, finish)
-        IN_TILES(rows, ROWS)
+        IN_TILES(linear, rows, SQUARE_ROWS, ROWS)
+#undef SQUARE_ROWS
 #undef ROWS
     }
 }
@@ -762,6 +784,17 @@ ALWAYS void logits_tile(const int rows, const Linear *linear, Quantised in, int 
             store(logits + r * GROUP + v * LANES, scaled(sums[r][v], linear, column + v * LANES, in.scale[row + r]));
 }
 
+ALWAYS void logits_square(const Linear *linear, Quantised in, int row, int height, int column, float *logits) {
+    int32_t squares[SQUARE + 1][GROUP] __attribute__((aligned(64)));
+    multiply_square(linear->weight + (size_t)column * linear->inputs, in.bytes + (size_t)row * linear->inputs,
+                    linear->inputs, height, squares);
+    for (int r = 0; r < height; r++)
+        UNROLLED for (int v = 0; v < PANELS; v++) {
+            const I16 sums = load_sums(squares[r] + v * LANES, in.offset[row + r]);
+            store(logits + r * GROUP + v * LANES, scaled(sums, linear, column + v * LANES, in.scale[row + r]));
+        }
+}
+
 /* Number of groups of logits, rounded up to a vector. */
 static int groups_of(const Linear *linear) { return rounded_up(rounded_up(linear->outputs, GROUP) / GROUP, LANES); }
 
@@ -774,9 +807,11 @@ static void choose(const Linear *linear, Quantised in, int rows, Choice *choices
         for (int first = 0; first < rows; first += CHUNK) {
             const int count = rows - first < CHUNK ? rows - first : CHUNK;
             for (int panel = 0; panel < GROUP; panel += PANEL) {
+#define SQUARE_ROWS(height) logits_square(linear, in, first + row, height, column, logits + row * GROUP)
 #define ROWS(tile_rows)                                                                                                \
     logits_tile(tile_rows, linear, in, first + row, rows, column + panel, logits + row * GROUP + panel)
-                IN_TILES(count, ROWS)
+                IN_TILES(linear, count, SQUARE_ROWS, ROWS)
+#undef SQUARE_ROWS
 #undef ROWS
             }
             for (int r = 0; r < count; r++)
@@ -1066,6 +1101,7 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
     const Model *model = batch->model;
     const int width = model->d_model, rows = batch->live;
     sort_rows(batch);
+    start_products();
     for (int row = 0; row < rows; row++) {
         Sentence *sentence = batch->sentences + batch->running[row];
         const int at = sentence->length;
@@ -1091,6 +1127,7 @@ int batch_step(Batch *batch, float *const *self_records, float *const *cross_rec
         quantise_row(batch->mixed, width, batch->narrow, row);
     }
     choose(&model->output, batch->narrow, rows, batch->choices, batch->peaks);
+    end_products();
     int count = 0;
     for (int row = 0; row < rows; row++) {
         Sentence *sentence = batch->sentences + batch->running[row];
@@ -1192,12 +1229,14 @@ void batch_admit(Batch *batch, int count, const int32_t *tokens, const int32_t *
         memset(sentence->looked, 0, sizeof(float) * lengths[s]);
         for (int t = 0; t < lengths[s]; t += POSITIONS) sentence->source_blocks[t / POSITIONS] = take_block(batch);
     }
+    start_products();
     for (int first = 0, next = 0; first < count; first = next) {
         int rows = 0;
         for (; next < count && (next == first || rows + lengths[next] <= most); next++) rows += lengths[next];
         encode_group(batch, next - first, tokens, lengths + first, numbers + first, records ? records + first : NULL);
         tokens += rows;
     }
+    end_products();
 }
 
 /* Copies out what the sentence has so far; returns how many tokens. looked [source_length]: the last step's attention is
@@ -1239,6 +1278,7 @@ void batch_free(Batch *batch) {
 }
 
 static Quantised quantised_room(size_t rows, size_t columns, int nonnegative) {
+    rows = rounded_up(rows, TILE_ROWS); /* squares read whole tiles */
     return (Quantised){room(rows * columns), room(rows * sizeof(float)), room(rows * sizeof(int32_t)),
                        SATURATING && !nonnegative ? -128 : 0};
 }

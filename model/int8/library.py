@@ -80,6 +80,8 @@ def _load(isa: InstructionSet) -> ctypes.CDLL:
         kernels = ctypes.CDLL(str(path))
     except OSError as error:
         raise KernelsUnavailable(f"{path} cannot be loaded: {error}") from None
+    if not kernels.kernels_usable():
+        raise KernelsUnavailable(f"the system does not let this process use {isa.name}")
     kernels.model_open.restype = c_void_p
     kernels.model_open.argtypes = (c_void_p,)
     kernels.model_close.argtypes = (c_void_p,)

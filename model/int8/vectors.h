@@ -13,6 +13,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef ISA_AMX /* AVX-512 VNNI, and products of many rows in tile registers */
+#define ISA_AVX512VNNI 1
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #if defined ISA_AVX512VNNI || defined ISA_AVXVNNI || defined ISA_AVX2
 #include <immintrin.h>
 #elif defined ISA_DOTPROD || defined ISA_I8MM
@@ -579,6 +584,106 @@ ALWAYS void add_products(I16 *sum, Weights weights, Inputs inputs) {
         for (int k = 0; k < 4; k++)
             sum->part[column / WIDTH][column % WIDTH] += weights[4 * column + k] * inputs[k];
 }
+
+#endif
+
+/* Sums from memory, less what ZERO adds to them. */
+ALWAYS I16 load_sums(const int32_t *from, int32_t offset) {
+    I16 x = load_ints(from);
+    EACH_PART x.part[p] -= offset;
+    return x;
+}
+
+/* ---- Products of up to 32 rows by 64 columns in AMX's tile registers, of 16 rows by 64 bytes each -------------- */
+
+enum { TILE_ROWS = 16, TILE_INPUTS = 64 };
+
+#ifdef ISA_AMX
+
+enum { SQUARE = 2 * TILE_ROWS, LEAST_SQUARE = 3 }; /* rows computed together; from how many on */
+
+/* Asks Linux for the tile registers, once a process; whether it gives them. */
+int kernels_usable(void) {
+    enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 }; /* asm/prctl.h and the number of the state component */
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+
+/* Before products; loads of tiles fail without it. */
+static void start_products(void) {
+    static const struct {
+        uint8_t palette, start_row, reserved[14];
+        uint16_t row_bytes[16];
+        uint8_t rows[16];
+    } all = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
+    _tile_loadconfig(&all);
+}
+/* Else the system saves 8 KiB of tiles whenever it switches to another process. */
+static void end_products(void) { _tile_release(); }
+
+/* Sums of 16 rows by 64 columns; rows past the end are read, and their sums mean nothing. weight: [inputs / 4, 64, 4], unsigned;
+ * bytes: rows of `inputs` signed ones. */
+static void multiply_16(const int8_t *weight, const int8_t *bytes, int inputs, int32_t sums[TILE_ROWS][64]) {
+    __asm__ volatile("" ::: "memory"); /* GCC 12 does not know that loads of tiles read memory */
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int k = 0; k < inputs; k += TILE_INPUTS, weight += 64 * TILE_INPUTS) {
+        _tile_loadd(4, bytes + k, inputs);
+        _tile_loadd(5, weight, 256);
+        _tile_dpbsud(0, 4, 5);
+        _tile_loadd(6, weight + 64, 256);
+        _tile_dpbsud(1, 4, 6);
+        _tile_loadd(7, weight + 128, 256);
+        _tile_dpbsud(2, 4, 7);
+        _tile_loadd(5, weight + 192, 256);
+        _tile_dpbsud(3, 4, 5);
+    }
+    _tile_stored(0, sums[0], 256);
+    _tile_stored(1, sums[0] + 16, 256);
+    _tile_stored(2, sums[0] + 32, 256);
+    _tile_stored(3, sums[0] + 48, 256);
+}
+
+/* The same of 32 rows, 32 columns at a time, so that each weight loaded serves twice as many rows. */
+static void multiply_32(const int8_t *weight, const int8_t *bytes, int inputs, int32_t sums[SQUARE][64]) {
+    __asm__ volatile("" ::: "memory");
+    for (int half = 0; half < 2; half++) {
+        const int8_t *from = weight + 128 * half, *below = bytes + (size_t)TILE_ROWS * inputs;
+        int32_t *to = sums[0] + 32 * half;
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+        for (int k = 0; k < inputs; k += TILE_INPUTS, from += 64 * TILE_INPUTS) {
+            _tile_loadd(4, bytes + k, inputs);
+            _tile_loadd(6, from, 256);
+            _tile_dpbsud(0, 4, 6);
+            _tile_loadd(5, below + k, inputs);
+            _tile_dpbsud(2, 5, 6);
+            _tile_loadd(7, from + 64, 256);
+            _tile_dpbsud(1, 4, 7);
+            _tile_dpbsud(3, 5, 7);
+        }
+        _tile_stored(0, to, 256);
+        _tile_stored(1, to + 16, 256);
+        _tile_stored(2, to + 64 * TILE_ROWS, 256);
+        _tile_stored(3, to + 64 * TILE_ROWS + 16, 256);
+    }
+}
+
+static void multiply_square(const char *weight, const int8_t *bytes, int inputs, int height, int32_t (*sums)[64]) {
+    if (height > TILE_ROWS) multiply_32((const int8_t *)weight, bytes, inputs, sums);
+    else multiply_16((const int8_t *)weight, bytes, inputs, sums);
+}
+
+#else
+
+enum { SQUARE = 0, LEAST_SQUARE = 0 };
+int kernels_usable(void) { return 1; }
+static void start_products(void) {}
+static void end_products(void) {}
+static void multiply_square(const char *weight, const int8_t *bytes, int inputs, int height, int32_t (*sums)[64]) {}
 
 #endif
 
