@@ -51,7 +51,7 @@ class Decoder(Protocol):
 
 
 class OurDecoder:
-    """One worker of our engine, with continuous batching."""
+    """One worker of our engine, with continuous batching. Heeds INTERLINEAR_ISA, as the service does."""
 
     def __init__(self, model: str, precision: str, threads: int, queue: int) -> None:
         import gc
@@ -66,7 +66,8 @@ class OurDecoder:
 
         torch.set_num_threads(threads)
         bundle = load_bundle(Path(model), torch.device("cpu"))
-        self._runner, self._limits = prepare(bundle.model, precision), bundle.limits
+        isa = os.environ.get("INTERLINEAR_ISA", "auto")
+        self._runner, self._limits = prepare(bundle.model, precision, isa=isa), bundle.limits
         keep_freed_memory()  # only now, so that memory used in loading is returned
         gc.freeze()  # as the service's workers do
         self._version, self._hypothesis = torch.__version__, Hypothesis

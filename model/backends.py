@@ -47,15 +47,15 @@ def load_backend(spec: ModelSpec, device: str, precision: str, isa: str = "auto"
     return _prepared(bundle.model, precision)
 
 
-def prepare(model: Transformer, precision: str, tiled: bool = True) -> Backend:
+def prepare(model: Transformer, precision: str, tiled: bool = True, isa: str = "auto") -> Backend:
     """A backend of `model` at `precision`, on the device of its weights; `model` itself does not change.
 
     "auto" is half precision on a GPU; on a CPU int8 if the C kernels can run, else float32. Raises ValueError for a
-    precision that the device does not offer. `tiled`: see TorchBackend.
+    precision that the device does not offer. `tiled`: see TorchBackend. `isa`: see `load_backend`.
     """
     if model.output.weight.device.type == "cpu" and precision in ("auto", "int8"):
         try:
-            return Int8Backend.of(model)
+            return Int8Backend.of(model, isa)
         except KernelsUnavailable as reason:
             log.info("int8 without the C kernels: %s", reason)
     return _prepared(model, precision, tiled)
