@@ -216,6 +216,15 @@ def test_alignment_is_within_both_texts(bundles: list[Bundle], text: str) -> Non
 
 
 def test_alignment_composes_both_translations_alignments(bundles: list[Bundle]) -> None:
+    text = "Le <b>chat</b> {name} dort.\nIl **va bien**."
+    item = one(translator(bundles, CannedDecoder), text, alignment=True)
+    assert item.alignment and item.text == text
+    assert all(pair.source == pair.target for pair in item.alignment)
+    words = [text[slice(*pair.source)] for pair in item.alignment]
+    assert words == ["Le", "chat", "{name}", "dort", "Il", "va", "bien"]
+
+
+def test_alignment_composes_both_translations_alignments_of_terms(bundles: list[Bundle]) -> None:
     text = "Le chat {name} dort.\nIl va bien."
     item = one(translator(bundles, CannedDecoder), text, alignment=True, glossary={"chat": "chat"})
     assert item.alignment and item.text == text
@@ -308,6 +317,29 @@ def test_warnings_of_both_translations_are_merged(bundles: list[Bundle]) -> None
     assert item.warnings.count(copied) == 1
     assert item.located_warnings.count((0, copied)) == 1
     assert (len(text) + 1, copied) in item.located_warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "html"), [("le <b>chat</b> dort", False), ("le **chat** dort", False), ("le <b>chat</b> dort", True)]
+)
+@pytest.mark.parametrize("losing", [0, 1])
+def test_marked_words_that_are_lost_cause_a_warning(bundles: list[Bundle], losing: int, text: str, html: bool) -> None:
+    """In either translation, though every word got attention."""
+    both = translator(bundles, lambda of: Dictionary(of, {"chat": ""} if of is bundles[losing] else {}))
+    warning = "No word of the translation has the markup of “chat”."
+    assert warning in one(both, text, html=html).warnings
+    assert warning not in one(translator(bundles, lambda of: Dictionary(of, {})), text, html=html).warnings
+
+
+@pytest.mark.parametrize("text", ["le <b>chat</b> dort", "le **chat** dort", "le [chat](x.io) dort"])
+def test_models_read_plain_text_without_its_pairs_of_marks(bundles: list[Bundle], text: str) -> None:
+    both = translator(bundles, with_words(chat="cat", cat="bien"))
+    item = one(both, text)
+    assert item.text == text.replace("chat", "bien")
+    assert item.first_leg and item.plan
+    for plan, read in ((item.first_leg.plan, "le chat dort"), (item.plan, "le cat dort")):
+        [sentence] = plan.sentences
+        assert sentence.sequence.source == tuple(sentence.bundle.source_tokenizer.encode(read))
 
 
 def test_auto_detection_finds_the_pivot(bundles: list[Bundle]) -> None:
@@ -487,9 +519,10 @@ def test_score_of_a_streamed_part_is_of_its_own_sentence(bundles: list[Bundle]) 
 
 
 def test_streamed_part_has_its_source_span(bundles: list[Bundle]) -> None:
-    text = "Le chat dort.\n\nIl va bien."
+    text = "Le chat dort.\n\nIl va <b>bien</b>. Il **dort**."
     parts, _ = asyncio.run(parts_of(translator(bundles, CannedDecoder), text))
-    assert [part.source and text[slice(*part.source)] for part in parts] == ["Le chat dort.", "Il va bien."]
+    sentences = ["Le chat dort.", "Il va <b>bien</b>.", "Il **dort**."]
+    assert [part.source and text[slice(*part.source)] for part in parts] == sentences
 
 
 DOCUMENTS = {

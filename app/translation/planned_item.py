@@ -85,7 +85,7 @@ class PlannedItem:
         """The characters of the item that a sentence of its plan translates, and the score."""
         first = self.first_leg.origin(sentence) if self.first_leg else sentence
         score = mean_score([sentence.best, first.best]) if self.first_leg else sentence.best.decoded.score
-        return (first.start, first.start + len(first.passage.text)), score
+        return (first.start, first.end), score
 
     def render(self, options: Options, checks: LanguageChecks) -> TranslatedText:
         """The translation. The sentences must be decoded and checked."""

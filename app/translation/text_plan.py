@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from app.engine.waiting_queue import cost
 from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_references, write_plain
@@ -17,7 +17,7 @@ from app.markup.render import render_source
 from app.text.glossary import Glossary, merge_spans
 from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
-from app.text.placeholders import find_placeholders
+from app.text.placeholders import find_placeholders, nesting_pairs
 from app.text.repeated_punctuation import has_repeated_marks
 from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
@@ -242,8 +242,15 @@ class _PassagePlanner:
             follows = segment.translate
 
     def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
-        part = _with_tab_tags(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
+        part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
+        without_marks, marks = _marks_as_tags(part)
+        if marks:
+            ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))
+            fits = len(ids_without) <= self.bundle.limits.max_source
+            part, ids, marks = (without_marks, ids_without, marks) if fits else (part, ids, ())
+        part = _with_tab_tags(part)
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, self.start + segment.start)
+        sentence.marks = marks
         terms = self._find_terms(part)
         sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
         return sentence
@@ -327,6 +334,42 @@ def protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     # Tags must not be inside a protected span.
     found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
     return merge_spans(passage.protected, found)
+
+
+def _marks_as_tags(passage: Passage) -> tuple[Passage, Sequence[tuple[int, int]]]:
+    """A sentence in which pairs of marks, such as `<b>` and `</b>` in plain text, are tags instead of protected text,
+    and where those marks were and their lengths: see `Sentence.marks`.
+
+    A model reads the words in a pair of symbols as names, and copies them. Without symbols it translates them, and the
+    tags go around what is aligned to them.
+    """
+    shown = [passage.text[one.start : one.end] for one in passage.protected] if len(passage.protected) > 1 else ()
+    kinds: dict[int, Literal["open", "close"]] = {}
+    for first, last in () if passage.tags else nesting_pairs(shown):
+        if passage.text[passage.protected[first].end : passage.protected[last].start].strip():
+            kinds |= {first: "open", last: "close"}
+    if not kinds:
+        return passage, ()
+    text, done = "", 0
+    tags, protected, marks = list[Tag](), list[ProtectedSpan](), list[tuple[int, int]]()
+    for number, one in enumerate(passage.protected):
+        text += passage.text[done : one.start]
+        if number in kinds:
+            tags.append(Tag(len(text), one.raw, kinds[number]))
+            marks.append((len(text), one.end - one.start))
+        else:
+            protected.append(one._replace(start=len(text), end=len(text) + one.end - one.start))
+            text += shown[number]
+        done = one.end
+    text += passage.text[done:]
+    removed = [one for number, one in enumerate(passage.protected) if number in kinds]
+
+    def moved(term: ProtectedSpan) -> ProtectedSpan:
+        before = sum(one.end - one.start for one in removed if one.end <= term.start)
+        return term._replace(start=term.start - before, end=term.end - before)
+
+    terms = tuple(map(moved, passage.terms))
+    return Passage(text, tuple(protected), tuple(tags), passage.write, terms=terms), marks
 
 
 def _with_tab_tags(passage: Passage) -> Passage:
