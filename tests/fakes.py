@@ -24,9 +24,11 @@ from app.engine.job import Job, JobGroup
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.errors import ServiceError
-from app.markup.passage import Piece
+from app.markup.passage import AlignedSpan, Piece, ProtectedSpan, Tag
+from app.markup.render import insertions, render_pieces
 from app.runtime.metrics import Metrics
 from app.settings import Settings
+from app.text.tag_projection import place_tags
 from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedText
 from model.bundle import Bundle
@@ -154,6 +156,17 @@ def translated(
     translator = Translator(Catalogue([bundle]), engine, settings)
     chosen = Options(bundle.source, bundle.target, **options)  # type: ignore[arg-type]
     return asyncio.run(translator.translate(items, chosen)).items
+
+
+def render_tags(
+    translation: Sequence[str | ProtectedSpan],
+    tags: Sequence[Tag],
+    length: int,
+    aligned_spans: Sequence[AlignedSpan],
+    write: Callable[[str], str],
+) -> str:
+    """The translation of a sentence of `length` characters, with `tags` inserted."""
+    return render_pieces(translation, insertions(place_tags(translation, tags, length, aligned_spans)), write)
 
 
 def translating(bundle: Bundle, source: str, target: str) -> Bundle:

@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from fakes import render_tags
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from app.markup.html_elements import NO_RULES, Rules, parse_elements, passage_bo
 from app.markup.html_tokenizer import tokens
 from app.markup.passage import AlignedSpan, Passage, Piece, ProtectedSpan
 from app.markup.render import render_source
-from app.text.tag_projection import render_tags
 
 TAGS = [
     *(

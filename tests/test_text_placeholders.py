@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import ProtectedSpan
-from app.text.placeholders import find_placeholders, is_nesting
+from app.text.placeholders import find_placeholders, is_nesting, nesting_pairs
 
 WORDS = [
     "the",
@@ -273,3 +273,22 @@ def test_opening_and_closing_placeholders_nest() -> None:
 )
 def test_percentage_is_not_a_qt_placeholder(text: str, language: str) -> None:
     assert find_placeholders(text, language) == []
+
+
+@pytest.mark.parametrize(
+    ("marks", "pairs"),
+    [
+        ("<b> </b>", [(0, 1)]),
+        ("<a_href='x'> {0} </a>", [(0, 2)]),
+        ("** _ _ **", [(1, 2), (0, 3)]),
+        ("** ** ** **", [(0, 1), (2, 3)]),
+        ("[ ](x) ![ ](y)", [(0, 1), (2, 3)]),
+        ("<b> <i> </b> </i>", [(0, 2)]),
+        ("<b> <br> </b>", [(0, 2)]),
+        ("</b> <b>", []),
+        ("<b> </i> ](x) {0} %s", []),
+        ("<b> <b> </b>", [(1, 2)]),
+    ],
+)
+def test_only_marks_that_nest_properly_are_pairs(marks: str, pairs: list[tuple[int, int]]) -> None:
+    assert nesting_pairs([mark.replace("_href", " href") for mark in marks.split(" ")]) == pairs

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from fakes import render_tags
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
 from app.markup.render import render_source
-from app.text.tag_projection import render_tags, split_tags
+from app.text.tag_projection import split_tags
 
 TAG = re.compile(r"<[^>]*>|~")
 """In these tests `<br/>` is a mark, and `~` one that is a space."""

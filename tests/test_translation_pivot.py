@@ -20,7 +20,7 @@ from app.engine import sequence as engine
 from app.engine.job import Job
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
-from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed
+from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.settings import Settings
 from app.text.placeholders import find_placeholders
@@ -34,8 +34,10 @@ EXAMPLES = settings(max_examples=8, phases=[Phase.explicit, Phase.generate])
 """Each takes two translations; shrinking would take minutes."""
 PLAIN_WORDS = ["le", "chat", "dort", "il", "va", "bien", "21,", "Hello.", "😀"]
 WORDS = st.lists(st.sampled_from([*PLAIN_WORDS, "{name}", "%s", "<0>", "**bien**", "a.io/b"]))
-PLAIN_TEXTS = st.lists(st.lists(st.sampled_from(PLAIN_WORDS)).map(" ".join), max_size=4).map("\n".join)
-"""Without placeholders, which a second translation by itself would have to find again."""
+PLAIN_TEXTS = st.lists(
+    st.lists(st.sampled_from([word for word in PLAIN_WORDS if word != "Hello."])).map(" ".join), max_size=4
+).map("\n".join)
+"""Lines of one sentence, without placeholders, which a second translation by itself would have to find again."""
 TEXTS = st.lists(WORDS.map(" ".join), max_size=4).map("\n".join)
 
 
@@ -214,6 +216,15 @@ def test_alignment_is_within_both_texts(bundles: list[Bundle], text: str) -> Non
 
 
 def test_alignment_composes_both_translations_alignments(bundles: list[Bundle]) -> None:
+    text = "Le <b>chat</b> {name} dort.\nIl **va bien**."
+    item = one(translator(bundles, CannedDecoder), text, alignment=True)
+    assert item.alignment and item.text == text
+    assert all(pair.source == pair.target for pair in item.alignment)
+    words = [text[slice(*pair.source)] for pair in item.alignment]
+    assert words == ["Le", "chat", "{name}", "dort", "Il", "va", "bien"]
+
+
+def test_alignment_composes_both_translations_alignments_of_terms(bundles: list[Bundle]) -> None:
     text = "Le chat {name} dort.\nIl va bien."
     item = one(translator(bundles, CannedDecoder), text, alignment=True, glossary={"chat": "chat"})
     assert item.alignment and item.text == text
@@ -308,6 +319,29 @@ def test_warnings_of_both_translations_are_merged(bundles: list[Bundle]) -> None
     assert (len(text) + 1, copied) in item.located_warnings
 
 
+@pytest.mark.parametrize(
+    ("text", "html"), [("le <b>chat</b> dort", False), ("le **chat** dort", False), ("le <b>chat</b> dort", True)]
+)
+@pytest.mark.parametrize("losing", [0, 1])
+def test_marked_words_that_are_lost_cause_a_warning(bundles: list[Bundle], losing: int, text: str, html: bool) -> None:
+    """In either translation, though every word got attention."""
+    both = translator(bundles, lambda of: Dictionary(of, {"chat": ""} if of is bundles[losing] else {}))
+    warning = "No word of the translation has the markup of “chat”."
+    assert warning in one(both, text, html=html).warnings
+    assert warning not in one(translator(bundles, lambda of: Dictionary(of, {})), text, html=html).warnings
+
+
+@pytest.mark.parametrize("text", ["le <b>chat</b> dort", "le **chat** dort", "le [chat](x.io) dort"])
+def test_models_read_plain_text_without_its_pairs_of_marks(bundles: list[Bundle], text: str) -> None:
+    both = translator(bundles, with_words(chat="cat", cat="bien"))
+    item = one(both, text)
+    assert item.text == text.replace("chat", "bien")
+    assert item.first_leg and item.plan
+    for plan, read in ((item.first_leg.plan, "le chat dort"), (item.plan, "le cat dort")):
+        [sentence] = plan.sentences
+        assert sentence.sequence.source == tuple(sentence.bundle.source_tokenizer.encode(read))
+
+
 def test_auto_detection_finds_the_pivot(bundles: list[Bundle]) -> None:
     both = translator(bundles, CannedDecoder)
     texts = [
@@ -341,10 +375,154 @@ def test_stream_equals_the_whole_translation(bundles: list[Bundle], text: str) -
         assert part.source is None or 0 <= part.source[0] < part.source[1] <= len(text)
 
 
+class Held(CannedDecoder):
+    """Keeps the sentences with a word until `end` is called."""
+
+    def __init__(self, bundle: Bundle, word: str) -> None:
+        super().__init__(bundle)
+        self.word, self.held = word, list[Job]()
+
+    def submit(self, jobs: list[Job]) -> None:
+        texts = [self.bundle.source_tokenizer.decode(job.sequence.source) for job in jobs]
+        self.held += [job for job, text in zip(jobs, texts, strict=True) if self.word in text]
+        super().submit([job for job in jobs if job not in self.held])
+
+    def end(self) -> None:
+        jobs, self.held = self.held, []
+        super().submit(jobs)
+
+
+class EachSubmitted(Each):
+    """Submits each sequence to the engine of its bundle."""
+
+    def submit(self, jobs: list[Job]) -> None:
+        for name, engine_of_bundle in self.engines.items():
+            if own := [job for job in jobs if job.sequence.model == name]:
+                engine_of_bundle.submit(own)
+
+
+def held_translator(bundles: Sequence[Bundle], word: str, **limits: Any) -> tuple[Translator, Held]:
+    """A translator whose first bundle keeps sentences with `word`."""
+    first, *others = bundles
+    held = Held(first, word)
+    engines: dict[str, FakeDecoder] = {first.name: held} | {one.name: CannedDecoder(one) for one in others}
+    return Translator(Catalogue(bundles), EachSubmitted(engines), Settings(**limits)), held
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("Le chat dort. Il va bien.", False),
+        ("Le chat dort.\nIl va bien.\n", False),
+        ("<p>Le <b>chat</b>.<p>il va", True),
+    ],
+)
+def test_streamed_part_does_not_wait_for_later_sentences(bundles: list[Bundle], text: str, html: bool) -> None:
+    """The first sentence passes both translations while the second is still in the first."""
+
+    async def run() -> tuple[str, str]:
+        streaming, held = held_translator(bundles, "il" if html else "bien")
+        parts = streaming.stream([text], Options("fr", "de", html=html))
+        first = await anext(parts)
+        assert isinstance(first, TranslatedPart) and held.held
+        held.end()
+        *others, done = [part async for part in parts]
+        assert isinstance(done, Translations)
+        return "".join([first.text, *(part.text for part in others if isinstance(part, TranslatedPart))]), first.text
+
+    whole, first = asyncio.run(run())
+    assert whole == text == one(translator(bundles, CannedDecoder), text, html=html).text
+    assert "chat" in first and "va" not in first
+
+
+def test_second_translation_starts_while_the_first_runs(bundles: list[Bundle]) -> None:
+    """The part that is waited for is not the only one to go on."""
+
+    class Silent(FakeDecoder):
+        """Never delivers a result; tells when it has two sentences."""
+
+        def __init__(self) -> None:
+            self.jobs, self.has_two = list[Job](), asyncio.Event()
+
+        def submit(self, jobs: list[Job]) -> None:
+            self.jobs += jobs
+            if len(self.jobs) == 2:
+                self.has_two.set()
+
+    async def run() -> None:
+        held, silent = Held(bundles[0], "bien"), Silent()
+        engines: dict[str, FakeDecoder] = {bundles[0].name: held, bundles[1].name: silent}
+        streaming = Translator(Catalogue(bundles[:2]), EachSubmitted(engines), Settings())
+        parts = streaming.stream(["Le chat dort. Il dort. Il va bien."], Options("fr", "de"))
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(anext(parts))
+            await silent.has_two.wait()
+            assert held.held and not task.done()
+            task.cancel()
+
+    asyncio.run(run())
+
+
+def test_failure_in_a_stream_leaves_what_was_sent(bundles: list[Bundle]) -> None:
+    """A later sentence fails in the first translation."""
+
+    async def run() -> list[TranslatedPart | Translations]:
+        streaming, held = held_translator(bundles, "chat")
+        parts = streaming.stream(["Il va. Le chat dort. Il va.", "Il va."], Options("fr", "de"))
+        first = await anext(parts)
+        for job in held.held:
+            job.fail(StepFailed("No."))
+        return [first, *[part async for part in parts]]
+
+    *parts, done = asyncio.run(run())
+    assert isinstance(done, Translations) and isinstance(done.items[0].error, StepFailed)
+    found = [(part.item, part.text) for part in parts if isinstance(part, TranslatedPart)]
+    assert found == [(0, "Il va."), (1, "Il va.")]
+
+
+def test_second_translation_over_the_budget_is_refused(bundles: list[Bundle]) -> None:
+    """Also after the first parts of a stream were sent."""
+    text = "Il va bien. " * 5
+
+    def doubling(of: Bundle) -> FakeDecoder:
+        return CannedDecoder(of, lambda text: f"{text} {text}") if of is bundles[0] else CannedDecoder(of)
+
+    def is_refused(budget: int, target: str) -> bool:
+        try:
+            one(translator(bundles, doubling, queue_tokens=budget), text, "fr", target)
+        except TooMuchText:
+            return True
+        return False
+
+    async def stream(of: Translator) -> list[TranslatedPart | Translations]:
+        return [part async for part in of.stream([text], Options("fr", "de"))]
+
+    budget = next(budget for budget in range(1, 2000) if not is_refused(budget, "en"))
+    assert is_refused(budget, "de")
+    with pytest.raises(TooMuchText):
+        asyncio.run(stream(translator(bundles, doubling, queue_tokens=budget)))
+
+
+def test_score_of_a_streamed_part_is_of_its_own_sentence(bundles: list[Bundle]) -> None:
+    """In the second passage, too, whose offsets begin at 0 again."""
+
+    class Sure(CannedDecoder):
+        def answer(self, sequence: engine.Sequence) -> Decoded:
+            self.log_prob = -0.1 if "chat" in self.bundle.source_tokenizer.decode(sequence.source) else -0.6
+            return super().answer(sequence)
+
+    async def run() -> list[float | None]:
+        parts = translator(bundles, Sure).stream(["<p>Le chat</p><p>Il va</p>"], Options("fr", "de", html=True))
+        return [part.score async for part in parts if isinstance(part, TranslatedPart)]
+
+    assert [score and round(score, 6) for score in asyncio.run(run())] == [-0.1, -0.6, None]
+
+
 def test_streamed_part_has_its_source_span(bundles: list[Bundle]) -> None:
-    text = "Le chat dort.\n\nIl va bien."
+    text = "Le chat dort.\n\nIl va <b>bien</b>. Il **dort**."
     parts, _ = asyncio.run(parts_of(translator(bundles, CannedDecoder), text))
-    assert [part.source and text[slice(*part.source)] for part in parts] == ["Le chat dort.", "Il va bien."]
+    sentences = ["Le chat dort.", "Il va <b>bien</b>.", "Il **dort**."]
+    assert [part.source and text[slice(*part.source)] for part in parts] == sentences
 
 
 DOCUMENTS = {

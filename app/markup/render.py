@@ -5,11 +5,14 @@ Tag placement is in app/text/tag_projection.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from app.markup.passage import Passage, ProtectedSpan, Tag, resolve_references
+
+_WORD = re.compile(r"[^\W_]")
 
 
 class Insertion(NamedTuple):
@@ -73,6 +76,16 @@ def insertions(root: TagNode) -> Iterator[Insertion]:
         yield Insertion(start, end if node.space else start, node.opening)
         waiting.append(Insertion(end, end, node.closing))
         waiting.extend(sorted(node.children, key=lambda child: child.place)[::-1])
+
+
+def empty_elements(root: TagNode, text: str, translation: str) -> Iterator[str]:
+    """The words of `text` inside an element that is around no word of the translation; not of elements inside it."""
+    for node in root.children:
+        is_whole = not (node.opened_before or node.closed_after)
+        if is_whole and _WORD.search(text, node.start, node.end) and not _WORD.search(translation, *node.place):
+            yield text[node.start : node.end]
+        else:
+            yield from empty_elements(node, text, translation)
 
 
 def render_source(passage: Passage) -> str:

@@ -6,7 +6,7 @@ Pairs what must be paired; most patterns are in `app.text.placeholder_patterns`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 
 from app.markup.passage import ProtectedSpan
@@ -41,7 +41,7 @@ _CAMEL_CASE_LANGUAGES = {"ga", "gd", "xh", "zu"}
 """Languages whose ordinary words have inner capitals: "bhFuil", "isiZulu"."""
 _PERCENT_FIRST_LANGUAGES = {"eu", "tr"}
 """Languages that write %50."""
-_NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?[A-Za-z][\w:.-]*(?:\s[^<>]*[^<>/])?>", re.DOTALL)
+_NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*[^<>/])?>", re.DOTALL)
 _TRAILING_PUNCTUATION = ".,;:!?'*~"
 
 
@@ -64,6 +64,28 @@ def find_placeholders(text: str, language: str) -> list[ProtectedSpan]:
 def is_nesting(placeholder: str) -> bool:
     """Whether it nests: a mark of emphasis, the beginning or end of a Markdown link, or an opening or closing tag."""
     return _NESTING.fullmatch(placeholder) is not None
+
+
+def nesting_pairs(placeholders: Sequence[str]) -> list[tuple[int, int]]:
+    """The indices of what belongs together: a tag and its end, two marks of emphasis, both ends of a Markdown link.
+
+    Pairs do not overlap. What nests but has no counterpart is left out.
+    """
+    pairs: list[tuple[int, int]] = []
+    opened: list[tuple[int, str]] = []
+    for index, placeholder in enumerate(placeholders):
+        found = _NESTING.fullmatch(placeholder)
+        if found is None:
+            continue
+        name = found["name"] or ("[" if placeholder[-1] in "[)" else placeholder)
+        closes = placeholder[0] in "]*_~" or placeholder.startswith("</")
+        place = next((place for place in range(len(opened) - 1, -1, -1) if closes and opened[place][1] == name), -1)
+        if place >= 0:
+            pairs.append((opened[place][0], index))
+            del opened[place:]
+        elif placeholder[0] != "]" and not placeholder.startswith("</"):
+            opened.append((index, name))
+    return pairs
 
 
 @cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from app.markup.passage import AlignedSpan, ProtectedSpan, Tag
-from app.markup.render import TagNode, insertions, render_pieces, tag_tree
+from app.markup.render import TagNode, tag_tree
 from app.text.word_units import OPAQUE, AlignedWords, UnitAlignment
 
 _MAX_OUTSIDE_CHARS = 2
@@ -37,19 +37,15 @@ def split_tags(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list
     return found
 
 
-def render_tags(
-    translation: Sequence[str | ProtectedSpan],
-    tags: Sequence[Tag],
-    length: int,
-    aligned_spans: Sequence[AlignedSpan],
-    write: Callable[[str], str],
-) -> str:
-    """The translation of a sentence of `length` characters, with `tags` inserted.
+def place_tags(
+    translation: Sequence[str | ProtectedSpan], tags: Sequence[Tag], length: int, aligned_spans: Sequence[AlignedSpan]
+) -> TagNode:
+    """The places of `tags` in the translation of a sentence of `length` characters: a tree with a node for each element
+    and mark.
 
     `tags` are the sentence's share, so an element may have only one of its two tags. Positions in the translation count
-    its joined pieces, a ProtectedSpan by its `raw`; `write` encodes everything that is not protected. Every tag occurs
-    once, well nested, inside its original parent, around whole words. Only a white-space mark is dropped if there is no
-    space nearby.
+    its joined pieces, a ProtectedSpan by its `raw`. Every tag occurs once, well nested, inside its original parent,
+    around whole words. Only a white-space mark is dropped if there is no space nearby.
     """
     text = AlignedWords(translation, aligned_spans)
     root = tag_tree(tags, length)
@@ -59,7 +55,7 @@ def render_tags(
     while waiting:
         node, alignments = waiting.pop()
         waiting += _ChildPlacer(node, alignments, text, spaces).place_children()
-    return render_pieces(translation, insertions(root), write)
+    return root
 
 
 class _ChildPlacer:

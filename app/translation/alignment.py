@@ -36,13 +36,22 @@ def word_pairs(plan: TextPlan, length: Callable[[str], int] = len) -> list[WordP
         if isinstance(part, str):
             at += length(part)
             continue
-        found += (_moved(pair, part.start, at) for pair in _sentence_pairs(part))
+        found += (_moved(pair, part.start, at) for pair in _sentence_pairs(part, length))
         at += length(part.render(part.best))
     return found
 
 
-def _sentence_pairs(sentence: Sentence) -> Iterator[WordPair]:
-    """The aligned words of a sentence, with offsets from its start."""
+def _sentence_pairs(sentence: Sentence, length: Callable[[str], int]) -> Iterator[WordPair]:
+    """The aligned words of a sentence, with offsets from its start and from its translation's."""
+    inserted = [(one.start, length(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
+
+    def rendered(start: int, end: int) -> tuple[int, int]:
+        """The characters of the rendered translation that are characters [start, end) without its tags."""
+        return (
+            start + sum(size for at, size in inserted if at <= start),
+            end + sum(size for at, size in inserted if at < end),
+        )
+
     aligned_spans = list(sentence.aligned_spans(sentence.best))
     target = AlignedWords(sentence.pieces(sentence.best), aligned_spans)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
@@ -53,7 +62,7 @@ def _sentence_pairs(sentence: Sentence) -> Iterator[WordPair]:
         first = bisect_right(words, alignment.source[0], key=_end_of)
         last = bisect_left(words, alignment.source[1], key=_start_of)
         for word in words[first:last] if unit.is_word else ():
-            pair = WordPair((word.start, word.end), (unit.start, unit.end))
+            pair = WordPair(sentence.text_span((word.start, word.end)), rendered(unit.start, unit.end))
             if pair not in seen:
                 seen.add(pair)
                 yield pair

@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from app.markup.passage import OBJECT, Passage, ProtectedSpan
 from app.text.optional_endings import join_endings
-from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import collapse_repeated_marks
 from app.text.word_units import is_word_boundary
 from model.bundle import Bundle
@@ -52,7 +51,7 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
 
     The model reads a space between them, as in its training. Without it, "I have a red car and {0}two cats." became
     "J'ai une voiture rouge et {0}ttwo chats." A suffix, such as "s" or "px", stays attached, unless it follows a
-    picture; so does a word after a mark of emphasis, as training attaches both marks of a pair.
+    picture.
     """
     text = passage.text
     if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
@@ -63,8 +62,7 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
     shown = text[protected.start : protected.end]
     if shown == OBJECT:
         return True
-    is_part_of_word = is_nesting(protected.raw) or _SYMBOLS.fullmatch(shown)  # "**two**", "°Celsius"
-    return not is_part_of_word and _is_word(word[0], tokenizer)
+    return not _SYMBOLS.fullmatch(shown) and _is_word(word[0], tokenizer)  # "°Celsius" is one word
 
 
 @lru_cache(maxsize=1024)

@@ -1,27 +1,28 @@
 """Translates through another language: the first of two translations, and the passages that the second one starts from.
 
 The first translation is a plan like any other, except that markup and protected text are replaced by marks, which the
-model does not see. Its result is cut at the marks into passages again, which have the same markup and protected text in
-their new places.
+model does not see. Each sentence of its result is cut at the marks into text again, with the same markup and protected
+text in their new places.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from app.markup.passage import NestedPassage, Passage, Piece, ProtectedSpan, Tag, write_plain
+from app.errors import ServiceError
+from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, write_plain
 from app.text.glossary import Glossary, merge_spans
 from app.text.placeholders import is_nesting
 from app.translation.alignment import WordPair, word_pairs
 from app.translation.sentence import Sentence
 from app.translation.terminology import usable_terms
-from app.translation.text_plan import Label, TextPlan, plan_text, protected_spans
+from app.translation.text_plan import Label, PassageSplitter, TextPlan, plan_text, protected_spans
 from model.bundle import Bundle
 
 _BEGIN, _END, _ZERO = "\ufdd4", "\ufdd5", 0xFDD6
@@ -54,18 +55,10 @@ _Marked = str | Passage | Tag | _Hidden | _Term
 """What a mark replaces: a copied piece, the end of a passage, a tag, protected text, or an end of a term."""
 
 
-class PivotSentence(NamedTuple):
-    """Where the translation of a sentence is in the text of the pivot language."""
-
-    start: int
-    end: int
-    sentence: Sentence
-
-
 class FirstLeg:
-    """The translation of an item into the pivot language.
+    """The translation of an item into the pivot language, and the plan of the second translation, which starts from it.
 
-    Decode and check `plan`'s sentences, then call `pieces`.
+    Decode and check `plan`'s sentences, and call `advance` whenever some of them are done.
     """
 
     def __init__(
@@ -73,18 +66,29 @@ class FirstLeg:
         route: Sequence[Bundle],
         pieces: Sequence[Piece],
         glossary: Glossary | None,
+        beam_size: int,
         budget: int,
         label: Label | None,
     ) -> None:
-        """Raises BudgetExceeded."""
+        """`beam_size` is the second translation's. Raises BudgetExceeded."""
         self.bundle, self.second_bundle = route
-        self.label = label
+        self.error: ServiceError | None = None
+        """The error of the first sentence that failed; there is no second translation then."""
         self._marked: list[_Marked] = []
         self._glossary = glossary
         marked = [part for piece in pieces for part in self._mark_piece(piece)]
         self.plan = plan_text(self.bundle, marked, None, 1, budget)
-        self._sentences: list[PivotSentence] = []
-        self._offsets: list[tuple[int, int]] = []
+        self.second = TextPlan(self.second_bundle, label=label)
+        """The plan of the second translation, as far as the first is known."""
+        self.has_nested = False
+        """Whether the nested passages of `second` are planned."""
+        self._splitter = PassageSplitter(self.second, self.second_bundle, None, beam_size)
+        self._passages = [piece for piece in pieces if isinstance(piece, Passage)]
+        self._passage = 0  # the number of the one that is being read
+        self._reader = _Reader(self._marked)
+        self._next = 0  # the part of `plan` to read next
+        self._origins: dict[Sentence, Sentence] = {}
+        self._starts: list[tuple[int, int]] = []
 
     @property
     def model(self) -> str:
@@ -95,35 +99,89 @@ class FirstLeg:
     def via(self) -> list[str]:
         return [self.bundle.target]
 
-    def pieces(self) -> list[Piece]:
-        """The item in the pivot language. The sentences must be decoded and checked."""
-        reader = _Reader(self._marked)
-        for part in self.plan.parts:
-            start = reader.length
-            reader.read(part if isinstance(part, str) else part.render(part.best))
+    @property
+    def is_read(self) -> bool:
+        """Whether `second` is complete, or there is none."""
+        return self.error is not None or (self.has_nested and self._next == len(self.plan.parts))
+
+    def advance(self, budget: int) -> list[Sentence]:
+        """Plans the second translation of what has been checked since the last call, in order, up to the first sentence
+        that has not. Returns its new sentences.
+
+        A sentence of the first translation stays a sentence, or becomes several: so each can be translated on as soon
+        as it is known. Raises BudgetExceeded if the second translation costs more than `budget`.
+        """
+        added: list[str | Sentence] = []
+        if not self.has_nested:
+            nested = [part for parts in self.plan.nested.values() for part in parts]
+            if not all(map(self._is_ready, nested)):
+                return []
+            for inner in (inner for passage in self._passages for inner in passage.nested):
+                parts = self._second_parts(_Reader(self._marked), self.plan.nested[inner.number], inner.passage, budget)
+                self.second.nested[inner.number] = parts
+                added += parts
+            self.has_nested = True
+        while not self.is_read and self._is_ready(self.plan.parts[self._next]):
+            part = self.plan.parts[self._next]
+            self._next += 1
+            parts = self._read(part, budget)
+            self.second.parts += parts
+            added += parts
+        return [part for part in added if isinstance(part, Sentence)]
+
+    def _is_ready(self, part: str | Sentence) -> bool:
+        """Whether the translation of `part` is known. Sets `error` if it failed."""
+        if isinstance(part, str):
+            return True
+        self.error = self.error or part.error
+        return part.checked and self.error is None
+
+    def _read(self, part: str | Sentence, budget: int) -> list[str | Sentence]:
+        """The parts of the second translation of one part of the first."""
+        reader = self._reader
+        start = reader.end
+        ended = reader.read(_translation(part))
+        if isinstance(part, Sentence):
+            self._starts.append((start, part.start))
+            parts = self._split_chunk(reader, self._passages[self._passage], budget)
+            self._origins |= {second: part for second in parts if isinstance(second, Sentence)}
+            return parts
+        if isinstance(ended, Passage):
+            self._passage += 1
+            parts = self._split_chunk(reader, ended, budget)
+            reader.begin_passage()
+            return parts
+        return [] if ended is None else [ended]
+
+    def _second_parts(
+        self, reader: _Reader, parts: Iterable[str | Sentence], original: Passage, budget: int
+    ) -> list[str | Sentence]:
+        """The parts of the second translation of a whole passage."""
+        found: list[str | Sentence] = []
+        for part in parts:
+            reader.read(_translation(part))
             if isinstance(part, Sentence):
-                self._sentences.append(PivotSentence(start, reader.length, part))
-        self._offsets = reader.offsets
-        return [piece if isinstance(piece, str) else self._with_nested(piece) for piece in reader.pieces]
+                found += self._split_chunk(reader, original, budget)
+        return found + self._split_chunk(reader, original, budget)
 
-    def _with_nested(self, passage: Passage) -> Passage:
-        nested = tuple(inner._replace(passage=self._nested(inner)) for inner in passage.nested)
-        return replace(passage, nested=nested) if nested else passage
+    def _split_chunk(self, reader: _Reader, original: Passage, budget: int) -> list[str | Sentence]:
+        """The parts of what `reader` has read since the last call."""
+        start, follows = reader.start, reader.follows_sentence
+        chunk = reader.take_chunk(original)
+        if not (chunk.text or chunk.tags or chunk.protected):
+            return []
+        parts = self._splitter.split(chunk, budget, start, follows)
+        reader.follows_sentence = isinstance(parts[-1], Sentence)
+        return parts
 
-    def _nested(self, inner: NestedPassage) -> Passage:
-        reader = _Reader(self._marked)
-        for part in self.plan.nested[inner.number]:
-            reader.read(part if isinstance(part, str) else part.render(part.best))
-        return reader.passage(inner.passage)
-
-    def sentences_at(self, start: int, end: int) -> list[Sentence]:
-        """The sentences whose translations overlap characters [start, end) of the first passage in the pivot
-        language."""
-        return [one.sentence for one in self._sentences if one.start < max(end, start + 1) and start < one.end]
+    def origin(self, second: Sentence) -> Sentence:
+        """The sentence of the source whose translation has `second`, a sentence of the second translation's passages
+        that are not nested."""
+        return self._origins[second]
 
     def source_offset(self, offset: int) -> int:
         """The start of the sentence whose translation has the character at `offset`, or the last one before it."""
-        found = [one.sentence.start for one in self._sentences if one.start <= offset]
+        found = [source for start, source in self._starts if start <= offset]
         return found[-1] if found else 0
 
     def align(self, second: TextPlan) -> list[WordPair]:
@@ -148,9 +206,10 @@ class FirstLeg:
 
     def _pivot_offset(self, shown: int) -> int:
         """The offset in the pivot text of an offset that counts protected text by its mark."""
-        place = bisect_right(self._offsets, shown, key=_shown_of) - 1
-        at, offset = self._offsets[place]
-        following = self._offsets[place + 1][1] if place + 1 < len(self._offsets) else offset + shown - at
+        offsets = self._reader.offsets
+        place = bisect_right(offsets, shown, key=_shown_of) - 1
+        at, offset = offsets[place]
+        following = offsets[place + 1][1] if place + 1 < len(offsets) else offset + shown - at
         return min(offset + shown - at, following)
 
     def _shown_length(self, text: str) -> int:
@@ -204,14 +263,22 @@ def _marked_by(mark: re.Match[str], marked: Sequence[_Marked]) -> _Marked:
     return marked[int("".join(f"{ord(digit) - _ZERO:x}" for digit in mark[1] or mark[2]), 16)]
 
 
+def _translation(part: str | Sentence) -> str:
+    return part if isinstance(part, str) else part.render(part.best)
+
+
 @dataclass
 class _Reader:
-    """Reads a translation with marks, from left to right, into pieces."""
+    """Reads a translation with marks, from left to right, and cuts it into chunks. A chunk is what has been read since
+    the last one was taken."""
 
     marked: Sequence[_Marked]
-    pieces: list[Piece] = field(default_factory=list)
     offsets: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     """Pairs of an offset that counts protected text by its mark, and the offset in the text."""
+    start: int = 0
+    """Where the chunk begins in the text of its passage."""
+    follows_sentence: bool = False
+    """Whether the text before the chunk ends in a sentence."""
     text: str = ""
     protected: list[ProtectedSpan] = field(default_factory=list)
     tags: list[Tag] = field(default_factory=list)
@@ -222,27 +289,43 @@ class _Reader:
     """Whether the text ends in the space that belongs to a tag."""
 
     @property
-    def length(self) -> int:
-        return len(self.text)
+    def end(self) -> int:
+        """The length of the passage's text up to now."""
+        return self.start + len(self.text)
 
-    def read(self, translation: str) -> None:
-        """Adds the next part of the translation."""
+    def read(self, translation: str) -> str | Passage | None:
+        """Adds the next part of the translation. Returns the copied piece that it stands for, or the passage that it
+        ends."""
+        ended: str | Passage | None = None
         at = 0
         for mark in _MARK.finditer(translation):
             self._add_text(translation[at : mark.start()])
-            self._add_marked(_marked_by(mark, self.marked), len(mark[0]))
+            marked = _marked_by(mark, self.marked)
+            if isinstance(marked, str | Passage):
+                ended = marked
+            else:
+                self._add_marked(marked, len(mark[0]))
             at = mark.end()
         self._add_text(translation[at:])
+        return ended
 
-    def passage(self, original: Passage) -> Passage:
-        """What has been read, as a translation of `original`."""
-        return replace(
-            original,
-            text=self.text,
-            protected=tuple(self.protected),
-            tags=tuple(self.tags),
+    def take_chunk(self, original: Passage) -> Passage:
+        """The chunk, as part of a translation of `original`. The next one begins after it."""
+        chunk = Passage(
+            self.text,
+            tuple(self.protected),
+            tuple(self.tags),
+            original.write,
+            original.whole,
             terms=tuple(self.terms),
         )
+        self.start = self.end
+        self.text, self.protected, self.tags, self.terms, self.term_start = "", [], [], [], 0
+        return chunk
+
+    def begin_passage(self) -> None:
+        """Begins another passage after the last chunk."""
+        self.start, self.follows_sentence, self.after_space = 0, False, False
 
     def _add_text(self, text: str) -> None:
         if text and self.after_space:
@@ -253,36 +336,32 @@ class _Reader:
 
     def _count(self, shown: int) -> None:
         self.shown += shown
-        self.offsets.append((self.shown, self.length))
+        self.offsets.append((self.shown, self.end))
 
-    def _add_marked(self, marked: _Marked, length: int) -> None:
+    def _add_marked(self, marked: Tag | _Hidden | _Term, length: int) -> None:
         match marked:
             case _Hidden(span, shown):
                 self._protect(span.raw, shown)
                 self._count(length)
             case _Term(begins=True):
-                self.term_start = self.length
+                self.term_start = len(self.text)
             case _Term(span, shown, written):
                 if found := self._term_words():
                     self.terms.append(ProtectedSpan(*found, span.raw))
                 else:
                     self._protect(written, shown)  # no word translates the term
             case Tag():
-                self.tags.append(marked._replace(at=self.length))
+                self.tags.append(marked._replace(at=len(self.text)))
                 if marked.space and self.text and not self.text[-1].isspace():
                     self.text += " "
                     self.after_space = True
-            case Passage():
-                self.pieces.append(self.passage(marked))
-                self._clear()
-            case _:
-                self.pieces.append(marked)
 
     def _term_words(self) -> tuple[int, int] | None:
         """The longest text since the beginning of the term without a tag or protected text inside; None if blank."""
         protected = [one for one in self.protected if one.end > self.term_start]
         tags = [tag.at for tag in self.tags if tag.at > self.term_start]
-        places = {self.term_start, self.length, *tags, *(place for one in protected for place in (one.start, one.end))}
+        ends = self.term_start, len(self.text)
+        places = {*ends, *tags, *(place for one in protected for place in (one.start, one.end))}
         runs = [
             (start + len(text) - len(text.lstrip()), start + len(text.rstrip()))
             for start, end in pairwise(sorted(places))
@@ -291,10 +370,7 @@ class _Reader:
         return max(runs, key=lambda run: run[1] - run[0], default=None)
 
     def _protect(self, raw: str, shown: str) -> None:
-        start = self.length
+        start = len(self.text)
         self.text += shown
-        self.protected.append(ProtectedSpan(start, self.length, raw))
+        self.protected.append(ProtectedSpan(start, len(self.text), raw))
         self.after_space = False
-
-    def _clear(self) -> None:
-        self.text, self.protected, self.tags, self.terms, self.after_space = "", [], [], [], False

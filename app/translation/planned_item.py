@@ -22,7 +22,9 @@ from model.hypothesis import FinishReason
 class PlannedItem:
     """An item and its plan, or the reason why it cannot be translated.
 
-    `plan` translates into the pivot language first if the item needs one, and into the target later.
+    `plan` translates into the target.
+
+    If the item needs a pivot language, the plan starts from `first_leg` and grows with it.
     """
 
     item: Item
@@ -30,6 +32,15 @@ class PlannedItem:
     plan: TextPlan | ServiceError = field(init=False)
     first_leg: FirstLeg | None = None
     """The translation into the pivot language."""
+    grows: bool = False
+    """Whether more parts of the plan will come."""
+    submitted: int = 0
+    """The number of parts of a growing plan whose sentences the engine has."""
+
+    @property
+    def first_plan(self) -> TextPlan | ServiceError:
+        """The plan that translates the item itself, into the pivot language if there is one."""
+        return self.first_leg.plan if self.first_leg else self.plan
 
     @property
     def error(self) -> ServiceError | None:
@@ -70,14 +81,11 @@ class PlannedItem:
         """Whether its sentences are slices of it."""
         return isinstance(self.item, str) and not options.html and not has_branches(self.item)
 
-    def origin(self, sentence: Sentence, span: tuple[int, int]) -> tuple[tuple[int, int] | None, float]:
-        """The characters of the item that a sentence of its plan translates, and the score. `span`: in the plan's
-        text."""
-        if self.first_leg is None:
-            return span, sentence.best.decoded.score
-        first = self.first_leg.sentences_at(*span)
-        score = mean_score([sentence.best, *(one.best for one in first)])
-        return (first[0].start, first[-1].start + len(first[-1].passage.text)) if first else None, score
+    def origin(self, sentence: Sentence) -> tuple[tuple[int, int], float]:
+        """The characters of the item that a sentence of its plan translates, and the score."""
+        first = self.first_leg.origin(sentence) if self.first_leg else sentence
+        score = mean_score([sentence.best, first.best]) if self.first_leg else sentence.best.decoded.score
+        return (first.start, first.end), score
 
     def render(self, options: Options, checks: LanguageChecks) -> TranslatedText:
         """The translation. The sentences must be decoded and checked."""

@@ -19,6 +19,7 @@ from app.text.mnemonics import remove_mnemonic
 from app.translation.language_checks import LanguageChecks
 from app.translation.pivot import FirstLeg
 from app.translation.planned_item import PlannedItem
+from app.translation.sentence import Sentence
 from app.translation.source_language import SourceLanguages
 from app.translation.text_plan import BudgetExceeded, Label, TextPlan, plan_copy, plan_text
 from app.translation.types import AUTO, Item, Options
@@ -82,39 +83,37 @@ class Planner:
         planned: list[PlannedItem] = []
         for item in items:
             planned.append(self._plan_item(item, room))
-            plan = planned[-1].plan
+            plan = planned[-1].first_plan
             room -= plan.cost if isinstance(plan, TextPlan) else 0
         return planned
 
-    def plan_second_legs(self, items: Sequence[PlannedItem]) -> None:
-        """Replaces the plans of items that are now in their pivot language. Raises TooMuchText."""
-        room = self._services.settings.queue_tokens
-        for item in items:
-            leg = item.first_leg
-            if leg is None:
-                continue
-            if error := next((sentence.error for sentence in leg.plan.sentences if sentence.error), None):
-                item.plan = error
-                continue
-            try:
-                item.plan = plan_text(leg.second_bundle, leg.pieces(), None, self._beam_size, room)
-            except BudgetExceeded:
-                raise self._too_many_tokens() from None
-            item.plan.label = leg.label
-            room -= item.plan.cost
+    def plan_second_leg(self, item: PlannedItem, others: int) -> list[Sentence]:
+        """Plans the second translation of what is known of the first, and returns the new sentences.
+
+        `others`: what the second translations of other items cost. Raises TooMuchText.
+        """
+        leg = item.first_leg
+        assert leg is not None
+        try:
+            added = leg.advance(self._services.settings.queue_tokens - others)
+        except BudgetExceeded:
+            raise self._too_many_tokens() from None
+        if leg.error:
+            item.plan = leg.error
+        return added
 
     def _plan_item(self, item: Item, room: int) -> PlannedItem:
         planned = PlannedItem(item, Detected(self.options.source, 1.0))
         try:
-            planned.plan = self._plan(planned, room)
+            self._plan(planned, room)
         except BudgetExceeded:
             raise self._too_many_tokens() from None
         except (PairNotServed, TooMuchText) as error:
             planned.plan = error
         return planned
 
-    def _plan(self, planned: PlannedItem, room: int) -> TextPlan:
-        """The plan of an item, into the target or a pivot language. Sets its source, and its first leg if it has one.
+    def _plan(self, planned: PlannedItem, room: int) -> None:
+        """Sets an item's plan, its source, and its first leg if it needs a pivot language.
 
         Raises PairNotServed, TooMuchText and BudgetExceeded.
         """
@@ -129,26 +128,29 @@ class Planner:
             if error:
                 raise error
             if detected.language is None:
-                return plan_copy(_pieces(item, options))
+                planned.plan = plan_copy(_pieces(item, options))
+                return
             source = detected.language
             warnings += doubts
             if source == options.target:
                 certain = f"In {language_name(source)} already, and left as it was."
                 warnings.append("It was left as it was." if doubts else certain)
-                return replace(plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
+                planned.plan = replace(
+                    plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings]
+                )
+                return
         route = self._route(source)
         target = route[-1].target
         if is_traditional(self._wanted) and not is_traditional(target):
             warnings.append(f"There is no bundle for {self._wanted}: the translation may be in simplified characters.")
         glossary = self._glossary(route[0].source, target)
         if len(route) > 1:
-            planned.first_leg = FirstLeg(route, pieces, glossary, room, label)
-            plan = planned.first_leg.plan
+            leg = planned.first_leg = FirstLeg(route, pieces, glossary, self._beam_size, room, label)
+            planned.plan, plan, planned.grows = leg.second, leg.plan, True
         else:
-            plan = plan_text(route[0], pieces, glossary, self._beam_size, room)
+            plan = planned.plan = plan_text(route[0], pieces, glossary, self._beam_size, room)
             plan.label = label
         plan.warnings[:0] = [(0, warning) for warning in warnings]
-        return plan
 
     def _route(self, source: str) -> Sequence[Bundle]:
         """The bundles that translate from `source`. Raises PairNotServed."""

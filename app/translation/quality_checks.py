@@ -70,6 +70,8 @@ def check_translation(sentence: Sentence) -> None:
     if symbols := find_invented_symbols(given, translation):
         sentence.warnings.append(f"Perhaps made up in the translation of “{_shortened(text)}”: {quoted(symbols)}.")
     sentence.untranslated_words = find_untranslated_words(sentence)
+    if sentence.passage.tags and (unmarked := sentence.empty_elements(best)):
+        sentence.warnings.append(f"No word of the translation has the markup of {quoted(map(_shortened, unmarked))}.")
     if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
         if repeats_unlike_source(best.decoded.tokens, source):
             sentence.warnings.append(
@@ -264,7 +266,7 @@ def untranslated_warning(words: Sequence[str]) -> str:
     return f"Perhaps not translated: {quoted(words)}."
 
 
-def quoted(words: Sequence[str]) -> str:
+def quoted(words: Iterable[str]) -> str:
     """The words, each once, as a warning lists them."""
     words = list(dict.fromkeys(words))
     more = f" and {len(words) - MAX_WORDS_SHOWN} more" if len(words) > MAX_WORDS_SHOWN else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import Future
+from asyncio import Event, Future, Task
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from time import monotonic
 
@@ -15,20 +16,24 @@ from app.translation.planner import Planner, Services, item_length
 from app.translation.quality_checks import check_translation
 from app.translation.sentence import Sentence
 from app.translation.terminology import missing_terms, sequence_with_terms
+from app.translation.text_plan import TextPlan
 from app.translation.types import AUTO, Item, Options, TranslatedPart, Translations
 
 MAX_INLINE_CHARS = 2_000
 """A request up to this size is prepared on the event loop, in about a millisecond. A larger one would delay others, and
 is prepared in a thread; switching to it costs as much as a short sentence."""
+MAX_READ_TOGETHER = 16
+"""Sentences in a pivot language that are read at once: a few milliseconds."""
 
 
 class TranslationRequest:
     """A translation request.
 
-    Call `prepare`, then `decode`, then `finish`, or iterate over `parts` meanwhile, then `answer`. Call `cancel` at the
+    Call `prepare`, then `start`, then `finish_all`, or iterate over `parts` before, then `answer`. Call `cancel` at the
     end, or to abandon it earlier.
 
-    `prepare` translates texts that need a pivot language into it; then their plans are those of the second translation.
+    Of texts that need a pivot language, each sentence is translated on as soon as it, and all before it, are in that
+    language.
     """
 
     def __init__(self, services: Services, items: Sequence[Item], options: Options, deadline: float) -> None:
@@ -36,7 +41,12 @@ class TranslationRequest:
         self._planner = Planner(services, options)
         self._options = self._planner.options
         self._items: list[PlannedItem] = []
-        self.sentences: list[Sentence] = []
+        self._second_legs: Task[None] | None = None
+        """Translates sentences on from the pivot language."""
+        self._second_cost = 0
+        """The cost of second translations that are complete."""
+        self._grown = Event()
+        """Set when the plan of an item has grown, or no plan will grow any more."""
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
@@ -48,15 +58,58 @@ class TranslationRequest:
         is_quick = self._is_short and (self._options.source != AUTO or self._services.detector.ready)
         plan = self._planner.plan
         self._items = plan(self._texts) if is_quick else await asyncio.to_thread(plan, self._texts)
+
+    async def start(self) -> None:
+        """Submits the first sentences of all items to the engine."""
+        plans = [item.first_plan for item in self._items]
+        await self.decode([sentence for plan in plans if isinstance(plan, TextPlan) for sentence in plan.sentences])
         if any(item.first_leg for item in self._items):
-            sentences = [sentence for item in self._items for sentence in item.pivot_sentences]
-            await self.decode(sentences)
-            await self.finish(sentences)
-            if self._is_short:
-                self._planner.plan_second_legs(self._items)
-            else:
-                await asyncio.to_thread(self._planner.plan_second_legs, self._items)
-        self.sentences = [sentence for item in self._items for sentence in item.sentences]
+            self._second_legs = asyncio.create_task(self._translate_second_legs())
+
+    async def finish_all(self) -> None:
+        """Waits until all sentences of all items are checked or have an error."""
+        if self._second_legs:
+            await self._second_legs
+        await self.finish([sentence for item in self._items for sentence in item.sentences])
+
+    async def _translate_second_legs(self) -> None:
+        """Submits the second translations of all sentences, in order, as soon as they are in the pivot language."""
+        growing = deque(item for item in self._items if item.grows)
+        waiting = [sentence for item in growing for sentence in item.pivot_sentences]
+        at = 0
+        try:
+            while growing:
+                end = at + 1
+                while end < min(at + MAX_READ_TOGETHER, len(waiting)) and self._is_decoded(waiting[end]):
+                    end += 1
+                await self.finish(waiting[at:end])
+                at = end
+                await self._advance(growing)
+            await self.finish(waiting[at:])  # those of items that failed
+        finally:
+            self._grown.set()
+
+    async def _advance(self, growing: deque[PlannedItem]) -> None:
+        """Plans and submits what can be translated on, and removes items that are complete from `growing`."""
+        advanced, added = list[PlannedItem](), list[Sentence]()
+        for item in growing:
+            added += self._planner.plan_second_leg(item, self._second_cost)
+            advanced.append(item)
+            if item.first_leg and not item.first_leg.is_read:
+                break
+            self._second_cost += item.first_leg.second.cost if item.first_leg else 0
+        if added:
+            await self.decode(added)
+        for item in advanced:
+            if item.first_leg:
+                item.submitted, item.grows = len(item.first_leg.second.parts), not item.first_leg.is_read
+            if not item.grows:
+                growing.popleft()
+        self._grown.set()
+
+    def _is_decoded(self, sentence: Sentence) -> bool:
+        future = self._futures.get(sentence)
+        return future is None or future.done()
 
     async def decode(self, sentences: Sequence[Sentence]) -> None:
         """Submits the sentences to the engine."""
@@ -101,6 +154,10 @@ class TranslationRequest:
 
     def cancel(self) -> None:
         """Cancels the decoding of sentences that are not finished."""
+        if self._second_legs and self._second_legs.done():
+            self._second_legs.cancelled() or self._second_legs.exception()  # which nobody may have awaited
+        elif self._second_legs:
+            self._second_legs.cancel()
         for future in self._futures.values():
             future.cancel()
 
@@ -118,17 +175,27 @@ class TranslationRequest:
             plan = item.plan
             if isinstance(plan, ServiceError):
                 continue
+            while item.grows and not item.submitted:
+                await self._wait_for_growth()
             nested = [part for parts in plan.nested.values() for part in parts if isinstance(part, Sentence)]
             await self.finish_in_time(nested)
             if any(inner.error for inner in nested):
                 continue
             if plan.label:  # the mark may be in any sentence
-                await self.finish_in_time(plan.sentences)
-                if not any(sentence.error for sentence in plan.sentences):
+                while item.grows:
+                    await self._wait_for_growth()
+                await self.finish_in_time(item.sentences)
+                if not item.error:
                     yield TranslatedPart(number, plan.render(), None, item.score)
                 continue
-            text, start = "", 0
-            for part in plan.parts:
+            text, place = "", 0
+            while True:
+                while item.grows and place == item.submitted:
+                    await self._wait_for_growth()
+                if place == len(plan.parts) or isinstance(item.plan, ServiceError):
+                    break
+                part = plan.parts[place]
+                place += 1
                 if isinstance(part, str):
                     text += part
                     continue
@@ -136,16 +203,23 @@ class TranslationRequest:
                 if part.error:
                     break
                 text += part.render(part.best)
-                end = part.start + len(part.passage.text)
-                span, score = item.origin(part, (start, end))
-                if not item.has_spans(self._options):
-                    span = None
-                yield TranslatedPart(number, plan.resolve_nested(text), span, score)
+                span, score = item.origin(part)
+                whole = item.has_spans(self._options)
+                yield TranslatedPart(number, plan.resolve_nested(text), span if whole else None, score)
                 await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
-                text, start = "", end
-            else:
-                if text:
-                    yield TranslatedPart(number, plan.resolve_nested(text), None, None)
+                text = ""
+            if text and not item.error:
+                yield TranslatedPart(number, plan.resolve_nested(text), None, None)
+
+    async def _wait_for_growth(self) -> None:
+        """Waits until a plan has grown. Raises TimeoutError if the deadline passes first, and the error that ended the
+        second translations."""
+        assert self._second_legs is not None
+        if self._second_legs.done():
+            self._second_legs.result()
+        self._grown.clear()
+        async with asyncio.timeout(self.deadline - monotonic()):
+            await self._grown.wait()
 
     async def finish_in_time(self, sentences: Sequence[Sentence]) -> None:
         """Like `finish`; raises TimeoutError if the deadline passes first."""

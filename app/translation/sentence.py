@@ -11,11 +11,11 @@ from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan
-from app.markup.render import render_source
+from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import restore_repeated_marks
 from app.text.stray_blanks import without_stray_blanks
-from app.text.tag_projection import render_tags
+from app.text.tag_projection import place_tags
 from app.text.word_units import is_word_boundary
 from app.translation.input_normalisation import (
     added_full_stop,
@@ -64,6 +64,8 @@ class Candidate:
     decoded: Decoded
     plain_text: str | None = None
     rendered: str | None = None
+    tag_tree: TagNode | None = None
+    """Where the rendered text has its tags; None if it has none."""
 
 
 @dataclass(eq=False)
@@ -76,6 +78,8 @@ class Sentence:
     """The sequence to decode."""
     start: int = 0
     """Offset of the sentence in its text."""
+    marks: Sequence[tuple[int, int]] = ()
+    """Marks of the text that are tags of `passage` instead, such as `<b>` in plain text: where, and of what length."""
     warnings: list[str] = field(default_factory=list)
     terms: tuple[ProtectedSpan, ...] = ()
     """The terms and numbers that the sentence contains, with their required translations as `raw`."""
@@ -89,6 +93,19 @@ class Sentence:
     """The decoded translations, the best first; empty before decoding."""
     error: ServiceError | None = None
     """The reason why decoding failed."""
+
+    @property
+    def end(self) -> int:
+        """Offset of the sentence's end in its text."""
+        return self.start + len(self.passage.text) + sum(size for _, size in self.marks)
+
+    def text_span(self, span: tuple[int, int]) -> tuple[int, int]:
+        """The characters of the text, counted from the sentence's start, that are characters `span` of the passage."""
+        start, end = span
+        return (
+            start + sum(size for at, size in self.marks if at <= start),
+            end + sum(size for at, size in self.marks if at < end),
+        )
 
     @property
     def added_full_stop(self) -> str:
@@ -147,7 +164,21 @@ class Sentence:
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return render_source(passage)
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
-        return render_tags(pieces, passage.tags, len(passage.text), aligned_spans, passage.write)
+        candidate.tag_tree = place_tags(pieces, passage.tags, len(passage.text), aligned_spans)
+        return render_pieces(pieces, insertions(candidate.tag_tree), passage.write)
+
+    def insertions(self, candidate: Candidate) -> list[Insertion]:
+        """The tags of the rendered translation, in order. Positions count its joined `pieces`."""
+        self.render(candidate)
+        return list(insertions(candidate.tag_tree)) if candidate.tag_tree else []
+
+    def empty_elements(self, candidate: Candidate) -> list[str]:
+        """The words of elements whose tags are around no word of the translation."""
+        self.render(candidate)
+        if candidate.tag_tree is None:
+            return []
+        shown = (piece if isinstance(piece, str) else "x" * len(piece.raw) for piece in self.pieces(candidate))
+        return list(empty_elements(candidate.tag_tree, self.passage.text, "".join(shown)))
 
     def plain_text(self, candidate: Candidate) -> str:
         """The translation in plain characters, without protected text."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from app.engine.waiting_queue import cost
 from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_references, write_plain
@@ -17,7 +17,7 @@ from app.markup.render import render_source
 from app.text.glossary import Glossary, merge_spans
 from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
-from app.text.placeholders import find_placeholders
+from app.text.placeholders import find_placeholders, nesting_pairs
 from app.text.repeated_punctuation import has_repeated_marks
 from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
@@ -68,7 +68,7 @@ class TextPlan:
     label: Label | None = None
     """The label, if its mnemonic was removed from the text."""
 
-    @cached_property
+    @property
     def sentences(self) -> list[Sentence]:
         """All sentences to decode."""
         return [part for parts in (*self.nested.values(), self.parts) for part in parts if isinstance(part, Sentence)]
@@ -161,23 +161,42 @@ def plan_text(
     Raises BudgetExceeded as soon as they cost more than `budget`.
     """
     plan = TextPlan(bundle)
-    beam_size = max(beam_size, bundle.decoding.beam_size or 1)
-
-    def cut(passage: Passage) -> Iterator[str | Sentence]:
-        for part in _PassagePlanner(bundle, passage, glossary, beam_size, plan.warnings).parts():
-            yield part
-            if isinstance(part, Sentence):
-                plan.cost += cost(part.sequence)
-                if plan.cost > budget:
-                    raise BudgetExceeded
-
+    splitter = PassageSplitter(plan, bundle, glossary, beam_size)
     for piece in pieces:
         if isinstance(piece, str):
             plan.parts.append(piece)
             continue
-        plan.nested |= {inner.number: list(cut(inner.passage)) for inner in piece.nested}
-        plan.parts += cut(piece)
+        for inner in piece.nested:
+            plan.nested[inner.number] = splitter.split(inner.passage, budget)
+        plan.parts += splitter.split(piece, budget)
     return plan
+
+
+class PassageSplitter:
+    """Splits passages into the parts of `plan`, whose cost and warnings it keeps."""
+
+    def __init__(self, plan: TextPlan, bundle: Bundle, glossary: Glossary | None, beam_size: int) -> None:
+        self._plan, self._bundle, self._glossary = plan, bundle, glossary
+        self._beam_size = max(beam_size, bundle.decoding.beam_size or 1)
+
+    def split(
+        self, passage: Passage, budget: int, start: int = 0, follows_sentence: bool = False
+    ) -> list[str | Sentence]:
+        """The parts of `passage`, which may be the part of a longer text that begins at `start`, perhaps directly after
+        a sentence.
+
+        Raises BudgetExceeded as soon as the whole plan costs more than `budget`.
+        """
+        parts: list[str | Sentence] = []
+        plan = self._plan
+        planner = _PassagePlanner(self._bundle, passage, self._glossary, self._beam_size, plan.warnings, start)
+        for part in planner.parts(follows_sentence):
+            parts.append(part)
+            if isinstance(part, Sentence):
+                plan.cost += cost(part.sequence)
+                if plan.cost > budget:
+                    raise BudgetExceeded
+        return parts
 
 
 class _PassagePlanner:
@@ -190,8 +209,10 @@ class _PassagePlanner:
         glossary: Glossary | None,
         beam_size: int,
         warnings: list[LocatedWarning],
+        start: int,
     ) -> None:
         self.bundle, self.passage, self.beam_size, self.warnings = bundle, passage, beam_size, warnings
+        self.start = start
         self.protected = protected_spans(passage, bundle)
         self._starts = [one.start for one in self.protected]
         self.glossary = glossary
@@ -200,7 +221,8 @@ class _PassagePlanner:
     def joint(self) -> str:
         return joint(self.bundle.source, self.bundle.target)
 
-    def parts(self) -> Iterator[str | Sentence]:
+    def parts(self, follows: bool) -> Iterator[str | Sentence]:
+        """The parts in order. `follows`: whether the text before the passage ends in a sentence."""
         passage = self.passage
         all_of_it = segments(passage.text, self.bundle.source, self.protected, passage.whole) or [Segment(0, 0, False)]
         found: Iterable[tuple[Segment, Sequence[int]]] = (part for one in all_of_it for part in self._split_to_fit(one))
@@ -208,7 +230,6 @@ class _PassagePlanner:
         if self.passage.tags:
             found = list(found)
             tags = split_tags(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
-        follows = False  # whether the previous segment was a sentence
         for ((segment, ids), (following, _)), share in zip(pairwise(chain(found, [_END])), tags, strict=False):
             if segment.translate:
                 if follows and self.joint:
@@ -221,8 +242,15 @@ class _PassagePlanner:
             follows = segment.translate
 
     def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
-        part = _with_tab_tags(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
-        sentence = Sentence.of(part, self.bundle, ids, self.beam_size, segment.start)
+        part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
+        without_marks, marks = _marks_as_tags(part)
+        if marks:
+            ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))
+            fits = len(ids_without) <= self.bundle.limits.max_source
+            part, ids, marks = (without_marks, ids_without, marks) if fits else (part, ids, ())
+        part = _with_tab_tags(part)
+        sentence = Sentence.of(part, self.bundle, ids, self.beam_size, self.start + segment.start)
+        sentence.marks = marks
         terms = self._find_terms(part)
         sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
         return sentence
@@ -258,7 +286,7 @@ class _PassagePlanner:
         spans = max_protected_spans(self.bundle)
         much = f"of more than {limit} tokens" if ids else f"with more than {spans} things to keep"
         done = f"translated in {count} part{'s' * (count > 1)}" if count else "left as it was"
-        self.warnings.append((segment.start, f"A sentence {much} was {done}."))
+        self.warnings.append((self.start + segment.start, f"A sentence {much} was {done}."))
         for part in cuts:
             yield part, (self._encode(part.start, part.end) or []) if part.translate else []
 
@@ -306,6 +334,42 @@ def protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     # Tags must not be inside a protected span.
     found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
     return merge_spans(passage.protected, found)
+
+
+def _marks_as_tags(passage: Passage) -> tuple[Passage, Sequence[tuple[int, int]]]:
+    """A sentence in which pairs of marks, such as `<b>` and `</b>` in plain text, are tags instead of protected text,
+    and where those marks were and their lengths: see `Sentence.marks`.
+
+    A model reads the words in a pair of symbols as names, and copies them. Without symbols it translates them, and the
+    tags go around what is aligned to them.
+    """
+    shown = [passage.text[one.start : one.end] for one in passage.protected] if len(passage.protected) > 1 else ()
+    kinds: dict[int, Literal["open", "close"]] = {}
+    for first, last in () if passage.tags else nesting_pairs(shown):
+        if passage.text[passage.protected[first].end : passage.protected[last].start].strip():
+            kinds |= {first: "open", last: "close"}
+    if not kinds:
+        return passage, ()
+    text, done = "", 0
+    tags, protected, marks = list[Tag](), list[ProtectedSpan](), list[tuple[int, int]]()
+    for number, one in enumerate(passage.protected):
+        text += passage.text[done : one.start]
+        if number in kinds:
+            tags.append(Tag(len(text), one.raw, kinds[number]))
+            marks.append((len(text), one.end - one.start))
+        else:
+            protected.append(one._replace(start=len(text), end=len(text) + one.end - one.start))
+            text += shown[number]
+        done = one.end
+    text += passage.text[done:]
+    removed = [one for number, one in enumerate(passage.protected) if number in kinds]
+
+    def moved(term: ProtectedSpan) -> ProtectedSpan:
+        before = sum(one.end - one.start for one in removed if one.end <= term.start)
+        return term._replace(start=term.start - before, end=term.end - before)
+
+    terms = tuple(map(moved, passage.terms))
+    return Passage(text, tuple(protected), tuple(tags), passage.write, terms=terms), marks
 
 
 def _with_tab_tags(passage: Passage) -> Passage:

@@ -53,8 +53,8 @@ class Translator:
         try:
             with self._deadline_timer(left_s).limit():
                 await request.prepare()
-                await request.decode(request.sentences)
-                await request.finish(request.sentences)
+                await request.start()
+                await request.finish_all()
                 return await request.answer()
         except TimeoutError:
             raise _deadline_passed(limit_ms) from None
@@ -75,10 +75,11 @@ class Translator:
             # The timeout covers single waits, because each part may be requested by another task.
             async with asyncio.timeout(request.deadline - monotonic()):
                 await request.prepare()
-                await request.decode(request.sentences)
+                await request.start()
             async for part in request.parts():
                 yield part
-            await request.finish_in_time(request.sentences)
+            async with asyncio.timeout(request.deadline - monotonic()):
+                await request.finish_all()
             yield await request.answer()
         except TimeoutError:
             raise _deadline_passed(limit_ms) from None
