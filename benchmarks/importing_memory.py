@@ -115,7 +115,7 @@ def make_marian(folder: Path, kind: str, size: int, width: int, inner: int, laye
 
 
 def make_ctranslate2(folder: Path, dtype: str, size: int = 50_000, layers: int = 6) -> None:
-    """As Argos' packages: 6 layers on each side, width 512, 50,000 tokens."""
+    """As Argos' packages, which have 6 layers on each side, width 512, and up to 50,000 tokens."""
     proto = grown(unigram_pieces(), size)
     processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
     tokens = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
@@ -126,7 +126,13 @@ def make_ctranslate2(folder: Path, dtype: str, size: int = 50_000, layers: int =
         "eos_id": vocabulary.ids["</s>"],
     }
     sizes: dict[str, Any] = {"source_vocab_size": vocabulary.size, "target_vocab_size": vocabulary.size}
-    shape: dict[str, Any] = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "encoder_layers": layers, "decoder_layers": layers}
+    shape: dict[str, Any] = {
+        "d_model": 512,
+        "num_heads": 8,
+        "d_ff": 2048,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+    }
     model = Transformer(
         ModelConfig(**sizes, **shape, **ids, source_eos=False, output_bias=True, share_embeddings="decoder")
     ).eval()

@@ -14,8 +14,6 @@ import torch
 from model.atomic_files import check_replaceable
 from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
-from model.decoding.batch_invariance import uniform_tiles
-from model.decoding.torch_backend import TorchBackend
 from model.directions import Direction, Directions
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizers
 from model.transformer import Transformer
@@ -38,7 +36,7 @@ from training.importing.options import ImportOptions
 from training.importing.placeholders import copy_into_symbols, copyable_pieces
 from training.importing.registries.offer import Figure
 from training.importing.retrieve import Manifest
-from training.importing.weights import rounded
+from training.importing.weights import lean_backend, rounded
 
 LICENCE = "Not stated. Its publisher decides how this model may be used."
 Say = Callable[[str], None]
@@ -77,7 +75,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     with lock_output(out):
         remarks, metrics = _write_bundle(options, manifest, tests, say)
     bundle = load_bundle(out, torch.device("cpu"), mapped=True)
-    check_samples(bundle, TorchBackend(bundle.model, tiles=uniform_tiles(bundle.model)))
+    check_samples(bundle, lean_backend(bundle.model))
     for remark in remarks:
         say(f"note: {remark}")
     if manifest is not None and tests:
@@ -236,7 +234,7 @@ def _samples(
     """At least one sample, since the service refuses a bundle without."""
     sentences = own_sentences(direction.source) or own_sentences("en")
     how = model, tokenizers, imported.limits, sentences
-    backend = TorchBackend(model, tiles=uniform_tiles(model))
+    backend = lean_backend(model)
     try:
         if samples := choose_samples(*how, direction=direction, backend=backend):
             return samples

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.bundle_weights import restored, stored
+from model.decoding.batch_invariance import uniform_tiles
+from model.decoding.torch_backend import TorchBackend
+from model.machine import give_freed_memory_back
 from model.transformer import Transformer
 from training.importing.errors import ImportFault
 
@@ -71,6 +74,14 @@ class WeightsOnDisk(MutableMapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def lean_backend(model: Transformer) -> TorchBackend:
+    """Decodes with `model` in little memory: its products have one shape, which needs no trials of the model's own
+    products, and the system gets back what was freed before."""
+    backend = TorchBackend(model, tiles=uniform_tiles(model))
+    give_freed_memory_back()
+    return backend
 
 
 def rounded(model: Transformer, storage: str) -> Transformer:
