@@ -16,7 +16,6 @@ imports it, and compares tokens and BLEU of the bundle, its import and Marian.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
 import itertools
 import json
@@ -25,10 +24,9 @@ import math
 import statistics
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import sacrebleu
 import sentencepiece
@@ -38,7 +36,6 @@ from model.backends import prepare
 from model.bundle_weights import load_bundle
 from model.config import ModelConfig
 from model.decoding import as_backend, beam_decode, decode_all
-from model.decoding.beam import Beam, Candidates, Option
 from model.hypothesis import Hypothesis, Limits
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -203,32 +200,8 @@ def different(
     return wrong
 
 
-class MarianBeam(Beam):
-    """A beam that is searched by Marian's rule: each hypothesis that ends leaves it narrower, until none is left."""
-
-    def choose(self, candidates: Sequence[Candidates]) -> tuple[list[Option], list[Option]]:
-        paired = zip(self.branches, candidates, strict=True)
-        options = [(branch, token, log_prob) for branch, found in paired for token, log_prob in found]
-        options.sort(key=lambda option: -(sum(option[0].log_probs) + option[2]))
-        ending: list[Option] = []
-        continuing: list[Option] = []
-        for branch, token, log_prob in options[: self.sentence.beam_size - len(self.finished)]:
-            ends = token == self.eos or len(branch.tokens) + 1 >= branch.limit
-            (ending if ends else continuing).append((branch, token, log_prob))
-        return ending, continuing
-
-
-@contextlib.contextmanager
-def marian_rule() -> Iterator[None]:
-    """A context in which beams are searched by Marian's rule."""
-    with patch("model.decoding.batch.Beam", MarianBeam), patch("model.int8.batch.Beam", MarianBeam):
-        yield
-
-
-RULES: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
-    "": contextlib.nullcontext,
-    ", Marian's rule": marian_rule,
-}
+RULES = {"": False, ", Marian's rule": True}
+"""Whether the beam is narrowing, by what to call the search."""
 
 
 class Imported:
@@ -241,11 +214,16 @@ class Imported:
         self.target = self.imported.target_vocabulary or self.imported.vocabulary
 
     def translate(
-        self, sentences: Sequence[str], beam_size: int, int8: bool = False, limits: Limits = LIMITS
+        self,
+        sentences: Sequence[str],
+        beam_size: int,
+        int8: bool = False,
+        limits: Limits = LIMITS,
+        narrowing: bool = False,
     ) -> list[Hypothesis]:
         sources = [self.tokenizers.source.encode(text) for text in sentences]
         backend = prepare(self.model, "int8") if int8 else self.model
-        return beam_decode(backend, sources, limits, beam_size)
+        return beam_decode(backend, sources, limits, beam_size, narrowing=narrowing)
 
     def has_no_unknown(self, target: str) -> bool:
         return self.target.ids["<unk>"] not in self.tokenizers.target.encode(target)
@@ -291,9 +269,8 @@ def compare_with_marian(python: str, pairs: Sequence[tuple[str, str]], count: in
         greedy = translate_with_marian(python, folder / "model.npz", vocabularies, sources, 1)
         counts: dict[str, float] = {"beam 1": len(imported.different(imported.translate(sources, 1), greedy))}
         beam = translate_with_marian(python, folder / "model.npz", vocabularies, sources, 4, alone=True)
-        for rule, searched in RULES.items():
-            with searched():
-                found = imported.translate(sources, 4, limits=MARIAN_LIMITS)
+        for rule, narrowing in RULES.items():
+            found = imported.translate(sources, 4, limits=MARIAN_LIMITS, narrowing=narrowing)
             counts[f"beam 4{rule}"] = len(wrong := imported.different(found, beam))
             counts[f"of these ours scores less{rule}"] = _count_worse(imported, sources, found, beam, wrong)
         known = [pair for pair in pairs[:count] if imported.has_no_unknown(pair[1])]  # which the importer forbids
@@ -436,16 +413,16 @@ def compare_trained(python: str, pairs: Sequence[tuple[str, str]], count: int, p
     imports = {"its import": Imported(npz), "its import from intgemm8": Imported(converted)}
     for beam_size in (1, 4):
         made: dict[str, Translations] = {}
-        for rule, searched in list(RULES.items())[: 2 if beam_size > 1 else 1]:
-            with searched():
-                for precision in ("float32", "int8"):
-                    found = beam_decode(prepare(original.model, precision), encoded, MARIAN_LIMITS, beam_size)
-                    name = f"the bundle, {precision}{rule}"
-                    made[name] = as_translations(found, original.target_tokenizer, original.model.config.eos_id)
-                    for name, imported in imports.items():
-                        found = imported.translate(sources, beam_size, precision == "int8", MARIAN_LIMITS)
-                        name = f"{name}, {precision}{rule}"
-                        made[name] = as_translations(found, imported.tokenizers.target, imported.model.config.eos_id)
+        for rule, narrowing in list(RULES.items())[: 2 if beam_size > 1 else 1]:
+            search = {"narrowing": narrowing}
+            for precision in ("float32", "int8"):
+                found = beam_decode(prepare(original.model, precision), encoded, MARIAN_LIMITS, beam_size, **search)
+                name = f"the bundle, {precision}{rule}"
+                made[name] = as_translations(found, original.target_tokenizer, original.model.config.eos_id)
+                for name, imported in imports.items():
+                    found = imported.translate(sources, beam_size, precision == "int8", MARIAN_LIMITS, **search)
+                    name = f"{name}, {precision}{rule}"
+                    made[name] = as_translations(found, imported.tokenizers.target, imported.model.config.eos_id)
         for name, model in (("Marian, float32", npz), ("Marian, intgemm8", converted)):
             lines = translate_with_marian(python, model, [vocabulary], sources, beam_size, alone=True)
             pieces = [[piece for piece in line if piece] for line in lines]

@@ -114,9 +114,9 @@ def make_marian(folder: Path, kind: str, size: int, width: int, inner: int, laye
         (folder / "model.bin").write_bytes(as_bin(arrays, INTGEMM8))
 
 
-def make_ctranslate2(folder: Path, dtype: str) -> None:
-    """As Argos' packages: 6 layers on each side, width 512, 50,000 tokens."""
-    proto = grown(unigram_pieces(), 50_000)
+def make_ctranslate2(folder: Path, dtype: str, size: int = 50_000, layers: int = 6) -> None:
+    """As Argos' packages, which have 6 layers on each side, width 512, and up to 50,000 tokens."""
+    proto = grown(unigram_pieces(), size)
     processor = sentencepiece.SentencePieceProcessor(model_proto=proto)
     tokens = [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
     vocabulary = build_vocabulary(proto, tokens, ("en", "fr"), Specials("<unk>", "<s>", "</s>", "<s>"))
@@ -126,7 +126,13 @@ def make_ctranslate2(folder: Path, dtype: str) -> None:
         "eos_id": vocabulary.ids["</s>"],
     }
     sizes: dict[str, Any] = {"source_vocab_size": vocabulary.size, "target_vocab_size": vocabulary.size}
-    shape: dict[str, Any] = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "encoder_layers": 6, "decoder_layers": 6}
+    shape: dict[str, Any] = {
+        "d_model": 512,
+        "num_heads": 8,
+        "d_ff": 2048,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+    }
     model = Transformer(
         ModelConfig(**sizes, **shape, **ids, source_eos=False, output_bias=True, share_embeddings="decoder")
     ).eval()
@@ -153,6 +159,7 @@ MODELS: dict[str, Callable[[Path], None]] = {
     "firefox-64k": partial(make_marian, kind="bin", size=64_000, width=384, inner=1536, layers=(6, 4)),
     "ctranslate2-int8": partial(make_ctranslate2, dtype="int8"),
     "ctranslate2-float32": partial(make_ctranslate2, dtype="float32"),
+    "ctranslate2-shallow": partial(make_ctranslate2, dtype="int8", size=60_000, layers=1),
 }
 
 

@@ -17,6 +17,7 @@ from model.transformer import Transformer
 TARGET_TOKENS = 24
 """Of every sentence: random weights end none before."""
 _SIX_AND_SIX = {"d_model": 512, "num_heads": 8, "d_ff": 2048, "encoder_layers": 6, "decoder_layers": 6}
+_M2M = {"d_model": 1024, "num_heads": 16, "d_ff": 4096, "vocabulary": 128_112}
 _STUDENT = {
     **{"d_model": 256, "num_heads": 8, "d_ff": 1536, "encoder_layers": 6, "decoder_layers": 2},
     **{"vocabulary": 32_000, "norm": "post", "output_bias": True},
@@ -25,10 +26,8 @@ _RECURRENT = {"decoder": "ssru", "positions": "marian", "zero_start": True}
 SHAPES: dict[str, dict[str, Any]] = {
     "base": {**_SIX_AND_SIX, "vocabulary": 32_000},
     "argos": {**_SIX_AND_SIX, "vocabulary": 32_000, "output_bias": True},
-    "m2m-third": {
-        **{"d_model": 1024, "num_heads": 16, "d_ff": 4096, "encoder_layers": 4, "decoder_layers": 4},
-        "vocabulary": 128_112,
-    },
+    "m2m": {**_M2M, "encoder_layers": 12, "decoder_layers": 12},
+    "m2m-third": {**_M2M, "encoder_layers": 4, "decoder_layers": 4},
     "opus": {**_SIX_AND_SIX, "vocabulary": 60_000, "norm": "post", "activation": "swish", "output_bias": True},
     "student": {**_STUDENT, **_RECURRENT},
     "student-base-memory": {**_STUDENT, "d_model": 384, "decoder_layers": 4, **_RECURRENT},
@@ -36,7 +35,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "student-base-memory-attention": {**_STUDENT, "d_model": 384, "decoder_layers": 4},
 }
 """The paper's base model; OpenNMT's, which Argos packages have; that of M2M-100 with 418 million parameters (Fan et al.
-2020), but a third of its layers; OPUS-MT's (Tiedemann and Thottingal 2020); Firefox's `tiny` and `base-memory`,
+2020), and with a third of its layers; OPUS-MT's (Tiedemann and Thottingal 2020); Firefox's `tiny` and `base-memory`,
 which are recurrent, and the same with self-attention, by a name that ends in `ATTENTION`."""
 ATTENTION = "-attention"
 

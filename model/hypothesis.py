@@ -59,6 +59,8 @@ class Decoding:
     """None: the service's default."""
     length_penalty: float = 1.0
     """See `Hypothesis.length_penalty`."""
+    narrowing: bool = False
+    """See `Hypothesis.narrowing`."""
     replace_unknowns: bool = False
     """Whether the model may generate the unknown symbol; in its place the translation has the text of the source token
     that it is aligned to."""
@@ -70,8 +72,9 @@ class Decoding:
             raise ValueError(f"beam_size must be a whole number from 1 to {MAX_BEAM_SIZE}, not {beam_size!r}")
         if type(penalty) not in (int, float) or not 0 <= penalty <= MAX_LENGTH_PENALTY:
             raise ValueError(f"length_penalty must be a number from 0 to {MAX_LENGTH_PENALTY:g}, not {penalty!r}")
-        if type(self.replace_unknowns) is not bool:
-            raise ValueError(f"replace_unknowns must be true or false, not {self.replace_unknowns!r}")
+        for name in ("narrowing", "replace_unknowns"):
+            if type(value := getattr(self, name)) is not bool:
+                raise ValueError(f"{name} must be true or false, not {value!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: the fields that are not at their defaults."""
@@ -124,6 +127,8 @@ class Hypothesis:
     target_prefix_length: int = 0
     length_penalty: float = 1.0
     """Ranks the hypotheses of a beam: see `ranking_score`."""
+    narrowing: bool = False
+    """How its beam is searched: see `model.decoding.beam.Beam`."""
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -189,6 +194,7 @@ class Hypothesis:
             self.source_prefix_length,
             self.target_prefix_length,
             self.length_penalty,
+            self.narrowing,
         )
         return Hypothesis(*wishes)
 

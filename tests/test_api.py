@@ -433,7 +433,7 @@ def test_models_are_described_by_their_training_record(service: Service, bundle:
             "metrics": [],
             "corpora": [],
             "licence": "CC0-1.0",
-            "decoding": {"beam_size": None, "length_penalty": 1.0, "replace_unknowns": False},
+            "decoding": {"beam_size": None, "length_penalty": 1.0, "narrowing": False, "replace_unknowns": False},
             "device": "cpu",
             "checksum": bundle.checksum,
             "precision": "float32",

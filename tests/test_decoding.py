@@ -469,7 +469,7 @@ def test_decoding_computes_no_gradients() -> None:
 
 @torch.no_grad()
 def plain_beam(
-    model: Transformer, source: Sequence[int], limit: int, beam_size: int, penalty: float = 1.0
+    model: Transformer, source: Sequence[int], limit: int, beam_size: int, penalty: float = 1.0, narrowing: bool = False
 ) -> list[tuple[float, list[int]]]:
     """Beam search without a cache over the whole vocabulary: finished hypotheses with their scores, best first."""
     src = torch.tensor([[*source, EOS]])
@@ -484,31 +484,35 @@ def plain_beam(
             options += [(total + log_prob, [*tokens, token]) for token, log_prob in enumerate(log_probs)]
         options.sort(reverse=True)
         ends = [tokens[-1] == EOS or len(tokens) == limit for _, tokens in options]
-        best = zip(options[:beam_size], ends[:beam_size], strict=True)
+        width = beam_size - len(ended) if narrowing else beam_size
+        best = zip(options[:width], ends[:width], strict=True)
         ended += [(total / len(tokens) ** penalty, tokens) for (total, tokens), end in best if end]
-        going = [option for option, end in zip(options, ends, strict=True) if not end][:beam_size]
+        if narrowing:
+            options = options[:width]
+        going = [option for option, end in zip(options, ends, strict=False) if not end][:beam_size]
     return sorted(ended, reverse=True)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("narrowing", [False, True])
 @pytest.mark.parametrize(("beam_size", "penalty"), [(2, 1.0), (4, 1.0), (4, 0.2), (4, 0.0)])
-def test_beam_search_equals_a_plain_implementation(beam_size: int, penalty: float) -> None:
+def test_beam_search_equals_a_plain_implementation(beam_size: int, penalty: float, narrowing: bool) -> None:
     model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
-    for source, found in zip(
-        sources, beam_decode(model, sources, LIMITS, beam_size, length_penalty=penalty), strict=True
-    ):
-        expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size, penalty)
+    search = {"length_penalty": penalty, "narrowing": narrowing}
+    for source, found in zip(sources, beam_decode(model, sources, LIMITS, beam_size, **search), strict=True):
+        expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size, penalty, narrowing)
         assert [h.tokens for h in found.finished] == [tokens for _, tokens in expected]
         assert [h.ranking_score for h in found.finished] == pytest.approx([score for score, _ in expected], abs=1e-4)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("narrowing", [False, True])
 @pytest.mark.parametrize("rows", [3, 7, 64])
-def test_batched_beams_equal_single_ones_for_any_number_of_rows(rows: int) -> None:
+def test_batched_beams_equal_single_ones_for_any_number_of_rows(rows: int, narrowing: bool) -> None:
     model, sources = lively_model(seed=5), random_sources(12, seed=9)
-    together = beam_decode(model, sources, LIMITS, 3, rows)
+    together = beam_decode(model, sources, LIMITS, 3, rows, narrowing=narrowing)
     for source, found in zip(sources, together, strict=True):
-        [alone] = beam_decode(model, [source], LIMITS, 3)
+        [alone] = beam_decode(model, [source], LIMITS, 3, narrowing=narrowing)
         assert [(h.tokens, h.log_probs) for h in alone.finished] == [(h.tokens, h.log_probs) for h in found.finished]
         assert found.tokens == found.finished[0].tokens
 

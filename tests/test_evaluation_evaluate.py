@@ -58,17 +58,20 @@ def test_scores_are_sacrebleus_for_the_bundles_greedy_translations(bundle: Loade
     assert (bleu["sentences"], bleu["precision"], bleu["device"]) == (3, "float32", "cpu")
 
 
-def test_raw_decodes_with_the_bundles_beam_and_length_penalty(tmp_path: Path) -> None:
+@pytest.mark.parametrize("narrowing", [False, True])
+def test_raw_decodes_with_the_bundles_beam_and_length_penalty(tmp_path: Path, narrowing: bool) -> None:
     bundle = load_bundle(SHIPPED / "en-fr", torch.device("cpu"))
     names = ("source", "target", "training", "metrics", "licence", "samples")
-    record = {name: bundle.config[name] for name in names} | {"decoding": {"beam_size": 5, "length_penalty": 10.0}}
+    decoding = {"beam_size": 5, "length_penalty": 10.0, "narrowing": narrowing}
+    record = {name: bundle.config[name] for name in names} | {"decoding": decoding}
     save_bundle(tmp_path / "other", bundle.model, bundle.source_tokenizer, bundle.limits, record, "")
     sources = ["I see the cat of my house.", "I see the house of my cat."]
     write_pairs(tmp_path / "set.tsv", [Pair(source, "Bonjour.") for source in sources])
     encoded = [bundle.source_tokenizer.encode(source) for source in sources]
 
     def translated(beam_size: int, length_penalty: float) -> list[str]:
-        found = beam_decode(bundle.model, encoded, bundle.limits, beam_size, length_penalty=length_penalty)
+        search = {"length_penalty": length_penalty, "narrowing": narrowing}
+        found = beam_decode(bundle.model, encoded, bundle.limits, beam_size, **search)
         return [bundle.target_tokenizer.decode(h.tokens) for h in found]
 
     def measured(*options: object) -> tuple[int, list[str]]:

@@ -99,7 +99,7 @@ def test_a_folder_of_marian_mt_has_the_tokens_of_marians_model(tmp_path: Path, s
     model, pieces = write_folder(tmp_path / "model", scaled)
     imported = read(tmp_path / "model")
     again, tokenizers = build_model(imported)
-    assert imported.decoding.beam_size == 6
+    assert (imported.decoding.beam_size, imported.decoding.narrowing) == (6, True)
     sources = [sentencepiece.SentencePieceProcessor(model_proto=pieces).encode(text) for text in SENTENCES[:8]]
     assert [tokenizers.source.encode(text) for text in SENTENCES[:8]] == sources
     first, second = (

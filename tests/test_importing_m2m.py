@@ -95,6 +95,20 @@ def test_an_nllb_folder_that_states_no_licence_needs_acceptance(
     assert open_bundle(Path("stated")).record.licence == "MIT"
 
 
+@pytest.mark.parametrize("has_readme", [True, False])
+def test_a_licence_that_is_not_accepted_is_refused_before_weights_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_readme: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, _ = nllb_folder(tmp_path / "nllb-tiny")
+    tensor("model.decoder.layers.0.fc2.bias", lambda bias: bias * torch.nan)(folder)
+    if not has_readme:
+        (folder / "README.md").unlink()
+    arguments = ["import", str(folder), "--threads", "1"]
+    assert "add --accept-licence" in CliRunner().invoke(cli, arguments).output
+    assert "a value that is not finite" in CliRunner().invoke(cli, [*arguments, "--accept-licence"]).output
+
+
 @pytest.mark.parametrize(("name", "presumed"), [("facebook/m2m100_418M", ""), ("facebook/NLLB-200", NLLB_LICENCE)])
 def test_a_model_is_taken_for_nllb_by_its_recorded_name(tmp_path: Path, name: str, presumed: str) -> None:
     folder, _ = nllb_folder(tmp_path / "model")
@@ -145,6 +159,7 @@ def truncated(folder: Path) -> None:
         (without("special_tokens_map.json"), "no tokens of languages"),
         (truncated, "damaged safetensors"),
         (settings(activation_function="gelu"), "the activation 'gelu'"),
+        (settings(activation_function=["relu"]), "the activation ['relu']"),
         (settings(scale_embedding=False), "has scale_embedding False"),
         (settings(encoder_layers=3), "has no model.encoder.layers.2"),
         (settings(encoder_layers=1), "has model.encoder.layers.1"),

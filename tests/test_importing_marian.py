@@ -20,7 +20,7 @@ from shared_fixtures import SENTENCES
 
 from model.bundle_weights import load_bundle
 from model.decoding import greedy_decode
-from model.hypothesis import Limits
+from model.hypothesis import Decoding, Limits
 from model.positions import marian_positions
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -140,7 +140,7 @@ def test_a_release_of_opus_mt_is_read_as_folder_and_as_zip(pieces: bytes, tmp_pa
         archive.writestr("../escaped.spm", b"climbs")
     for path in (tmp_path / "opus", tmp_path / "opus.zip", tmp_path / "opus" / "opus.transformer-align.npz"):
         imported = read(path)
-        assert (imported.decoding.beam_size, imported.punctuation) == (6, "moses")
+        assert (imported.decoding, imported.punctuation) == (Decoding(6, narrowing=True), "moses")
         assert imported.metadata["license"] == "CC-BY-4.0"
         assert (imported.config.activation, imported.config.alignment_layer) == ("swish", 1)
         assert imported.target_vocabulary is not None

@@ -19,6 +19,7 @@ from msgspec import structs
 from shared_fixtures import Service
 
 from app.engine import sequence as engine
+from app.engine.hypotheses import hypothesis_of
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan
 from app.text.placeholders import find_placeholders
@@ -419,6 +420,14 @@ def test_placeholder_beside_an_ideograph_stays_separate_from_words(bundle: Bundl
     assert said(chinese, "名：{x}（{y}）", "name:", 0, " (", 1, ")") == "name: {x} ({y})"
     assert said(chinese, "用{x}登录", "登录", 0, "。") == "登录{x}。"
     assert said(chinese, "用 A{x}B 登录", "A", 0, "B") == "A{x}B"
+
+
+def test_the_bundle_says_how_its_beams_are_searched_and_ranked(bundle: Bundle) -> None:
+    searched = dataclasses.replace(bundle, decoding=Decoding(length_penalty=0.5, narrowing=True))
+    hypothesis = hypothesis_of(sentence(searched, "I like it.").sequence, 4)
+    assert (hypothesis.length_penalty, hypothesis.narrowing) == (0.5, True)
+    assert hypothesis.without_result().narrowing
+    assert not hypothesis_of(sentence(bundle, "I like it.").sequence, 4).narrowing
 
 
 @pytest.mark.parametrize(

@@ -356,6 +356,9 @@ class DecodingDefaults(BaseModel):
         description="Ranks hypotheses by the sum of their log probabilities divided by their length to this power",
         examples=[1.0],
     )
+    narrowing: bool = Field(
+        description="Whether beam search narrows with each hypothesis that ends, until none is left, as Marian's does"
+    )
     replace_unknowns: bool = Field(
         description="Whether text that the vocabulary lacks is copied to where the model generates its unknown symbol"
     )

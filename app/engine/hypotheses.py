@@ -25,6 +25,7 @@ def hypothesis_of(sequence: Sequence, beam_size: int) -> Hypothesis:
         len(source_prefix),
         len(target_prefix),
         sequence.length_penalty,
+        sequence.narrowing,
     )
 
 

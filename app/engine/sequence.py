@@ -39,6 +39,8 @@ class Sequence(Struct, frozen=True, array_like=True, gc=False):
     target_prefix: tuple[int, ...] = ()
     """What the decoder generates before the translation."""
     length_penalty: float = 1.0
+    narrowing: bool = False
+    """See `Hypothesis.narrowing`."""
 
 
 class Weights(Struct, frozen=True, array_like=True, gc=False):

@@ -53,6 +53,7 @@ def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any)
         source_prefix=source_prefix,
         target_prefix=target_prefix,
         length_penalty=bundle.decoding.length_penalty,
+        narrowing=bundle.decoding.narrowing,
         **wishes,
     )
 

@@ -39,9 +39,10 @@ def beam_decode(
     rows: int = 64,
     target_prefix: Sequence[int] = (),
     length_penalty: float = 1.0,
+    narrowing: bool = False,
 ) -> list[Hypothesis]:
     """Decodes every source by beam search; a `beam_size` of 1 is greedy. Results are in the order of `sources`. All
-    targets begin with `target_prefix`. `length_penalty`: see `Hypothesis.ranking_score`.
+    targets begin with `target_prefix`. `length_penalty`: see `Hypothesis.ranking_score`; `narrowing`: see `Beam`.
 
     A sentence takes `beam_size` of the `rows`. The longest sources start first, and others join as rows become free.
     Raises ValueError if a source has more than `limits.max_source` tokens, or `beam_size` is not from 1 to `rows`.
@@ -58,6 +59,7 @@ def beam_decode(
             beam_size=beam_size,
             prefix=tuple(target_prefix),
             length_penalty=length_penalty,
+            narrowing=narrowing,
             target_prefix_length=len(target_prefix),
         )
         for source in sources

@@ -49,6 +49,9 @@ class Beam:
     Each step considers 2 * `beam_size` candidates per branch. The best `beam_size` that do not end become the new
     branches; one that ends is finished if it is among the best `beam_size`. The search is over when `beam_size`
     hypotheses have finished, or no branch is left. `sentence` then gets the result.
+
+    If the sentence is `narrowing`, the beam is searched as Marian does: each hypothesis that finishes takes a place of
+    the beam, which goes on with the others until none is left. It then finds better ones that end later.
     """
 
     def __init__(self, sentence: Hypothesis, eos: int) -> None:
@@ -71,6 +74,8 @@ class Beam:
             for token, log_prob in found
         ]
         options.sort(key=lambda option: -option[0])
+        if self.sentence.narrowing:
+            del options[beam_size - len(self.finished) :]
         ending: list[Option] = []
         continuing: list[Option] = []
         for rank, (_, branch, token, log_prob) in enumerate(options):

@@ -97,6 +97,7 @@ class Scoring:
     lowercase: bool = False
     moses: bool = False
     length_penalty: float = 1.0
+    narrowing: bool = False
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,8 @@ def evaluate_set(
     """Translates the sources of `test` into the language `target` and scores them. `direction`: as for `translate`."""
     backend = as_backend(model)
     sources = [pair.source for pair in test.pairs]
-    translations = translate(
-        backend, tokenizers, limits, sources, rows, scoring.beam, direction, scoring.length_penalty
-    )
+    search = scoring.length_penalty, scoring.narrowing
+    translations = translate(backend, tokenizers, limits, sources, rows, scoring.beam, direction, *search)
     how = (backend.precision, backend.device, scoring.beam)
     return _scored(test, translations, tokenizers.target, target, scoring, *how)
 
@@ -308,7 +308,7 @@ def evaluate_bundle(options: EvaluateOptions, say: Say = print) -> None:
     most = options.rows or ROWS[where.type]
     if not 1 <= beam <= most:
         raise ValueError(f"--beam must be from 1 to --rows ({most}), not {beam}")
-    scoring = Scoring(beam, options.lowercase, moses, loaded.decoding.length_penalty)
+    scoring = Scoring(beam, options.lowercase, moses, loaded.decoding.length_penalty, loaded.decoding.narrowing)
     backend = prepare(loaded.model, options.precision or ("float32" if options.raw else "auto"))
     how = (loaded.source, loaded.target, options.columns, options.encoding, options.corpora)
     tests = [TestSet.read(text, *how) for text in options.pairs]

@@ -49,11 +49,12 @@ def translate(
     beam_size: int = 1,
     direction: Direction | None = None,
     length_penalty: float = 1.0,
+    narrowing: bool = False,
 ) -> Translations:
     """Translates every sentence by beam search, within `rows` hypotheses in total; 1 is greedy.
 
     Sentences over the model's limit are cut, and counted. Without `rows`, as many as suit the device (ROWS).
-    `direction`: of a model of several. `length_penalty`: see `Hypothesis.ranking_score`.
+    `direction`: of a model of several. `length_penalty`: see `Hypothesis.ranking_score`; `narrowing`: see `Beam`.
     """
     if isinstance(model, Transformer):
         model.eval()
@@ -64,7 +65,7 @@ def translate(
     longest = limits.max_source - len(source_prefix)
     cut = sum(len(ids) > longest for ids in encoded)
     sources = [[*source_prefix, *ids[:longest]] for ids in encoded]
-    found = beam_decode(model, sources, limits, beam_size, rows, target_prefix, length_penalty)
+    found = beam_decode(model, sources, limits, beam_size, rows, target_prefix, length_penalty, narrowing)
     targets = [hypothesis.tokens[len(target_prefix) :] for hypothesis in found]
     return Translations(list(map(tokenizers.target.decode, targets)), targets, cut)
 

@@ -147,8 +147,8 @@ SENTENCES = {
 
 
 _BATCH_SENTENCES = 64
-"""Sentences that are translated together."""
-_MAX_LOGITS = 16_000_000
+"""Sentences that are tried together."""
+_MAX_LOGITS = 4_000_000
 """Logits that a pass over known translations holds, unless one sentence has more."""
 
 
@@ -227,12 +227,10 @@ def _translated_samples(
     direction: Direction | None,
 ) -> list[dict[str, Any]]:
     """A sample in config.json's format for each sentence."""
-    config = backend.config
-    rows = max(UNIFORM_ROWS, min(_BATCH_SENTENCES, _MAX_LOGITS // config.target_vocab_size // 2))
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())
     longest = max((len(tokenizers.source.encode_source(text)) for text in sentences), default=1) + len(source_prefix)
     limits = limits.for_sources(longest, len(target_prefix))
-    found = translate(backend, tokenizers, limits, sentences, rows, direction=direction)
+    found = translate(backend, tokenizers, limits, sentences, UNIFORM_ROWS, direction=direction)
     return [
         {
             "source": source,

@@ -14,8 +14,6 @@ import torch
 from model.atomic_files import check_replaceable
 from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
-from model.decoding.batch_invariance import uniform_tiles
-from model.decoding.torch_backend import TorchBackend
 from model.directions import Direction, Directions
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizers
 from model.transformer import Transformer
@@ -32,12 +30,13 @@ from training.export.samples import choose_samples, most_certain_sample, own_sen
 from training.file_lock import lock_output
 from training.importing.errors import ImportFault
 from training.importing.families import build_model, read_model
+from training.importing.m2m import is_m2m, licence_of
 from training.importing.model import ImportedModel
 from training.importing.options import ImportOptions
 from training.importing.placeholders import copy_into_symbols, copyable_pieces
 from training.importing.registries.offer import Figure
 from training.importing.retrieve import Manifest
-from training.importing.weights import rounded
+from training.importing.weights import lean_backend, rounded
 
 LICENCE = "Not stated. Its publisher decides how this model may be used."
 Say = Callable[[str], None]
@@ -52,12 +51,17 @@ def check_licence(name: str, licence: str, accepted: bool) -> None:
         )
 
 
-def _licence(options: ImportOptions, manifest: Manifest | None, imported: ImportedModel) -> str:
-    """What the model says, or else the user, or else its registry, or else its family; "" if nothing is known."""
-    said, listed = imported.metadata.get("license"), manifest.licence if manifest else ""
-    if isinstance(said, str) or options.licence:
-        return str(said or options.licence)
-    return imported.presumed_licence if listed.startswith("Not stated") or not listed else listed
+def _licence(options: ImportOptions, manifest: Manifest | None, stated: object, presumed: str) -> str:
+    """What the model states, or else the user, or else its registry, or else what is presumed of its family; "" if
+    nothing is known."""
+    listed = manifest.licence if manifest else ""
+    if isinstance(stated, str) or options.licence:
+        return str(stated or options.licence)
+    return presumed if listed.startswith("Not stated") or not listed else listed
+
+
+def _licence_of(options: ImportOptions, manifest: Manifest | None, imported: ImportedModel) -> str:
+    return _licence(options, manifest, imported.metadata.get("license"), imported.presumed_licence)
 
 
 def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> None:
@@ -71,7 +75,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     with lock_output(out):
         remarks, metrics = _write_bundle(options, manifest, tests, say)
     bundle = load_bundle(out, torch.device("cpu"), mapped=True)
-    check_samples(bundle, TorchBackend(bundle.model, tiles=uniform_tiles(bundle.model)))
+    check_samples(bundle, lean_backend(bundle.model))
     for remark in remarks:
         say(f"note: {remark}")
     if manifest is not None and tests:
@@ -88,9 +92,12 @@ def _write_bundle(
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Writes the bundle. Returns the remarks and scores of its card; the model is no longer in memory then."""
     languages = options.pair
+    if is_m2m(options.model):  # the only known models that forbid commercial use: some have gigabytes to read
+        known = _licence(options, manifest, *licence_of(options.model))
+        check_licence(str(options.path), known, options.accept_licence)
     imported = read_model(options)
     direction = _direction(imported, languages)
-    check_licence(str(options.path), _licence(options, manifest, imported), options.accept_licence)
+    check_licence(str(options.path), _licence_of(options, manifest, imported), options.accept_licence)
     model, tokenizers = build_model(imported, languages[0] or "")
     say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
     if imported.directions is not None and imported.directions.count > 1:
@@ -146,7 +153,7 @@ def _record(
     """What completes config.json."""
     said: Mapping[str, Any] = imported.metadata
     source, target = options.pair
-    licence = options.licence or _licence(options, manifest, imported) or (manifest.licence if manifest else LICENCE)
+    licence = options.licence or _licence_of(options, manifest, imported) or (manifest.licence if manifest else LICENCE)
     attribution = options.attribution or (manifest.attribution if manifest else ())
     fields = ("package_version", "argos_version", "from_name", "to_name", "links")
     directions = {"source": source, "target": target}
@@ -227,7 +234,7 @@ def _samples(
     """At least one sample, since the service refuses a bundle without."""
     sentences = own_sentences(direction.source) or own_sentences("en")
     how = model, tokenizers, imported.limits, sentences
-    backend = TorchBackend(model, tiles=uniform_tiles(model))
+    backend = lean_backend(model)
     try:
         if samples := choose_samples(*how, direction=direction, backend=backend):
             return samples
@@ -255,7 +262,9 @@ def _measure(
     except NotServed as error:
         say(f"warning: the scores are those of the bare decoder, since {error}")
         how = model, tokenizers, imported.limits, languages[1]
-        scoring = Scoring(imported.decoding.beam_size or 1, length_penalty=imported.decoding.length_penalty)
+        decoding = imported.decoding
+        search = {"length_penalty": decoding.length_penalty, "narrowing": decoding.narrowing}
+        scoring = Scoring(decoding.beam_size or 1, **search)
         direction = _direction(imported, languages)
         results = [evaluate_set(*how, test, scoring=scoring, direction=direction) for test in tests]
     for result, test in zip(results, tests, strict=True):

@@ -26,14 +26,14 @@ from training.importing.ctranslate2_files import (
     read_tokens,
     unpacked,
 )
-from training.importing.ctranslate2_network import Network, checked_tensor, same_in_both, settings_in_variables
+from training.importing.ctranslate2_network import Network, same_in_both, settings_in_variables
 from training.importing.errors import ImportFault
 from training.importing.model import MAX_POSITIONS, MAX_SENTENCE, ImportedModel, output_bias
 from training.importing.model_bin import read_model_bin
 from training.importing.model_files import read_json_object
 from training.importing.registries.offer import language_tag
 from training.importing.vocabulary import Specials, Vocabulary, build_vocabularies, build_vocabulary
-from training.importing.weights import WeightsOnDisk, arranged
+from training.importing.weights import WeightsOnDisk
 
 REVISIONS = (3, 7)
 """The first and last readable ones."""
@@ -222,14 +222,14 @@ def _vocabularies(
     return vocabularies, ids
 
 
-def _scaled(network: Network, stack: str, matrix: Tensor) -> Tensor:
-    """An embedding matrix for our scale, sqrt(width)."""
-    ours = math.sqrt(matrix.size(1))
+def _embedding_factor(network: Network, stack: str, width: int) -> float:
+    """What an embedding matrix is to be multiplied by, for our scale, sqrt(width)."""
+    ours = math.sqrt(width)
     name = f"{stack}/scale_embeddings"
     is_flag = network.dtype(name) in (None, "int8")
     value = network.flag(name, 1)
     theirs = (ours if value else 1.0) if is_flag else value
-    return matrix if math.isclose(theirs, ours, rel_tol=1e-6) else checked_tensor(name, matrix.mul_(theirs / ours))
+    return 1.0 if math.isclose(theirs, ours, rel_tol=1e-6) else theirs / ours
 
 
 def _put_embeddings(
@@ -238,7 +238,7 @@ def _put_embeddings(
     vocabularies: tuple[Vocabulary, Vocabulary],
     weights: WeightsOnDisk,
 ) -> tuple[int, Sharing]:
-    """The embeddings and the output, each in memory only until it is in `weights`. Returns their width."""
+    """Puts the embeddings and the output into `weights`. Returns their width."""
     names = {"source": "encoder/embeddings_0/weight", "target": "decoder/embeddings/weight"}
     if names["source"] not in network:
         names["source"] = "encoder/embeddings/weight"
@@ -249,10 +249,9 @@ def _put_embeddings(
         ("output.weight", "decoder/projection/weight", None, tokens[1], vocabularies[1]),
     )
     for ours, name, stack, known, vocabulary in sides:
-        matrix = network.take(name, (len(known), width))
-        if stack is not None:
-            matrix = _scaled(network, stack, matrix)
-        weights.put(ours, (vocabulary.size, width), arranged(matrix, vocabulary.rows))
+        factor = 1.0 if stack is None else _embedding_factor(network, stack, width)
+        rows = network.take_rows(name, (len(known), width), vocabulary.rows, factor)
+        weights.put(ours, (vocabulary.size, width), rows)
     source, target, output = (weights[ours] for ours, *_ in sides)
     sharing = _sharing(source, target, output)
     if sharing != "none":

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from training.importing.errors import ImportFault
 from training.importing.model import MAX_LAYERS
 from training.importing.model_bin import Variable
-from training.importing.weights import value_fault
+from training.importing.weights import ROWS_TOGETHER, value_fault
 
 _REFUSED = {
     "relative_position": "relative positions",
@@ -76,7 +77,7 @@ class Network:
             return default
         if variable.shape not in ((), (1,)):
             raise ImportFault(f"has {name} of shape {variable.shape}, not a number")
-        return float(self._numbers(name, variable).reshape(())[()])
+        return float(_numbers(name, variable).reshape(())[()])
 
     def text(self, name: str, default: str) -> str:
         """A text, stored as its bytes."""
@@ -97,22 +98,35 @@ class Network:
 
     def take(self, name: str, shape: Sequence[int] | None = None) -> Tensor:
         """The values of a variable, with its scale applied."""
+        return _scaled_values(name, *self._taken(name, shape))
+
+    def take_rows(self, name: str, shape: Sequence[int], rows: Sequence[int], factor: float) -> Iterator[Tensor]:
+        """The given rows of a matrix times `factor`, of zeros where a row is -1. A few rows come at a time, since the
+        whole matrix in float32 would take four times the memory that it takes in int8."""
+        variable, divisor = self._taken(name, shape)
+        numbers = np.array(rows, np.int64)
+        for start in range(0, len(rows), ROWS_TOGETHER):
+            some = numbers[start : start + ROWS_TOGETHER]
+            values = _scaled_values(name, variable, divisor, some.clip(min=0))
+            values[some < 0] = 0
+            yield values if factor == 1 else checked_tensor(name, values.mul_(factor))
+
+    def _taken(self, name: str, shape: Sequence[int] | None) -> tuple[Variable, NDArray[np.float32] | None]:
+        """A variable, and what its values are to be divided by: a number a row, or one for all."""
         variable = self._left.pop(name, None)
         if variable is None:
             raise ImportFault(f"has no {name}")
         if shape is not None and variable.shape != tuple(shape):
             raise ImportFault(f"has {name} of shape {variable.shape}, not {tuple(shape)}")
         scale = self._left.pop(f"{name}_scale", None)
-        values = self._numbers(name, variable)
         if variable.dtype == "int32" or (variable.dtype in ("int8", "int16")) != (scale is not None):
             raise ImportFault(f"has {name} as {variable.dtype} {'with' if scale else 'without'} a scale")
-        if scale is not None:
-            divisor = self._numbers(f"{name}_scale", scale)
-            if scale.shape not in ((), (1,), variable.shape[:1]) or not (divisor > 0).all():
-                raise ImportFault(f"has {name}_scale of shape {scale.shape}, which does not fit or is not positive")
-            with np.errstate(over="ignore"):
-                values /= divisor.reshape(-1, *[1] * (values.ndim - 1))
-        return checked_tensor(name, torch.from_numpy(values))
+        if scale is None:
+            return variable, None
+        divisor = _numbers(f"{name}_scale", scale)
+        if scale.shape not in ((), (1,), variable.shape[:1]) or not (divisor > 0).all():
+            raise ImportFault(f"has {name}_scale of shape {scale.shape}, which does not fit or is not positive")
+        return variable, divisor.reshape(-1, *[1] * (len(variable.shape) - 1))
 
     def take_optional(self, name: str, shape: Sequence[int]) -> Tensor | None:
         return self.take(name, shape) if name in self else None
@@ -133,12 +147,22 @@ class Network:
             raise ImportFault(f"has not 1 to {MAX_LAYERS} layers in its {stack}")
         return count
 
-    @staticmethod
-    def _numbers(name: str, variable: Variable) -> Any:
-        try:
-            return variable.numbers()
-        except ImportFault as error:
-            raise ImportFault(f"{name} {error}") from None
+
+def _numbers(name: str, variable: Variable, rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
+    try:
+        return variable.numbers(rows)
+    except ImportFault as error:
+        raise ImportFault(f"{name} {error}") from None
+
+
+def _scaled_values(
+    name: str, variable: Variable, divisor: NDArray[np.float32] | None, rows: NDArray[np.int64] | None = None
+) -> Tensor:
+    values = _numbers(name, variable, rows)
+    if divisor is not None:
+        with np.errstate(over="ignore"):
+            values /= divisor if rows is None or len(divisor) == 1 else divisor[rows]
+    return checked_tensor(name, torch.from_numpy(values))
 
 
 def settings_in_variables(network: Network) -> dict[str, Any]:

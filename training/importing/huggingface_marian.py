@@ -81,6 +81,7 @@ def _read(folder: Path, source: str, target: str, positions: PositionsOf) -> Imp
         remarks.append("Its positions are those of Marian, which trained it, not those of Hugging Face's copy.")
     remarks += vocabulary_remarks(vocabularies, [len(side.tokens) for side in sides])
     beams = generation.get("num_beams")
+    beam_size = min(beams, MAX_BEAM_SIZE) if type(beams) is int and beams > 0 else None
     return ImportedModel(
         family="Hugging Face MarianMT",
         config=config,
@@ -91,7 +92,7 @@ def _read(folder: Path, source: str, target: str, positions: PositionsOf) -> Imp
         limits=Limits(MAX_SENTENCE, MAX_SENTENCE),
         remarks=remarks,
         metadata={},
-        decoding=Decoding(beam_size=min(beams, MAX_BEAM_SIZE) if type(beams) is int and beams > 0 else None),
+        decoding=Decoding(beam_size=beam_size, narrowing=True),  # as Marian, which trained it, searches
         punctuation="moses",
     )
 

@@ -84,19 +84,38 @@ def read_m2m(path: Path, source: str, target: str) -> ImportedModel:
         if settings.get(name, True) is not wanted:
             raise ImportFault(f"{path}: has {name} {settings[name]!r}, which is not supported")
     activation = settings.get("activation_function", "relu")
-    if activation not in _ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
         raise ImportFault(f"{path}: uses the activation {activation!r}, which is not supported")
     try:
         return _read_model(path, settings, _ACTIVATIONS[activation], source, target)
     except SafetensorError as error:
-        raise ImportFault(f"{path}: damaged safetensors: {str(error).splitlines()[0]}") from None
+        raise _damage(path, error) from None
     except (ImportFault, ValueError) as error:
         raise ImportFault(f"{path}: {error}") from None
 
 
 def languages_of(path: Path) -> list[str]:
-    """The languages of the model at `path`. Raises ImportFault."""
-    return list(_tokens(path, _Tensors(path).rows)[1])
+    """The languages of the model at `path`. Reads no weights. Raises ImportFault."""
+    return list(_language_tokens(path))
+
+
+def licence_of(path: Path) -> tuple[str | None, str]:
+    """The licence that the model at `path` states, if it does, and that of all known models of its kind, or "". Reads
+    no weights. Raises ImportFault."""
+    return _licences(path, read_json_object(path / CONFIG), _language_tokens(path).values())
+
+
+def _language_tokens(path: Path) -> dict[str, str]:
+    try:
+        return _tokens(path, _Tensors(path).rows)[1]
+    except SafetensorError as error:
+        raise _damage(path, error) from None
+    except (ImportFault, ValueError) as error:
+        raise ImportFault(f"{path}: {error}") from None
+
+
+def _damage(path: Path, error: SafetensorError) -> ImportFault:
+    return ImportFault(f"{path}: damaged safetensors: {str(error).splitlines()[0]}")
 
 
 def _read_model(
@@ -146,7 +165,7 @@ def _read_model(
     _put_weights(tensors, config, vocabulary, weights)
     sources = {code: (vocabulary.ids[token],) for code, token in languages.items()}
     longest = min(MAX_SENTENCE, positions - 1)
-    licence = _licence(path)
+    licence, presumed = _licences(path, settings, languages.values())
     return ImportedModel(
         "M2M-100 or NLLB-200",
         config,
@@ -157,8 +176,14 @@ def _read_model(
         {"license": licence},
         Directions(sources, {code: TargetPrefixes(target_prefix=ids) for code, ids in sources.items()}),
         decoding=_decoding(path),
-        presumed_licence=NLLB_LICENCE if licence is None and _is_nllb(settings, languages.values()) else "",
+        presumed_licence=presumed,
     )
+
+
+def _licences(path: Path, settings: Mapping[str, Any], language_tokens: Iterable[str]) -> tuple[str | None, str]:
+    """See `licence_of`."""
+    stated = _licence(path)
+    return stated, NLLB_LICENCE if stated is None and _is_nllb(settings, language_tokens) else ""
 
 
 def _is_nllb(settings: Mapping[str, Any], language_tokens: Iterable[str]) -> bool:
@@ -323,10 +348,7 @@ class _Tensors:
         tables = [name for name in (*self.SHARED, self.OUTPUT) if name in self]
         if not tables:
             raise ImportFault("has no model.shared.weight")
-        self.table = tables[0]
-        for other in tables[1:]:
-            if not torch.equal(self._files[self.table].get_tensor(self.table), self._files[other].get_tensor(other)):
-                raise ImportFault(f"has {other} unlike {self.table}, which is not supported")
+        self.table, *self._copies = tables
 
     def __contains__(self, name: str) -> bool:
         return name in self._files
@@ -351,7 +373,7 @@ class _Tensors:
         return tensor
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Raises ImportFault unless the model has tensors of just these shapes."""
+        """Raises ImportFault unless the model has tensors of just these shapes, and one table of embeddings."""
         for name, shape in shapes.items():
             if self.shape(name) != shape:
                 raise ImportFault(f"has {name} of shape {self.shape(name)}, not {shape}")
@@ -359,6 +381,9 @@ class _Tensors:
         for name in sorted(left):
             if not self.IGNORED.fullmatch(name):
                 raise ImportFault(f"has {name}, which is not supported")
+        for other in self._copies:
+            if not torch.equal(self._files[self.table].get_tensor(self.table), self._files[other].get_tensor(other)):
+                raise ImportFault(f"has {other} unlike {self.table}, which is not supported")
 
 
 def _put_weights(tensors: _Tensors, config: ModelConfig, vocabulary: Vocabulary, weights: WeightsOnDisk) -> None:

@@ -227,12 +227,12 @@ def _decoder_settings(files: _Files) -> dict[str, Value]:
 
 
 def _decoding(decoder: dict[str, Value]) -> Decoding:
-    """Its publisher's beam and length penalty. Raises ImportFault, which names the setting."""
+    """Its publisher's beam and length penalty, searched as Marian does. Raises ImportFault, which names the setting."""
     beam, penalty = decoder.get("beam-size"), _shown(decoder.get("normalize", "1"))
     if not (beam is None or (isinstance(beam, str) and re.fullmatch("[1-9][0-9]{0,6}", beam))):
         raise ImportFault(f"{DECODER} has beam-size: {_shown(beam)}, which is not a number of hypotheses")
     try:
-        return Decoding(min(int(str(beam)), MAX_BEAM_SIZE) if beam else None, float(penalty))
+        return Decoding(min(int(str(beam)), MAX_BEAM_SIZE) if beam else None, float(penalty), narrowing=True)
     except ValueError as error:
         raise ImportFault(f"{DECODER} has normalize: {penalty}, which is not supported: {error}") from None
 

@@ -32,15 +32,17 @@ class Variable:
     shape: tuple[int, ...]
     content: memoryview
 
-    def numbers(self) -> NDArray[np.float32]:
-        """The values as float32, which holds all but large int32 exactly. Raises ImportFault unless all are finite."""
-        if self.dtype == "bfloat16":  # the upper half of a float32
-            bits = np.frombuffer(self.content, "<u2").astype(np.uint32)
-            bits <<= 16
-            values = bits.view(np.float32)
-        else:
-            values = np.frombuffer(self.content, np.dtype(self.dtype).newbyteorder("<")).astype(np.float32)
-        return checked_values(values).reshape(self.shape)
+    def numbers(self, rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
+        """The values, or those of the given `rows`, as float32, which holds all but large int32 exactly. Raises
+        ImportFault unless all are finite."""
+        is_half = self.dtype == "bfloat16"  # the upper half of a float32
+        stored = np.frombuffer(self.content, "<u2" if is_half else np.dtype(self.dtype).newbyteorder("<"))
+        stored = stored.reshape(self.shape)
+        values = (stored if rows is None else stored[rows]).astype(np.uint32 if is_half else np.float32)
+        if is_half:
+            values <<= 16
+            values = values.view(np.float32)
+        return checked_values(values)
 
 
 @dataclass(frozen=True)

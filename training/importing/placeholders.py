@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import torch
 
 from model.decoding import beam_decode
-from model.decoding.batch_invariance import UNIFORM_ROWS, uniform_tiles
-from model.decoding.torch_backend import TorchBackend
+from model.decoding.batch_invariance import UNIFORM_ROWS
 from model.directions import Direction
 from model.hypothesis import Limits
 from model.tokenizer import MARK, RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.export.samples import own_sentences
+from training.importing.weights import lean_backend
 
 BELOW = 1e-3
 """How much lower a symbol's output bias is than its piece's: more than rounding, less than any other difference."""
@@ -49,8 +49,7 @@ def copyable_pieces(
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())
     sources = [[*source_prefix, *first, name, *last] for name, _ in names for first, last in carriers]
     shorter = limits.for_sources(max(map(len, sources), default=1), len(target_prefix))
-    backend = TorchBackend(model, tiles=uniform_tiles(model))
-    found = iter(beam_decode(backend, sources, shorter, 1, UNIFORM_ROWS, target_prefix))
+    found = iter(beam_decode(lean_backend(model), sources, shorter, 1, UNIFORM_ROWS, target_prefix))
     rated = []
     for name, target_name in names:
         chances = [

@@ -16,13 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.bundle_weights import restored, stored
+from model.decoding.batch_invariance import uniform_tiles
+from model.decoding.torch_backend import TorchBackend
+from model.machine import give_freed_memory_back
 from model.transformer import Transformer
 from training.importing.errors import ImportFault
 
 MAX_WEIGHT = 1e10
 """Far above all weights of trained models, and above biases that forbid a token."""
-_ROWS = 4096
-"""Rows of a matrix that are arranged together."""
+ROWS_TOGETHER = 4096
+"""Rows of a matrix that are converted together."""
 
 
 def disk_folder() -> Path | None:
@@ -73,6 +76,14 @@ class WeightsOnDisk(MutableMapping[str, Tensor]):
         return len(self._places)
 
 
+def lean_backend(model: Transformer) -> TorchBackend:
+    """Decodes with `model` in little memory: its products have one shape, which needs no trials of the model's own
+    products, and the system gets back what was freed before."""
+    backend = TorchBackend(model, tiles=uniform_tiles(model))
+    give_freed_memory_back()
+    return backend
+
+
 def rounded(model: Transformer, storage: str) -> Transformer:
     """A copy of `model` on disk whose weights are those that a bundle restores, stored as one of `STORAGES`. Raises
     ImportFault if the type has no such numbers."""
@@ -83,8 +94,8 @@ def rounded(model: Transformer, storage: str) -> Transformer:
 
 
 def _rounded_parts(name: str, weight: Tensor, storage: str) -> Iterator[Tensor]:
-    for start in range(0, len(weight), _ROWS):
-        part = restored(stored({name: weight[start : start + _ROWS]}, storage))[name]
+    for start in range(0, len(weight), ROWS_TOGETHER):
+        part = restored(stored({name: weight[start : start + ROWS_TOGETHER]}, storage))[name]
         if not part.isfinite().all():
             raise ImportFault(f"has numbers in {name} that {storage} cannot hold: leave --dtype out")
         yield part
@@ -109,8 +120,8 @@ def checked_values(values: NDArray[np.float32]) -> NDArray[np.float32]:
 def arranged(matrix: Tensor, rows: Sequence[int]) -> Iterator[Tensor]:
     """The given rows of `matrix` [tokens, width], of zeros where a row is -1; some of them at a time."""
     numbers = torch.tensor(rows)
-    for start in range(0, len(rows), _ROWS):
-        some = numbers[start : start + _ROWS]
+    for start in range(0, len(rows), ROWS_TOGETHER):
+        some = numbers[start : start + ROWS_TOGETHER]
         found = matrix.index_select(0, some.clamp(min=0))
         found[some < 0] = 0
         yield found

@@ -79,6 +79,7 @@ class Teacher:
             self.beam,
             self.rows,
             length_penalty=bundle.decoding.length_penalty,
+            narrowing=bundle.decoding.narrowing,
         )
         for (text, _), hypothesis in zip(encoded, found, strict=True):
             translation, reason = self.choose(bundle, hypothesis, text.reference)
