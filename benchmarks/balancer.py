@@ -4,10 +4,12 @@ started, stopped, killed, hung."""
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -121,32 +123,47 @@ def processor_s(process: int) -> float:
 class Balancer:
     """HAProxy, with the configuration that compose and Kubernetes use."""
 
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self.process, self.port = process, port
+    def __init__(self, process: subprocess.Popen[bytes], port: int, stats_port: int) -> None:
+        self.process, self.port, self._stats_port = process, port, stats_port
 
     def processor_s(self) -> float:
         return processor_s(self.process.pid)
+
+    def wait_until_up(self, instances: int) -> None:
+        """Waits until it sends requests to so many instances. Raises TimeoutError."""
+        wait_for(lambda: self.instances_up() == instances, "the balancer does not find all instances")
+
+    def instances_up(self) -> int:
+        """The number of instances that it sends requests to."""
+        with socket.create_connection(("127.0.0.1", self._stats_port), timeout=READY_TIMEOUT_S) as connection:
+            connection.sendall(b"show stat\n")
+            with connection.makefile() as answer:
+                rows = list(csv.DictReader(answer))
+        servers = [row for row in rows if row["# pxname"] == "translation" and row["svname"] != "BACKEND"]
+        return sum(row["status"].startswith("UP") for row in servers)
 
 
 @contextlib.contextmanager
 def balanced(folder: Path, ports: Sequence[int], core: int | None = None) -> Iterator[Balancer]:
     """HAProxy before servers on these ports, in place of the addresses that it would look up; accepting connections.
 
-    `folder`: for the configuration. Raises RuntimeError if HAProxy refuses it.
+    `folder`: for the configuration. Raises RuntimeError if HAProxy refuses it. HAProxy checks each server by itself:
+    an answer does not mean that it has found them all, see `Balancer.wait_until_up`.
     """
     servers = "\n".join(f"    server instance{number} 127.0.0.1:{port}" for number, port in enumerate(ports))
     text, replaced = re.subn(r"^ +server-template .*$", servers, CONFIGURATION.read_text(), flags=re.M)
     assert replaced == 1
     (folder / "haproxy.cfg").write_text(text)
-    port = free_port()
-    command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg")]
+    port, stats_port = free_port(), free_port()
+    (folder / "stats.cfg").write_text(f"global\n    stats socket ipv4@127.0.0.1:{stats_port} level user\n")
+    command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg"), "-f", str(folder / "stats.cfg")]
     environ = {**os.environ, "LISTEN": f"127.0.0.1:{port}"}
     with pinned(core), subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: process.poll() is not None or _accepts(port), "HAProxy accepts no connection")
             if process.poll() is not None:
                 raise RuntimeError(f"HAProxy has ended with status {process.returncode}")
-            yield Balancer(process, port)
+            yield Balancer(process, port, stats_port)
         finally:
             process.kill()
 

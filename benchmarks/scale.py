@@ -28,7 +28,7 @@ from typing import Annotated
 import torch
 import typer
 
-from benchmarks.balancer import Instance, balanced, children, is_ready, wait_for
+from benchmarks.balancer import Instance, balanced, children, wait_for
 from benchmarks.cores import processor
 from benchmarks.sentences import SENTENCES, workloads
 from benchmarks.soak import Soak, request_sequentially
@@ -312,9 +312,9 @@ def run_scenario(scenario: Scenario, runs: int, requests: int, clients: int, wor
                 instance.wait_until_ready()
             port = instances[0].port
             if scenario.through_balancer:
-                port = stack.enter_context(balanced(bundles.parent, [each.port for each in instances])).port
-            while not is_ready(port):
-                time.sleep(0.1)
+                balancer = stack.enter_context(balanced(bundles.parent, [each.port for each in instances]))
+                balancer.wait_until_up(len(instances))
+                port = balancer.port
             if scenario.services == 1:
                 wait_for_workers(instances[0])
             traffic = Traffic(port, work.bodies, (), leaving=0.0, accepted=work.accepted)

@@ -21,7 +21,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.balancer import Instance as Service
-from benchmarks.balancer import balanced, is_ready, processor_s, wait_for
+from benchmarks.balancer import balanced, processor_s
 from benchmarks.cores import Cores, processor
 from benchmarks.load import Figures, Generator, Load, figures
 from benchmarks.queueing import POLICIES, Balancer, Instance, Machine, Request, Simulation, Times
@@ -195,7 +195,7 @@ def measure(bundle: Path, pairs: Sequence[Path] | None, workload: str, seconds: 
             for service in services:
                 service.wait_until_ready()
             with balanced(folder, [service.port for service in services], cores.load) as balancer:
-                wait_for(lambda: is_ready(balancer.port), "the balancer finds no instance")
+                balancer.wait_until_up(len(services))
                 return check(Pair(services, balancer.process.pid, balancer.port, generator), sentences, seconds)
         finally:
             for service in services:

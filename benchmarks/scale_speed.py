@@ -23,7 +23,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.balancer import Instance, balanced, is_ready, wait_for
+from benchmarks.balancer import Instance, balanced
 from benchmarks.cores import processor
 from benchmarks.load import Generator, Load, figures
 from benchmarks.sentences import workloads
@@ -75,8 +75,8 @@ def running(set_up: SetUp, bundle: Path, folder: Path) -> Iterator[Callable[[Gen
         if set_up.through_balancer:
             folder.mkdir(exist_ok=True)
             balancer = stack.enter_context(balanced(folder, [service.port for service in services]))
+            balancer.wait_until_up(len(services))
         port = balancer.port if balancer else services[0].port
-        wait_for(lambda: is_ready(port), "the balancer finds no instance")
 
         def measure(generator: Generator, bodies: Path, clients: int) -> Speed:
             def spent() -> tuple[float, float, float, int]:

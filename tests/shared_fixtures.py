@@ -24,6 +24,7 @@ from fastapi import FastAPI
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from servers import WAIT_S
 from starlette.types import Receive, Scope, Send
+from store_server import StoreServer
 from torch.nn.utils.rnn import pad_sequence
 
 from app.engine.executor import BundleExecutor
@@ -456,3 +457,18 @@ def run_folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size, d_model=32, d_ff=64)
     train(data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=40)
     return run
+
+
+@pytest.fixture(scope="module")
+def patient_stores() -> Iterator[None]:
+    """Has stores wait for their server as long as a busy machine takes."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("store_connection.URGENT_TIMEOUT_S", "store_valkey.TIMEOUT_S", "store_valkey.BULK_TIMEOUT_S"):
+            patch.setattr(f"app.services.{name}", WAIT_S)
+        yield
+
+
+@pytest.fixture(scope="module")
+def store_server(patient_stores: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
+    with StoreServer(tmp_path_factory.mktemp("store")) as server:
+        yield server

@@ -7,26 +7,13 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 import pytest
 from servers import WAIT_S, becomes
 
-from app.services import store_valkey
-
 COMMAND = shutil.which("redis-server") or shutil.which("valkey-server")
-
-
-@contextmanager
-def patient_stores() -> Iterator[None]:
-    """Stores that are made within wait for the server as long as a busy machine takes."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("RATE_TIMEOUT_S", "TIMEOUT_S", "BULK_TIMEOUT_S"):
-            patch.setattr(store_valkey, name, WAIT_S)
-        yield
 
 
 class StoreServer:

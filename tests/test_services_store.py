@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from servers import WAIT_S
-from store_server import StoreServer, patient_stores
+from store_server import StoreServer
 
 from app.errors import StoreUnavailable
 from app.runtime.rate_limits import Rate
-from app.services import store_valkey
+from app.services import store_connection, store_valkey
 from app.services.store import Kind, Record, Store, StoreFull
 from app.services.store_memory import MemoryStore
 from app.services.store_valkey import ValkeyStore
 
+pytestmark = pytest.mark.usefixtures("patient_stores")
 NOTES = Kind("notes", 3, 100)
 SHORT = Kind("short", 3, 100, life_s=0.2)
 _numbers = count()
@@ -47,24 +48,12 @@ class Stores(NamedTuple):
         asyncio.run(within())
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _patience() -> Iterator[None]:
-    with patient_stores():
-        yield
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with StoreServer(tmp_path_factory.mktemp("store")) as server:
-        yield server
-
-
 @pytest.fixture(params=["memory", "valkey"])
 def stores(request: pytest.FixtureRequest) -> Stores:
     """An empty store."""
     if request.param == "memory":
         return Stores(MemoryStore, is_shared=False)
-    url = f"{request.getfixturevalue('server').url}?prefix=test{next(_numbers)}"
+    url = f"{request.getfixturevalue('store_server').url}?prefix=test{next(_numbers)}"
     return Stores(lambda: ValkeyStore(url), is_shared=True)
 
 
@@ -99,9 +88,9 @@ def test_rate_is_restored_steadily(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize("text", ["1000000000000/day", "1/day", "7/second burst 3"])
-def test_both_stores_grant_the_same(server: StoreServer, text: str) -> None:
+def test_both_stores_grant_the_same(store_server: StoreServer, text: str) -> None:
     async def scenario() -> None:
-        rate, valkey = Rate.parse(text), ValkeyStore(f"{server.url}?prefix=test{next(_numbers)}")
+        rate, valkey = Rate.parse(text), ValkeyStore(f"{store_server.url}?prefix=test{next(_numbers)}")
         await valkey.start()
         amounts = [1, rate.amount // 3, rate.amount, rate.amount - rate.amount // 3 - 1, 1]
         memory = MemoryStore()
@@ -128,11 +117,11 @@ def test_counters_add_up_over_instances(stores: Stores) -> None:
     stores.run(scenario)
 
 
-def test_counters_are_sent_without_being_asked_for(server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counters_are_sent_without_being_asked_for(store_server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_valkey, "SEND_INTERVAL_S", 0.01)
 
     async def scenario() -> None:
-        url = f"{server.url}?prefix=test{next(_numbers)}"
+        url = f"{store_server.url}?prefix=test{next(_numbers)}"
         first, second = ValkeyStore(url), ValkeyStore(url)
         for each in (first, second):
             await each.start()
@@ -320,12 +309,12 @@ def test_expired_record_cannot_be_claimed(stores: Stores) -> None:
 # ---- The server
 
 
-def test_every_key_in_the_server_has_the_prefix_and_expires(server: StoreServer) -> None:
+def test_every_key_in_the_server_has_the_prefix_and_expires(store_server: StoreServer) -> None:
     kind = Kind("notes", 3, 100, life_s=600)
     prefix = f"test{next(_numbers)}"
 
     async def scenario() -> None:
-        store = ValkeyStore(f"{server.url}?prefix={prefix}")
+        store = ValkeyStore(f"{store_server.url}?prefix={prefix}")
         await store.start()
         await store.take("a", Rate.parse("5/hour"), 1)
         store.count("a", 1)
@@ -335,27 +324,29 @@ def test_every_key_in_the_server_has_the_prefix_and_expires(server: StoreServer)
         await store.claim(kind, "one", 60)
         await store.stop()
 
-    before = set(server.ask("KEYS", "*").split())
+    before = set(store_server.ask("KEYS", "*").split())
     asyncio.run(scenario())
-    keys = [key.decode() for key in set(server.ask("KEYS", "*").split()) - before if key[:1].isalpha()]
+    keys = [key.decode() for key in set(store_server.ask("KEYS", "*").split()) - before if key[:1].isalpha()]
     assert len(keys) == 10
     for key in keys:
         assert key.startswith(f"{prefix}:")
-        assert not server.ask("PTTL", key).startswith(b":-1"), key
+        assert not store_server.ask("PTTL", key).startswith(b":-1"), key
 
 
-def test_all_operations_of_one_pass_go_in_one_pipeline(server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_operations_of_one_pass_go_in_one_pipeline(
+    store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sizes = list[int]()
-    execute = store_valkey._Connection.execute
+    execute = store_connection.Connection.execute
 
-    async def counting(connection: store_valkey._Connection, commands: list[tuple[object, ...]]) -> list[object]:
+    async def counting(connection: store_connection.Connection, commands: list[tuple[object, ...]]) -> list[object]:
         sizes.append(len(commands))
         return await execute(connection, commands)
 
     async def scenario() -> None:
-        store = ValkeyStore(server.url)
+        store = ValkeyStore(store_server.url)
         await store.start()
-        monkeypatch.setattr(store_valkey._Connection, "execute", counting)
+        monkeypatch.setattr(store_connection.Connection, "execute", counting)
         await asyncio.gather(*(store.take(f"m{n}", Rate.parse("5/second"), 1) for n in range(50)))
         await store.stop()
 
@@ -363,11 +354,11 @@ def test_all_operations_of_one_pass_go_in_one_pipeline(server: StoreServer, monk
     assert sizes == [50]
 
 
-def test_server_that_forgets_its_scripts_gets_them_again(server: StoreServer) -> None:
+def test_server_that_forgets_its_scripts_gets_them_again(store_server: StoreServer) -> None:
     async def scenario() -> None:
-        store = ValkeyStore(f"{server.url}?prefix=test{next(_numbers)}")
+        store = ValkeyStore(f"{store_server.url}?prefix=test{next(_numbers)}")
         await store.start()
-        server.ask("SCRIPT", "FLUSH")
+        store_server.ask("SCRIPT", "FLUSH")
         rate = Rate.parse("5/hour")
         assert await asyncio.gather(*(store.take("a", rate, 1) for _ in range(5))) == [0] * 5
         assert await store.take("a", rate, 1) > 0
@@ -398,12 +389,8 @@ def test_without_the_server_rates_are_local_and_the_rest_unavailable_until_it_is
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     gauge = list[bool]()
-    for name, seconds in {
-        "PROBE_INTERVAL_S": 0.01,
-        "RATE_TIMEOUT_S": 0.05,
-        "TIMEOUT_S": 0.5,
-        "BULK_TIMEOUT_S": 0.5,
-    }.items():
+    monkeypatch.setattr(store_connection, "URGENT_TIMEOUT_S", 0.05)
+    for name, seconds in {"PROBE_INTERVAL_S": 0.01, "TIMEOUT_S": 0.5, "BULK_TIMEOUT_S": 0.5}.items():
         monkeypatch.setattr(store_valkey, name, seconds)
 
     async def scenario(server: StoreServer) -> None:

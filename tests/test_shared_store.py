@@ -19,7 +19,7 @@ import pytest
 from deepl_clients import EN_FR, client_of
 from servers import WAIT_S, becomes
 from shared_fixtures import Service, listening, serving
-from store_server import StoreServer, patient_stores
+from store_server import StoreServer
 
 from app.http.auth import AccessControl
 from app.runtime.rate_limits import Rate
@@ -27,26 +27,16 @@ from app.services import store_valkey
 from app.services.store_memory import MemoryStore
 from app.settings import Settings, SettingsError, load_settings
 
+pytestmark = pytest.mark.usefixtures("patient_stores")
 ROOT = Path(__file__).resolve().parent.parent
 HELLO: dict[str, Any] = {"text": "Hello.", "source": "en", "target": "fr"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _patience() -> Iterator[None]:
-    with patient_stores():
-        yield
-
-
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StoreServer]:
-    with StoreServer(tmp_path_factory.mktemp("store")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def urls(server: StoreServer, bundle_folder: Path) -> Iterator[tuple[str, str]]:
-    """Two instances that listen."""
-    with listening(bundle_folder, store=server.url) as first, listening(bundle_folder, store=server.url) as second:
+def urls(store_server: StoreServer, bundle_folder: Path) -> Iterator[tuple[str, str]]:
+    """Two instances that listen, and may take as long as a busy machine does."""
+    settings: dict[str, Any] = {"store": store_server.url, "deadline_ms": int(1000 * WAIT_S)}
+    with listening(bundle_folder, **settings) as first, listening(bundle_folder, **settings) as second:
         yield first, second
 
 
@@ -128,10 +118,10 @@ def test_report_of_a_file_is_read_at_the_other(urls: tuple[str, str]) -> None:
     assert httpx.get(second + done.headers["x-interlinear-report"]).json()["file"] == "a.fr.txt"
 
 
-def test_four_instances_grant_the_rate_of_one(server: StoreServer, bundle_folder: Path) -> None:
+def test_four_instances_grant_the_rate_of_one(store_server: StoreServer, bundle_folder: Path) -> None:
     rates: dict[str, Any] = {"rate_requests": Rate.parse("300/hour"), "rate_characters": Rate.parse("1000/hour")}
     with ExitStack() as stack:
-        settings: dict[str, Any] = {**rates, "store": f"{server.url}?prefix=rates"}
+        settings: dict[str, Any] = {**rates, "store": f"{store_server.url}?prefix=rates"}
         services = [stack.enter_context(serving(bundle_folder, **settings)) for _ in range(4)]
         statuses = [services[n % 4].get("/deepl/v2/usage").status_code for n in range(340)]
         assert 300 <= statuses.count(200) <= 306
@@ -142,10 +132,10 @@ def test_four_instances_grant_the_rate_of_one(server: StoreServer, bundle_folder
 
 
 def test_document_of_a_killed_instance_is_finished_by_another(
-    server: StoreServer, urls: tuple[str, str], bundle_folder: Path, fast_deepl_client: None
+    store_server: StoreServer, urls: tuple[str, str], bundle_folder: Path, fast_deepl_client: None
 ) -> None:
     content = "".join(f"Hello, you {number}.\n" for number in range(4_000)).encode()
-    settings = {"STORE": server.url, "WORKERS": "1", "PRECISION": "float32", "DEVICE": "cpu", "PORT": "0"}
+    settings = {"STORE": store_server.url, "WORKERS": "1", "PRECISION": "float32", "DEVICE": "cpu", "PORT": "0"}
     environ = {**os.environ, **{f"INTERLINEAR_{name}": value for name, value in settings.items()}}
     environ |= {"INTERLINEAR_MAX_WAIT_MS": "60000"}
     command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder)]
@@ -162,13 +152,13 @@ def test_document_of_a_killed_instance_is_finished_by_another(
                 handle = client.translate_document_upload(content, filename="a.txt", **EN_FR)
             translating = deepl.DocumentStatus.Status.TRANSLATING
             assert becomes(lambda: other.translate_document_get_status(handle).status == translating)
-            holders = server.ask("HVALS", "interlinear:jobs:holders")
+            holders = store_server.ask("HVALS", "interlinear:jobs:holders")
             assert holders.startswith(b"*1")
         finally:
             process.send_signal(signal.SIGKILL)
         process.wait(WAIT_S)
         assert not other.translate_document_get_status(handle).done
-        assert server.ask("HVALS", "interlinear:jobs:holders") == holders
+        assert store_server.ask("HVALS", "interlinear:jobs:holders") == holders
         other.translate_document_wait_until_done(handle)
         translated = io.BytesIO()
         other.translate_document_download(handle, translated)
@@ -230,11 +220,11 @@ def test_translation_goes_on_without_the_store_and_all_is_well_when_it_is_back(
 # ---- The setting
 
 
-def test_several_instances_may_have_rates_if_they_share_them(bundle_folder: Path, server: StoreServer) -> None:
+def test_several_instances_may_have_rates_if_they_share_them(bundle_folder: Path, store_server: StoreServer) -> None:
     settings: dict[str, Any] = {"instances": 2, "rate_requests": Rate.parse("5/hour")}
     with pytest.raises(SettingsError, match="set INTERLINEAR_STORE"):
         serving(bundle_folder, **settings)
-    AccessControl(Settings(**settings, store=server.url), MemoryStore())
+    AccessControl(Settings(**settings, store=store_server.url), MemoryStore())
 
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://a:word@b", "redis:", "memcached://a"])
