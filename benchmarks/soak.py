@@ -133,6 +133,8 @@ class Client:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._ends = False
         """Whether the server closes the connection after the last response."""
+        self._number = 0
+        """Of the last request on the connection."""
 
     async def send(self, body: bytes) -> None:
         """Sends a request. Raises Lost."""
@@ -141,7 +143,8 @@ class Client:
             if self._ends:
                 self.leave()
             if self._streams is None:
-                self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+                self._streams, self._number = await asyncio.open_connection("127.0.0.1", self._port), 0
+            self._number += 1
             parts = [head.encode() + b"\r\n\r\n", body]
             for part in parts if self._body_delay_s else [b"".join(parts)]:
                 self._streams[1].write(part)
@@ -149,7 +152,7 @@ class Client:
                 await asyncio.sleep(self._body_delay_s)
         except OSError as error:
             self.leave()
-            raise Lost from error
+            raise Lost(f"request {self._number} of its connection, not sent: {error!r}") from error
 
     async def receive(self) -> tuple[int, bytes]:
         """Receives a response: its status and body. Raises Lost."""
@@ -162,7 +165,7 @@ class Client:
                 status, body = int(lines[0].split()[1]), await self._streams[0].readexactly(length)
         except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             self.leave()
-            raise Lost from error
+            raise Lost(f"request {self._number} of its connection: {error!r}") from error
         self._ends = "connection: close" in lines
         return status, body
 
@@ -219,8 +222,9 @@ class Soak:
                     self.outcomes.left += 1
                     continue
                 self._record(number, *await client.receive())
-            except Lost:
+            except Lost as error:
                 self.outcomes.lost += 1
+                print(f"lost after {time.perf_counter() - began:.1f} s: {error}", file=sys.stderr)
             self.outcomes.longest_s = max(self.outcomes.longest_s, time.perf_counter() - began)
             if client.has_more:
                 self.outcomes.twice += 1
