@@ -155,7 +155,7 @@ def test_program_in_place_of_haproxy_changes_what_ray_has_no_variable_for(tmp_pa
     checked = subprocess.run([VARIABLES["RAY_SERVE_HAPROXY_BINARY_PATH"], "-c", "-f", str(file)], capture_output=True)
     assert checked.returncode == 0, checked.stderr
     lines = [line.strip() for line in file.read_text().splitlines()]
-    assert lines[:3] == ["defaults", "option http-buffer-request", "timeout check 5s"]
+    assert lines[:4] == ["defaults", "option http-buffer-request", "timeout check 5s", "timeout http-request 80s"]
     assert not any(line.startswith("errorfile") for line in lines)
     once = lines[lines.index("http-reuse always") + 1]
     assert once in (ROOT / "deploy/balancer/haproxy.cfg").read_text(encoding="utf-8")
