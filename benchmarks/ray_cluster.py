@@ -6,6 +6,7 @@ and the service on it. Ray listens on all interfaces, so everything runs in a ne
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import secrets
@@ -65,29 +66,44 @@ def isolate(module: str, arguments: Sequence[str]) -> None:
     os.execvpe(command[0], command, {**os.environ, **variables, **paths})
 
 
-class RayService:
-    """The service on a cluster, with its bundles in the folder `bundles`."""
+class RayCluster:
+    """A head without cores, and two nodes."""
 
-    def __init__(self, bundles: Path, settings: Mapping[str, object]) -> None:
-        """Starts the cluster without the service."""
-        import ray
-        from ray import serve
+    def __init__(self, cpus: int) -> None:
+        """`cpus`: of each node."""
         from ray.cluster_utils import Cluster
 
-        self._config: dict[str, Any] = {}
-        self.arguments = {"bundles": str(bundles), **settings}
+        atexit.register(shutil.rmtree, os.environ[_ISOLATED], ignore_errors=True)
+        self._cpus = cpus
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         self.nodes = [self.add_node(), self.add_node()]
-        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
-        serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": PORT})
 
     def add_node(self) -> Any:
         """Raises TimeoutError."""
         for _ in range(START_ATTEMPTS):
             # Ray raises Exception itself after 30 s, which a busy machine may take.
             with contextlib.suppress(Exception):
-                return self.cluster.add_node(num_cpus=NODE_CPUS)
+                return self.cluster.add_node(num_cpus=self._cpus)
         raise TimeoutError("no node of Ray starts")
+
+    def stop(self) -> None:
+        """Ends all processes in this network namespace, too."""
+        self.cluster.shutdown()
+        end_processes()
+
+
+class RayService(RayCluster):
+    """The service on a cluster, with its bundles in the folder `bundles`."""
+
+    def __init__(self, bundles: Path, settings: Mapping[str, object]) -> None:
+        """Starts the cluster without the service."""
+        super().__init__(NODE_CPUS)
+        import ray
+        from ray import serve
+
+        self.arguments = {"bundles": str(bundles), **settings}
+        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
+        serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": PORT})
 
     def deploy(self, replicas: int = 0, version: int = 1, **options: Any) -> None:
         """Deploys, as `serve deploy` does, and waits until all replicas run. `version`: another one replaces them.
@@ -144,7 +160,7 @@ class RayService:
         with contextlib.suppress(Exception):  # it may have been killed
             serve.shutdown()
         ray.shutdown()
-        self.cluster.shutdown()
+        super().stop()
 
 
 def processes(title: str) -> list[int]:
@@ -194,16 +210,14 @@ def ray_service(bundles: Path, settings: Mapping[str, object]) -> Iterator[RaySe
         yield service
     finally:
         service.stop()
-        end_namespace()
 
 
-def end_namespace() -> None:
-    """Kills what is left in this network namespace, and removes its folder of files."""
+def end_processes() -> None:
+    """Kills what is left in this network namespace."""
     for process in processes(""):
         if process not in (os.getpid(), os.getppid()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-    shutil.rmtree(os.environ[_ISOLATED], ignore_errors=True)
 
 
 def until(condition: Callable[[], bool], failure: str) -> None:

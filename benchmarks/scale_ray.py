@@ -47,6 +47,8 @@ from benchmarks.scale import COLUMNS, Row, Traffic, Work, prepare, swap_in
 SETTINGS = {"cache_bytes": 0, "device": "cpu", "max_wait_ms": 30_000}
 """Without a cache, so that each answer is decoded, and without refusals, since a replica less is slower."""
 AUTOSCALING = {"min_replicas": 1, "max_replicas": 3, "upscale_delay_s": 2.0, "downscale_delay_s": 10.0}
+BUSY_CLIENTS = 256
+"""How many it takes to saturate replicas: their load is that of full batches, which fewer clients do not fill."""
 PAUSE_S = 0.2
 """Between two requests of the one client that is left while replicas are removed."""
 
@@ -155,10 +157,13 @@ class Scenario:
     name: str
     happens: tuple[Callable[[Cluster], None], ...]
     autoscales: bool = False
+    body_delay_s: float = 0.0
+    """As some clients do, such as httpx."""
 
 
 SCENARIOS = (
     Scenario("SIGKILL of a replica", (kill_replica,)),
+    Scenario("SIGKILL of a replica, heads and bodies apart", (kill_replica,), body_delay_s=0.002),
     Scenario("SIGKILL of a worker", (kill_worker,)),
     Scenario("SIGKILL of a node", (kill_node,)),
     Scenario("SIGKILL of the controller", (kill_controller,)),
@@ -208,8 +213,10 @@ def run_scenario(scenario: Scenario, cluster: Cluster, requests: int, clients: i
     for happens in scenario.happens:
         kind = TRAFFIC.get(happens, Traffic)
         traffic = kind(PORT, work.bodies, (), leaving=0.0, accepted=work.accepted)
+        traffic.body_delay_s = scenario.body_delay_s
+        sending = max(clients, BUSY_CLIENTS) if kind is BusyTraffic else clients
         began = time.perf_counter()
-        _run_during(traffic, 1 if kind is GentleTraffic else requests, clients, partial(happens, cluster))
+        _run_during(traffic, 1 if kind is GentleTraffic else requests, sending, partial(happens, cluster))
         rows.append(Row())
         rows[-1].add(traffic, time.perf_counter() - began)
         print(f"{happens.__name__}: {traffic.outcomes}", file=sys.stderr, flush=True)

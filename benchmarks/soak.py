@@ -127,11 +127,14 @@ class Client:
     """A minimal HTTP/1.1 client with one persistent connection, which it reopens after `leave`, or when the server ends
     it."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self, port: int, body_delay_s: float = 0.0) -> None:
+        """`body_delay_s`: from the head of a request to its body; 0 for both in one packet."""
+        self._port, self._body_delay_s = port, body_delay_s
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._ends = False
         """Whether the server closes the connection after the last response."""
+        self._number = 0
+        """Of the last request on the connection."""
 
     async def send(self, body: bytes) -> None:
         """Sends a request. Raises Lost."""
@@ -140,12 +143,16 @@ class Client:
             if self._ends:
                 self.leave()
             if self._streams is None:
-                self._streams = await asyncio.open_connection("127.0.0.1", self._port)
-            self._streams[1].write(head.encode() + b"\r\n\r\n" + body)
-            await self._streams[1].drain()
+                self._streams, self._number = await asyncio.open_connection("127.0.0.1", self._port), 0
+            self._number += 1
+            parts = [head.encode() + b"\r\n\r\n", body]
+            for part in parts if self._body_delay_s else [b"".join(parts)]:
+                self._streams[1].write(part)
+                await self._streams[1].drain()
+                await asyncio.sleep(self._body_delay_s)
         except OSError as error:
             self.leave()
-            raise Lost from error
+            raise Lost(f"request {self._number} of its connection, not sent: {error!r}") from error
 
     async def receive(self) -> tuple[int, bytes]:
         """Receives a response: its status and body. Raises Lost."""
@@ -158,7 +165,7 @@ class Client:
                 status, body = int(lines[0].split()[1]), await self._streams[0].readexactly(length)
         except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             self.leave()
-            raise Lost from error
+            raise Lost(f"request {self._number} of its connection: {error!r}") from error
         self._ends = "connection: close" in lines
         return status, body
 
@@ -194,6 +201,7 @@ class Soak:
     """How many requests to send before the clients stop."""
     pause_s: float = 0.0
     """How long each client pauses between requests."""
+    body_delay_s: float = 0.0
 
     async def run(self, requests: int, clients: int) -> None:
         """Sends `requests` in total from `clients` concurrent clients."""
@@ -201,7 +209,7 @@ class Soak:
         await asyncio.gather(*(self._client(random.Random(number)) for number in range(clients)))
 
     async def _client(self, draw: random.Random) -> None:
-        client = Client(self.port)
+        client = Client(self.port, self.body_delay_s)
         while self.sent < self.until:
             self.sent += 1
             number = draw.randrange(len(self.bodies))
@@ -214,8 +222,9 @@ class Soak:
                     self.outcomes.left += 1
                     continue
                 self._record(number, *await client.receive())
-            except Lost:
+            except Lost as error:
                 self.outcomes.lost += 1
+                print(f"lost after {time.perf_counter() - began:.1f} s: {error}", file=sys.stderr)
             self.outcomes.longest_s = max(self.outcomes.longest_s, time.perf_counter() - began)
             if client.has_more:
                 self.outcomes.twice += 1

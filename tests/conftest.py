@@ -16,7 +16,7 @@ MARKED_BY_FIXTURE = {"browser": "browser", "shipped_url": "bundle", "shipped_en_
 _MARKED_BY_MODULE = {
     "browser": "api_docs_page page page_attention page_languages page_late page_script page_texts",
     # These run in the network namespace that `make scale-test` makes.
-    "ray": "replica replica_schema",
+    "ray": "cluster_bulk_ray replica replica_commands replica_schema",
     "bundle": "backends benchmarks_mixed_soak invariance shipped soak synthetic_translate",
     # These train, start processes, wait for real time to pass, or send many requests.
     "slow": """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -31,7 +32,10 @@ CONTAINERS = [container for pod in PODS for container in pod["containers"]]
 
 def test_file_of_variables_has_what_a_replica_compares() -> None:
     lines = (RAY / "ray.env").read_text(encoding="utf-8").splitlines()
-    assert dict(line.split("=", 1) for line in lines if not line.startswith("#")) == VARIABLES
+    program = Path(VARIABLES["RAY_SERVE_HAPROXY_BINARY_PATH"]).relative_to(ROOT)
+    workdir = re.findall(r"^WORKDIR (\S+)$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.M)[-1]
+    in_image = {**VARIABLES, "RAY_SERVE_HAPROXY_BINARY_PATH": f"{workdir}/{program}"}
+    assert dict(line.split("=", 1) for line in lines if not line.startswith("#")) == in_image
 
 
 @pytest.mark.slow
@@ -135,3 +139,24 @@ def test_accesses_are_not_logged_by_ray_or_haproxy() -> None:
     assert SERVE["logging_config"] == {"enable_access_log": False}
     # What Ray writes after it, "local0 info", becomes a comment of HAProxy's configuration.
     assert re.fullmatch(r"\S+ local0 warning #", VARIABLES["RAY_SERVE_HAPROXY_LOG_TARGET"])
+
+
+@pytest.mark.skipif(not shutil.which("haproxy"), reason="HAProxy is not installed")
+def test_program_in_place_of_haproxy_changes_what_ray_has_no_variable_for(tmp_path: Path) -> None:
+    """The form is that of Ray 2.60; tests/test_replica.py has Ray itself."""
+    file = tmp_path / "haproxy.cfg"
+    file.write_text(
+        "defaults\n    mode http\n    timeout connect 5s\n    timeout client 80s\n    timeout server 80s\n"
+        f"    errorfile 503 {tmp_path}/500.http\nfrontend http_frontend\n    bind 127.0.0.1:8000\n"
+        "    use_backend http-interlinear if { path_beg / }\n"
+        "backend http-interlinear\n    # Enable HTTP connection reuse for better performance\n    http-reuse always\n"
+        "    server replica 127.0.0.1:30000 check\n"
+    )
+    checked = subprocess.run([VARIABLES["RAY_SERVE_HAPROXY_BINARY_PATH"], "-c", "-f", str(file)], capture_output=True)
+    assert checked.returncode == 0, checked.stderr
+    lines = [line.strip() for line in file.read_text().splitlines()]
+    assert lines[:4] == ["defaults", "option http-buffer-request", "timeout check 5s", "timeout http-request 80s"]
+    assert not any(line.startswith("errorfile") for line in lines)
+    once = lines[lines.index("http-reuse always") + 1]
+    assert once in (ROOT / "deploy/balancer/haproxy.cfg").read_text(encoding="utf-8")
+    assert once.startswith("http-request disable-l7-retry if ")

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+import ray
 import yaml
 from pydantic import BaseModel
 from ray import serve
 from ray.serve.config import AutoscalingConfig
 from ray.serve.schema import LoggingConfig, ServeDeploySchema
 
+from app.cluster.ray_variables import EXPECTED, REQUIRED
 from app.replica import DEPLOYMENT, application
 from app.settings import SettingsError
 
@@ -76,6 +78,13 @@ def test_deployment_of_the_code_has_no_field_that_ray_does_not_know() -> None:
     assert set(DEPLOYMENT) <= set(inspect.signature(serve.deployment).parameters)
     assert set(DEPLOYMENT["autoscaling_config"]) <= set(AutoscalingConfig.model_fields)
     assert set(DEPLOYMENT["logging_config"]) <= set(LoggingConfig.model_fields)
+
+
+def test_ray_knows_each_variable() -> None:
+    folder = Path(ray.__file__).parent
+    texts = [path.read_bytes() for path in [*folder.rglob("*.py"), *folder.glob("*.so")]]
+    names = [name for name in (*REQUIRED, *EXPECTED) if name.startswith("RAY_")]
+    assert [name for name in names if not any(name.encode() in text for text in texts)] == []
 
 
 def test_argument_that_is_no_setting_is_refused_before_anything_starts() -> None:

@@ -10,6 +10,8 @@ import asyncio
 import logging
 import os
 import queue
+import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
@@ -36,6 +38,8 @@ MAX_WORKERS = 4
 """Cores of an actor unless --workers says otherwise: one front process feeds no more, see docs/scale.md."""
 SHARDS_IN_FLIGHT = 3
 """Shards that an actor has at once, so that the end of one does not leave its workers idle."""
+CONNECT_TIMEOUT_S = 10.0
+"""Ray itself tries for minutes."""
 MAX_RETRIES = 3
 """Times that a shard is tried again after its actor died."""
 
@@ -56,9 +60,7 @@ def on_cluster(address: str) -> Translate:
             count, cores = _actors(command.workers, is_on_gpu)
             command = replace(command, workers=1 if is_on_gpu else cores)
             made_with = manifest.describe(prepared, job.column)
-            actor = ray.remote(ShardTranslator).options(
-                num_cpus=cores, num_gpus=int(is_on_gpu), max_restarts=-1, max_task_retries=MAX_RETRIES
-            )
+            actor = ray.remote(ShardTranslator).options(num_cpus=cores, num_gpus=int(is_on_gpu), max_restarts=-1)
             actors = [
                 actor.remote(command, job.source.uri, job.target.uri, job.column, made_with)
                 for _ in range(min(count, len(shards)))
@@ -82,21 +84,43 @@ def _lost(error: Exception) -> CommandError:
 async def _share_out(
     shards: list[Shard], actors: list[Any], finish: Callable[[Finished], None], advance: Callable[[int], None]
 ) -> None:
-    """Gives each actor its next shards, in their order."""
-    waiting = iter(shards)
+    """Gives each actor that runs its next shards, and those of an actor that died to any other: the cluster may have no
+    place where it could be started again."""
+    waiting = asyncio.Queue[Shard]()
+    for shard in shards:
+        waiting.put_nowait(shard)
+    missing = len(shards)
+    deaths = Counter[str]()
+    """Of actors that had a shard, by its output."""
+    all_done = asyncio.Event()
 
     async def work(actor: Any) -> None:
-        for shard in waiting:
-            done = await actor.translate.remote(shard)
+        nonlocal missing
+        while True:
+            await actor.wait_started.options(max_task_retries=-1).remote()
+            shard = await waiting.get()
+            try:
+                done = await actor.translate.remote(shard)
+            except ray.exceptions.RayActorError:
+                deaths[shard.output] += 1
+                if deaths[shard.output] > MAX_RETRIES:
+                    raise
+                waiting.put_nowait(shard)
+                continue
             advance(done.report.texts)
             finish(done)
+            missing -= 1
+            if not missing:
+                all_done.set()
 
-    tasks = [asyncio.create_task(work(actor)) for _ in range(SHARDS_IN_FLIGHT) for actor in actors]
     try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(work(actor)) for _ in range(SHARDS_IN_FLIGHT) for actor in actors]
+            await all_done.wait()
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
 
 
 class ShardTranslator:
@@ -108,6 +132,9 @@ class ShardTranslator:
         self._shards: queue.SimpleQueue[Shard] = queue.SimpleQueue()
         self._results: dict[str, asyncio.Future[Finished]] = {}
         self._work: asyncio.Task[None] | None = None
+
+    async def wait_started(self) -> None:
+        """Returns once this actor has its place in the cluster."""
 
     async def translate(self, shard: Shard) -> Finished:
         """Raises CommandError."""
@@ -215,6 +242,9 @@ def _connected(address: str) -> Iterator[None]:
     """Connects to the cluster, whose workers get our settings. Raises CommandError."""
     settings = {name: value for name, value in os.environ.items() if name.startswith(PREFIX)}
     try:
+        host, _, port = address.removeprefix("ray://").rpartition(":")
+        if port.isdigit():  # "auto" and "local" have none
+            socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S).close()
         ray.init(
             address=address,
             runtime_env={"env_vars": settings},

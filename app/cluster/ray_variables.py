@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 REQUIRED = {
     "RAY_SERVE_ENABLE_HA_PROXY": "1",
@@ -14,6 +15,10 @@ REQUIRED = {
 }
 """Without these a replica does not start: requests reach it directly, on the event loop that the service runs on."""
 EXPECTED = {
+    "RAY_SERVE_HAPROXY_BINARY_PATH": (
+        str(Path(__file__).with_name("haproxy")),
+        "requests that arrive in two packets are lost with their replica, and may take for ever to arrive",
+    ),
     "RAY_SERVE_HAPROXY_RETRY_ON": (
         "conn-failure empty-response response-timeout",
         "requests in a replica that dies are lost",
@@ -22,9 +27,7 @@ EXPECTED = {
     "RAY_SERVE_HAPROXY_TUNE_BUFSIZE": ("65536", "requests of more than 16 KB are lost with their replica"),
     "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S": ("80", "requests in a replica that hangs are lost"),
     "RAY_SERVE_HAPROXY_TIMEOUT_CLIENT_S": ("80", "connections of clients that have gone stay open for an hour"),
-    "RAY_SERVE_HAPROXY_TIMEOUT_HTTP_REQUEST_S": ("80", "clients may take for ever to send a request"),
     "RAY_SERVE_HAPROXY_HEALTH_CHECK_INTER": ("1s", "a replica that is not ready gets requests for 10 seconds"),
-    "RAY_SERVE_HAPROXY_HEALTH_CHECK_FALL": ("5", "replicas that are late for two seconds get no requests, perhaps all"),
     "RAY_SERVE_HAPROXY_LOG_TARGET": (
         "127.0.0.1:514 local0 warning #",
         "HAProxy sends clients' addresses to the system's log",
@@ -35,7 +38,8 @@ EXPECTED = {
     "RAY_USAGE_STATS_ENABLED": ("0", "Ray sends usage statistics to its makers"),
     "RAY_AUTH_MODE": ("token", "whoever reaches Ray's ports runs programs on this node"),
 }
-"""What each should be, and what happens otherwise. The time limits are those of deploy/balancer/haproxy.cfg."""
+"""What each should be, and what happens otherwise. The program is this package's. The time
+limits are those of deploy/balancer/haproxy.cfg."""
 
 
 def faults(environ: Mapping[str, str]) -> Sequence[str]:
