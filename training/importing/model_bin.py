@@ -38,11 +38,12 @@ class Variable:
         is_half = self.dtype == "bfloat16"  # the upper half of a float32
         stored = np.frombuffer(self.content, "<u2" if is_half else np.dtype(self.dtype).newbyteorder("<"))
         stored = stored.reshape(self.shape)
-        values = (stored if rows is None else stored[rows]).astype(np.uint32 if is_half else np.float32)
-        if is_half:
-            values <<= 16
-            values = values.view(np.float32)
-        return checked_values(values)
+        chosen = stored if rows is None else stored[rows]
+        if not is_half:
+            return checked_values(chosen.astype(np.float32))
+        bits = chosen.astype(np.uint32)
+        bits <<= 16
+        return checked_values(bits.view(np.float32))
 
 
 @dataclass(frozen=True)
