@@ -27,7 +27,7 @@ PORT = 8000
 NAME = "interlinear"
 NODE_CPUS, REPLICA_CPUS = 4, 2
 START_TIMEOUT_S = 300.0
-HANG_VARIABLE, HANG_TIMEOUT_S = "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S", 10
+HANG_VARIABLE, HANG_TIMEOUT_S = "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S", 30
 """HAProxy's time limit for a replica that hangs, and its value here; elsewhere it is 80 s."""
 START_ATTEMPTS = 5
 HEALTHY_S = 3.0

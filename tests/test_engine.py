@@ -609,6 +609,40 @@ def test_workers_that_die_together_are_all_started_again(bundle: LoadedBundle) -
     assert [tokens for request in requests for tokens in request.tokens] == [h.tokens for h in expected]
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_requests_wait_for_the_only_worker_until_it_is_started_again_or_cannot_be(
+    bundle: LoadedBundle, starts: bool
+) -> None:
+    workers: list[Worker] = []
+    goes_on = threading.Event()
+
+    def launch(config: WorkerConfig) -> Worker:
+        if workers:
+            assert goes_on.wait(WAIT_S)
+            if not starts:
+                raise OSError("no room")
+        workers.append(InProcessWorker(config))
+        return workers[-1]
+
+    async def scenario() -> None:
+        async with running(engine_of(bundle, launch=launch, restart_delays_s=(0.0, 60.0))) as engine:
+            await until(lambda: engine.alive == 1)
+            workers[0].kill()
+            await until(lambda: engine.alive == 0)
+            assert not engine.ready
+            task = asyncio.create_task(request.decode(engine))
+            await until(lambda: engine.scheduler.waiting > 0 or task.done())
+            goes_on.set()
+            await task
+            if not starts:
+                with pytest.raises(Unavailable, match="The workers have died"):
+                    await asking(bundle, "Hello.").decode(engine)
+
+    request = asking(bundle, "Hello.")
+    asyncio.run(scenario())
+    assert [type(error) for error in request.errors.values()] == ([] if starts else [Unavailable])
+
+
 def sources_of(requests: list[Request]) -> list[list[int]]:
     return [list(sequence.source) for request in requests for sequence in request.sequences]
 

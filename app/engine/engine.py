@@ -54,6 +54,10 @@ class WorkerSlot:
         self.worker: Worker | None = None
         self.tasks: list[Task] = []
         self.cancelled: list[int] = []
+        self.began_s, self.deaths = 0.0, 0
+        """When its worker was started, and how many died in a row before."""
+        self.returns = False
+        """Whether it has worked, and is started again at once: requests wait for it."""
         self.silent_checks = 0
         """Consecutive checks at which the worker had work, or was loading, and had not sent anything."""
 
@@ -131,8 +135,8 @@ class Engine:
 
     @property
     def _can_accept(self) -> bool:
-        """Whether a worker works or is starting for the first time."""
-        return any(slot.state in ("starting", "working") for slot in self._slots)
+        """Whether a worker works, is starting for the first time, or returns."""
+        return any(slot.state in ("starting", "working") or slot.returns for slot in self._slots)
 
     def tokens_per_second(self, model: str) -> float:
         """Recent target tokens per second of the bundle named `model`."""
@@ -246,9 +250,8 @@ class Engine:
 
     async def _supervise(self, slot: WorkerSlot) -> None:
         """Runs a worker, and restarts it whenever it dies, at growing intervals if it keeps dying."""
-        deaths = 0
         while True:
-            began = perf_counter()
+            slot.began_s = perf_counter()
             try:
                 reason = await self._run_worker(slot)
             except Exception as error:
@@ -256,12 +259,17 @@ class Engine:
             self._on_exit(slot, reason)
             if self._stopping:
                 return
-            if perf_counter() - began > self.supervision.healthy_after_s:
-                deaths = 0
-            delays_s = self.supervision.restart_delays_s
-            await self._sleep(delays_s[min(deaths, len(delays_s) - 1)])
-            deaths += 1
+            delay_s = self._restart_delay_s(slot)
+            slot.deaths += 1
+            await self._sleep(delay_s)
             self.metrics.restarts.inc()
+
+    def _restart_delay_s(self, slot: WorkerSlot) -> float:
+        """How long to wait before the worker is started again that dies now."""
+        if perf_counter() - slot.began_s > self.supervision.healthy_after_s:
+            slot.deaths = 0
+        delays_s = self.supervision.restart_delays_s
+        return delays_s[min(slot.deaths, len(delays_s) - 1)]
 
     async def _kill_hanging(self) -> None:
         """Kills workers that hang, so that others take over their work."""
@@ -300,7 +308,7 @@ class Engine:
             slot.failure = result.failure  # it exits by itself
             return
         log.info("worker %d is ready", slot.number)
-        slot.state, slot.failure, slot.silent_checks = "working", None, 0
+        slot.state, slot.failure, slot.returns, slot.silent_checks = "working", None, False, 0
         self.precisions = result.precisions
         self.scheduler.models.add_sizes(result.weight_bytes)
         rows = self.metrics.load.batch_rows = result.rows
@@ -314,6 +322,7 @@ class Engine:
         """Gives its work to others as soon as the connection closes, however long the process takes to exit."""
         if slot.state == "working":
             slot.state, slot.failure = "ending", None if self._stopping else "The workers have died."
+            slot.returns = not self._stopping and self._restart_delay_s(slot) == 0
         self.scheduler.remove_worker(slot.number)
         self._flush()
 
@@ -324,6 +333,7 @@ class Engine:
             if has_worked or not slot.failure:
                 slot.failure = f"The workers have died: {reason}."
         slot.state, slot.connection = "dead", None
+        slot.returns = slot.returns and has_worked
         self._check_all_started()
         self.scheduler.remove_worker(slot.number)
         if (self._stopping or not has_worked) and not self._can_accept:
