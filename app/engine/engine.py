@@ -260,16 +260,18 @@ class Engine:
             if self._stopping:
                 return
             delay_s = self._restart_delay_s(slot)
-            slot.deaths += 1
+            slot.deaths = self._deaths_in_a_row(slot) + 1
             await self._sleep(delay_s)
             self.metrics.restarts.inc()
 
     def _restart_delay_s(self, slot: WorkerSlot) -> float:
-        """How long to wait before the worker is started again that dies now."""
-        if perf_counter() - slot.began_s > self.supervision.healthy_after_s:
-            slot.deaths = 0
+        """How long to wait before the worker that dies now is started again."""
         delays_s = self.supervision.restart_delays_s
-        return delays_s[min(slot.deaths, len(delays_s) - 1)]
+        return delays_s[min(self._deaths_in_a_row(slot), len(delays_s) - 1)]
+
+    def _deaths_in_a_row(self, slot: WorkerSlot) -> int:
+        """How many workers of the slot died soon after their start, one after the other, before the one that dies now."""
+        return 0 if perf_counter() - slot.began_s > self.supervision.healthy_after_s else slot.deaths
 
     async def _kill_hanging(self) -> None:
         """Kills workers that hang, so that others take over their work."""
