@@ -30,7 +30,7 @@ import typer
 from safetensors.numpy import load, save
 
 from benchmarks.cores import processor
-from benchmarks.soak import running_service, workers_of
+from benchmarks.soak import memory, running_service
 from model.bundle_files import CONFIG, SUMS, VOCABULARY, WEIGHTS, checksums
 
 SENTENCES = (
@@ -59,15 +59,6 @@ def copy_bundle(bundle: Path, folder: Path, target: str, number: int) -> None:
         (folder / name).write_bytes(data)
         sums[name] = sha256(data).hexdigest()
     (folder / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
-
-
-def proportional_set_mb(front: int) -> float:
-    """MB of the front process and its workers, pages that they share counted once."""
-    total = 0
-    for process in (front, *workers_of(front)):
-        [size] = re.findall(r"^Pss:\s+(\d+) kB", Path(f"/proc/{process}/smaps_rollup").read_text(), re.MULTILINE)
-        total += int(size)
-    return total * 1024 / 1e6
 
 
 @dataclass
@@ -138,7 +129,7 @@ def main(
         with running_service(folder, settings) as (process, port):
             print(f"without a limit: ready after {time.perf_counter() - began:.1f} s, weights prepared meanwhile")
             expected = asyncio.run(send_all(port, every, clients, {})).responses
-            print(f"  {proportional_set_mb(process.pid):,.0f} MB after {len(expected):,} of {len(every):,} responses")
+            print(f"  {memory(process.pid):,.0f} MB after {len(expected):,} of {len(every):,} responses")
         limited = {**settings, "INTERLINEAR_MEMORY_BYTES": str(memory_mb * 1_000_000)}
         began = time.perf_counter()
         with running_service(folder, limited) as (process, port):
@@ -151,7 +142,7 @@ def main(
             draw = random.Random(1)
             outcome = asyncio.run(send_all(port, [draw.choice(every) for _ in range(requests)], clients, expected))
             loaded, unloads = loaded_models(port), metric(port, "interlinear_model_unloads_total")
-            print(f"  {proportional_set_mb(process.pid):,.0f} MB, {len(loaded)} models loaded, {unloads:,.0f} unloaded")
+            print(f"  {memory(process.pid):,.0f} MB, {len(loaded)} models loaded, {unloads:,.0f} unloaded")
     lost = firsts.lost + outcome.lost
     changed = firsts.changed + outcome.changed
     rate = len(outcome.seconds) / max(sum(outcome.seconds), 1e-9) * clients

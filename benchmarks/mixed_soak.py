@@ -3,23 +3,25 @@
     python -m benchmarks.mixed_soak --minutes 60
 
 Clients send texts, documents, attention requests, other services' calls and mistakes, while bundles come and go. Prints
-the service's memory, file descriptors and threads; exits with 1 if they grew, or if any response had a status of 500 or
-more that is not a refusal.
+the service's memory (proportional set size), file descriptors and threads; exits with 1 if they grew, or if any
+response had a status of 500 or more that is not a refusal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import platform
 import random
+import re
 import shutil
 import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -29,8 +31,9 @@ import torch
 import typer
 
 from app.http.api_keys import new_key
+from app.runtime.process_memory import proportional_set_size
 from benchmarks.cores import processor
-from benchmarks.soak import memory, pseudoword_sentences, running_service, workers_of
+from benchmarks.soak import pseudoword_sentences, running_service, workers_of
 
 SENTENCES = pseudoword_sentences(5_000, 14, seed=5)
 SAMPLES = 30
@@ -42,23 +45,49 @@ MAX_GROWTH_MB, MAX_GROWTH_DESCRIPTORS, MAX_GROWTH_THREADS = 50.0, 10, 4
 
 @dataclass(frozen=True)
 class ResourceUsage:
-    """Resident MB, file descriptors and threads of all processes of the service."""
+    """Memory, file descriptors and threads of all processes of the service."""
 
     megabytes: float
+    """Proportional set size."""
     descriptors: int
     threads: int
+    front_megabytes: float = 0.0
+    """The front process's part of `megabytes`."""
+    names: Counter[str] = field(default_factory=Counter, compare=False)
+    """What the descriptors refer to and the threads are called."""
 
     @classmethod
     def of(cls, front: int) -> ResourceUsage:
         """Measures the usage; repeats if a worker exits meanwhile, as in a reload."""
         while True:
             try:
-                processes = (front, *workers_of(front))
-                descriptors = sum(len(os.listdir(f"/proc/{process}/fd")) for process in processes)
-                threads = sum(len(os.listdir(f"/proc/{process}/task")) for process in processes)
-                return cls(memory(front), descriptors, threads)
+                workers = workers_of(front)
+                sizes = [proportional_set_size(process) / 1e6 for process in (front, *workers)]
+                files = Counter(_named_descriptors(front, workers))
+                threads = Counter(f"thread {comm.read_text().strip()}" for comm in _threads(front, workers))
             except (FileNotFoundError, ProcessLookupError):
-                time.sleep(0.01)
+                sizes = [math.nan]
+            if not math.isnan(sum(sizes)):
+                return cls(sum(sizes), files.total(), threads.total(), sizes[0], files + threads)
+            time.sleep(0.01)
+
+    def __str__(self) -> str:
+        of_front = f"{self.front_megabytes:.0f} of the front process"
+        return f"{self.megabytes:8.0f} MB ({of_front}) {self.descriptors:6} descriptors {self.threads:5} threads"
+
+
+def _named_descriptors(front: int, workers: Sequence[int]) -> Iterator[str]:
+    """What the file descriptors of all processes refer to, without what differs from one to the next."""
+    for process in (front, *workers):
+        for descriptor in Path(f"/proc/{process}/fd").iterdir():
+            file = re.sub(r"[0-9]+", "N", os.readlink(descriptor))
+            yield f"{'front' if process == front else 'worker'}: {file}"
+
+
+def _threads(front: int, workers: Sequence[int]) -> Iterator[Path]:
+    """The files with the names of all threads."""
+    for process in (front, *workers):
+        yield from Path(f"/proc/{process}/task").glob("*/comm")
 
 
 @dataclass
@@ -168,8 +197,7 @@ class Traffic:
                 shutil.rmtree(second)
             else:
                 usage = ResourceUsage.of(front)
-                line = f"{usage.megabytes:8.0f} MB {usage.descriptors:6} descriptors {usage.threads:5} threads"
-                print(line, flush=True)
+                print(usage, flush=True)
                 usages.append(usage)
                 shutil.copytree(spare, self.bundles / f".{spare.name}")
                 (self.bundles / f".{spare.name}").rename(second)
@@ -193,7 +221,13 @@ def growth(usages: list[ResourceUsage]) -> ResourceUsage:
         growth_of(lambda usage: usage.megabytes),
         int(growth_of(lambda usage: usage.descriptors)),
         int(growth_of(lambda usage: usage.threads)),
+        growth_of(lambda usage: usage.front_megabytes),
     )
+
+
+def more_names(usages: list[ResourceUsage]) -> Counter[str]:
+    """What the last measurement has more descriptors and threads of than the first after the warm-up."""
+    return usages[-1].names - usages[int(WARMUP_SHARE * len(usages))].names
 
 
 async def run_mixed_traffic(
@@ -218,7 +252,12 @@ async def run_mixed_traffic(
         responses = ", ".join(f"{count:,} with {status}" for status, count in sorted(traffic.statuses.items()))
         print(f"{traffic.statuses.total():,} responses ({responses}); second bundle added {len(usages)} times")
     grown = growth(usages)
-    print(f"growth: {grown.megabytes:+.0f} MB, {grown.descriptors:+} descriptors, {grown.threads:+} threads")
+    of_front = f"{grown.front_megabytes:+.0f} of the front process"
+    print(
+        f"growth: {grown.megabytes:+.0f} MB ({of_front}), {grown.descriptors:+} descriptors, {grown.threads:+} threads"
+    )
+    for name, count in more_names(usages).most_common() if usages else ():
+        print(f"{count:+} {name}")
     for failure, count in traffic.failures.most_common(10):
         print(f"FAILED {count:,} times: {failure}")
     is_stable = (

@@ -31,9 +31,10 @@ import typer
 from app.http.api_keys import new_key
 from benchmarks.cores import processor
 from benchmarks.load import Generator, Load, figures
-from benchmarks.soak import PAGE_BYTES, pseudoword_sentences, running_service
+from benchmarks.soak import pseudoword_sentences, running_service
 
 HOST = "127.0.0.1"
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PROBE_INTERVAL_S = 0.1
 """Between requests of /health, and between readings of the memory."""
 

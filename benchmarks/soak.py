@@ -29,12 +29,12 @@ from typing import Annotated, Any
 import torch
 import typer
 
+from app.runtime.process_memory import proportional_set_size
 from benchmarks.cores import processor
 from benchmarks.ports import free_port
 from benchmarks.servers import CACHE, CACHE_BYTES
 
 SYLLABLES = ("ba", "den", "fi", "gor", "lu", "mas", "nel", "o", "pra", "qui", "ros", "tan", "u", "vel", "xi", "zo")
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 READY_TIMEOUT_S, RESPONSE_TIMEOUT_S = 600.0, 120.0
 
 
@@ -112,12 +112,9 @@ def workers_of(front: int) -> list[int]:
 
 
 def memory(front: int) -> float:
-    """Resident MB of the front process and its workers."""
-    pages = 0
-    for process in (front, *workers_of(front)):
-        pages += int(Path(f"/proc/{process}/statm").read_text().split()[1])
-
-    return pages * PAGE_BYTES / 1e6
+    """MB of the front process and its workers, pages that they share counted once; NaN if one of them exits
+    meanwhile."""
+    return sum(map(proportional_set_size, (front, *workers_of(front)))) / 1e6
 
 
 # ---- The clients

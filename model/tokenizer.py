@@ -120,7 +120,8 @@ class Tokenizer:
         self._splits_at_spaces = (bool(self._bytes) or MARK in pieces) and not any(
             MARK in piece[1:] for piece in pieces
         )
-        self._word_ids = lru_cache(MAX_CACHED_WORDS)(lambda word: self._processor.encode(SPACE + word))
+        encode = self._processor.encode  # not of `self`: a cycle would keep the tokenizer until a full collection
+        self._word_ids = lru_cache(MAX_CACHED_WORDS)(lambda word: encode(SPACE + word))
         self.language_ids = {
             piece.removeprefix("<to_").removesuffix(">"): id
             for id, piece in enumerate(pieces)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import re
 import shutil
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -202,6 +204,28 @@ def test_unread_response_does_not_keep_a_bundle_forever(site: Site, gate: Gate) 
             site.put("en-fr")
             assert site.reload(service).json()["changed"] is True
             service.run(asyncio.wait_for(_ended(old.engine), WAIT_S))
+
+
+def test_nothing_of_a_replaced_bundle_stays_in_memory(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither caches nor cycles of references keep its tokenizer."""
+    monkeypatch.setattr(gc, "freeze", lambda: None)  # a worker does, for its own process; here it is this one
+    with site.serving() as service:
+        site.put("en-fr")
+        assert site.reload(service).json()["changed"] is True
+        deployments = service.state["deployments"]
+        [bundle] = deployments.current.translator.catalogue
+        replaced = weakref.ref(bundle.source_tokenizer)
+        del bundle
+        for text in ("Cancel", "{0}me and {1}two “cats”", "DO NOT OPEN"):
+            assert site.translate(service, text=text).status_code == 200
+        site.put("en-fr")
+        assert site.reload(service).json()["changed"] is True
+
+        async def retired() -> None:
+            await asyncio.gather(*deployments._retiring)
+
+        service.run(retired())
+        assert replaced() is None
 
 
 def test_after_a_refused_reload_metrics_are_of_the_served_bundles(site: Site) -> None:

@@ -7,7 +7,7 @@ model.languages.
 from __future__ import annotations
 
 from pathlib import PurePath
-from typing import TypedDict, Unpack
+from typing import NamedTuple, TypedDict, Unpack
 
 from app.formats.document import Document, TextLocation, UnknownFormat, UnreadableDocument, bounded_list
 from app.text.line_breaks import LineBreaks
@@ -23,24 +23,33 @@ __all__ = [
     "translated_name",
 ]
 
-MEDIA_TYPES = {
-    ".txt": "text/plain",
-    ".md": "text/markdown",
-    ".markdown": "text/markdown",
-    ".html": "text/html",
-    ".htm": "text/html",
-    ".xhtml": "application/xhtml+xml",
-    ".srt": "application/x-subrip",
-    ".vtt": "text/vtt",
-    ".po": "text/x-gettext-translation",
-    ".pot": "text/x-gettext-translation-template",
-    ".json": "application/json",
-    ".arb": "application/json",
-    ".xliff": "application/xliff+xml",
-    ".xlf": "application/xliff+xml",
-    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+
+class Format(NamedTuple):
+    """A document format, and the media type of files with one of its suffixes."""
+
+    name: str
+    media_type: str
+
+
+FORMATS = {
+    ".txt": Format("plain", "text/plain"),
+    ".md": Format("markdown", "text/markdown"),
+    ".markdown": Format("markdown", "text/markdown"),
+    ".html": Format("html", "text/html"),
+    ".htm": Format("html", "text/html"),
+    ".xhtml": Format("html", "application/xhtml+xml"),
+    ".srt": Format("srt", "application/x-subrip"),
+    ".vtt": Format("vtt", "text/vtt"),
+    ".po": Format("po", "text/x-gettext-translation"),
+    ".pot": Format("po", "text/x-gettext-translation-template"),
+    ".json": Format("json", "application/json"),
+    ".arb": Format("json", "application/json"),
+    ".xliff": Format("xliff", "application/xliff+xml"),
+    ".xlf": Format("xliff", "application/xliff+xml"),
+    ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
 }
-"""The supported formats: the media type of each suffix."""
+"""The supported formats, by suffix."""
+MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
 
 
 class FormatOptions(TypedDict, total=False):
@@ -73,7 +82,7 @@ def read(
         )
     from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
 
-    reader = READERS[suffix]
+    reader = READERS[FORMATS[suffix].name]
     arguments = {"target": target, "source": source, "max_chars": max_chars, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
     passages = bounded_list(parsed.passages)

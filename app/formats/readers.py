@@ -1,4 +1,4 @@
-"""The reader of each format, by suffix."""
+"""The reader of each format, by its name."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ from app.formats.document import Content
 Reader = Callable[..., Content]
 
 READERS: dict[str, Reader] = {
-    ".txt": plain.read,
-    ".md": markdown.read,
-    ".markdown": markdown.read,
-    ".html": html.read,
-    ".htm": html.read,
-    ".xhtml": html.read,
-    ".srt": subtitles.read_srt,
-    ".vtt": subtitles.read_vtt,
-    ".po": po.read,
-    ".pot": po.read,
-    ".json": json_strings.read,
-    ".arb": json_strings.read,
-    ".xliff": xliff.read,
-    ".xlf": xliff.read,
-    ".docx": docx.read,
+    "plain": plain.read,
+    "markdown": markdown.read,
+    "html": html.read,
+    "srt": subtitles.read_srt,
+    "vtt": subtitles.read_vtt,
+    "po": po.read,
+    "json": json_strings.read,
+    "xliff": xliff.read,
+    "docx": docx.read,
 }
 ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),

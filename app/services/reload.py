@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import math
 from collections.abc import Callable
@@ -55,6 +56,13 @@ class ReloadTiming:
 
 
 RELOAD_TIMING = ReloadTiming()
+
+
+def _free_garbage() -> None:
+    """Frees what was replaced: bundles are in cycles of references, and full collections are rare, see
+    app.runtime.process_tuning."""
+    gc.collect()
+    give_freed_memory_back()
 
 
 @dataclass
@@ -175,6 +183,8 @@ class Deployments:
     async def _retire(self, old: Deployment) -> None:
         await old.retire(self._timing.max_retire_s)
         self._forget_metrics(old)
+        del old
+        await asyncio.to_thread(_free_garbage)
 
     def _forget_metrics(self, gone: Deployment) -> None:
         """Removes the metrics of the models of `gone`, except for those that another deployment has.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from weakref import ReferenceType, ref
 
 from app.markup.passage import OBJECT, Passage, ProtectedSpan
 from app.text.optional_endings import join_endings
@@ -65,16 +66,26 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
     return not _SYMBOLS.fullmatch(shown) and _is_word(word[0], tokenizer)  # "°Celsius" is one word
 
 
-@lru_cache(maxsize=1024)
+def _alive(tokenizer: ReferenceType[Tokenizer]) -> Tokenizer:
+    """The tokenizer itself. Caches have references, since they must not keep tokenizers of bundles that were replaced:
+    each has some megabytes."""
+    found = tokenizer()
+    assert found is not None
+    return found
+
+
 def _is_word(letters: str, tokenizer: Tokenizer) -> bool:
     """Whether `letters` are a word rather than a suffix: they are many, or have fewer pieces after a space."""
-    if len(letters) >= MIN_WORD_LETTERS:
-        return True
+    return len(letters) >= MIN_WORD_LETTERS or _is_short_word(letters, ref(tokenizer))
+
+
+@lru_cache(maxsize=1024)
+def _is_short_word(letters: str, of: ReferenceType[Tokenizer]) -> bool:
+    tokenizer = _alive(of)
     attached = len(tokenizer.encode_parts([0, letters])) - len(tokenizer.encode_parts([0]))
     return letters.lower() not in _UNITS and len(tokenizer.encode(letters)) < attached
 
 
-@lru_cache(maxsize=64)
 def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
     """A table for `str.translate`: marks that the vocabulary can only spell in bytes, and the marks that replace them.
 
@@ -82,6 +93,12 @@ def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
     going?” he asked. became "ÉtatOù vas-tu faire des tailler". Each mark has one character as its substitute, so that
     offsets stay valid.
     """
+    return _substitutes(ref(tokenizer))
+
+
+@lru_cache(maxsize=64)
+def _substitutes(of: ReferenceType[Tokenizer]) -> dict[int, str]:
+    tokenizer = _alive(of)
     return {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.has_piece(odd)}
 
 
@@ -153,13 +170,13 @@ def is_better_lowercased(passage: Passage, tokenizer: Tokenizer) -> bool:
     text = passage.text
     if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.protected:
         return False
-    return _has_fewer_pieces_lowercased(text, tokenizer)
+    return _has_fewer_pieces_lowercased(text, ref(tokenizer))
 
 
 @lru_cache(maxsize=1024)
-def _has_fewer_pieces_lowercased(word: str, tokenizer: Tokenizer) -> bool:
+def _has_fewer_pieces_lowercased(word: str, of: ReferenceType[Tokenizer]) -> bool:
     """Cached, because encoding the word and rendering its translation both need the answer."""
-    lowered = word.lower()
+    tokenizer, lowered = _alive(of), word.lower()
     return len(lowered) == len(word) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(word))
 
 
