@@ -414,7 +414,7 @@ def compare_trained(python: str, pairs: Sequence[tuple[str, str]], count: int, p
     for beam_size in (1, 4):
         made: dict[str, Translations] = {}
         for rule, narrowing in list(RULES.items())[: 2 if beam_size > 1 else 1]:
-            search = {"narrowing": narrowing}
+            search: Any = {"narrowing": narrowing}
             for precision in ("float32", "int8"):
                 found = beam_decode(prepare(original.model, precision), encoded, MARIAN_LIMITS, beam_size, **search)
                 name = f"the bundle, {precision}{rule}"

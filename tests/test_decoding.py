@@ -498,7 +498,7 @@ def plain_beam(
 @pytest.mark.parametrize(("beam_size", "penalty"), [(2, 1.0), (4, 1.0), (4, 0.2), (4, 0.0)])
 def test_beam_search_equals_a_plain_implementation(beam_size: int, penalty: float, narrowing: bool) -> None:
     model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
-    search = {"length_penalty": penalty, "narrowing": narrowing}
+    search: Any = {"length_penalty": penalty, "narrowing": narrowing}
     for source, found in zip(sources, beam_decode(model, sources, LIMITS, beam_size, **search), strict=True):
         expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size, penalty, narrowing)
         assert [h.tokens for h in found.finished] == [tokens for _, tokens in expected]
