@@ -414,15 +414,13 @@ def compare_trained(python: str, pairs: Sequence[tuple[str, str]], count: int, p
     for beam_size in (1, 4):
         made: dict[str, Translations] = {}
         for rule, narrowing in list(RULES.items())[: 2 if beam_size > 1 else 1]:
+            search: Any = {"narrowing": narrowing}
             for precision in ("float32", "int8"):
-                backend = prepare(original.model, precision)
-                found = beam_decode(backend, encoded, MARIAN_LIMITS, beam_size, narrowing=narrowing)
+                found = beam_decode(prepare(original.model, precision), encoded, MARIAN_LIMITS, beam_size, **search)
                 name = f"the bundle, {precision}{rule}"
                 made[name] = as_translations(found, original.target_tokenizer, original.model.config.eos_id)
                 for name, imported in imports.items():
-                    found = imported.translate(
-                        sources, beam_size, precision == "int8", MARIAN_LIMITS, narrowing=narrowing
-                    )
+                    found = imported.translate(sources, beam_size, precision == "int8", MARIAN_LIMITS, **search)
                     name = f"{name}, {precision}{rule}"
                     made[name] = as_translations(found, imported.tokenizers.target, imported.model.config.eos_id)
         for name, model in (("Marian, float32", npz), ("Marian, intgemm8", converted)):

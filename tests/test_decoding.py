@@ -498,8 +498,8 @@ def plain_beam(
 @pytest.mark.parametrize(("beam_size", "penalty"), [(2, 1.0), (4, 1.0), (4, 0.2), (4, 0.0)])
 def test_beam_search_equals_a_plain_implementation(beam_size: int, penalty: float, narrowing: bool) -> None:
     model, sources = lively_model(seed=5), random_sources(8, longest=12, seed=9)
-    decoded = beam_decode(model, sources, LIMITS, beam_size, length_penalty=penalty, narrowing=narrowing)
-    for source, found in zip(sources, decoded, strict=True):
+    search: Any = {"length_penalty": penalty, "narrowing": narrowing}
+    for source, found in zip(sources, beam_decode(model, sources, LIMITS, beam_size, **search), strict=True):
         expected = plain_beam(model, source, LIMITS.target(len(source)), beam_size, penalty, narrowing)
         assert [h.tokens for h in found.finished] == [tokens for _, tokens in expected]
         assert [h.ranking_score for h in found.finished] == pytest.approx([score for score, _ in expected], abs=1e-4)

@@ -70,9 +70,8 @@ def test_raw_decodes_with_the_bundles_beam_and_length_penalty(tmp_path: Path, na
     encoded = [bundle.source_tokenizer.encode(source) for source in sources]
 
     def translated(beam_size: int, length_penalty: float) -> list[str]:
-        found = beam_decode(
-            bundle.model, encoded, bundle.limits, beam_size, length_penalty=length_penalty, narrowing=narrowing
-        )
+        search: Any = {"length_penalty": length_penalty, "narrowing": narrowing}
+        found = beam_decode(bundle.model, encoded, bundle.limits, beam_size, **search)
         return [bundle.target_tokenizer.decode(h.tokens) for h in found]
 
     def measured(*options: object) -> tuple[int, list[str]]:

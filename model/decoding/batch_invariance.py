@@ -35,7 +35,7 @@ UNTILED = Tiles()
 ROW_TILES = ((16, 256), (16, 64), (64, 64))
 """Candidates for (rows, max_rows), fastest first."""
 KEY_TILES = (16, 32, 64)
-UNIFORM_ROWS = 32
+UNIFORM_ROWS = 16
 """Rows of all products with `uniform_tiles`."""
 
 

@@ -263,7 +263,8 @@ def _measure(
         say(f"warning: the scores are those of the bare decoder, since {error}")
         how = model, tokenizers, imported.limits, languages[1]
         decoding = imported.decoding
-        scoring = Scoring(decoding.beam_size or 1, length_penalty=decoding.length_penalty, narrowing=decoding.narrowing)
+        beam, penalty = decoding.beam_size or 1, decoding.length_penalty
+        scoring = Scoring(beam, length_penalty=penalty, narrowing=decoding.narrowing)
         direction = _direction(imported, languages)
         results = [evaluate_set(*how, test, scoring=scoring, direction=direction) for test in tests]
     for result, test in zip(results, tests, strict=True):

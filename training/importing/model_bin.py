@@ -35,15 +35,15 @@ class Variable:
     def numbers(self, rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
         """The values, or those of the given `rows`, as float32, which holds all but large int32 exactly. Raises
         ImportFault unless all are finite."""
-        is_half = self.dtype == "bfloat16"  # the upper half of a float32
-        stored = np.frombuffer(self.content, "<u2" if is_half else np.dtype(self.dtype).newbyteorder("<"))
-        stored = stored.reshape(self.shape)
-        chosen = stored if rows is None else stored[rows]
-        if not is_half:
-            return checked_values(chosen.astype(np.float32))
-        bits = chosen.astype(np.uint32)
-        bits <<= 16
-        return checked_values(bits.view(np.float32))
+        kind = "uint16" if self.dtype == "bfloat16" else self.dtype
+        stored = np.frombuffer(self.content, np.dtype(kind).newbyteorder("<")).reshape(self.shape)
+        if rows is not None:
+            stored = stored[rows]
+        if self.dtype == "bfloat16":  # the upper half of a float32
+            bits = stored.astype(np.uint32)
+            bits <<= 16
+            return checked_values(bits.view(np.float32))
+        return checked_values(stored.astype(np.float32))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import mmap
 import os
@@ -78,8 +79,9 @@ class WeightsOnDisk(MutableMapping[str, Tensor]):
 
 def lean_backend(model: Transformer) -> TorchBackend:
     """Decodes with `model` in little memory: its products have one shape, which needs no trials of the model's own
-    products, and the system gets back what was freed before."""
+    products, and the system gets back what was freed before, caches of keys and values in reference cycles included."""
     backend = TorchBackend(model, tiles=uniform_tiles(model))
+    gc.collect()
     give_freed_memory_back()
     return backend
 
