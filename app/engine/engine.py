@@ -270,7 +270,7 @@ class Engine:
         return delays_s[min(self._deaths_in_a_row(slot), len(delays_s) - 1)]
 
     def _deaths_in_a_row(self, slot: WorkerSlot) -> int:
-        """How many workers of the slot died soon after their start, one after the other, before the one that dies now."""
+        """How many workers of the slot died soon after their start, in a row, before the one that dies now."""
         return 0 if perf_counter() - slot.began_s > self.supervision.healthy_after_s else slot.deaths
 
     async def _kill_hanging(self) -> None:
