@@ -413,6 +413,17 @@ def test_label_is_translated_without_its_mnemonic_which_is_put_back(bundle: Bund
     assert len(echo.asked[1].required) == 1 and aligned.alignment is not None  # the "&" stays where it is
 
 
+def test_streamed_parts_span_the_copied_text_before_them(bundle: Bundle) -> None:
+    one, _ = translator(bundle)
+    text = "😀 The cat sleeps. \n\n The cat sleeps."
+
+    async def streamed() -> list[Any]:
+        return [part async for part in one.stream([text], Options("en", "fr"))]
+
+    *parts, _ = asyncio.run(streamed())
+    assert [text[slice(*part.source)] for part in parts] == ["😀 The cat sleeps.", " \n\n The cat sleeps."]
+
+
 def test_streamed_label_is_one_part(bundle: Bundle) -> None:
     one, _ = translator(bundle)
 

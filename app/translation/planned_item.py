@@ -81,11 +81,16 @@ class PlannedItem:
         """Whether its sentences are slices of it."""
         return isinstance(self.item, str) and not options.html and not has_branches(self.item)
 
-    def origin(self, sentence: Sentence) -> tuple[tuple[int, int], float]:
-        """The characters of the item that a sentence of its plan translates, and the score."""
-        first = self.first_leg.origin(sentence) if self.first_leg else sentence
-        score = mean_score([sentence.best, first.best]) if self.first_leg else sentence.best.decoded.score
-        return (first.start, first.end), score
+    def origin(self, sentence: Sentence, start: int) -> tuple[tuple[int, int], float]:
+        """The characters of the item that a sentence of its plan translates, and the score.
+
+        `start`: where the sentence before it ended. What is copied from there on is part of it, unless it was
+        translated through a pivot language.
+        """
+        if self.first_leg is None:
+            return (start, sentence.end), sentence.best.decoded.score
+        first = self.first_leg.origin(sentence)
+        return (first.start, first.end), mean_score([sentence.best, first.best])
 
     def render(self, options: Options, checks: LanguageChecks) -> TranslatedText:
         """The translation. The sentences must be decoded and checked."""

@@ -188,7 +188,7 @@ class TranslationRequest:
                 if not item.error:
                     yield TranslatedPart(number, plan.render(), None, item.score)
                 continue
-            text, place = "", 0
+            text, place, start = "", 0, 0
             while True:
                 while item.grows and place == item.submitted:
                     await self._wait_for_growth()
@@ -203,11 +203,11 @@ class TranslationRequest:
                 if part.error:
                     break
                 text += part.render(part.best)
-                span, score = item.origin(part)
+                span, score = item.origin(part, start)
                 whole = item.has_spans(self._options)
                 yield TranslatedPart(number, plan.resolve_nested(text), span if whole else None, score)
                 await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
-                text = ""
+                text, start = "", part.end
             if text and not item.error:
                 yield TranslatedPart(number, plan.resolve_nested(text), None, None)
 
