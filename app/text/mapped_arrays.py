@@ -1,6 +1,6 @@
 """Arrays in a file of the cache folder that is mapped, one after the other in NumPy's format.
 
-Of a mapped file, only the pages in use count, and processes share them.
+A mapped file takes memory only for the pages in use, and processes share those.
 """
 
 from __future__ import annotations
