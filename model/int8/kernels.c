@@ -269,11 +269,19 @@ ALWAYS void product_tile(const int rows, const Linear *linear, Quantised in, int
     }
 }
 
+/* Integer sums of a square, one row more than there can be, since there may be none; aligned for tiles. */
+typedef int32_t Squares[SQUARE + 1][GROUP] __attribute__((aligned(64)));
+
+/* The sums of `height` rows from `row` and the panel of columns from `column`, without what ZERO adds taken off. */
+ALWAYS void multiply_rows(const Linear *linear, Quantised in, int row, int height, int column, int32_t (*sums)[GROUP]) {
+    const size_t inputs = linear->inputs;
+    multiply_square(linear->weight + column * inputs, in.bytes + row * inputs, linear->inputs, height, sums);
+}
+
 ALWAYS void product_square(const Linear *linear, Quantised in, int row, int height, int column, float *out,
                            const Finish finish) {
-    int32_t squares[SQUARE + 1][GROUP] __attribute__((aligned(64)));
-    multiply_square(linear->weight + (size_t)column * linear->inputs, in.bytes + (size_t)row * linear->inputs,
-                    linear->inputs, height, squares);
+    Squares squares;
+    multiply_rows(linear, in, row, height, column, squares);
     for (int r = 0; r < height; r++) {
         const int at = row + r;
         I16 sums[PANELS];
@@ -785,9 +793,8 @@ ALWAYS void logits_tile(const int rows, const Linear *linear, Quantised in, int 
 }
 
 ALWAYS void logits_square(const Linear *linear, Quantised in, int row, int height, int column, float *logits) {
-    int32_t squares[SQUARE + 1][GROUP] __attribute__((aligned(64)));
-    multiply_square(linear->weight + (size_t)column * linear->inputs, in.bytes + (size_t)row * linear->inputs,
-                    linear->inputs, height, squares);
+    Squares squares;
+    multiply_rows(linear, in, row, height, column, squares);
     for (int r = 0; r < height; r++)
         UNROLLED for (int v = 0; v < PANELS; v++) {
             const I16 sums = load_sums(squares[r] + v * LANES, in.offset[row + r]);

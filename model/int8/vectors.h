@@ -620,14 +620,19 @@ static void start_products(void) {
 /* Else the system saves 8 KiB of tiles whenever it switches to another process. */
 static void end_products(void) { _tile_release(); }
 
-/* Sums of 16 rows by 64 columns; rows past the end are read, and their sums mean nothing. weight: [inputs / 4, 64, 4], unsigned;
- * bytes: rows of `inputs` signed ones. */
-static void multiply_16(const int8_t *weight, const int8_t *bytes, int inputs, int32_t sums[TILE_ROWS][64]) {
+/* Clears the four tiles of sums, before loads of others. */
+ALWAYS void clear_sums(void) {
     __asm__ volatile("" ::: "memory"); /* GCC 12 does not know that loads of tiles read memory */
     _tile_zero(0);
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
+}
+
+/* Sums of 16 rows by 64 columns; rows past the end are read, and their sums mean nothing. weight: [inputs / 4, 64, 4], unsigned;
+ * bytes: rows of `inputs` signed ones. */
+static void multiply_16(const int8_t *weight, const int8_t *bytes, int inputs, int32_t sums[TILE_ROWS][64]) {
+    clear_sums();
     for (int k = 0; k < inputs; k += TILE_INPUTS, weight += 64 * TILE_INPUTS) {
         _tile_loadd(4, bytes + k, inputs);
         _tile_loadd(5, weight, 256);
@@ -647,14 +652,10 @@ static void multiply_16(const int8_t *weight, const int8_t *bytes, int inputs, i
 
 /* The same of 32 rows, 32 columns at a time, so that each weight loaded serves twice as many rows. */
 static void multiply_32(const int8_t *weight, const int8_t *bytes, int inputs, int32_t sums[SQUARE][64]) {
-    __asm__ volatile("" ::: "memory");
     for (int half = 0; half < 2; half++) {
         const int8_t *from = weight + 128 * half, *below = bytes + (size_t)TILE_ROWS * inputs;
         int32_t *to = sums[0] + 32 * half;
-        _tile_zero(0);
-        _tile_zero(1);
-        _tile_zero(2);
-        _tile_zero(3);
+        clear_sums();
         for (int k = 0; k < inputs; k += TILE_INPUTS, from += 64 * TILE_INPUTS) {
             _tile_loadd(4, bytes + k, inputs);
             _tile_loadd(6, from, 256);
