@@ -17,7 +17,7 @@ from hypothesis_profiles import draw_examples
 from servers import WAIT_S
 from shared_fixtures import Gate, Service, decode_with, make_bundle, serving
 
-from app.api.schemas import TranslateResponse
+from app.api.schemas.translation import TranslateResponse
 from app.engine.worker import ROWS
 from app.translation.quality_checks import without_loops
 from model.bundle_weights import LoadedBundle

@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from app.api.openapi_parts import error_responses
-from app.api.schemas import AttentionRequest, AttentionResponse, AttentionView
+from app.api.schemas.attention import AttentionRequest, AttentionResponse, AttentionView
 from app.api.translate import ERRORS
 from app.http.auth import Client
 from app.http.held_bytes import reserve

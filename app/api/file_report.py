@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.api.schemas import FileReport, FileWarning
+from app.api.schemas.translation import FileReport, FileWarning
 from app.formats import Document
 from app.translation.types import Translations
 

@@ -22,7 +22,8 @@ from app.api.openapi_parts import (
     file_response,
     form_with_file,
 )
-from app.api.schemas import Body, FileReport, Glossary, Language
+from app.api.schemas.fields import Body, Glossary, Language
+from app.api.schemas.translation import FileReport
 from app.errors import InvalidFields, StoreUnavailable
 from app.http.auth import Client
 from app.http.download_headers import download_headers

@@ -18,7 +18,7 @@ from app.api.dependencies import (
 )
 from app.api.openapi_parts import error_responses
 from app.api.readiness import check_ready
-from app.api.schemas import Health, Ready
+from app.api.schemas.health import Health, Ready
 from app.runtime.metrics import CONTENT_TYPE, exposition
 
 Strict = Annotated[bool, Query(description="Answer 503 also while the service is saturated: a load over 1")]

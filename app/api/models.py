@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from app import errors
 from app.api.dependencies import AdmittedClient, EngineState, PeersState, TranslatorState
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
-from app.api.schemas import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
+from app.api.schemas.models import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
 from app.services.reload import Deployments, reload_peers
 from model.bundle import Bundle

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from app.api.schemas import StreamedPart
+from app.api.schemas.translation import StreamedPart
 from app.errors import NotAuthorised
 from app.http.access_log import ID_HEADER
 

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERRORS, error_responses
-from app.api.schemas import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
+from app.api.schemas.translation import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
 from app.errors import InvalidFields, ServiceError
 from app.http.auth import Client
 from app.http.json_body import JSONRoute, while_connected

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from app.engine.waiting_queue import cost
 from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_references, write_plain
@@ -17,12 +17,13 @@ from app.markup.render import render_source
 from app.text.glossary import Glossary, merge_spans
 from app.text.mnemonics import Mnemonic
 from app.text.optional_endings import has_optional_endings
-from app.text.placeholders import find_placeholders, nesting_pairs
+from app.text.placeholders import find_placeholders
 from app.text.repeated_punctuation import has_repeated_marks
 from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
+from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import find_numbers, missing_terms, usable_terms
@@ -31,7 +32,6 @@ from model.languages import joint, spacing
 from model.normalisation import normalise_source
 
 _best_of, _start_of = attrgetter("best"), attrgetter("start")
-_WHITE_SPACE = re.compile(r"\s+")
 _OPENING = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 """Text between two sentences that belongs to the second: no space after it."""
 _END: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
@@ -243,12 +243,12 @@ class _PassagePlanner:
 
     def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
         part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
-        without_marks, marks = _marks_as_tags(part)
+        without_marks, marks = marks_as_tags(part)
         if marks:
             ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))
             fits = len(ids_without) <= self.bundle.limits.max_source
             part, ids, marks = (without_marks, ids_without, marks) if fits else (part, ids, ())
-        part = _with_tab_tags(part)
+        part = with_tab_tags(part)
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, self.start + segment.start)
         sentence.marks = marks
         terms = self._find_terms(part)
@@ -334,53 +334,6 @@ def protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
     # Tags must not be inside a protected span.
     found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
     return merge_spans(passage.protected, found)
-
-
-def _marks_as_tags(passage: Passage) -> tuple[Passage, Sequence[tuple[int, int]]]:
-    """A sentence in which pairs of marks, such as `<b>` and `</b>` in plain text, are tags instead of protected text,
-    and where those marks were and their lengths: see `Sentence.marks`.
-
-    A model reads the words in a pair of symbols as names, and copies them. Without symbols it translates them, and the
-    tags go around what is aligned to them.
-    """
-    shown = [passage.text[one.start : one.end] for one in passage.protected] if len(passage.protected) > 1 else ()
-    kinds: dict[int, Literal["open", "close"]] = {}
-    for first, last in () if passage.tags else nesting_pairs(shown):
-        if passage.text[passage.protected[first].end : passage.protected[last].start].strip():
-            kinds |= {first: "open", last: "close"}
-    if not kinds:
-        return passage, ()
-    text, done = "", 0
-    tags, protected, marks = list[Tag](), list[ProtectedSpan](), list[tuple[int, int]]()
-    for number, one in enumerate(passage.protected):
-        text += passage.text[done : one.start]
-        if number in kinds:
-            tags.append(Tag(len(text), one.raw, kinds[number]))
-            marks.append((len(text), one.end - one.start))
-        else:
-            protected.append(one._replace(start=len(text), end=len(text) + one.end - one.start))
-            text += shown[number]
-        done = one.end
-    text += passage.text[done:]
-    removed = [one for number, one in enumerate(passage.protected) if number in kinds]
-
-    def moved(term: ProtectedSpan) -> ProtectedSpan:
-        before = sum(one.end - one.start for one in removed if one.end <= term.start)
-        return term._replace(start=term.start - before, end=term.end - before)
-
-    terms = tuple(map(moved, passage.terms))
-    return Passage(text, tuple(protected), tuple(tags), passage.write, terms=terms), marks
-
-
-def _with_tab_tags(passage: Passage) -> Passage:
-    """Adds a tag for the tab in each run of white space, so that the translation has a tab in the same place."""
-    if "\t" not in passage.text:
-        return passage
-    tags = {tag.at: tag for tag in passage.tags}
-    found = (run.start() + run[0].index("\t") for run in _WHITE_SPACE.finditer(passage.text) if "\t" in run[0])
-    outside = (at for at in found if at not in tags and not any(one.start <= at < one.end for one in passage.protected))
-    tabs = [Tag(at, "\t", space=True) for at in outside]
-    return replace(passage, tags=tuple(sorted([*passage.tags, *tabs], key=lambda tag: tag.at)))
 
 
 def slice_passage(

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from app.api.deepl.wire_format import Body, invalid_field
-from app.api.schemas import Language
+from app.api.schemas.fields import Language
 from app.engine.registry import Catalogue, listed_pairs
 from app.services.glossary_store import MAX_DICTIONARIES, MAX_NAME_CHARS, Pair, StoredGlossary, Terms
 from app.text.glossary_files import read_csv, read_tsv, write_tsv

@@ -27,7 +27,7 @@ from app.api.deepl.wire_format import (
     validated,
 )
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
-from app.api.schemas import Language
+from app.api.schemas.fields import Language
 from app.errors import StoreUnavailable
 from app.http.forms import read_fields
 from app.http.json_body import check_load, while_connected

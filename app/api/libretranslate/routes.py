@@ -36,7 +36,7 @@ from app.api.libretranslate.schemas import (
     ToDetect,
     ToTranslate,
 )
-from app.api.schemas import Health
+from app.api.schemas.health import Health
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats import MEDIA_TYPES

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas import Language, Text, Texts
+from app.api.schemas.fields import Language, Text, Texts
 
 MAX_ALTERNATIVES = 8
 

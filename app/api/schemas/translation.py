@@ -1,0 +1,178 @@
+"""Requests and responses of /translate, /translate/stream and /translate/file."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from app.api.schemas.fields import Body, Glossary, Language, Texts
+from app.http.problems import LIBRETRANSLATE_HINT, Problem
+from app.text.line_breaks import LineBreaks
+
+
+class StreamRequest(Body):
+    """Text to translate, with the translation streamed."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"text": "Hello. How are you?", "source": "en", "target": "fr"}]}
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _not_libretranslates(cls, value: object) -> object:
+        if isinstance(value, dict) and "q" in value and "text" not in value:
+            raise ValueError(f"the text belongs in `text`; `q` is a field of {LIBRETRANSLATE_HINT}")
+        return value
+
+    text: Texts = Field(
+        description="One text or a list of texts, of any length within the limits; paragraphs are preserved"
+    )
+    source: Language = Field(description="The language of the text; `auto`: detected for each text separately")
+    target: Language = Field(description="The language to translate into")
+    format: Literal["text", "html"] = Field(
+        "text", description="`html`: the text is HTML or XML, and its markup is preserved"
+    )
+    glossary: Glossary | None = Field(
+        None,
+        description="Terms with their required translations, or the name of one of the service's glossaries",
+        examples=[{"loss": "fonction de perte"}],
+    )
+    deadline_ms: int | None = Field(
+        None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit applies as well."
+    )
+
+
+class TranslateRequest(StreamRequest):
+    """Text to translate."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "Hello.", "source": "en", "target": "fr"},
+                {"text": ["Hello.", "How are you? I am well."], "source": "en", "target": "fr", "deadline_ms": 10000},
+                {"text": "<p>Hello, <b>my friend</b>!</p>", "source": "auto", "target": "fr", "format": "html"},
+                {"text": "My house.", "source": "en", "target": "fr", "alternatives": 2, "alignment": True},
+                {"text": "Hello, {name}.", "source": "en", "target": "fr", "glossary": {"hello": "salut"}},
+                {"text": "I live in a small\nhouse.\n", "source": "en", "target": "fr", "line_breaks": "join"},
+            ]
+        }
+    )
+
+    alternatives: int = Field(
+        0,
+        ge=0,
+        le=8,
+        description="Maximum number of alternative translations, best first. Uses beam search, which takes several "
+        "times as long, with at least as many hypotheses as the bundle's `decoding` of `/models` says",
+    )
+    alignment: bool = Field(
+        False, description="Return which words were translated by which; plain text with `line_breaks` `keep` only"
+    )
+    line_breaks: LineBreaks = Field(
+        "keep",
+        description="For plain text: `keep` translates each line separately; `join` translates a paragraph as a whole "
+        "and wraps it again; `auto` joins where the text looks wrapped",
+    )
+
+
+class Alternative(BaseModel):
+    """Another translation."""
+
+    text: str = Field(examples=["Salut."], description="An alternative translation of the whole text")
+    score: float = Field(examples=[-0.42], description="Computed in the same way as the translation's score")
+
+
+class AlignedWords(BaseModel):
+    """Aligned words of the source and the translation, as code point spans [start, end)."""
+
+    source: tuple[int, int] = Field(examples=[[0, 5]], description="In the text sent")
+    target: tuple[int, int] = Field(examples=[[0, 7]], description="In the text returned")
+
+
+class Translation(BaseModel):
+    """The result of one text."""
+
+    text: str | None = Field(examples=["Bonjour."], description="null if this text failed: see `error`")
+    source: str = Field(
+        examples=["en"], description="The language given or detected; `und`: the text contains no words"
+    )
+    via: list[str] | None = Field(
+        default=None,
+        examples=[None],
+        description="The language in between, if the text was translated into that language first; null if not",
+    )
+    confidence: float | None = Field(
+        examples=[None], description="The probability that the language is `source`, if it was detected"
+    )
+    score: float | None = Field(
+        examples=[-0.21],
+        description="Mean log probability of the target tokens, ends of sentences included; 0 if there are none. With "
+        "`via`: of the tokens of both translations together",
+    )
+    finish_reason: Literal["stop", "length"] | None = Field(
+        examples=["stop"], description="`length`: a sentence's translation was stopped at the length limit"
+    )
+    warnings: list[str] = Field(
+        default=[],
+        description="Suspected errors: repetitions, which are cut; words copied, made up or left out; a sentence cut "
+        "in two; a text that seems to be in another language",
+    )
+    alternatives: list[Alternative] = Field(
+        default=[], description="As many as requested, or fewer if there are no more"
+    )
+    alignment: list[AlignedWords] | None = Field(default=None, description="In target order")
+    error: Problem | None = Field(default=None, description="Why this text failed; null if it did not")
+
+
+class Usage(BaseModel):
+    """Tokens, end symbols included."""
+
+    source_tokens: int = Field(examples=[3], description="Source tokens that were translated; with `via`, twice")
+    target_tokens: int = Field(examples=[4], description="Tokens of the translations; with `via`, of both")
+
+
+class TranslateResponse(BaseModel):
+    """One entry for each text, in order."""
+
+    translations: list[Translation] = Field(description="One for each text, in order")
+    model: str = Field(
+        examples=["en-fr@0123456789ab"],
+        description="The bundle, and the checksum of its weights. ` + ` joins two that translated one after the other, "
+        "a comma any others",
+    )
+    usage: Usage
+
+
+class FileWarning(BaseModel):
+    """A suspected error in one of a file's texts."""
+
+    line: int | None = Field(
+        examples=[12], description="Line of the uploaded file, from 1; null if the format has no lines"
+    )
+    name: str | None = Field(
+        examples=["$.menu.open"],
+        description="The location in the format's own terms: a path, a unit, a cue, a paragraph",
+    )
+    text: str = Field(examples=["The old house"], description="The beginning of the text")
+    warning: str = Field(examples=["Perhaps not translated: “old”."], description="As in `warnings` of a Translation")
+
+
+class FileReport(BaseModel):
+    """The warnings about a translated file."""
+
+    file: str = Field(examples=["report.fr.docx"], description="Its name")
+    model: str = Field(examples=["en-fr@0123456789ab"], description="As in a TranslateResponse")
+    texts: int = Field(examples=[120], description="Number of passages translated")
+    warnings: list[FileWarning] = Field(description="In file order")
+
+
+class StreamedPart(BaseModel):
+    """The event `part`: the next part of an item's translation. The joined parts of an item are its translation."""
+
+    item: int = Field(examples=[0], description="Index of the text, from 0")
+    text: str = Field(examples=["Bonjour."], description="A sentence, preceded by any text that is copied")
+    source: tuple[int, int] | None = Field(
+        examples=[[0, 6]], description="Its code point span in a plain text; null for HTML and for copied ends"
+    )
+    score: float | None = Field(examples=[-0.21], description="null if the whole part is copied")
