@@ -46,6 +46,12 @@ class Settings(BaseSettings):
     pivot: bool = Field(
         default=True, description="Serve pairs without a bundle through another language; off: only pairs with a bundle"
     )
+    min_quality: float | None = Field(
+        default=None, ge=0, le=1, description="Translations of a lower quality get a warning, or see low_quality"
+    )
+    low_quality: Literal["warn", "source"] = Field(
+        default="warn", description="warn: translations below min_quality get a warning; source: they stay untranslated"
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if available")
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         default="auto", description="auto: the fastest on this processor that stays close to float32"
@@ -141,7 +147,14 @@ class Settings(BaseSettings):
         return value
 
     @field_validator(
-        "admin_port", "memory_bytes", "glossaries", "glossary_store", "api_keys_file", "store", mode="before"
+        "admin_port",
+        "min_quality",
+        "memory_bytes",
+        "glossaries",
+        "glossary_store",
+        "api_keys_file",
+        "store",
+        mode="before",
     )
     @classmethod
     def _empty_to_none(cls, value: object) -> object:

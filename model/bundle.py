@@ -31,6 +31,7 @@ from model.hypothesis import Decoding, Limits
 from model.languages import END_MARKS_EXPECTED, is_language_code, language_alone
 from model.model_spec import ModelSpec, Sample
 from model.normalisation import Punctuation
+from model.quality import QualityModel
 from model.safetensors_format import Content, read_tensors
 from model.tokenizer import Tokenizer, Tokenizers
 from model.weight_shapes import weight_shapes
@@ -146,6 +147,12 @@ class Bundle:
         return sum(map(math.prod, weight_shapes(self.architecture).values()))
 
     @cached_property
+    def quality(self) -> QualityModel | None:
+        """Estimates the quality of translations in the chosen direction; None if that was never fitted."""
+        fields = self.config.get("quality", {}).get(self.direction.pair)
+        return None if fields is None else QualityModel.read(fields)
+
+    @cached_property
     def expects_end_marks(self) -> bool:
         """Whether nearly all training sources ended in an end mark."""
         return self.record.end_marks > END_MARKS_EXPECTED
@@ -180,6 +187,8 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, Any]) -> B
         Record.read(config)
         _check_samples_known(config, tokenizers, limits)
         _check_copies(config, tokenizers)
+        for fields in _section({"quality": {}, **config}, "quality").values():
+            QualityModel.read(fields)
         _check_weights(architecture, files[WEIGHTS])
         _check_agreement(architecture, limits, tokenizers)
     except KeyError as error:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import sentencepiece
 
 from model.bpe_dropout import MergeDropout, Merges
+from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import normalise_source, source_offsets
 from model.punctuation import normalise_punctuation
 
@@ -204,6 +205,17 @@ class Tokenizer:
                 found += [self._texts[id] for id in run]
         return found
 
+    def word_starts(self, ids: Sequence[int], language: str) -> list[bool]:
+        """Whether a word begins with each token: after a space, or after or with another character than letters and
+        digits. In languages without spaces each token is a word. Symbols are words of their own."""
+        if language_alone(language) in WITHOUT_SPACES:
+            return [True] * len(ids)
+        begins, ends = self._word_edges
+        return [
+            begins[id] or not number or (ends[ids[number - 1]] and id not in self._bytes)
+            for number, id in enumerate(ids)
+        ]
+
     def pieces(self, text: str, before: str = SPACE) -> list[Piece]:
         """The tokens of `text` with the code points each covers; none covers the space that is put `before` it."""
         if not text:
@@ -268,6 +280,13 @@ class Tokenizer:
         text = filter(self.is_text, range(self.vocab_size))
         pieces = {self.piece(id): (id, float(self._processor.get_score(id))) for id in text}
         return Merges(pieces, [self._id(f"<0x{byte:02X}>") for byte in range(256)], MARK)
+
+    @cached_property
+    def _word_edges(self) -> tuple[list[bool], list[bool]]:
+        """For each token, whether a word begins with it whatever comes before, and whether one ends with it."""
+        begins = [id not in self._bytes and not text[:1].isalnum() for id, text in enumerate(self._texts)]
+        ends = [id not in self._bytes and not text[-1:].isalnum() for id, text in enumerate(self._texts)]
+        return begins, ends
 
     @cached_property
     def _texts(self) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import typer
 
+from training.cli.calibrate import calibrate
 from training.cli.d2l import d2l
 from training.cli.evaluate import evaluate
 from training.cli.export import export
@@ -69,6 +70,7 @@ VERBS: dict[str, Callable[..., None]] = {
     "train": train,
     "translate": translate,
     "evaluate": evaluate,
+    "calibrate": calibrate,
     "export": export,
     "import": import_model,
     "run": run,

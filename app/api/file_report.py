@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from app.api.schemas.translation import FileReport, FileWarning
+from operator import attrgetter
+
+from app.api.schemas.translation import FileReport, FileSentence, FileWarning
 from app.formats import Document
 from app.translation.types import Translations
+from model.quality import DOUBTFUL
 
+_MAX_DOUBTFUL = 1_000
 _EXCERPT_CHARS = 80
 """Characters of a text that identify it."""
 
 
 def report_of(name: str, document: Document, translations: Translations) -> FileReport:
     """`name`: of the translated file."""
-    warnings = []
+    warnings, doubtful = [], []
     for passage, location, item in zip(document.passages, document.locations, translations.items, strict=True):
+        if item.quality is not None and item.quality < DOUBTFUL:
+            found = location.at(0)
+            text, quality = _excerpt(passage.text, 0), item.quality
+            doubtful.append(FileSentence(line=found.line, name=found.name or None, text=text, quality=quality))
         for offset, warning in item.located_warnings:
-            found = location.at(offset)
-            text = passage.text[offset : offset + _EXCERPT_CHARS].strip().partition("\n")[0].rstrip()
+            found, text = location.at(offset), _excerpt(passage.text, offset)
             warnings.append(FileWarning(line=found.line, name=found.name or None, text=text, warning=warning))
-    return FileReport(file=name, model=translations.model, texts=len(translations.items), warnings=warnings)
+    doubtful.sort(key=attrgetter("quality"))
+    return FileReport(
+        file=name,
+        model=translations.model,
+        texts=len(translations.items),
+        warnings=warnings,
+        check_first=doubtful[:_MAX_DOUBTFUL],
+    )
+
+
+def _excerpt(text: str, start: int) -> str:
+    return text[start : start + _EXCERPT_CHARS].strip().partition("\n")[0].rstrip()

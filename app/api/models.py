@@ -63,6 +63,7 @@ def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
         parameters=bundle.parameter_count,
         metrics=bundle.record.metrics,
         corpora=bundle.record.corpora,
+        quality=bundle.config.get("quality", {}),
         licence=bundle.record.licence,
         decoding=DecodingDefaults(**asdict(bundle.decoding)),
         checksum=bundle.checksum,

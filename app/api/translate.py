@@ -142,7 +142,7 @@ def _rewrapped(texts: Sequence[ReflowedText], done: Translations) -> Translation
     for lines, item in zip(texts, done.items, strict=True):
         text = None if item.text is None else lines.rewrap(item.text)
         others = [(lines.rewrap(other), score) for other, score in item.alternatives]
-        items.append(item._replace(text=text, alternatives=others))
+        items.append(item._replace(text=text, alternatives=others, words=()))  # the words have other offsets now
     return done._replace(items=items)
 
 
@@ -170,6 +170,8 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         "via": item.via,
         "confidence": item.confidence,
         "score": item.score,
+        "quality": item.quality,
+        "words": [{"span": word.span, "probability": word.probability} for word in item.words],
         "finish_reason": item.finish_reason,
         "warnings": item.warnings,
         "alternatives": [{"text": text, "score": score} for text, score in item.alternatives],

@@ -117,6 +117,10 @@ class Engine:
     def ready(self) -> bool:
         return self.alive > 0 and all(slot.state != "starting" for slot in self._slots)
 
+    def observe_quality(self, model: str, quality: float) -> None:
+        """Counts a translation in the histogram of its model's qualities."""
+        self._series[model].quality.observe(quality)
+
     def publish_metrics(self) -> None:
         """Points the gauges of queue and workers at this engine."""
         self.metrics.queue_sentences.set_function(lambda: self.scheduler.waiting)

@@ -29,6 +29,7 @@ from app.runtime.throughput import TokensPerSecond
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60)
+_TENTHS = [tenth / 10 for tenth in range(1, 11)]
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
@@ -63,6 +64,13 @@ class Metrics:
         ).set_function(self.load.current)
         self.refusals = Counter("interlinear_refusals", "Error responses, by cause", ["cause"], registry=registry)
         self.sentences = Counter("interlinear_sentences", "Sentences decoded", ["model"], registry=registry)
+        self.quality = Histogram(
+            "interlinear_quality",
+            "The probability that a sentence's translation is good enough to use as it is",
+            ["model"],
+            buckets=_TENTHS,
+            registry=registry,
+        )
         self.tokens = Counter(
             "interlinear_tokens",
             "Tokens of decoded sentences, end symbols included",
@@ -121,7 +129,7 @@ class Metrics:
 
     def forget(self, model: str) -> None:
         """Removes the series of a model that is no longer served."""
-        for metric in (self.rows, self.step_seconds, self.sentences):
+        for metric in (self.rows, self.step_seconds, self.sentences, self.quality):
             metric.remove(model)
         for side in ("source", "target"):
             self.tokens.remove(model, side)
@@ -184,6 +192,7 @@ class ModelSeries:
         self.rows = metrics.rows.labels(model)
         self.step_seconds = metrics.step_seconds.labels(model)
         self.sentences = metrics.sentences.labels(model)
+        self.quality = metrics.quality.labels(model)
         self.source_tokens = metrics.tokens.labels(model, "source")
         self.target_tokens = metrics.tokens.labels(model, "target")
 

@@ -219,9 +219,8 @@ class Deployments:
         scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000, models)
         config = worker_config(settings, bundles)
         engine = Engine(config, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
-        translator = Translator(
-            bundles, with_cache(engine, self._result_cache), settings, self._glossaries, self.libraries
-        )
+        decoder = with_cache(engine, self._result_cache)
+        translator = Translator(bundles, decoder, settings, self._glossaries, self.libraries, engine.observe_quality)
         deployment = Deployment(translator, engine, fingerprint)
         self._deployments.add(deployment)
         return deployment

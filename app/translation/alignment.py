@@ -43,6 +43,8 @@ def word_pairs(plan: TextPlan, length: Callable[[str], int] = len) -> list[WordP
 
 def _sentence_pairs(sentence: Sentence, length: Callable[[str], int]) -> Iterator[WordPair]:
     """The aligned words of a sentence, with offsets from its start and from its translation's."""
+    if sentence.is_left_untranslated:
+        return
     inserted = [(one.start, length(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
 
     def rendered(start: int, end: int) -> tuple[int, int]:

@@ -179,6 +179,10 @@ class FirstLeg:
         that are not nested."""
         return self._origins[second]
 
+    def find_origin(self, second: Sentence) -> Sentence | None:
+        """Like `origin`; None for a sentence of a nested passage."""
+        return self._origins.get(second)
+
     def source_offset(self, offset: int) -> int:
         """The start of the sentence whose translation has the character at `offset`, or the last one before it."""
         found = [source for start, source in self._starts if start <= offset]

@@ -15,6 +15,7 @@ from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
 from app.translation.text_plan import TextPlan, mean_score
 from app.translation.types import AUTO, Item, Options, TranslatedText
+from app.translation.word_quality import doubtful_words
 from model.hypothesis import FinishReason
 
 
@@ -113,8 +114,33 @@ class PlannedItem:
         pivot = [sentence.best for sentence in self.pivot_sentences]
         others = plan.alternatives(options.alternatives, pivot) if options.alternatives else ()
         return TranslatedText(
-            text, mean_score(best), reason, warnings, None, source, confidence, plan, others, pairs, leg
+            text,
+            mean_score(best),
+            reason,
+            warnings,
+            None,
+            source,
+            confidence,
+            plan,
+            others,
+            pairs,
+            quality=self.lowest_quality,
+            words=() if plan.label or plan.nested else doubtful_words(plan),
+            first_leg=leg,
         )
+
+    @property
+    def lowest_quality(self) -> float | None:
+        """The lowest quality of the decoded sentences; None if none is known."""
+        return min((q for sentence in self.sentences if (q := self.quality(sentence)) is not None), default=None)
+
+    def quality(self, sentence: Sentence) -> float | None:
+        """The quality of a decoded sentence of `plan`. Through a pivot language it is the product of the qualities of
+        both translations, as if they failed independently."""
+        if self.first_leg is None:
+            return sentence.quality
+        first, second = self.first_leg.find_origin(sentence), sentence.quality
+        return None if first is None or first.quality is None or second is None else first.quality * second
 
     def _best(self) -> list[Candidate]:
         return [sentence.best for sentence in (*self.pivot_sentences, *self.sentences)]

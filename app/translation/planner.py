@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,6 +32,10 @@ MIN_BEAM_SIZE = 4
 """Minimum beam size for alternatives: a smaller beam misses good ones."""
 
 
+ObserveQuality = Callable[[str, float], None]
+"""Records the quality of a sentence's translation, with the name of the model's spec."""
+
+
 @dataclass(frozen=True)
 class Services:
     """The services that a request needs."""
@@ -42,6 +46,7 @@ class Services:
     glossaries: Glossaries
     detector: Detector
     checks: LanguageChecks
+    observe_quality: ObserveQuality
 
 
 class Planner:

@@ -149,8 +149,24 @@ class TranslationRequest:
         if _prepare_retry(sentence):
             return True
         check_translation(sentence)
+        self._check_quality(sentence)
         sentence.render(sentence.best)  # cached
         return False
+
+    def _check_quality(self, sentence: Sentence) -> None:
+        """Adds a warning to a translation that is not good enough, or leaves the sentence untranslated."""
+        quality, settings = sentence.quality, self._services.settings
+        if quality is None:
+            return
+        self._services.observe_quality(sentence.bundle.spec.name, quality)
+        if settings.min_quality is None or quality >= settings.min_quality:
+            return
+        # On its way through another language a sentence cannot be left in its own.
+        if settings.low_quality == "source" and not self._second_legs:
+            sentence.leave_untranslated()
+            sentence.warnings.append(f"Left as it was: its translation has a quality of {quality:.2f}.")
+        else:
+            sentence.warnings.append(f"Check this sentence: its translation has a quality of {quality:.2f}.")
 
     def cancel(self) -> None:
         """Cancels the decoding of sentences that are not finished."""
@@ -186,7 +202,7 @@ class TranslationRequest:
                     await self._wait_for_growth()
                 await self.finish_in_time(item.sentences)
                 if not item.error:
-                    yield TranslatedPart(number, plan.render(), None, item.score)
+                    yield TranslatedPart(number, plan.render(), None, item.score, item.lowest_quality)
                 continue
             text, place, start = "", 0, 0
             while True:
@@ -205,7 +221,9 @@ class TranslationRequest:
                 text += part.render(part.best)
                 span, score = item.origin(part, start)
                 whole = item.has_spans(self._options)
-                yield TranslatedPart(number, plan.resolve_nested(text), span if whole else None, score)
+                yield TranslatedPart(
+                    number, plan.resolve_nested(text), span if whole else None, score, item.quality(part)
+                )
                 await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
                 text, start = "", part.end
             if text and not item.error:

@@ -90,6 +90,8 @@ class Sentence:
     """Whether `quality_checks.check_translation` has run."""
     copied_words: int = 0
     """Number of words in a translation that copies the source, else 0; see `count_copied_words`."""
+    is_left_untranslated: bool = False
+    """Whether the sentence itself takes the place of its translation, which is not good enough."""
     candidates: list[Candidate] = field(default_factory=list)
     """The decoded translations, the best first; empty before decoding."""
     error: ServiceError | None = None
@@ -149,6 +151,21 @@ class Sentence:
     @property
     def best(self) -> Candidate:
         return self.candidates[0]
+
+    @property
+    def quality(self) -> float | None:
+        """The probability that the best translation is good enough to use as it is (`model.quality`); None if the
+        bundle does not estimate it."""
+        decoded = self.best.decoded
+        if self.bundle.quality is None:
+            return None
+        return self.bundle.quality.quality(decoded.log_probs, decoded.finish_reason == "stop")
+
+    def leave_untranslated(self) -> None:
+        """Has the sentence itself rendered, whatever its candidates are."""
+        self.is_left_untranslated = True
+        for candidate in self.candidates:
+            candidate.rendered, candidate.tag_tree = render_source(self.passage), None
 
     def render(self, candidate: Candidate) -> str:
         """The translation, encoded for its format, with its tags and protected text."""
@@ -235,6 +252,17 @@ class Sentence:
             if token in protected:
                 yield AlignedSpan((protected[token].start, protected[token].end), (at, at + len(protected[token].raw)))
                 at += len(protected[token].raw)
+
+    def target_spans(self, candidate: Candidate) -> list[tuple[int, int]]:
+        """For each token of the translation, its characters in the joined `pieces`, protected text included."""
+        protected = self._protected_by_id(candidate.decoded.tokens)
+        spans: list[tuple[int, int]] = []
+        at = 0
+        for token, text in zip(candidate.decoded.tokens, self._token_texts(candidate.decoded), strict=True):
+            size = len(text) + (len(protected[token].raw) if token in protected else 0)
+            spans.append((at, at + size))
+            at += size
+        return spans
 
     def source_spans(self) -> list[tuple[int, int]]:
         """The characters of the sentence that each source token encodes; the end symbol, which is last if there is one,

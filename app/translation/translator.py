@@ -16,7 +16,7 @@ from app.settings import Settings
 from app.text.glossary import Glossaries
 from app.text.language_id import Detected, Detector, Libraries
 from app.translation.language_checks import LanguageChecks
-from app.translation.planner import Services, check_length
+from app.translation.planner import ObserveQuality, Services, check_length
 from app.translation.request import TranslationRequest
 from app.translation.source_language import SourceLanguages
 from app.translation.types import Item, Options, TranslatedPart, Translations
@@ -35,11 +35,14 @@ class Translator:
         settings: Settings,
         glossaries: Glossaries | None = None,
         libraries: Libraries | None = None,
+        observe_quality: ObserveQuality = lambda model, quality: None,
     ) -> None:
         self.catalogue, self.engine, self.settings = catalogue, engine, settings
         self.detector = Detector({*catalogue.source_languages, *catalogue.target_languages}, libraries)
         checks = LanguageChecks(self.detector)
-        self._services = Services(catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks)
+        self._services = Services(
+            catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks, observe_quality
+        )
         self._timeout = SharedTimeout(settings.deadline_ms / 1000)
 
     async def translate(self, items: Sequence[Item], options: Options) -> Translations:

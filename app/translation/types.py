@@ -12,6 +12,7 @@ from app.text.glossary import Glossary
 from app.translation.alignment import WordPair
 from app.translation.pivot import FirstLeg
 from app.translation.text_plan import TextPlan
+from app.translation.word_quality import DoubtfulWord
 from model.hypothesis import FinishReason
 from model.languages import AUTO as AUTO
 
@@ -54,6 +55,11 @@ class TranslatedText(NamedTuple):
     """Other translations and their scores, the best first."""
     alignment: Sequence[WordPair] | None = None
     """Aligned words, in target order; None unless requested."""
+    quality: float | None = None
+    """The probability that the translation is good enough to use as it is: the lowest of its sentences'. None if no
+    bundle estimates it, or nothing was translated."""
+    words: Sequence[DoubtfulWord] = ()
+    """The words that are likeliest wrong, in order."""
     first_leg: FirstLeg | None = None
     """The translation into the pivot language that `plan` started from; None if there was no pivot language."""
 
@@ -92,3 +98,5 @@ class TranslatedPart:
     source: tuple[int, int] | None
     """The code points [start, end) of a plain text that the part translates; None for copied text at the end."""
     score: float | None
+    quality: float | None = None
+    """The probability that the sentence is good enough to use as it is; None if its bundle does not estimate it."""

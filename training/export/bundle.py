@@ -35,7 +35,7 @@ from training.evaluation.service_command import NotServed
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.export.interpolation import Baseline, choose_interpolation, load_choice
 from training.export.marian import MarianOptions, convert_for_marian
-from training.export.metrics import measure_as_served
+from training.export.metrics import fit_as_served, measure_as_served
 from training.export.model_card import model_card
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
 from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences, uncertainty_warning
@@ -222,6 +222,8 @@ def export_run(
         for result, test in zip(results, [dev, *tests], strict=True):
             report(result, test, run.limits, say)
         record["metrics"] = [metric for result in results for metric in result.metrics()]
+    unseen = [test for test in tests if not seen.get(test.name)]
+    record |= fit_as_served(write, [dev], unseen, device, say=say)
     write(options.out)
     bundle = load_bundle(options.out, torch.device("cpu"))
     check_samples(bundle)

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
+from training.corpora.text_file import CorpusError
+from training.evaluation.calibration import fit_quality
 from training.evaluation.evaluate import Result, TestSet, evaluate_served
 from training.evaluation.placeholders import PlaceholderResult, evaluate_placeholders
 
@@ -37,6 +40,27 @@ def measure_placeholders(
         how = prepare(bundle.model, "auto").precision, device.type
         found = [evaluate_placeholders(bundle, test.name, test.pairs, *how) for test in tests]
         return [result for result in found if result]
+
+
+def fit_as_served(
+    write: Callable[[Path], None],
+    fitted_on: Sequence[TestSet],
+    measured_on: Sequence[TestSet],
+    device: torch.device,
+    languages: Pair | None = None,
+    say: Callable[[str], None] = print,
+) -> dict[str, Any]:
+    """The record's `quality`: estimates fitted on and measured on sets that the bundle was not trained on, at the
+    precision that serves; see `training.evaluation.calibration`. Empty, with a reason, if there are too few pairs."""
+    with _written(write, device, languages) as bundle:
+        try:
+            entry, measured = fit_quality(prepare(bundle.model, "auto"), bundle, fitted_on, measured_on)
+        except CorpusError as error:
+            say(f"warning: the bundle will not estimate the quality of its translations: {error}")
+            return {}
+        for calibration in measured:
+            say(str(calibration))
+        return {"quality": {bundle.direction.pair: entry}}
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from model.languages import language_name
+from training.evaluation.quality_card import quality_section
 
 CONVERTED = """\
 # {source} to {target}, for CTranslate2
@@ -53,6 +54,7 @@ def model_card(config: Mapping[str, Any]) -> str:
         [
             *_opening(config),
             *_metrics(config),
+            *quality_section(config),
             *_initial(config),
             *_training(config),
             *_parent(config),
@@ -103,6 +105,7 @@ def imported_card(config: Mapping[str, Any]) -> str:
             "",
             *(_published(imported["published"]) if imported.get("published") else ()),
             *(_metrics(config) if config["metrics"] else _NOT_MEASURED),
+            *quality_section(config),
             *_rights(config),
             *_limits(config),
             *_usage(config),

@@ -24,7 +24,7 @@ from training.evaluation.evaluate import Scoring, TestSet, evaluate_set, report
 from training.evaluation.placeholders import PlaceholderResult
 from training.evaluation.service_command import NotServed
 from training.export.bundle import serve_command
-from training.export.metrics import measure_as_served, measure_placeholders
+from training.export.metrics import fit_as_served, measure_as_served, measure_placeholders
 from training.export.model_card import imported_card
 from training.export.samples import choose_samples, most_certain_sample, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
@@ -71,9 +71,11 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     languages, out = options.pair, options.folder
     check_replaceable(out, options.replace)
     use_threads(options.threads)
-    tests = [TestSet.read(text, *languages) for text in options.check]
+    tests, fitted_on = (
+        [TestSet.read(text, *languages) for text in texts] for texts in (options.check, options.calibrate)
+    )
     with lock_output(out):
-        remarks, metrics = _write_bundle(options, manifest, tests, say)
+        remarks, metrics = _write_bundle(options, manifest, tests, fitted_on, say)
     bundle = load_bundle(out, torch.device("cpu"), mapped=True)
     check_samples(bundle, lean_backend(bundle.model))
     for remark in remarks:
@@ -81,6 +83,8 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
     if manifest is not None and tests:
         for line in compare_scores(manifest.figures, metrics):
             say(line)
+    if not bundle.config.get("quality"):
+        say("quality: uncalibrated, so translations come without an estimate; --calibrate FILE fits one")
     say(f"licence: {bundle.record.licence}")
     size = sum(file.stat().st_size for file in out.iterdir())
     say(f"{out} is {bundle.name}, {size / 2**20:.1f} MiB")
@@ -88,7 +92,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> 
 
 
 def _write_bundle(
-    options: ImportOptions, manifest: Manifest | None, tests: list[TestSet], say: Say
+    options: ImportOptions, manifest: Manifest | None, tests: list[TestSet], fitted_on: list[TestSet], say: Say
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Writes the bundle. Returns the remarks and scores of its card; the model is no longer in memory then."""
     languages = options.pair
@@ -128,6 +132,8 @@ def _write_bundle(
 
     if tests:
         record |= _measure(write, model, tokenizers, imported, languages, tests, say)
+    if fitted_on:
+        record |= fit_as_served(write, fitted_on, tests, torch.device("cpu"), languages, say)
     write(options.folder)
     return imported.remarks, record["metrics"]
 

@@ -61,6 +61,8 @@ class ImportOptions:
     """Whom to credit, for the card; repeat for more."""
     check: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
     """Pairs to measure BLEU and chrF on, beside the published scores; as `evaluate --pairs`. Repeat for more."""
+    calibrate: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
+    """Pairs that the model was not trained on, to fit its estimates of quality with; as --check. Repeat for more."""
     threads: int | None = None
     """CPU threads. (default: one per core)"""
 

@@ -50,6 +50,13 @@ class ServedModel(BaseModel):
     parameters: int = Field(description="Number of trained parameters")
     metrics: list[dict[str, Any]] = Field(description="Quality: test set, scores and precision")
     corpora: list[dict[str, Any]] = Field(description="Training corpora, with sizes")
+    quality: dict[str, dict[str, Any]] = Field(
+        description="How its estimates of quality were calibrated, for each pair of languages: coefficients, the chrF "
+        "of good translations, the sets they were fitted on, and measurements. `error` is the expected calibration "
+        "error; `bins` are the points of the calibration plot, each with sentences, mean estimate and share of good "
+        "ones; `risks` is the risk-coverage curve, shares of bad translations among the best rated tenth, two tenths, "
+        "and so on. Empty if it is not calibrated",
+    )
     licence: str | None = Field(description="Licence of the weights; null if the bundle names none")
     decoding: DecodingDefaults = Field(
         description="The bundle's decoding defaults. What a request asks for goes first, then these, then the "

@@ -83,6 +83,15 @@ class Alternative(BaseModel):
     score: float = Field(examples=[-0.42], description="Computed in the same way as the translation's score")
 
 
+class DoubtfulWord(BaseModel):
+    """A word of the translation that may be wrong."""
+
+    span: tuple[int, int] = Field(examples=[[17, 21]], description="Its code points [start, end) in the text returned")
+    probability: float = Field(
+        examples=[0.3], description="The probability that a reference translation has this word, always under 0.35"
+    )
+
+
 class AlignedWords(BaseModel):
     """Aligned words of the source and the translation, as code point spans [start, end)."""
 
@@ -109,6 +118,17 @@ class Translation(BaseModel):
         examples=[-0.21],
         description="Mean log probability of the target tokens, ends of sentences included; 0 if there are none. With "
         "`via`: of the tokens of both translations together",
+    )
+    quality: float | None = Field(
+        default=None,
+        examples=[0.74],
+        description="The probability that the translation is good enough to use as it is: that its chrF against a "
+        "reference is at least 70, or 45 in languages without spaces. Of several sentences the lowest; with `via`, the "
+        "product of both translations'. Calibrated by the bundle on pairs that it was not trained on: see `quality` of "
+        "`/models`. null if the bundle is not calibrated",
+    )
+    words: list[DoubtfulWord] = Field(
+        default=[], description="The words that are likeliest wrong, in order; only for plain text, and not for labels"
     )
     finish_reason: Literal["stop", "length"] | None = Field(
         examples=["stop"], description="`length`: a sentence's translation was stopped at the length limit"
@@ -158,6 +178,15 @@ class FileWarning(BaseModel):
     warning: str = Field(examples=["Perhaps not translated: “old”."], description="As in `warnings` of a Translation")
 
 
+class FileSentence(BaseModel):
+    """One of a file's texts, and how good its translation is."""
+
+    line: int | None = Field(examples=[12], description="As in a FileWarning")
+    name: str | None = Field(examples=["$.menu.open"], description="As in a FileWarning")
+    text: str = Field(examples=["The old house"], description="The beginning of the text")
+    quality: float = Field(examples=[0.2], description="As in a Translation")
+
+
 class FileReport(BaseModel):
     """The warnings about a translated file."""
 
@@ -165,6 +194,9 @@ class FileReport(BaseModel):
     model: str = Field(examples=["en-fr@0123456789ab"], description="As in a TranslateResponse")
     texts: int = Field(examples=[120], description="Number of passages translated")
     warnings: list[FileWarning] = Field(description="In file order")
+    check_first: list[FileSentence] = Field(
+        default=[], description="The texts with a quality under 0.5, the lowest first; at most 1,000"
+    )
 
 
 class StreamedPart(BaseModel):
@@ -176,3 +208,6 @@ class StreamedPart(BaseModel):
         examples=[[0, 6]], description="Its code point span in a plain text; null for HTML and for copied ends"
     )
     score: float | None = Field(examples=[-0.21], description="null if the whole part is copied")
+    quality: float | None = Field(
+        default=None, examples=[0.74], description="As in a Translation; null if the whole part is copied"
+    )

@@ -1,0 +1,59 @@
+"""Finds the words of a translation that are likeliest wrong, by the probabilities of their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from app.markup.passage import write_plain
+from app.translation.sentence import Sentence
+from app.translation.text_plan import TextPlan
+from model.quality import DOUBTFUL_WORD, word_tokens
+
+
+class DoubtfulWord(NamedTuple):
+    """A word of the translation, as code points [start, end), and the probability that it is right."""
+
+    span: tuple[int, int]
+    probability: float
+
+
+def doubtful_words(plan: TextPlan, length: Callable[[str], int] = len) -> list[DoubtfulWord]:
+    """The doubtful words of a translation, in order. The sentences must be decoded."""
+    found: list[DoubtfulWord] = []
+    at = 0
+    for part in plan.parts:
+        if isinstance(part, str):
+            at += length(part)
+            continue
+        found += (DoubtfulWord((at + start, at + end), p) for (start, end), p in sentence_words(part))
+        at += length(part.render(part.best))
+    return found
+
+
+def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
+    """The doubtful words of a sentence of plain text, with offsets from the start of its rendered translation."""
+    model, decoded = sentence.bundle.quality, sentence.best.decoded
+    if model is None or sentence.is_left_untranslated or sentence.passage.write is not write_plain:
+        return
+    tokenizer, log_probs = sentence.bundle.target_tokenizer, decoded.log_probs
+    starts = tokenizer.word_starts(decoded.tokens, sentence.bundle.target)
+    doubtful = [
+        (first, end, probability)
+        for first, end in word_tokens(starts)
+        if (probability := model.word_probability(sum(log_probs[first:end]))) < DOUBTFUL_WORD
+    ]
+    if not doubtful:  # as for most translations; what follows takes longer
+        return
+    spans = sentence.target_spans(sentence.best)
+    inserted = [(one.start, len(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
+    text = "".join(piece if isinstance(piece, str) else piece.raw for piece in sentence.pieces(sentence.best))
+    for first, end, probability in doubtful:
+        start, stop = spans[first][0], spans[end - 1][1]
+        word = text[start:stop]
+        start += len(word) - len(word.lstrip())
+        if any(map(str.isalnum, word)):
+            stop = start + len(word.strip())
+            before = sum(size for place, size in inserted if place <= start)
+            within = sum(size for place, size in inserted if place < stop)
+            yield DoubtfulWord((start + before, stop + within), probability)

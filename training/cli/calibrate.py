@@ -1,0 +1,17 @@
+"""The command `calibrate`: fits the quality estimates of a bundle that exists.
+
+python -m training calibrate --bundle bundles/en-fr --pairs dev.tsv --test test.tsv
+"""
+
+from __future__ import annotations
+
+import typer
+
+from training.cli.builder import command_from_options
+from training.evaluation.calibrate import CalibrateOptions, calibrate_bundle
+
+
+@command_from_options
+def calibrate(options: CalibrateOptions) -> None:
+    """Fit a bundle's estimates of how good its translations are, on pairs that it was not trained on."""
+    calibrate_bundle(options, typer.echo)

@@ -1,0 +1,90 @@
+"""Fits the quality estimates of a bundle that exists, and writes them into its config.json and model card."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from model.atomic_files import replacing_folder
+from model.backends import prepare
+from model.bundle_files import CARD, CONFIG, SUMS, checksums
+from model.bundle_weights import load_bundle
+from model.machine import keep_freed_memory
+from training.compute import pick_device, use_threads
+from training.evaluation.calibration import fit_quality
+from training.evaluation.evaluate import TestSet
+from training.evaluation.quality_card import quality_section
+from training.file_lock import lock_output
+from training.options import DEVICE, Option
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class CalibrateOptions:
+    """What to calibrate, and on what."""
+
+    bundle: Path
+    """The bundle to change. Its weights stay as they are."""
+    pairs: Annotated[tuple[str, ...], Option(metavar="FILE")]
+    """Sentence pairs that the bundle was not trained on, to fit with; as `evaluate --pairs`. Repeat for more."""
+    test: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
+    """More pairs, to measure with only; repeat for more."""
+    below: Path | None = None
+    """Name sets in this folder by their path there. (default: by the name of the file)"""
+    source: str | None = None
+    """For a bundle of several directions: the language that it translates."""
+    target: str | None = None
+    """The language that it translates into."""
+    device: Annotated[str, DEVICE] = "auto"
+    threads: int | None = None
+    """CPU threads. (default: one per core)"""
+
+
+def calibrate_bundle(options: CalibrateOptions, say: Say = print) -> None:
+    """Fits and writes, completely or not at all. Raises BundleError, CorpusError and ValueError."""
+    use_threads(options.threads)
+    keep_freed_memory()
+    with lock_output(options.bundle):
+        loaded = load_bundle(options.bundle, pick_device(options.device))
+        if options.source and options.target:
+            loaded = loaded.in_direction(options.source, options.target)
+        fitted_on, measured_on = (
+            [TestSet.read(text, loaded.source, loaded.target, below=options.below) for text in texts]
+            for texts in (options.pairs, options.test)
+        )
+        entry, measured = fit_quality(prepare(loaded.model, "auto"), loaded, fitted_on, measured_on)
+        for calibration in measured:
+            say(str(calibration))
+        pair = loaded.direction.pair
+        config = {**loaded.config, "quality": {**loaded.config.get("quality", {}), pair: entry}}
+        write_config(options.bundle, config)
+    say(f"{options.bundle} estimates the quality of its translations")
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Replaces a bundle's config.json, and the section about its quality estimates in its card."""
+    content = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
+    with replacing_folder(folder) as temporary:
+        for file in folder.iterdir():
+            shutil.copy2(file, temporary / file.name)
+        (temporary / CONFIG).write_bytes(content)
+        sums = {**checksums((folder / SUMS).read_bytes()), CONFIG: hashlib.sha256(content).hexdigest()}
+        (temporary / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+        if (folder / CARD).exists():
+            (temporary / CARD).write_text(_with_section((folder / CARD).read_text(), config))
+
+
+def _with_section(card: str, config: Mapping[str, Any]) -> str:
+    """`card` with the section in place of its old one, or before the section about training, or at its end."""
+    section = "".join(f"{line}\n" for line in quality_section(config))
+    heading = section.splitlines()[0]
+    without = re.sub(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", "", card, flags=re.MULTILINE | re.DOTALL)
+    place = without.find("## Training\n")
+    return without + "\n" + section if place < 0 else without[:place] + section + without[place:]

@@ -1,0 +1,244 @@
+"""Fits and measures the probability that a translation is good (`model.quality`), on sentence pairs that the model was
+not trained on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import sacrebleu
+from numpy.typing import NDArray
+
+from model.bundle import Bundle
+from model.decoding import beam_decode
+from model.decoding.batch import Backend
+from model.hypothesis import Hypothesis
+from model.quality import (
+    LogisticModel,
+    QualityModel,
+    good_chrf,
+    sentence_features,
+    word_features,
+    word_tokens,
+)
+from model.tokenizer import Tokenizer
+from training.cleaning.simplified_chinese import references_in_script
+from training.corpora.corpus import Pair
+from training.corpora.text_file import CorpusError
+from training.evaluation.evaluate import TestSet
+from training.evaluation.scoring import ROWS
+
+Array = NDArray[np.float64]
+MIN_PAIRS = 50
+"""Fewer development pairs fit nothing."""
+BINS = 10
+_PENALTY = 1.0
+"""Of the squared coefficients of standardised features: keeps the fit finite where a set has translations of one kind
+only."""
+
+
+class Judged(NamedTuple):
+    """A translation, and whether it is good."""
+
+    log_probs: Sequence[float]
+    is_complete: bool
+    is_good: bool
+    words: Sequence[tuple[float, bool]]
+    """Of each word, the log probability and whether the reference has it."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How well estimates of quality match a test set."""
+
+    set: str
+    sentences: int
+    good: float
+    """The share of good translations."""
+    error: float
+    """The expected calibration error, with ten bins of equal width (Naeini et al. 2015)."""
+    auroc: float | None
+    """The probability that a good translation is rated above one that is not; None if all are of one kind."""
+    bins: Sequence[tuple[int, float, float]]
+    """For each bin that has any, from the lowest: sentences, mean estimate, share of good ones."""
+    risks: Sequence[float]
+    """Shares of bad translations among the best rated tenth, two tenths, and so on, up to all."""
+    words: tuple[int, float, float | None]
+    """Number of words, calibration error and AUROC of their probabilities."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For config.json."""
+        return {
+            "set": self.set,
+            "sentences": self.sentences,
+            "good": round(self.good, 4),
+            "error": round(self.error, 4),
+            "auroc": None if self.auroc is None else round(self.auroc, 4),
+            "bins": [[count, round(estimate, 4), round(good, 4)] for count, estimate, good in self.bins],
+            "risks": [round(risk, 4) for risk in self.risks],
+            "words": {
+                "count": self.words[0],
+                "error": round(self.words[1], 4),
+                "auroc": None if self.words[2] is None else round(self.words[2], 4),
+            },
+        }
+
+    def __str__(self) -> str:
+        auroc = "all of one kind" if self.auroc is None else f"AUROC {self.auroc:.3f}"
+        return (
+            f"quality on {self.set}: {self.good:.1%} of {self.sentences:,} translations are good, calibration error "
+            f"{self.error:.3f}, {auroc}"
+        )
+
+
+def fit_quality(
+    backend: Backend, bundle: Bundle, fitted_on: Sequence[TestSet], measured_on: Sequence[TestSet] = ()
+) -> tuple[dict[str, Any], list[Calibration]]:
+    """The entry of config.json for the direction of `bundle`, whose model is `backend`, and its measurements.
+
+    The model must not have been trained on these sets. It translates them as by default: greedily, unless the bundle
+    says otherwise. Raises CorpusError if the first sets have fewer than MIN_PAIRS pairs.
+    """
+    used = [judge(backend, bundle, test.pairs) for test in fitted_on]
+    fitted = fit([one for judged in used for one in judged], fitted_on[0].name)
+    measured = [
+        measure(fitted, test.name, judge(backend, bundle, test.pairs) if judged is None else judged)
+        for test, judged in [*zip(fitted_on, used, strict=True), *((test, None) for test in measured_on)]
+    ]
+    entry = {
+        **fitted.to_dict(),
+        "good_chrf": good_chrf(bundle.target),
+        "fitted_on": [{"set": test.name, "pairs": len(test.pairs), "digest": test.digest} for test in fitted_on],
+        "measured": [one.to_dict() for one in measured],
+    }
+    return entry, measured
+
+
+def judge(backend: Backend, bundle: Bundle, pairs: Sequence[Pair]) -> list[Judged]:
+    """Translates the sources that fit the model's limits, and compares each translation with its reference."""
+    tokenizer, (source_prefix, target_prefix) = bundle.target_tokenizer, bundle.direction.prefixes
+    encoded = [[*source_prefix, *bundle.source_tokenizer.encode_source(pair.source)] for pair in pairs]
+    fitting = [number for number, ids in enumerate(encoded) if len(ids) <= bundle.limits.max_source]
+    beam = bundle.decoding.beam_size or 1
+    found = beam_decode(
+        backend,
+        [encoded[number] for number in fitting],
+        bundle.limits,
+        beam,
+        max(ROWS[backend.device], beam),
+        target_prefix,
+        bundle.decoding.length_penalty,
+        bundle.decoding.narrowing,
+    )
+    references = references_in_script([pairs[number].target for number in fitting], tokenizer)
+    good, chrf = good_chrf(bundle.target), sacrebleu.CHRF()
+    judged = []
+    for hypothesis, reference in zip(found, references, strict=True):
+        tokens, log_probs = _without_prefix(hypothesis)
+        is_good = chrf.sentence_score(tokenizer.decode(tokens), [reference]).score >= good
+        words = list(_words(tokenizer, tokens, log_probs, reference, bundle.target))
+        judged.append(Judged(log_probs, hypothesis.finish_reason == "stop", is_good, words))
+    return judged
+
+
+def fit(judged: Sequence[Judged], name: str = "") -> QualityModel:
+    """Raises CorpusError, about the set `name`, for fewer than MIN_PAIRS sentences."""
+    complete = [one for one in judged if one.is_complete and one.log_probs]
+    if len(complete) < MIN_PAIRS:
+        raise CorpusError(name, f"{len(complete)} usable pairs, too few to calibrate with: {MIN_PAIRS} at least")
+    words = [word for one in complete for word in one.words]
+    return QualityModel(
+        _logistic([sentence_features(one.log_probs) for one in complete], [one.is_good for one in complete]),
+        _logistic([word_features(log_prob) for log_prob, _ in words], [is_right for _, is_right in words]),
+    )
+
+
+def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibration:
+    """Compares the estimates with what is good."""
+    usable = [one for one in judged if one.log_probs]
+    estimates = np.array([fitted.quality(one.log_probs, one.is_complete) for one in usable])
+    good = np.array([one.is_good for one in usable], float)
+    words = [word for one in usable for word in one.words]
+    word_estimates = np.array([fitted.word_probability(log_prob) for log_prob, _ in words])
+    right = np.array([is_right for _, is_right in words], float)
+    ranked = 1 - good[np.argsort(-estimates, kind="stable")]
+    ends = [max(1, round(len(ranked) * tenth / 10)) for tenth in range(1, 11)]
+    return Calibration(
+        name,
+        len(usable),
+        float(good.mean()),
+        calibration_error(estimates, good),
+        auroc(estimates, good),
+        _bins(estimates, good),
+        [float(ranked[:end].mean()) for end in ends],
+        (len(words), calibration_error(word_estimates, right), auroc(word_estimates, right)),
+    )
+
+
+def calibration_error(estimates: Array, good: Array) -> float:
+    """The mean distance between the mean estimate and the share of good ones in each of ten bins of equal width,
+    weighted by their sizes (Naeini et al. 2015, section "Calibration measures")."""
+    return sum(count * abs(estimate - share) for count, estimate, share in _bins(estimates, good)) / len(estimates)
+
+
+def auroc(estimates: Array, good: Array) -> float | None:
+    """The area under the receiver operating characteristic, by the ranks of the good ones; ties count half."""
+    positive = int(good.sum())
+    negative = len(good) - positive
+    if not (positive and negative):
+        return None
+    _, places, counts = np.unique(estimates, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    return float((ranks[good == 1].sum() - positive * (positive + 1) / 2) / (positive * negative))
+
+
+def _bins(estimates: Array, good: Array) -> list[tuple[int, float, float]]:
+    numbers = np.minimum((estimates * BINS).astype(int), BINS - 1)
+    members = (numbers == number for number in range(BINS))
+    return [(int(m.sum()), float(estimates[m].mean()), float(good[m].mean())) for m in members if m.any()]
+
+
+def _logistic(features: Sequence[Sequence[float]], good: Sequence[bool]) -> LogisticModel:
+    """Logistic regression by Newton's method, with a small penalty of the coefficients."""
+    given, wanted = np.array(features, float), np.array(good, float)
+    mean, deviation = given.mean(axis=0), given.std(axis=0) + 1e-9
+    design = np.column_stack([np.ones(len(given)), (given - mean) / deviation])  # [sentence, 1 + feature]
+    penalty = np.diag([1e-6, *[_PENALTY] * given.shape[1]])
+    weights = np.zeros(design.shape[1])
+    for _ in range(100):
+        estimates = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        curvature = (design * (estimates * (1 - estimates) + 1e-9)[:, None]).T @ design + penalty
+        step = np.linalg.solve(curvature, design.T @ (wanted - estimates) - penalty @ weights)
+        weights += step
+        if np.abs(step).max() < 1e-9:
+            break
+    coefficients = weights[1:] / deviation
+    return LogisticModel(float(weights[0] - coefficients @ mean), tuple(map(float, coefficients)))
+
+
+def _without_prefix(hypothesis: Hypothesis) -> tuple[Sequence[int], Sequence[float]]:
+    start = hypothesis.target_prefix_length
+    return hypothesis.tokens[start:], hypothesis.log_probs[start:]
+
+
+def _words(
+    tokenizer: Tokenizer, tokens: Sequence[int], log_probs: Sequence[float], reference: str, target: str
+) -> Iterator[tuple[float, bool]]:
+    """The words of a translation, their log probabilities, and whether the reference has each as often."""
+    left = Counter(_word_texts(tokenizer, tokenizer.encode(reference), target))
+    starts = tokenizer.word_starts(tokens, target)
+    texts = tokenizer.token_texts(tokens)
+    for first, end in word_tokens(starts):
+        text = "".join(texts[first:end]).strip()
+        if any(map(str.isalnum, text)):
+            yield sum(log_probs[first:end]), left[text] > 0
+            left[text] -= 1
+
+
+def _word_texts(tokenizer: Tokenizer, tokens: Sequence[int], target: str) -> Iterator[str]:
+    texts = tokenizer.token_texts(tokens)
+    for first, end in word_tokens(tokenizer.word_starts(tokens, target)):
+        yield "".join(texts[first:end]).strip()
