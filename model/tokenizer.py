@@ -17,6 +17,7 @@ import sentencepiece
 from model.bpe_dropout import MergeDropout, Merges
 from model.normalisation import normalise_source, source_offsets
 from model.punctuation import normalise_punctuation
+from model.spelling import SpellingIndex
 
 SPACE = " "
 """Prepended to every text, so that its first word is the same piece as elsewhere; removed again on decoding."""
@@ -268,6 +269,14 @@ class Tokenizer:
         text = filter(self.is_text, range(self.vocab_size))
         pieces = {self.piece(id): (id, float(self._processor.get_score(id))) for id in text}
         return Merges(pieces, [self._id(f"<0x{byte:02X}>") for byte in range(256)], MARK)
+
+    @cached_property
+    def spellings(self) -> SpellingIndex:
+        """The tokens by what they spell: text, or a byte."""
+        found = [b"" if id in self._symbols else text.encode() for id, text in enumerate(self._texts)]
+        for byte in range(256) if self._bytes else ():
+            found[self._processor.piece_to_id(f"<0x{byte:02X}>")] = bytes([byte])
+        return SpellingIndex(found)
 
     @cached_property
     def _texts(self) -> list[str]:
