@@ -15,7 +15,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, translate
+from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, score, translate
 from app.api.admin_server import AdminRoutes, AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
@@ -196,7 +196,7 @@ def _store(settings: Settings, metrics: Metrics) -> Store:
 def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRenderers:
     """Adds the routes, and returns each API's error format."""
     ours, theirs = settings.prefixes
-    for module in (translate, files, attention, models):
+    for module in (translate, score, files, attention, models):
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
     app.include_router(libretranslate.router, prefix=theirs)
@@ -210,7 +210,7 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRend
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderers: ErrorRenderers) -> None:
     """Adds the middleware; the last one added runs first."""
-    json_routes = [*translate.router.routes, *attention.router.routes]
+    json_routes = [*translate.router.routes, *score.router.routes, *attention.router.routes]
     app.add_middleware(JSONFastPath, routes=json_routes, count=metrics.count_refusal, prefix=settings.prefixes[0])
     app.add_middleware(HostCheck, count=metrics.count_refusal, renderers=renderers)
     app.add_middleware(ShutdownErrors, count=metrics.count_refusal, renderers=renderers)

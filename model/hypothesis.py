@@ -10,6 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from model.spelling import Spelling
+
 FinishReason = Literal["stop", "length"]
 Weights = NDArray[np.float32]
 """Attention weights."""
@@ -129,6 +131,8 @@ class Hypothesis:
     """Ranks the hypotheses of a beam: see `ranking_score`."""
     narrowing: bool = False
     """How its beam is searched: see `model.decoding.beam.Beam`."""
+    spelling: Spelling = ()
+    """The tokens that may follow `prefix`, until the text that they have to spell is complete."""
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
@@ -180,6 +184,11 @@ class Hypothesis:
         log_probs = self.log_probs[self.target_prefix_length :] or self.log_probs  # all if NaN ended it before
         return sum(log_probs) / math.pow(len(log_probs), length_penalty)
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether Python chooses its tokens in int8, too: those of a beam, and where a spelling restricts them."""
+        return self.beam_size > 1 or bool(self.spelling)
+
     def without_result(self) -> Hypothesis:
         """A copy with the same constraints and an empty result."""
         wishes = (
@@ -195,6 +204,7 @@ class Hypothesis:
             self.target_prefix_length,
             self.length_penalty,
             self.narrowing,
+            self.spelling,
         )
         return Hypothesis(*wishes)
 
@@ -205,11 +215,22 @@ class Hypothesis:
         count = 2 * self.beam_size if self.beam_size > 1 else 1
         if len(self.tokens) < len(self.prefix):
             return TokenConstraint(allowed=[self.prefix[len(self.tokens)]], count=count)
+        if self.spelling and (state := self._spelling_state()) < len(self.spelling):
+            return TokenConstraint(allowed=[token for token, _ in self.spelling[state]], count=count)
         if not (self.required or self.forbidden):
-            return TokenConstraint(count=count) if count > 1 else None
+            return TokenConstraint(count=count) if self.is_searched else None
         unmet = [token for token in self.required if token not in self.tokens]
         forbidden = [*self.forbidden, *(token for token in self.required if token in self.tokens)]
         return TokenConstraint(unmet if self.limit - len(self.tokens) <= len(unmet) else (), unmet, forbidden, count)
+
+    def _spelling_state(self) -> int:
+        """The state of `spelling` after the tokens that follow the prefix."""
+        state = 0
+        for token in self.tokens[len(self.prefix) :]:
+            if state == len(self.spelling):
+                break
+            state = next(after for allowed, after in self.spelling[state] if allowed == token)
+        return state
 
     def extend(self, token: int, log_prob: float, eos: int) -> None:
         """Appends the next token. Sets `finish_reason` if it is the last, which a token with a log probability of NaN

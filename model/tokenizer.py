@@ -18,6 +18,7 @@ from model.bpe_dropout import MergeDropout, Merges
 from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import normalise_source, source_offsets
 from model.punctuation import normalise_punctuation
+from model.spelling import SpellingIndex
 
 SPACE = " "
 """Prepended to every text, so that its first word is the same piece as elsewhere; removed again on decoding."""
@@ -287,6 +288,14 @@ class Tokenizer:
         begins = [id not in self._bytes and not text[:1].isalnum() for id, text in enumerate(self._texts)]
         ends = [id not in self._bytes and not text[-1:].isalnum() for id, text in enumerate(self._texts)]
         return begins, ends
+
+    @cached_property
+    def spellings(self) -> SpellingIndex:
+        """The tokens by what they spell: text, or a byte."""
+        found = [b"" if id in self._symbols else text.encode() for id, text in enumerate(self._texts)]
+        for byte in range(256) if self._bytes else ():
+            found[self._processor.piece_to_id(f"<0x{byte:02X}>")] = bytes([byte])
+        return SpellingIndex(found)
 
     @cached_property
     def _texts(self) -> list[str]:

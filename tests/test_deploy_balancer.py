@@ -108,7 +108,7 @@ def dying_server() -> Iterator[tuple[int, list[str]]]:
 
 
 def test_only_requests_that_change_nothing_are_sent_again(tmp_path: Path) -> None:
-    repeated = "/translate", "/translate/stream", "/attention", "/v2/translate", "/libretranslate/detect"
+    repeated = "/translate", "/translate/stream", "/attention", "/score", "/v2/translate", "/libretranslate/detect"
     sent_once = "/v2/document", "/v3/glossaries", "/v2/glossaries/1", "/libretranslate/translate_file", "/models/reload"
     with dying_server() as (port, paths), balanced(tmp_path, [port]) as balancer:
         address = f"http://127.0.0.1:{balancer.port}"

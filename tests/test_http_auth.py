@@ -23,6 +23,7 @@ PROTECTED = [
     ("POST", "/translate/stream"),
     ("POST", "/translate/file"),
     ("POST", "/attention"),
+    ("POST", "/score"),
     ("GET", "/metrics"),
 ]
 OPEN = ["/health", "/ready", "/languages", "/models", "/openapi.json", "/docs"]

@@ -68,6 +68,10 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         raise InvalidFields.at("#/alignment" if body.alignment else "#/line_breaks", "only available for plain text")
     if joins and body.alignment:
         raise InvalidFields.at("#/alignment", "only available if `line_breaks` is `keep`")
+    if body.prefix and (joins or body.format == "html" or body.glossary is not None):
+        raise InvalidFields.at("#/prefix", "only available for plain text, with `line_breaks` `keep` and no glossary")
+    if body.prefix and isinstance(body.text, list) and len(body.text) != 1:
+        raise InvalidFields.at("#/prefix", "only available for a single text")
     translator: Translator = request.scope["state"]["translator"]
     texts = await _texts(request, body)
     if joins:
@@ -151,7 +155,10 @@ def _options(request: Request, body: StreamRequest) -> Options:
     alignment = isinstance(body, TranslateRequest) and body.alignment
     html = body.format == "html"
     waited_s: float = request.scope["state"]["waited_s"]
-    return Options(body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment, waited_s)
+    prefix = body.prefix if isinstance(body, TranslateRequest) else ""
+    return Options(
+        body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment, waited_s, prefix
+    )
 
 
 def _response_fields(done: Translations) -> dict[str, object]:

@@ -26,6 +26,7 @@ def hypothesis_of(sequence: Sequence, beam_size: int) -> Hypothesis:
         len(target_prefix),
         sequence.length_penalty,
         sequence.narrowing,
+        sequence.spelling,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from app.engine.sequence import Decoded, Sequence
-from app.engine.waiting_queue import cost
+from app.engine.waiting_queue import queue_cost
 from app.errors import ServiceError
 
 
@@ -40,7 +40,7 @@ class Job:
 
     def __init__(self, sequence: Sequence, deadline: float) -> None:
         self.sequence, self.deadline = sequence, deadline
-        self.cost = cost(sequence)
+        self.cost = queue_cost(sequence)
         self.arrived = monotonic()
         self.futures: list[Future[Decoded]] = []
         self.on_drop: Callable[[Job], object] | None = None

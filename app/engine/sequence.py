@@ -10,6 +10,7 @@ import math
 from msgspec import Struct
 
 from model.hypothesis import FinishReason
+from model.spelling import Spelling
 
 
 class Sequence(Struct, frozen=True, array_like=True, gc=False):
@@ -41,6 +42,8 @@ class Sequence(Struct, frozen=True, array_like=True, gc=False):
     length_penalty: float = 1.0
     narrowing: bool = False
     """See `Hypothesis.narrowing`."""
+    spelling: Spelling = ()
+    """See `Hypothesis.spelling`."""
 
 
 class Weights(Struct, frozen=True, array_like=True, gc=False):

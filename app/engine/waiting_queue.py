@@ -26,9 +26,29 @@ class QueuedSentence(Protocol):
 S = TypeVar("S", bound=QueuedSentence)
 
 
+class ForcedSentence(QueuedSentence, Protocol):
+    """A sentence whose target may be given."""
+
+    @property
+    def forced(self) -> Sequence[int] | None: ...
+
+
 def cost(sentence: QueuedSentence) -> int:
-    """The cost in tokens, for the scheduler's queue and the encoder's budget."""
-    return (len(sentence.source) // TILE + 1) * TILE * sentence.beam_size
+    """The cost in tokens, for the encoder's budget."""
+    return _rounded(len(sentence.source)) * sentence.beam_size
+
+
+def queue_cost(sentence: ForcedSentence) -> int:
+    """The cost in tokens, for the scheduler's queue.
+
+    It is that of the source, as the model's targets are about as long; of a longer target that is given, its own, since
+    each of its tokens takes a step.
+    """
+    return _rounded(max(len(sentence.source), len(sentence.forced or ()))) * sentence.beam_size
+
+
+def _rounded(length: int) -> int:
+    return (length // TILE + 1) * TILE
 
 
 class WaitingQueue(Generic[S]):

@@ -16,6 +16,7 @@ from app.text.glossary import Glossaries, Glossary
 from app.text.icu_messages import message_pieces
 from app.text.language_id import Detected, Detector
 from app.text.mnemonics import remove_mnemonic
+from app.translation.completion import continue_prefix
 from app.translation.language_checks import LanguageChecks
 from app.translation.pivot import FirstLeg
 from app.translation.planned_item import PlannedItem
@@ -111,6 +112,8 @@ class Planner:
         planned = PlannedItem(item, Detected(self.options.source, 1.0))
         try:
             self._plan(planned, room)
+            if self.options.prefix:
+                self._continue(planned)
         except BudgetExceeded:
             raise self._too_many_tokens() from None
         except (PairNotServed, TooMuchText) as error:
@@ -157,6 +160,13 @@ class Planner:
             plan.label = label
         plan.warnings[:0] = [(0, warning) for warning in warnings]
 
+    def _continue(self, planned: PlannedItem) -> None:
+        """Raises InvalidFields and TooMuchText."""
+        if planned.first_leg:
+            raise InvalidFields.at("#/prefix", "not available for languages that need a pivot language")
+        assert isinstance(planned.plan, TextPlan)
+        continue_prefix(planned.plan, self.options.prefix)
+
     def _route(self, source: str) -> Sequence[Bundle]:
         """The bundles that translate from `source`. Raises PairNotServed."""
         return self._services.catalogue.route(source, self.options.target)
@@ -201,7 +211,7 @@ def check_length(characters: int, settings: Settings) -> None:
 
 def _label(item: Item, options: Options) -> Label | None:
     """`item` as a label, if it is plain text with a mnemonic. If words are aligned, offsets must stay unchanged."""
-    if not isinstance(item, str) or options.html or options.alignment:
+    if not isinstance(item, str) or options.html or options.alignment or options.prefix:
         return None
     found = remove_mnemonic(item)
     return Label(item, *found) if found else None

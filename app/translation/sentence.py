@@ -94,6 +94,8 @@ class Sentence:
     """Whether the sentence itself takes the place of its translation, which is not good enough."""
     candidates: list[Candidate] = field(default_factory=list)
     """The decoded translations, the best first; empty before decoding."""
+    begun: tuple[str, str] | None = None
+    """The prefix that the translation continues, as the user typed it and as the model generates it."""
     error: ServiceError | None = None
     """The reason why decoding failed."""
 
@@ -176,6 +178,8 @@ class Sentence:
     def _render(self, candidate: Candidate) -> str:
         passage = self.passage
         if not (passage.protected or passage.tags):
+            if self.begun:
+                return self._with_prefix(candidate, *self.begun)
             text = self.plain_text(candidate)
             return passage.write(text if text.strip() else passage.text)
         pieces = self.pieces(candidate)
@@ -184,6 +188,14 @@ class Sentence:
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
         candidate.tag_tree = place_tags(pieces, passage.tags, len(passage.text), aligned_spans)
         return render_pieces(pieces, insertions(candidate.tag_tree), passage.write)
+
+    def _with_prefix(self, candidate: Candidate, typed: str, generated: str) -> str:
+        """The translation, which begins with `typed` even where rendering changes it."""
+        text = self.plain_text(candidate)
+        if text.startswith(typed):
+            return text
+        rest = self.bundle.target_tokenizer.decode(candidate.decoded.tokens)[len(generated) :]
+        return typed + (_FULL_STOP.sub("", rest) if self.added_full_stop else rest)
 
     def insertions(self, candidate: Candidate) -> list[Insertion]:
         """The tags of the rendered translation, in order. Positions count its joined `pieces`."""

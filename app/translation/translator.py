@@ -10,7 +10,7 @@ from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
-from app.errors import DeadlinePassed, TooMuchText
+from app.errors import DeadlinePassed, ServiceError, TooMuchText
 from app.runtime.timeouts import SharedTimeout
 from app.settings import Settings
 from app.text.glossary import Glossaries
@@ -98,6 +98,29 @@ class Translator:
                 return await future
         except TimeoutError:
             raise _deadline_passed(limit_ms) from None
+
+    async def decode_all(
+        self, sequences: Sequence[EngineSequence], deadline_ms: int | None, waited_s: float
+    ) -> list[Decoded | ServiceError]:
+        """Decodes sequences together; each has a result or its error. Raises the errors of `translate`."""
+        limit_ms = min(deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
+        left_s = limit_ms / 1000 - waited_s
+        futures: list[asyncio.Future[Decoded]] = []
+        results: list[Decoded | ServiceError] = []
+        try:
+            with self._deadline_timer(left_s).limit():
+                futures = await self.engine.decode(list(sequences), monotonic() + left_s)
+                for future in futures:
+                    try:
+                        results.append(await future)
+                    except ServiceError as error:
+                        results.append(error.with_traceback(None))  # the traceback would keep its frames alive
+                return results
+        except TimeoutError:
+            raise _deadline_passed(limit_ms) from None
+        finally:
+            for future in futures:
+                future.cancel()
 
     def check_length(self, characters: int) -> None:
         """Raises TooMuchText if a text of that length is over the limit."""

@@ -43,7 +43,7 @@ def best_allowed(log_probs: Tensor, constraint: TokenConstraint, eos: int) -> li
                 allowed = constraint.unmet
             scores[eos] = -math.inf
     if allowed:
-        found = [(token, float(log_probs[token])) for token in allowed]
+        found = list(zip(allowed, log_probs[list(allowed)].tolist(), strict=True))
         return sorted(found, key=lambda pair: -pair[1])[: constraint.count]
     values, tokens = scores.topk(min(constraint.count, len(scores)))
     pairs = zip(tokens.tolist(), values.tolist(), strict=True)

@@ -53,7 +53,7 @@ class Int8Batch:
 
     @property
     def running(self) -> list[Hypothesis]:
-        return [*(h for h in self._sentences.values() if h.beam_size == 1), *self._beams]
+        return [*(h for h in self._sentences.values() if not h.is_searched), *self._beams]
 
     @property
     def free(self) -> int:
@@ -85,12 +85,12 @@ class Int8Batch:
             _integers([id for h in hypotheses for id in (*h.required, *h.forbidden)]),
             _integers([len(h.required) for h in hypotheses]),
             _integers([len(h.forbidden) for h in hypotheses]),
-            _integers([h.beam_size > 1 for h in hypotheses]),
+            _integers([h.is_searched for h in hypotheses]),
             _addresses([h.encoder_attention for h in hypotheses]),
             numbers,
         )
         for number, hypothesis in zip(numbers, hypotheses, strict=True):
-            if hypothesis.beam_size > 1:
+            if hypothesis.is_searched:
                 self._beams[hypothesis] = Beam(hypothesis, config.eos_id)
                 hypothesis = self._beams[hypothesis].branches[0]
             self._add(number, hypothesis)
@@ -118,7 +118,7 @@ class Int8Batch:
         """Removes running sentences, finished or aborted, and returns them."""
         if hypotheses:
             beams = [self._beams.pop(h) for h in hypotheses if h in self._beams]
-            alone = [h for h in hypotheses if h.beam_size == 1]
+            alone = [h for h in hypotheses if not h.is_searched]
             self.drop([*alone, *(branch for beam in beams for branch in beam.branches)])
         return list(hypotheses)
 
@@ -153,7 +153,7 @@ class Int8Batch:
     def _read(self, number: int, hypothesis: Hypothesis) -> int:
         places = self._tokens, self._log_probs, self._aligned, self._coverage
         count: int = self._library.batch_read(self._batch, number, *places)
-        alignments, sources = count + (hypothesis.beam_size > 1), self._source_length(hypothesis)
+        alignments, sources = count + hypothesis.is_searched, self._source_length(hypothesis)
         hypothesis.aligned = array("i", self._aligned_bytes[: 4 * alignments].tobytes())
         hypothesis.coverage = array("f", self._coverage_bytes[: 4 * sources].tobytes())
         return count

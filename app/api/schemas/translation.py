@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.api.schemas.fields import Body, Glossary, Language, Texts
+from app.api.schemas.fields import Body, Glossary, Language, Text, Texts
 from app.http.problems import LIBRETRANSLATE_HINT, Problem
 from app.text.line_breaks import LineBreaks
 
@@ -54,6 +54,7 @@ class TranslateRequest(StreamRequest):
                 {"text": "<p>Hello, <b>my friend</b>!</p>", "source": "auto", "target": "fr", "format": "html"},
                 {"text": "My house.", "source": "en", "target": "fr", "alternatives": 2, "alignment": True},
                 {"text": "Hello, {name}.", "source": "en", "target": "fr", "glossary": {"hello": "salut"}},
+                {"text": "I live in a small house.", "source": "en", "target": "fr", "prefix": "Je vis dans une pet"},
                 {"text": "I live in a small\nhouse.\n", "source": "en", "target": "fr", "line_breaks": "join"},
             ]
         }
@@ -68,6 +69,11 @@ class TranslateRequest(StreamRequest):
     )
     alignment: bool = Field(
         False, description="Return which words were translated by which; plain text with `line_breaks` `keep` only"
+    )
+    prefix: Text = Field(
+        "",
+        description="How the translation begins, exactly; it may end within a word. For a single plain text of one "
+        "sentence without placeholders and tags, with `line_breaks` `keep` and no glossary",
     )
     line_breaks: LineBreaks = Field(
         "keep",

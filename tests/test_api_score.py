@@ -1,0 +1,127 @@
+"""/score gives each token of a given translation the log probability that decoding gives it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shared_fixtures import SHIPPED, Service, serving
+
+from app.engine.sequence import Sequence
+from app.engine.waiting_queue import queue_cost
+from app.translation.scoring import GivenPair, score_pairs
+from app.translation.types import Options
+
+TEXTS = ["Hello.", "How are you?", "The cat sleeps on the red chair.", "My red car", "DO NOT OPEN THE DOOR"]
+TEXTS += ["I live in a small house.", "Hello, {name}.", "She said that it was too late to call."]
+
+
+def ask(service: Service, pairs: Any, status: int = 200, **fields: Any) -> dict[str, Any]:
+    response = service.post("/score", {"pairs": pairs, "source": "en", "target": "fr", **fields})
+    assert response.status_code == status, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+@pytest.fixture(scope="module", params=["int8", "float32"])
+def shipped(request: pytest.FixtureRequest) -> Any:
+    with serving(SHIPPED / "en-fr", precision=request.param) as service:
+        assert service.run(service.state["deployments"].current.engine.wait_started())
+        yield service
+
+
+def translated(service: Service, texts: list[str]) -> list[Any]:
+    translator = service.state["deployments"].current.translator
+    return service.run(translator.translate(texts, Options("en", "fr"))).items  # type: ignore[no-any-return]
+
+
+def test_the_models_own_translation_has_the_scores_of_its_decoding_bit_for_bit(shipped: Service) -> None:
+    items = translated(shipped, TEXTS)
+    pairs = [{"text": text, "translation": item.text} for text, item in zip(TEXTS, items, strict=True)]
+    for item, score in zip(items, ask(shipped, pairs)["scores"], strict=True):
+        [sentence] = item.plan.sentences
+        decoded = sentence.best.decoded
+        pieces = [sentence.bundle.target_tokenizer.piece(id) for id in decoded.tokens]
+        assert [token["piece"] for token in score["tokens"]] == pieces
+        assert [token["log_prob"] for token in score["tokens"]] == list(decoded.log_probs)
+        assert score["score"] == item.score
+        assert score["log_prob"] == sum(decoded.log_probs)
+
+
+def test_a_pairs_scores_are_the_same_alone_and_among_others(shipped: Service) -> None:
+    pairs = [
+        {"text": text, "translation": other} for text in TEXTS for other in ("Bonjour.", "Le chat dort sur {name}")
+    ]
+    together = ask(shipped, pairs)["scores"]
+    with serving(SHIPPED / "en-fr", precision=_precision(shipped), cache_bytes=0) as uncached:
+        assert [ask(uncached, pair)["scores"][0] for pair in pairs] == together
+
+
+def _precision(service: Service) -> str:
+    return str(service.get("/models").json()[0]["precision"])
+
+
+def test_the_better_candidate_has_the_higher_score(shipped: Service) -> None:
+    right, wrong = "Le chat dort.", "La voiture est rouge."
+    pairs = [{"text": "The cat sleeps.", "translation": text} for text in (right, wrong)]
+    first, second = ask(shipped, pairs)["scores"]
+    assert first["score"] > second["score"]
+
+
+@pytest.mark.parametrize("translation", ["Bonjour.", "  Où es-tu ?\n", "😀 e\u0301té", "Salut {name} !", "", "{name}"])
+def test_spans_cover_the_translation_in_order(service: Service, translation: str) -> None:
+    [score] = ask(service, {"text": "Hello, {name}.", "translation": translation})["scores"]
+    at = len(translation) - len(translation.lstrip())
+    for token in score["tokens"]:
+        assert at <= token["end"] and token["start"] <= token["end"]
+        at = max(at, token["end"])
+    assert at == len(translation.rstrip())
+    assert score["tokens"][-1]["piece"] == "</s>"
+
+
+def test_a_pair_over_the_models_limits_has_an_error_and_the_others_a_score(service: Service) -> None:
+    good = {"text": "Hello.", "translation": "Bonjour."}
+    bad = [{"text": "Hello. " * 100, "translation": "Bonjour."}, {"text": "Hello.", "translation": "Bonjour. " * 100}]
+    answer = ask(service, [*bad, good, {"text": " ", "translation": "Bonjour."}])
+    long_text, long_translation, scored, empty = answer["scores"]
+    assert long_text["error"]["detail"].startswith("text has ")
+    assert long_translation["error"]["detail"].startswith("translation has ")
+    assert [one["error"] and one["error"]["status"] for one in answer["scores"]] == [413, 413, None, 422]
+    assert scored == ask(service, good)["scores"][0]
+    assert answer["usage"]["target_tokens"] == len(scored["tokens"])
+    assert empty["score"] is None
+    assert ask(service, bad, status=413)["title"] == "Too much text"
+
+
+def test_several_sentences_are_one_sequence(service: Service) -> None:
+    [score] = ask(service, {"text": "Hello. How are you?", "translation": "Bonjour. Il va bien."})["scores"]
+    assert [token["piece"] for token in score["tokens"]].count("</s>") == 1
+
+
+def test_the_source_language_is_not_detected(service: Service) -> None:
+    pair = {"text": "Hello.", "translation": "Bonjour."}
+    answer = ask(service, pair, status=422, source="auto")
+    assert answer["errors"][0]["pointer"] == "#/source"
+    assert ask(service, pair, status=404, source="de")["title"] == "Language pair not served"
+
+
+def test_too_many_pairs_are_refused(bundle_folder: Path) -> None:
+    with serving(bundle_folder, max_items=2) as service:
+        assert ask(service, [{"text": "Hello.", "translation": "Bonjour."}] * 3, status=413)
+
+
+def test_a_given_target_costs_its_own_length_where_it_is_the_longer(service: Service) -> None:
+    def sequence(source: int, forced: int | None) -> Sequence:
+        return Sequence("m", (5,) * source, 32, forced=None if forced is None else (5,) * forced)
+
+    assert queue_cost(sequence(3, None)) == queue_cost(sequence(3, 3)) == queue_cost(sequence(15, 0)) == 16
+    assert queue_cost(sequence(3, 40)) == queue_cost(sequence(40, 3)) == 48
+
+
+def test_texts_that_are_long_are_prepared_alike(service: Service) -> None:
+    translator = service.state["deployments"].current.translator
+    pair = GivenPair("How are you?", "Il va bien.")
+    one = service.run(score_pairs(translator, [pair], "en", "fr")).pairs[0]
+    many = service.run(score_pairs(translator, [pair] * 100, "en", "fr")).pairs
+    assert many == [one] * 100
