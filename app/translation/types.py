@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
+from app.text.memory_index import FuzzyMatch
 from app.translation.alignment import WordPair
+from app.translation.memory import MemoryOption
 from app.translation.pivot import FirstLeg
 from app.translation.text_plan import TextPlan
 from model.hypothesis import FinishReason
@@ -35,6 +37,8 @@ class Options(NamedTuple):
     """Whether to align words; for plain text only."""
     waited_s: float = 0.0
     """How long the request has already waited; counts towards the deadline."""
+    memory: MemoryOption | None = None
+    """The translation memory to consult first; None: none."""
 
 
 class TranslatedText(NamedTuple):
@@ -56,6 +60,12 @@ class TranslatedText(NamedTuple):
     """Aligned words, in target order; None unless requested."""
     first_leg: FirstLeg | None = None
     """The translation into the pivot language that `plan` started from; None if there was no pivot language."""
+    memory: Literal["exact"] | None = None
+    """What the translation, or a sentence of it, has from the translation memory."""
+    memory_version: int | None = None
+    """The version of the memory that was consulted; None if none was."""
+    suggestions: Sequence[FuzzyMatch] = ()
+    """Similar texts in the memory, if they were requested."""
 
     @property
     def via(self) -> list[str] | None:
