@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import deepl
+import httpx
 import pytest
+from deepl_clients import EN_FR, client_of
 from lxml import etree
-from shared_fixtures import Service, serving
+from shared_fixtures import Service, listening, serving
 
 from app.http.api_keys import new_key
 
@@ -259,3 +262,22 @@ def test_without_the_setting_every_route_says_so(service: Service) -> None:
     assert (item["memory"], item["memory_version"]) == (None, None)
     assert service.post("/translate", {**PAIR, "text": "A", "memory": "exact"}).status_code == 403
     assert translated(service, "A house.", memory="off")["memory_version"] is None
+
+
+def test_deepls_clients_list_and_name_a_memory(bundle_folder: Path, tmp_path: Path) -> None:
+    with (
+        listening(bundle_folder, translation_memory=str(tmp_path / "memory.sqlite")) as url,
+        client_of(url) as client,
+    ):
+        assert client.list_translation_memories() == []
+        pairs = [{"text": "A house.", "translation": "Une demeure."}]
+        assert httpx.put(f"{url}/memory", json={**PAIR, "pairs": pairs}).status_code == 200
+        [memory] = client.list_translation_memories()
+        assert (memory.name, memory.target_languages, memory.segment_count) == ("en-fr", ["fr"], 1)
+        texts = {
+            named: client.translate_text("A house.", **EN_FR, translation_memory=named).text  # type: ignore[union-attr]
+            for named in (memory.translation_memory_id, None)
+        }
+        assert texts[memory.translation_memory_id] == "Une demeure." != texts[None]
+        with pytest.raises(deepl.DeepLException, match="No translation memory of en-fr has this id"):
+            client.translate_text("A house.", **EN_FR, translation_memory="another")

@@ -87,6 +87,11 @@ class DocumentRequest(TranslationOptions):
     filename: str | None = Field(None, max_length=255, description="The file's name, if the upload has none")
     output_format: str | None = Field(None, max_length=20, description="The file's own format; any other is refused")
 
+    def check(self) -> None:
+        super().check()
+        if self.translation_memory_id is not None:
+            raise invalid_field("translation_memory_id", "Translation memories are not supported for documents.")
+
 
 class KeyRequest(Body):
     """Proof that the client may access the document."""
