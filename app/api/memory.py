@@ -7,10 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
+from pydantic.json_schema import SkipJsonSchema
 
 from app import errors
 from app.api.dependencies import AdmittedClient, MemoryState, TranslatorState
-from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses, form_with_file
+from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses, form_with_file, schema_of
 from app.api.schemas.fields import SourceLanguage
 from app.api.schemas.memory import (
     Forgotten,
@@ -35,8 +36,8 @@ from model import __version__
 
 router = APIRouter(tags=["translation memory"])
 _ERRORS = (*ADMISSION_ERRORS, errors.NoTranslationMemory, PairNotServed, errors.Unavailable, errors.StoreUnavailable)
-Source = Annotated[SourceLanguage, Query(description="The language of the texts")]
-Target = Annotated[SourceLanguage, Query(description="The language of the translations")]
+Source = Annotated[SourceLanguage, Query(description="The language of the texts", examples=["en"])]
+Target = Annotated[SourceLanguage, Query(description="The language of the translations", examples=["fr"])]
 _FORM = {
     "schema": form_with_file(
         MemoryFields.model_json_schema(),
@@ -44,9 +45,19 @@ _FORM = {
     ),
     "example": {"file": "Open\tOuvrir", "source": "en", "target": "fr"},
 }
+_EXAMPLES = {
+    "pair": {
+        "summary": "A pair",
+        "value": {
+            "source": "en",
+            "target": "fr",
+            "pairs": [{"text": "Open the file", "translation": "Ouvrir le fichier"}],
+        },
+    }
+}
 _BODY = {
     "required": True,
-    "content": {JSON: {"schema": MemoryRequest.model_json_schema()}, MULTIPART: _FORM},
+    "content": {JSON: {"schema": schema_of(MemoryRequest), "examples": _EXAMPLES}, MULTIPART: _FORM},
 }
 
 
@@ -97,8 +108,8 @@ async def search(
     translator: TranslatorState,
     source: Source,
     target: Target,
-    text: Annotated[str, Query(description="The text to look for")],
-    limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of matches")] = 10,
+    text: Annotated[str, Query(description="The text to look for", examples=["Open the file"])],
+    limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of matches", examples=[5])] = 10,
 ) -> MemoryMatches:
     """Return the pairs whose texts are the most similar to a text, with percentages."""
     translator.check_length(len(text))
@@ -126,7 +137,11 @@ async def forget(
     source: Source,
     target: Target,
     text: Annotated[
-        str | None, Query(description="The text of the pair to forget; without it, all pairs of the direction are")
+        str | SkipJsonSchema[None],
+        Query(
+            description="The text of the pair to forget; without it, all pairs of the direction are",
+            examples=["Open the file"],
+        ),
     ] = None,
 ) -> Forgotten:
     """Erase a pair, or all pairs of a direction, from the memory and from its files."""

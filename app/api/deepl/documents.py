@@ -27,10 +27,9 @@ from app.api.deepl.wire_format import (
     not_found,
     pair_of,
     request_body,
-    schema_of,
     validated,
 )
-from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file
+from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file, schema_of
 from app.errors import InvalidFields, StoreUnavailable, TooManyCharacters
 from app.formats.sniffing import suffix_of
 from app.http.auth import AccessControl, Account, Client

@@ -23,9 +23,11 @@ MAX_PAGE_SIZE = 25
 class DeepLMemory(BaseModel):
     """A translation memory."""
 
-    translation_memory_id: str = Field(examples=["9d1f7f5e-4c0b-5d06-9d9e-0d9a6c7f0a31"])
+    translation_memory_id: str = Field(
+        examples=["9d1f7f5e-4c0b-5d06-9d9e-0d9a6c7f0a31"], description="For `translation_memory_id` of a request"
+    )
     name: str = Field(examples=["en-fr"], description="The direction")
-    source_language: str = Field(examples=["en"])
+    source_language: str = Field(examples=["en"], description="The language of its texts")
     target_languages: list[str] = Field(examples=[["fr"]], description="One language")
     segment_count: int = Field(examples=[120], description="Number of pairs")
     creation_time: str = Field(examples=["2026-01-01T12:00:00+00:00"], description="When its oldest pair was sent")
@@ -35,7 +37,7 @@ class DeepLMemory(BaseModel):
 class DeepLMemories(BaseModel):
     """A page of translation memories."""
 
-    translation_memories: list[DeepLMemory]
+    translation_memories: list[DeepLMemory] = Field(description="By direction")
     total_count: int = Field(examples=[1], description="Number of memories on all pages")
 
 
@@ -48,8 +50,10 @@ class DeepLMemories(BaseModel):
 async def list_memories(
     request: Request,
     caller: Caller,
-    page: Annotated[int, Query(ge=0, description="From 0")] = 0,
-    page_size: Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE, description="Memories on a page")] = MAX_PAGE_SIZE,
+    page: Annotated[int, Query(ge=0, description="From 0", examples=[0])] = 0,
+    page_size: Annotated[
+        int, Query(ge=1, le=MAX_PAGE_SIZE, description="Memories on a page", examples=[25])
+    ] = MAX_PAGE_SIZE,
 ) -> JSONResponse:
     """List the memories of the client's key that have a pair; none if the service keeps none."""
     memory: TranslationMemory | None = request.state.translation_memory

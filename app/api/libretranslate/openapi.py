@@ -128,19 +128,16 @@ DOWNLOAD: dict[str, Any] = {
     }
 }
 NO_SUGGESTIONS = "Suggestions are disabled on this server."
-_SUGGEST_ERRORS = _responses(*ADMISSION_ERRORS, *BODY_ERRORS, PairNotServed, Unavailable)
 SUGGEST: dict[str, Any] = {
     "openapi_extra": _any_request(
         Suggestion,
         {"pair": {"summary": "A pair", "value": {"q": "Hello.", "s": "Salut.", "source": "en", "target": "fr"}}},
         {"q": "Hello.", "s": "Salut.", "source": "en", "target": "fr"},
     ),
-    "responses": {
-        **_SUGGEST_ERRORS,
-        403: {
-            "description": "No valid API key; or suggestions are disabled",
-            "model": LibreError,
-            "content": {JSON: {"example": {"error": NO_SUGGESTIONS}}},
-        },
-    },
+    "responses": _responses(*ADMISSION_ERRORS, *BODY_ERRORS, PairNotServed, Unavailable),
+}
+SUGGEST["responses"][403]["description"] += "; or suggestions are disabled"
+SUGGEST["responses"][403]["content"][JSON]["examples"]["disabled"] = {
+    "summary": "Suggestions are disabled",
+    "value": {"error": NO_SUGGESTIONS},
 }

@@ -77,7 +77,7 @@ class Suggestion(LibreRequest):
 class LibreSuggested(BaseModel):
     """The suggestion was stored."""
 
-    success: bool = Field(examples=[True])
+    success: bool = Field(examples=[True], description="Always true")
 
 
 class LibreDetection(BaseModel):

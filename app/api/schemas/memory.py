@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from app.api.schemas.fields import Body, SourceLanguage, Text
 
@@ -13,7 +13,7 @@ class RememberedPair(Body):
     """A text and the translation that it shall have."""
 
     text: Text = Field(examples=["Open the file"], description="A whole text, or a sentence of longer ones")
-    translation: Text = Field(examples=["Ouvrir le fichier"])
+    translation: Text = Field(examples=["Ouvrir le fichier"], description="In the target language")
 
 
 class MemoryFields(Body):
@@ -25,18 +25,6 @@ class MemoryFields(Body):
 
 class MemoryRequest(MemoryFields):
     """Pairs to remember."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "source": "en",
-                    "target": "fr",
-                    "pairs": [{"text": "Open the file", "translation": "Ouvrir le fichier"}],
-                }
-            ]
-        }
-    )
 
     pairs: list[RememberedPair] = Field(min_length=1, max_length=10_000, description="One pair or more", fail_fast=True)
 
@@ -59,7 +47,7 @@ class MemoryMatch(BaseModel):
     """A pair of the memory, and how similar its text is."""
 
     text: str = Field(examples=["Open the file"], description="The text of the pair")
-    translation: str = Field(examples=["Ouvrir le fichier"])
+    translation: str = Field(examples=["Ouvrir le fichier"], description="The translation of the pair")
     percentage: int = Field(
         examples=[75],
         description="100: the texts differ in nothing but white space; below: 100 times 1 less the edit distance in "
