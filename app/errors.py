@@ -7,6 +7,7 @@
     ├── NotJSON 400
     ├── NotAuthorised 401
     ├── NotAllowed 403
+    ├── NoTranslationMemory 403
     ├── PairNotServed 404
     ├── BodyTooSlow 408
     ├── BundlesRefused 409
@@ -70,6 +71,11 @@ class NotAuthorised(ServiceError):
 class NotAllowed(ServiceError):
     status, slug, title = 403, "not-allowed", "Not allowed for this key"
     example = "Only keys marked `admin` in the API key file may do this."
+
+
+class NoTranslationMemory(ServiceError):
+    status, slug, title = 403, "no-translation-memory", "No translation memory"
+    example = "This service keeps no translation memory: its operator has not set INTERLINEAR_TRANSLATION_MEMORY."
 
 
 class PairNotServed(ServiceError):

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,7 +16,19 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from app.api import attention, deepl, files, health, libretranslate, models, openapi, page, score, translate
+from app.api import (
+    attention,
+    deepl,
+    files,
+    health,
+    libretranslate,
+    memory,
+    models,
+    openapi,
+    page,
+    score,
+    translate,
+)
 from app.api.admin_server import AdminRoutes, AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
@@ -42,9 +55,12 @@ from app.server.slow_readers import SlowReaders
 from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
+from app.services.memory_log import Limits
+from app.services.memory_sqlite import SQLiteLog
 from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments, ReloadTiming, reload_for_peer
 from app.services.store import Store
 from app.services.store_memory import MemoryStore
+from app.services.translation_memory import TranslationMemory
 from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, PREFIX, Settings, SettingsError, without_password
 from app.text.glossary_files import load_glossaries
 from model import __version__
@@ -59,6 +75,8 @@ EXPOSED_HEADERS = [
     "X-Interlinear-Report",
 ]
 """Headers that pages of other origins may read."""
+IN_STORE = "store"
+"""The setting's value for translation memories in the store."""
 MAX_DOWNLOADS = 4
 """How many files of the maximum size are kept for download."""
 MAX_BACKGROUND_JOBS = 16
@@ -87,6 +105,7 @@ def create_app(
     lag = LoopLag(metrics.observe_lag)
     turn = peers.turn if peers else nullcontext
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn)
+    translation_memory = _translation_memory(settings, store)
     glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
         lag,
@@ -107,6 +126,8 @@ def create_app(
         slow_readers = SlowReaders(settings.send_timeout_ms / 1000, budgets.responses)
         await store.start()
         await glossary_store.open()
+        if translation_memory:
+            await translation_memory.start()
         await deployments.start()
         background_jobs.open()
         await access_control.start()
@@ -133,6 +154,7 @@ def create_app(
                 downloads=Downloads(store, MAX_DOWNLOADS * settings.max_file_bytes),
                 background_jobs=background_jobs,
                 glossaries=glossary_store,
+                translation_memory=translation_memory,
                 peers=peers,
                 admin=admin,
                 deployments=deployments,
@@ -145,6 +167,8 @@ def create_app(
             if loading:
                 await loading
             await access_control.stop()
+            if translation_memory:
+                await translation_memory.stop()
             await store.stop()
             lag.stop()
             slow_readers.stop()
@@ -193,10 +217,28 @@ def _store(settings: Settings, metrics: Metrics) -> Store:
         raise SettingsError(f"{name}: {error}") from None
 
 
+def _translation_memory(settings: Settings, store: Store) -> TranslationMemory | None:
+    """Raises SettingsError."""
+    place = settings.translation_memory
+    if place is None:
+        return None
+    limits = Limits(settings.translation_memory_pairs, settings.translation_memory_bytes)
+    if (place == IN_STORE) != store.is_shared:
+        raise SettingsError(
+            f"{PREFIX}TRANSLATION_MEMORY={place}: "
+            + (
+                f"{PREFIX}STORE is not set"
+                if place == IN_STORE
+                else f"with {PREFIX}STORE, translation memories are there; write {IN_STORE}"
+            )
+        )
+    return TranslationMemory(SQLiteLog(Path(place), limits))
+
+
 def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRenderers:
     """Adds the routes, and returns each API's error format."""
     ours, theirs = settings.prefixes
-    for module in (translate, score, files, attention, models):
+    for module in (translate, score, files, attention, memory, models):
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
     app.include_router(libretranslate.router, prefix=theirs)

@@ -88,6 +88,14 @@ class Settings(BaseSettings):
         repr=False,  # it may have a password
         description="Valkey or Redis, which several instances share: redis://, rediss:// or unix://",
     )
+    translation_memory: str | None = Field(
+        default=None,
+        description="A file for translation memories, or `store`: in the store; default: none are kept",
+    )
+    translation_memory_pairs: int = Field(
+        default=200_000, ge=1, description="Pairs in all of them; every instance holds those in use, 2 KB each"
+    )
+    translation_memory_bytes: int = Field(default=64 << 20, ge=1, description="Their total size")
     cache_bytes: int = Field(default=64 << 20, ge=0, description="Memory for cached sentences; 0: no cache")
     deadline_ms: int = Field(default=60_000, ge=1, description="Maximum time for a request, which may ask for less")
     drain_ms: int = Field(
@@ -154,6 +162,7 @@ class Settings(BaseSettings):
         "glossary_store",
         "api_keys_file",
         "store",
+        "translation_memory",
         mode="before",
     )
     @classmethod

@@ -501,7 +501,21 @@ def test_settings_are_those_that_libretranslates_page_reads(service: Service) ->
     }
 
 
-def test_suggestions_are_refused(service: Service) -> None:
+def test_a_suggestion_counts_for_the_next_request(bundle_folder: Path, tmp_path: Path) -> None:
+    with serving(bundle_folder, translation_memory=str(tmp_path / "memory.sqlite")) as service:
+        assert service.get(f"{PREFIX}/frontend/settings").json()["suggestions"] is True
+        pair = {"q": "Hello.", "s": "Salut.", "source": "en", "target": "fr"}
+        for sent in ({"json": pair}, {"data": {**pair, "s": "Coucou."}}):
+            answer = service.request("POST", f"{PREFIX}/suggest", **sent)
+            assert (answer.status_code, answer.json()) == (200, {"success": True})
+        assert service.post(PATH, {**HELLO, "q": "Hello."}).json()["translatedText"] == "Coucou."
+        for wrong in ({**pair, "s": ""}, {**pair, "target": "xx"}, {**pair, "s": "a" * 50_001}):
+            answer = service.post(f"{PREFIX}/suggest", wrong)
+            assert answer.status_code == 400
+            assert error_of(answer)
+
+
+def test_suggestions_are_refused_without_a_memory(service: Service) -> None:
     answer = service.post(f"{PREFIX}/suggest", {"q": "Hello.", "s": "Salut.", "source": "en", "target": "fr"})
     assert answer.status_code == 403
     assert error_of(answer)

@@ -16,7 +16,7 @@ from model import __version__
 
 Json = dict[str, Any]
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
-FREE = "/health", "/ready", "/languages", "/models", "/frontend/settings", "/suggest", "/download_file/{name}"
+FREE = "/health", "/ready", "/languages", "/models", "/frontend/settings", "/download_file/{name}"
 """What wants no key, and may be asked as often as one likes; but by DeepL's clients, who always have one."""
 KEY, KEY_LINE = new_key("reader")
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -113,12 +113,13 @@ def keys(variant: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def served(variant: str, bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    memory: Json = {"translation_memory": str(tmp_path_factory.mktemp("memory") / "memory.sqlite")}
     settings: Json = {"root_api": variant}
     if variant == "keys":
         file = tmp_path_factory.mktemp("keys") / "keys"
         file.write_text(f"{KEY_LINE} admin")
         settings = {"api_keys_file": file}
-    with serving(bundle_folder, **settings) as service:
+    with serving(bundle_folder, **memory, **settings) as service:
         yield service
 
 

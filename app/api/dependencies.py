@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from app.api.admin_server import AdminServer
 from app.engine.engine import Engine
+from app.errors import NoTranslationMemory
 from app.http.auth import AccessControl, Client, bearer
 from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.metrics import Metrics
@@ -23,6 +24,7 @@ from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
 from app.services.reload import Deployments
+from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
 from app.translation.translator import Translator
 
@@ -45,6 +47,8 @@ class State(TypedDict):
     """Monitors how responses are sent."""
     glossaries: GlossaryStore
     """Glossaries made over HTTP."""
+    translation_memory: TranslationMemory | None
+    """None: the service keeps none."""
     peers: Peers | None
     """The other instances of the service on this machine, if there are several."""
     admin: AdminServer | None
@@ -77,10 +81,19 @@ async def _authenticated_client(request: Request) -> Client:
     return access_control.authenticate(request, bearer(request))
 
 
+async def _translation_memory(request: Request) -> TranslationMemory:
+    """Raises NoTranslationMemory."""
+    memory: TranslationMemory | None = request.state.translation_memory
+    if memory is None:
+        raise NoTranslationMemory(NoTranslationMemory.example)
+    return memory
+
+
 EngineState = Annotated[Engine, _from_state("engine")]
 PeersState = Annotated[Peers | None, _from_state("peers")]
 MetricsState = Annotated[Metrics, _from_state("metrics")]
 ShutdownState = Annotated[Shutdown, _from_state("shutdown")]
+MemoryState = Annotated[TranslationMemory, Depends(_translation_memory)]
 TranslatorState = Annotated[Translator, _from_state("translator")]
 AdmittedClient = Annotated[Client, Depends(_admitted_client)]
 AuthenticatedClient = Annotated[Client, Depends(_authenticated_client)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 from pydantic import Field
@@ -14,6 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from app import formats
 from app.api.dependencies import AdmittedClient
 from app.api.file_report import report_of
+from app.api.memory_option import memory_option
 from app.api.openapi_parts import (
     ADMISSION_ERRORS,
     FORM_ERRORS,
@@ -24,7 +25,7 @@ from app.api.openapi_parts import (
 )
 from app.api.schemas.fields import Body, Glossary, Language
 from app.api.schemas.translation import FileReport
-from app.errors import InvalidFields, StoreUnavailable
+from app.errors import InvalidFields, NoTranslationMemory, StoreUnavailable
 from app.http.auth import Client
 from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
@@ -54,6 +55,9 @@ class FileFields(Body):
         "auto",
         description="For .txt: `keep` translates each line separately; `join` translates a paragraph as a whole and "
         "wraps it again; `auto` joins where the text looks wrapped",
+    )
+    memory: Literal["exact", "off"] | SkipJsonSchema[None] = Field(
+        None, description="The use of the translation memory, as in a TranslateRequest"
     )
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
 
@@ -94,7 +98,10 @@ _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", 
     summary="Translate a document",
     response_class=Response,
     openapi_extra={"requestBody": {"required": True, "content": {MULTIPART: _FORM}}},
-    responses={200: _FILE_RESPONSE, **error_responses(*ADMISSION_ERRORS, *FORM_ERRORS, *TRANSLATION_ERRORS)},
+    responses={
+        200: _FILE_RESPONSE,
+        **error_responses(*ADMISSION_ERRORS, NoTranslationMemory, *FORM_ERRORS, *TRANSLATION_ERRORS),
+    },
     tags=["translation"],
 )
 async def translate_file(request: Request, client: AdmittedClient) -> Response:
@@ -131,7 +138,8 @@ async def _translate(
     document = await open_document(file.name, file.content, target, settings, fields.source, format_options)
     await client.charge(document.characters)
     glossary = fields.glossary or None
-    content, done = await translate_document(translator, document, fields.source, fields.target, glossary)
+    memory = await memory_option(request, fields.source, fields.target, fields.memory)
+    content, done = await translate_document(translator, document, fields.source, fields.target, glossary, memory)
     name = formats.translated_name(file.name, target)
     return content, document.media_type, await asyncio.to_thread(report_of, name, document, done)
 

@@ -18,6 +18,7 @@ expect. Unknown fields are refused, except by the LibreTranslate and DeepL route
 API keys, the routes with a lock require one. Every response has an `X-Request-ID`, which is also in the log."""
 TAGS = [
     {"name": "translation", "description": "Translate texts and documents, and inspect the attention of a sentence"},
+    {"name": "translation memory", "description": "Translations that clients have approved, used before the model"},
     {"name": "what is served", "description": "Languages and models"},
     {"name": "operation", "description": "For operators and monitoring"},
     {"name": "LibreTranslate", "description": "LibreTranslate's API, for its clients"},

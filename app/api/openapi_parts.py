@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fastapi import Response
+from pydantic import BaseModel
 
 from app import errors
 from app.errors import ServiceError
@@ -92,3 +93,21 @@ def file_response(description: str, **headers: dict[str, Any]) -> dict[str, Any]
         "content": {media_type: {"schema": _BYTES} for media_type in MEDIA_TYPES.values()},
         **({"headers": headers} if headers else {}),
     }
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The self-contained JSON schema of `model`."""
+    schema = model.model_json_schema(mode="validation")
+    defined = schema.pop("$defs", {})
+
+    def inline(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inline(element) for element in part]
+        if not isinstance(part, dict):
+            return part
+        if "$ref" in part:
+            return inline(defined[part["$ref"].rpartition("/")[2]])
+        return {name: inline(element) for name, element in part.items()}
+
+    found: dict[str, Any] = inline(schema)
+    return found

@@ -10,9 +10,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
+from app.api.memory_option import memory_option
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERRORS, error_responses
 from app.api.schemas.translation import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
-from app.errors import InvalidFields, ServiceError
+from app.errors import InvalidFields, NoTranslationMemory, ServiceError
 from app.http.auth import Client
 from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
@@ -21,7 +22,7 @@ from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 
 router = APIRouter(route_class=JSONRoute)
-ERRORS = (*ADMISSION_ERRORS, *BODY_ERRORS, *TRANSLATION_ERRORS)
+ERRORS = (*ADMISSION_ERRORS, NoTranslationMemory, *BODY_ERRORS, *TRANSLATION_ERRORS)
 EVENTS = "text/event-stream"
 _EVENT = {
     "type": "object",
@@ -73,13 +74,13 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     if body.prefix and isinstance(body.text, list) and len(body.text) != 1:
         raise InvalidFields.at("#/prefix", "only available for a single text")
     translator: Translator = request.scope["state"]["translator"]
-    texts = await _texts(request, body)
+    texts, options = await _texts(request, body), await _options(request, body)
     if joins:
         lines = await asyncio.to_thread(lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
-        work = translator.translate([each.text for each in lines], _options(request, body))
+        work = translator.translate([each.text for each in lines], options)
         done = await asyncio.to_thread(_rewrapped, lines, await while_connected(request, work))
     else:
-        done = await while_connected(request, translator.translate(texts, _options(request, body)))
+        done = await while_connected(request, translator.translate(texts, options))
     # Shaped like a TranslateResponse, but not built as one: validating our own data takes 5 % of a short request.
     return Response(to_json(_response_fields(done), inf_nan_mode="null"), media_type="application/json")
 
@@ -101,7 +102,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
 async def stream(body: StreamRequest, request: Request) -> Response:
     """Translate texts, and send each sentence as soon as it and all before it are translated."""
     translator: Translator = request.scope["state"]["translator"]
-    parts = translator.stream(await _texts(request, body), _options(request, body))
+    parts = translator.stream(await _texts(request, body), await _options(request, body))
     # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
     return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_UNBUFFERED)
@@ -150,14 +151,25 @@ def _rewrapped(texts: Sequence[ReflowedText], done: Translations) -> Translation
     return done._replace(items=items)
 
 
-def _options(request: Request, body: StreamRequest) -> Options:
+async def _options(request: Request, body: StreamRequest) -> Options:
+    """Raises NoTranslationMemory and Unavailable."""
     alternatives = body.alternatives if isinstance(body, TranslateRequest) else 0
     alignment = isinstance(body, TranslateRequest) and body.alignment
     html = body.format == "html"
     waited_s: float = request.scope["state"]["waited_s"]
+    memory = await memory_option(request, body.source, body.target, body.memory)
     prefix = body.prefix if isinstance(body, TranslateRequest) else ""
     return Options(
-        body.source, body.target, body.glossary, alternatives, body.deadline_ms, html, alignment, waited_s, prefix
+        body.source,
+        body.target,
+        body.glossary,
+        alternatives,
+        body.deadline_ms,
+        html,
+        alignment,
+        waited_s,
+        prefix,
+        memory,
     )
 
 
@@ -183,5 +195,11 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         "warnings": item.warnings,
         "alternatives": [{"text": text, "score": score} for text, score in item.alternatives],
         "alignment": pairs and [{"source": pair.source, "target": pair.target} for pair in pairs],
+        "memory": item.memory,
+        "memory_version": item.memory_version,
+        "suggestions": [
+            {"text": match.pair.source, "translation": match.pair.target, "percentage": match.percentage}
+            for match in item.suggestions
+        ],
         "error": problem_of(item.error) if item.error else None,
     }

@@ -14,6 +14,7 @@ from app.errors import InvalidFields, Overloaded, TooMuchText, WrongContentType
 from app.formats import Document
 from app.markup.passage import Passage
 from app.settings import Settings
+from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
 from app.translation.types import AUTO, GlossaryOption, Options, TranslatedText, Translations
 
@@ -62,13 +63,18 @@ async def open_document(
 
 
 async def translate_document(
-    translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption = None
+    translator: Translator,
+    document: Document,
+    source: str,
+    target: str,
+    glossary: GlossaryOption = None,
+    memory: MemoryOption | None = None,
 ) -> tuple[bytes, Translations]:
     """Returns the translated file and the translations of its passages. `source` may be AUTO.
 
     Raises the errors of Translator.translate, and the first error of a passage: a file is never returned in part.
     """
-    options = await _options(translator, document, source, target, glossary)
+    options = (await _options(translator, document, source, target, glossary))._replace(memory=memory)
     done = await translator.translate([[passage] for passage in document.passages], options)
     return await _write(document, done.items), done
 

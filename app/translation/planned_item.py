@@ -10,6 +10,7 @@ from app.text.icu_messages import has_branches
 from app.text.language_id import Detected
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
+from app.translation.memory import MemoryLookup
 from app.translation.pivot import FirstLeg
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
@@ -33,6 +34,8 @@ class PlannedItem:
     plan: TextPlan | ServiceError = field(init=False)
     first_leg: FirstLeg | None = None
     """The translation into the pivot language."""
+    memory: MemoryLookup | None = None
+    """The translation memory, if one was consulted."""
     grows: bool = False
     """Whether more parts of the plan will come."""
     submitted: int = 0
@@ -95,10 +98,11 @@ class PlannedItem:
 
     def render(self, options: Options, checks: LanguageChecks) -> TranslatedText:
         """The translation. The sentences must be decoded and checked."""
-        plan, leg = self.plan, self.first_leg
+        plan, leg, memory = self.plan, self.first_leg, self.memory
         source, confidence = self.source.language or "", self.source.confidence if options.source == AUTO else None
         if self.error or isinstance(plan, ServiceError):
-            return TranslatedText(None, None, None, error=self.error, source=source, confidence=confidence)
+            failed = TranslatedText(None, None, None, error=self.error, source=source, confidence=confidence)
+            return failed._replace(memory_version=memory.version if memory else None)
         is_given = options.source != AUTO
         if leg:
             checks.add_warnings(leg.plan, is_given)
@@ -113,7 +117,7 @@ class PlannedItem:
         pairs = (leg.align(plan) if leg else word_pairs(plan)) if options.alignment else None
         pivot = [sentence.best for sentence in self.pivot_sentences]
         others = plan.alternatives(options.alternatives, pivot) if options.alternatives else ()
-        return TranslatedText(
+        done = TranslatedText(
             text,
             mean_score(best),
             reason,
@@ -128,6 +132,9 @@ class PlannedItem:
             words=() if plan.label or plan.nested else doubtful_words(plan),
             first_leg=leg,
         )
+        if memory is None:
+            return done
+        return done._replace(memory=memory.origin, memory_version=memory.version, suggestions=memory.suggestions)
 
     @property
     def lowest_quality(self) -> float | None:

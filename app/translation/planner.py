@@ -18,6 +18,7 @@ from app.text.language_id import Detected, Detector
 from app.text.mnemonics import remove_mnemonic
 from app.translation.completion import continue_prefix
 from app.translation.language_checks import LanguageChecks
+from app.translation.memory import MemoryLookup
 from app.translation.pivot import FirstLeg
 from app.translation.planned_item import PlannedItem
 from app.translation.sentence import Sentence
@@ -152,11 +153,20 @@ class Planner:
         if is_traditional(self._wanted) and not is_traditional(target):
             warnings.append(f"There is no bundle for {self._wanted}: the translation may be in simplified characters.")
         glossary = self._glossary(route[0].source, target)
+        memory = planned.memory = self._memory(source, glossary)
+        if memory and isinstance(item, str) and not options.html:
+            text = memory.text(item)
+            if text is not None:
+                planned.plan = TextPlan(route[-1], [text], warnings=[(0, warning) for warning in warnings])
+                return
+            memory.suggest(item)
+        if memory:
+            pieces = memory.pieces(pieces)
         if len(route) > 1:
             leg = planned.first_leg = FirstLeg(route, pieces, glossary, self._beam_size, room, label)
             planned.plan, plan, planned.grows = leg.second, leg.plan, True
         else:
-            plan = planned.plan = plan_text(route[0], pieces, glossary, self._beam_size, room)
+            plan = planned.plan = plan_text(route[0], pieces, glossary, self._beam_size, room, memory)
             plan.label = label
         plan.warnings[:0] = [(0, warning) for warning in warnings]
 
@@ -170,6 +180,13 @@ class Planner:
     def _route(self, source: str) -> Sequence[Bundle]:
         """The bundles that translate from `source`. Raises PairNotServed."""
         return self._services.catalogue.route(source, self.options.target)
+
+    def _memory(self, source: str, glossary: Glossary | None) -> MemoryLookup | None:
+        """The request's memory for this source language, if it has one."""
+        wanted = self.options.memory
+        if wanted is None:
+            return None
+        return MemoryLookup(wanted.snapshots.get((source, self.options.target)), wanted.mode, glossary)
 
     def _too_many_tokens(self) -> TooMuchText:
         tokens = self._services.settings.queue_tokens

@@ -55,7 +55,9 @@ class TranslationRequest:
     async def prepare(self) -> None:
         """Plans all items: splits them into sentences."""
         self._planner.check_pair()
-        is_quick = self._is_short and (self._options.source != AUTO or self._services.detector.ready)
+        memory = self._options.memory
+        searches = memory is not None and memory.mode != "exact"  # which takes milliseconds
+        is_quick = self._is_short and not searches and (self._options.source != AUTO or self._services.detector.ready)
         plan = self._planner.plan
         self._items = plan(self._texts) if is_quick else await asyncio.to_thread(plan, self._texts)
 

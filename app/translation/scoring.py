@@ -108,7 +108,8 @@ async def score_pairs(
 def _scored(bundle: Bundle, prepared: _Prepared, result: Decoded | ServiceError) -> ScoredPair | ServiceError:
     if isinstance(result, ServiceError):
         return result
-    return ScoredPair(prepared.tokens, result, bundle.quality and bundle.quality.quality(result.log_probs))
+    quality = None if bundle.quality is None else bundle.quality.quality(result.log_probs)
+    return ScoredPair(prepared.tokens, result, quality)
 
 
 def _prepare_all(translator: Translator, bundle: Bundle, pairs: Sequence[GivenPair]) -> list[_Prepared | ServiceError]:

@@ -19,24 +19,17 @@ from msgspec import structs
 
 from app.engine.sequence import Sequence as EngineSequence
 from app.markup.passage import OBJECT, Passage, ProtectedSpan
+from app.text.numbers import find_written_numbers
 from app.text.word_units import AlignedWords
 from app.translation.sentence import Candidate, Sentence
-from model.languages import language_alone
 
 MAX_ARTICLE_LETTERS = 3
 """Maximum for a word before another to count as its article or preposition, which stays before the term."""
 MIN_TOKENS_AFTER_TERM = 16
 """How far a sentence may continue after its last term, whatever its own limit is."""
-_GROUPS = r"\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"
-"""A number in groups of three: 10 000, with the spaces that keep it together."""
 _DIGITS = re.compile(r"\d\d|\d[.,:/-]\d")
-_NUMBER = re.compile(rf"(?<![\w.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d\d+)(?!\w)")
 _NUMBER_AS_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s-]| ?h ?)\d+)*")
 """A number as a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
-_MAGNITUDE = re.compile(r"\s*[月千万萬亿億]")
-_MAGNITUDE_CJK = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
-"""Words that change the number before them in translation: "3.5 million" is 350万, and 12月 is December."""
-_MYRIAD_LANGUAGES = {"ja", "ko", "wuu", "yue", "zh"}
 _NON_DIGIT = re.compile(r"\D")
 _OTHER_DIGITS = re.compile(r"[^\D0-9]+")
 _start_of, _end_of = attrgetter("start"), attrgetter("end")
@@ -59,8 +52,7 @@ def find_numbers(
     """
     if not _DIGITS.search(passage.text):
         return []
-    counted = _MAGNITUDE_CJK if language_alone(target) in _MYRIAD_LANGUAGES else _MAGNITUDE
-    numbers = (n for n in _NUMBER.finditer(passage.text) if not counted.match(passage.text, n.end()))
+    numbers = (number for number in find_written_numbers(passage.text, target) if len(number[0]) > 1)
     found = (ProtectedSpan(*number.span(), _with_plain_digits(number[0])) for number in numbers)
     free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
     return list(usable_terms(passage, free))[: max(0, max_spans - len(terms) - len(passage.protected))]

@@ -23,6 +23,7 @@ from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
+from app.translation.memory import MemoryLookup
 from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
@@ -154,14 +155,20 @@ def plan_copy(pieces: Sequence[Piece]) -> TextPlan:
 
 
 def plan_text(
-    bundle: Bundle, pieces: Sequence[Piece], glossary: Glossary | None, beam_size: int, budget: int
+    bundle: Bundle,
+    pieces: Sequence[Piece],
+    glossary: Glossary | None,
+    beam_size: int,
+    budget: int,
+    memory: MemoryLookup | None = None,
 ) -> TextPlan:
-    """Splits `pieces` into sentences, for a beam of `beam_size` or the bundle's, whichever is larger.
+    """Splits `pieces` into sentences, for a beam of `beam_size` or the bundle's, whichever is larger. A sentence that
+    `memory` has becomes copied text: its translation.
 
     Raises BudgetExceeded as soon as they cost more than `budget`.
     """
     plan = TextPlan(bundle)
-    splitter = PassageSplitter(plan, bundle, glossary, beam_size)
+    splitter = PassageSplitter(plan, bundle, glossary, beam_size, memory)
     for piece in pieces:
         if isinstance(piece, str):
             plan.parts.append(piece)
@@ -175,8 +182,15 @@ def plan_text(
 class PassageSplitter:
     """Splits passages into the parts of `plan`, whose cost and warnings it keeps."""
 
-    def __init__(self, plan: TextPlan, bundle: Bundle, glossary: Glossary | None, beam_size: int) -> None:
-        self._plan, self._bundle, self._glossary = plan, bundle, glossary
+    def __init__(
+        self,
+        plan: TextPlan,
+        bundle: Bundle,
+        glossary: Glossary | None,
+        beam_size: int,
+        memory: MemoryLookup | None = None,
+    ) -> None:
+        self._plan, self._bundle, self._glossary, self._memory = plan, bundle, glossary, memory
         self._beam_size = max(beam_size, bundle.decoding.beam_size or 1)
 
     def split(
@@ -189,7 +203,9 @@ class PassageSplitter:
         """
         parts: list[str | Sentence] = []
         plan = self._plan
-        planner = _PassagePlanner(self._bundle, passage, self._glossary, self._beam_size, plan.warnings, start)
+        planner = _PassagePlanner(
+            self._bundle, passage, self._glossary, self._beam_size, plan.warnings, start, self._memory
+        )
         for part in planner.parts(follows_sentence):
             parts.append(part)
             if isinstance(part, Sentence):
@@ -210,7 +226,9 @@ class _PassagePlanner:
         beam_size: int,
         warnings: list[LocatedWarning],
         start: int,
+        memory: MemoryLookup | None = None,
     ) -> None:
+        self._memory = memory
         self.bundle, self.passage, self.beam_size, self.warnings = bundle, passage, beam_size, warnings
         self.start = start
         self.protected = protected_spans(passage, bundle)
@@ -241,8 +259,10 @@ class _PassagePlanner:
                 yield self._copy(segment, share)
             follows = segment.translate
 
-    def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> Sentence:
+    def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> str | Sentence:
         part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
+        if self._memory and (remembered := self._memory.passage(part)) is not None:
+            return remembered
         without_marks, marks = marks_as_tags(part)
         if marks:
             ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))

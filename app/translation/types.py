@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
+from app.text.memory_index import FuzzyMatch
 from app.translation.alignment import WordPair
+from app.translation.memory import MemoryOption
 from app.translation.pivot import FirstLeg
 from app.translation.text_plan import TextPlan
 from app.translation.word_quality import DoubtfulWord
@@ -38,6 +40,8 @@ class Options(NamedTuple):
     """How long the request has already waited; counts towards the deadline."""
     prefix: str = ""
     """How the translation of the only item begins; see `app.translation.completion`."""
+    memory: MemoryOption | None = None
+    """The translation memory to consult first; None: none."""
 
 
 class TranslatedText(NamedTuple):
@@ -64,6 +68,12 @@ class TranslatedText(NamedTuple):
     """The words that are likeliest wrong, in order."""
     first_leg: FirstLeg | None = None
     """The translation into the pivot language that `plan` started from; None if there was no pivot language."""
+    memory: Literal["exact"] | None = None
+    """What the translation, or a sentence of it, has from the translation memory."""
+    memory_version: int | None = None
+    """The version of the memory that was consulted; None if none was."""
+    suggestions: Sequence[FuzzyMatch] = ()
+    """Similar texts in the memory, if they were requested."""
 
     @property
     def via(self) -> list[str] | None:

@@ -27,10 +27,9 @@ from app.api.deepl.wire_format import (
     not_found,
     pair_of,
     request_body,
-    schema_of,
     validated,
 )
-from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file
+from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file, schema_of
 from app.errors import InvalidFields, StoreUnavailable, TooManyCharacters
 from app.formats.sniffing import suffix_of
 from app.http.auth import AccessControl, Account, Client
@@ -86,6 +85,11 @@ class DocumentRequest(TranslationOptions):
 
     filename: str | None = Field(None, max_length=255, description="The file's name, if the upload has none")
     output_format: str | None = Field(None, max_length=20, description="The file's own format; any other is refused")
+
+    def check(self) -> None:
+        super().check()
+        if self.translation_memory_id is not None:
+            raise invalid_field("translation_memory_id", "Translation memories are not supported for documents.")
 
 
 class KeyRequest(Body):

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
+from app.api.deepl.translation_memories import memory_of
 from app.api.deepl.wire_format import (
     MAX_GLOSSARIES,
     Body,
@@ -63,7 +64,9 @@ class TranslationOptions(Body):
         None, description=f"Ids of up to {MAX_GLOSSARIES} glossaries; the first that has a term decides"
     )
     style_id: str | None = Field(None, description="Not supported: style rules are refused")
-    translation_memory_id: str | None = Field(None, description="Not supported: translation memories are refused")
+    translation_memory_id: str | None = Field(
+        None, description="For texts: the id of a translation memory, with `source_lang`; refused for documents"
+    )
 
     def check(self) -> None:
         """Raises InvalidFields for options that the service could not honour."""
@@ -73,8 +76,6 @@ class TranslationOptions(Body):
             )
         if self.style_id is not None:
             raise invalid_field("style_id", "Style rules are not supported.")
-        if self.translation_memory_id is not None:
-            raise invalid_field("translation_memory_id", "Translation memories are not supported.")
         if self.glossary_id is not None and self.glossary_ids is not None:
             raise invalid_field("glossary_ids", "Give either glossary_id or glossary_ids.")
 
@@ -109,6 +110,9 @@ class TextRequest(TranslationOptions):
     preserve_formatting: bool = Field(False, description="Has no effect: formatting is always preserved")
     show_billed_characters: bool = Field(True, description="Has no effect: they are always shown")
     tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Has no effect")
+    translation_memory_threshold: int | None = Field(
+        None, ge=0, le=100, description="Has no effect: only texts that are equal take the memory's translation"
+    )
     custom_instructions: Strings | None = Field(None, description="Not supported: custom instructions are refused")
 
     def check(self) -> None:
@@ -184,7 +188,8 @@ async def translate(request: Request, caller: Caller) -> Response:
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     await caller.charge(translator.cost(body.text))
-    options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s)
+    memory = await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)
+    options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s, memory=memory)
     items = [await to_item(text, body) for text in body.text]
     done = await while_connected(request, translator.translate(items, options))
     fallback = _fallback_source(translator, target)

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from app import errors
 from app.api import openapi_parts
+from app.api.openapi_parts import schema_of
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, ServiceError
 from app.http import problems
@@ -139,24 +140,6 @@ def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool 
     numbered_examples = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
     content = {media_type: {"schema": schema, "examples": numbered_examples} for media_type in media_types}
     return {"requestBody": {"required": True, "content": content}}
-
-
-def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The self-contained JSON schema of `model`."""
-    schema = model.model_json_schema(mode="validation")
-    defined = schema.pop("$defs", {})
-
-    def inline(part: Any) -> Any:
-        if isinstance(part, list):
-            return [inline(element) for element in part]
-        if not isinstance(part, dict):
-            return part
-        if "$ref" in part:
-            return inline(defined[part["$ref"].rpartition("/")[2]])
-        return {name: inline(element) for name, element in part.items()}
-
-    found: dict[str, Any] = inline(schema)
-    return found
 
 
 # ---- Languages

@@ -8,7 +8,7 @@ from fastapi import Response
 from pydantic import BaseModel
 
 from app import errors
-from app.api.libretranslate.schemas import FileToTranslate, LibreError, ToDetect, ToTranslate
+from app.api.libretranslate.schemas import FileToTranslate, LibreError, Suggestion, ToDetect, ToTranslate
 from app.api.openapi_parts import (
     ADMISSION_ERRORS,
     BODY_ERRORS,
@@ -18,7 +18,7 @@ from app.api.openapi_parts import (
     file_response,
     form_with_file,
 )
-from app.errors import PairNotServed, StoreUnavailable
+from app.errors import PairNotServed, StoreUnavailable, Unavailable
 from app.http.forms import FORM, JSON, MULTIPART
 from app.http.problems import ASCIIResponse, Problem
 
@@ -129,11 +129,15 @@ DOWNLOAD: dict[str, Any] = {
 }
 NO_SUGGESTIONS = "Suggestions are disabled on this server."
 SUGGEST: dict[str, Any] = {
-    "responses": {
-        403: {
-            "description": "Suggestions are disabled",
-            "model": LibreError,
-            "content": {JSON: {"example": {"error": NO_SUGGESTIONS}}},
-        }
-    }
+    "openapi_extra": _any_request(
+        Suggestion,
+        {"pair": {"summary": "A pair", "value": {"q": "Hello.", "s": "Salut.", "source": "en", "target": "fr"}}},
+        {"q": "Hello.", "s": "Salut.", "source": "en", "target": "fr"},
+    ),
+    "responses": _responses(*ADMISSION_ERRORS, *BODY_ERRORS, PairNotServed, Unavailable),
+}
+SUGGEST["responses"][403]["description"] += "; or suggestions are disabled"
+SUGGEST["responses"][403]["content"][JSON]["examples"]["disabled"] = {
+    "summary": "Suggestions are disabled",
+    "value": {"error": NO_SUGGESTIONS},
 }

@@ -32,10 +32,13 @@ from app.api.libretranslate.schemas import (
     LibreLanguages,
     LibreRequest,
     LibreSettings,
+    LibreSuggested,
     LibreTranslation,
+    Suggestion,
     ToDetect,
     ToTranslate,
 )
+from app.api.memory_option import memory_option
 from app.api.schemas.health import Health
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
@@ -46,8 +49,11 @@ from app.http.forms import Fields, Upload, read_fields, read_query, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import validated
 from app.services.downloads import Download, Downloads
+from app.services.memory_log import Scope
+from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
 from app.translation.documents import open_document, translate_document
+from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, TranslatedText
 from model.languages import language_name, served_code
@@ -72,12 +78,13 @@ async def translate(request: Request) -> Response:
     client = early or await _admit(request, fields)
     translator: Translator = request.state.translator
     body = _served(_validated(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
-    items = await while_connected(request, _translated(translator, client, body, request.state.waited_s))
+    memory = await memory_option(request, body.source, body.target)
+    items = await while_connected(request, _translated(translator, client, body, request.state.waited_s, memory))
     return JSONResponse(_answer(body, items, translator.catalogue))
 
 
 async def _translated(
-    translator: Translator, client: Client, body: ToTranslate, waited_s: float
+    translator: Translator, client: Client, body: ToTranslate, waited_s: float, memory: MemoryOption | None
 ) -> Sequence[TranslatedText]:
     """Raises what the translator raises, for any of the texts."""
     translator.check(body.texts)
@@ -85,7 +92,12 @@ async def _translated(
         return [TranslatedText(text, None, None) for text in body.texts]
     await client.charge(translator.cost(body.texts))
     options = Options(
-        body.source, body.target, alternatives=_alternatives_of(body), html=body.format == "html", waited_s=waited_s
+        body.source,
+        body.target,
+        alternatives=_alternatives_of(body),
+        html=body.format == "html",
+        waited_s=waited_s,
+        memory=memory,
     )
     done = await translator.translate(body.texts, options)
     for item in done.items:
@@ -161,7 +173,7 @@ async def frontend_settings(request: Request, translator: TranslatorState) -> Li
         frontendTimeout=_TYPING_PAUSE_MS,
         apiKeys=access_control.requires_key,
         keyRequired=access_control.requires_key,
-        suggestions=False,
+        suggestions=request.state.translation_memory is not None,
         filesTranslation=True,
         supportedFilesFormat=list(MEDIA_TYPES),
         language=LibreLanguages(
@@ -171,10 +183,30 @@ async def frontend_settings(request: Request, translator: TranslatorState) -> Li
     )
 
 
-@router.post("/suggest", summary="Suggest a better translation", status_code=403, **SUGGEST)
-async def suggest() -> Response:
-    """Always respond with 403: the service does not store suggestions."""
-    return JSONResponse({"error": NO_SUGGESTIONS}, 403)
+@router.post("/suggest", summary="Suggest a better translation", response_model=LibreSuggested, **SUGGEST)
+async def suggest(request: Request) -> Response:
+    """Remember a translation in the translation memory of the client's key; 403 if the service keeps none.
+
+    From then on, equal texts and sentences get it.
+    """
+    early = await _admit_early(request)
+    fields = await read_fields(request)
+    client = early or await _admit(request, fields)
+    memory: TranslationMemory | None = request.state.translation_memory
+    if memory is None:
+        return JSONResponse({"error": NO_SUGGESTIONS}, 403)
+    translator: Translator = request.state.translator
+    body = _validated(Suggestion, fields, "q", "s", "source", "target")
+    translator.check([body.q, body.s])
+    source = body.source
+    if source.lower() == AUTO:
+        source = (await asyncio.to_thread(translator.detect, body.q)).language or translator.catalogue.source_languages[
+            0
+        ]
+    source, target = translator.catalogue.codes(source, body.target)
+    translator.catalogue.route(source, target)
+    await memory.put(Scope(client.name, source, target), [(body.q, body.s)], client.name)
+    return JSONResponse({"success": True})
 
 
 @router.post("/translate_file", summary="Translate a document", response_model=LibreFile, **TRANSLATE_FILE)
@@ -203,7 +235,10 @@ async def _translated_file(request: Request, client: Client, file: Upload, body:
     content = file.content
     if body.source != body.target:
         await client.charge(document.characters)
-        content, _ = await translate_document(request.state.translator, document, body.source, body.target)
+        memory = await memory_option(request, body.source, body.target)
+        content, _ = await translate_document(
+            request.state.translator, document, body.source, body.target, memory=memory
+        )
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
 

@@ -65,6 +65,21 @@ class FileToTranslate(LibreRequest):
     target: Language = Field(description="The language to translate into")
 
 
+class Suggestion(LibreRequest):
+    """A better translation."""
+
+    q: str = Field(min_length=1, description="The text", examples=["Hello."])
+    s: str = Field(min_length=1, description="The translation that it shall have", examples=["Salut."])
+    source: Language = Field(description="The language of the text; `auto` is detected")
+    target: Language = Field(description="The language of the translation")
+
+
+class LibreSuggested(BaseModel):
+    """The suggestion was stored."""
+
+    success: bool = Field(examples=[True], description="Always true")
+
+
 class LibreDetection(BaseModel):
     """A detected language."""
 

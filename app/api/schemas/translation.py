@@ -38,6 +38,12 @@ class StreamRequest(Body):
         description="Terms with their required translations, or the name of one of the service's glossaries",
         examples=[{"loss": "fonction de perte"}],
     )
+    memory: Literal["exact", "off", "fuzzy"] | None = Field(
+        None,
+        description="The use of the translation memory. `exact`, the default where the service keeps one: a text or a "
+        "sentence equal to one in the memory gets the translation there, and the model is not asked; `fuzzy`: "
+        "also suggests the translations of similar texts; `off`",
+    )
     deadline_ms: int | None = Field(
         None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit applies as well."
     )
@@ -80,6 +86,14 @@ class TranslateRequest(StreamRequest):
         description="For plain text: `keep` translates each line separately; `join` translates a paragraph as a whole "
         "and wraps it again; `auto` joins where the text looks wrapped",
     )
+
+
+class Suggestion(BaseModel):
+    """A similar text in the translation memory."""
+
+    text: str = Field(examples=["Open the files"], description="The text in the memory")
+    translation: str = Field(examples=["Ouvrir les fichiers"], description="Its translation, unchanged")
+    percentage: int = Field(examples=[66], description="How similar the text is; see GET /memory/search")
 
 
 class Alternative(BaseModel):
@@ -148,6 +162,18 @@ class Translation(BaseModel):
         default=[], description="As many as requested, or fewer if there are no more"
     )
     alignment: list[AlignedWords] | None = Field(default=None, description="In target order")
+    memory: Literal["exact"] | None = Field(
+        default=None,
+        description="`exact`: the text, or at least a sentence of it, has its translation from the translation memory",
+    )
+    memory_version: int | None = Field(
+        default=None,
+        description="The version of the memory that was consulted, which every change raises; null if none was. Same "
+        "request, same model and same version: same translation",
+    )
+    suggestions: list[Suggestion] = Field(
+        default=[], description="With `memory` `fuzzy`: pairs whose text is similar to the whole text, best first"
+    )
     error: Problem | None = Field(default=None, description="Why this text failed; null if it did not")
 
 

@@ -1,0 +1,180 @@
+"""/memory: the translation memory of the client's key."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic.json_schema import SkipJsonSchema
+
+from app import errors
+from app.api.dependencies import AdmittedClient, MemoryState, TranslatorState
+from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses, form_with_file, schema_of
+from app.api.schemas.fields import SourceLanguage
+from app.api.schemas.memory import (
+    Forgotten,
+    MemoryFields,
+    MemoryMatch,
+    MemoryMatches,
+    MemoryRequest,
+    Remembered,
+)
+from app.errors import InvalidFields, PairNotServed, TooMuchText
+from app.formats.document import UnreadableDocument
+from app.formats.memory_files import TMX, read_pairs, write_tmx
+from app.http.auth import Client
+from app.http.download_headers import download_headers
+from app.http.forms import JSON, MULTIPART, read_upload
+from app.http.json_body import JSONRequest
+from app.http.problems import validated
+from app.services.memory_log import Scope
+from app.text.memory_index import MIN_SIMILARITY
+from app.translation.translator import Translator
+from model import __version__
+
+router = APIRouter(tags=["translation memory"])
+_ERRORS = (*ADMISSION_ERRORS, errors.NoTranslationMemory, PairNotServed, errors.Unavailable, errors.StoreUnavailable)
+Source = Annotated[SourceLanguage, Query(description="The language of the texts", examples=["en"])]
+Target = Annotated[SourceLanguage, Query(description="The language of the translations", examples=["fr"])]
+_FORM = {
+    "schema": form_with_file(
+        MemoryFields.model_json_schema(),
+        "A TMX file, whose name ends in `.tmx`; or lines of a text, a tab and its translation, in UTF-8",
+    ),
+    "example": {"file": "Open\tOuvrir", "source": "en", "target": "fr"},
+}
+_EXAMPLES = {
+    "pair": {
+        "summary": "A pair",
+        "value": {
+            "source": "en",
+            "target": "fr",
+            "pairs": [{"text": "Open the file", "translation": "Ouvrir le fichier"}],
+        },
+    }
+}
+_BODY = {
+    "required": True,
+    "content": {JSON: {"schema": schema_of(MemoryRequest), "examples": _EXAMPLES}, MULTIPART: _FORM},
+}
+
+
+@router.put(
+    "/memory",
+    summary="Remember translations",
+    response_model=Remembered,
+    openapi_extra={"requestBody": _BODY},
+    responses=error_responses(*_ERRORS, *BODY_ERRORS, errors.Overloaded),
+)
+async def remember(
+    request: Request, client: AdmittedClient, memory: MemoryState, translator: TranslatorState
+) -> Response:
+    """Remember pairs of a text and its translation, as JSON or as a file. They replace pairs with the same text.
+
+    The response comes when they are on the disk. From then on, /translate answers equal texts and sentences with them.
+    Texts are equal if they differ only in white space, in numbers and in placeholders, whose new values then take the
+    place of the old ones in the translation.
+    """
+    if request.headers.get("content-type", "").lower().startswith(MULTIPART):
+        file, form = await read_upload(request)
+        fields: MemoryFields = validated(MemoryFields, form.by_name())
+        scope = _scope(translator, client, fields.source, fields.target)
+        try:
+            pairs = await asyncio.to_thread(read_pairs, *file, scope.source, scope.target)
+        except UnreadableDocument as error:
+            raise InvalidFields.at("#/file", str(error)) from None
+        if not pairs:
+            raise InvalidFields.at("#/file", "The file has no pairs")
+    else:
+        body = validated(MemoryRequest, await JSONRequest(request.scope, request.receive).json())
+        scope = _scope(translator, client, body.source, body.target)
+        pairs = [(pair.text, pair.translation) for pair in body.pairs]
+    for text in (text for pair in pairs for text in pair):
+        translator.check_length(len(text))
+    version = await memory.put(scope, pairs, client.name)
+    return JSONResponse({"pairs": len(pairs), "memory_version": version})
+
+
+@router.get(
+    "/memory/search",
+    summary="Search the translation memory",
+    responses=error_responses(*_ERRORS, errors.InvalidFields, TooMuchText),
+)
+async def search(
+    client: AdmittedClient,
+    memory: MemoryState,
+    translator: TranslatorState,
+    source: Source,
+    target: Target,
+    text: Annotated[str, Query(description="The text to look for", examples=["Open the file"])],
+    limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of matches", examples=[5])] = 10,
+) -> MemoryMatches:
+    """Return the pairs whose texts are the most similar to a text, with percentages."""
+    translator.check_length(len(text))
+    found = await memory.snapshot(_scope(translator, client, source, target))
+    matches = await asyncio.to_thread(found.fuzzy, text, limit, MIN_SIMILARITY)
+    return MemoryMatches(
+        exact=found.exact(text),
+        matches=[
+            MemoryMatch(text=match.pair.source, translation=match.pair.target, percentage=match.percentage)
+            for match in matches
+        ],
+        memory_version=found.version,
+    )
+
+
+@router.delete(
+    "/memory",
+    summary="Forget translations",
+    responses=error_responses(*_ERRORS, errors.InvalidFields),
+)
+async def forget(
+    client: AdmittedClient,
+    memory: MemoryState,
+    translator: TranslatorState,
+    source: Source,
+    target: Target,
+    text: Annotated[
+        str | SkipJsonSchema[None],
+        Query(
+            description="The text of the pair to forget; without it, all pairs of the direction are",
+            examples=["Open the file"],
+        ),
+    ] = None,
+) -> Forgotten:
+    """Erase a pair, or all pairs of a direction, from the memory and from its files."""
+    scope = _scope(translator, client, source, target)
+    number, version = await (memory.clear(scope) if text is None else memory.remove(scope, text))
+    return Forgotten(pairs=number, memory_version=version)
+
+
+@router.get(
+    "/memory",
+    summary="Export the translation memory",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "All pairs of the direction, as TMX 1.4",
+            "content": {TMX: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **error_responses(*_ERRORS, errors.InvalidFields),
+    },
+)
+async def export(
+    client: AdmittedClient, memory: MemoryState, translator: TranslatorState, source: Source, target: Target
+) -> Response:
+    """Download all pairs of a direction, with the time and the key's name of each."""
+    scope = _scope(translator, client, source, target)
+    found = await memory.snapshot(scope)
+    content = await asyncio.to_thread(lambda: write_tmx(found.memory.pairs(), scope.source, scope.target, __version__))
+    headers = download_headers(f"memory.{scope.source}-{scope.target}.tmx")
+    return Response(content, media_type=TMX, headers=headers)
+
+
+def _scope(translator: Translator, client: Client, source: str, target: str) -> Scope:
+    """The client's memory of a direction that is served. Raises PairNotServed."""
+    source, target = translator.catalogue.codes(source, target)
+    translator.catalogue.route(source, target)
+    return Scope(client.name, source, target)

@@ -1,0 +1,90 @@
+"""Where the pairs of translation memories are kept: the interface of both logs, one over a file and one over a store.
+
+A scope is the memory of one API key in one direction. Every change of a scope raises its version, and a log tells what
+changed since a version, so that each instance keeps an index up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from app.text.memory_index import Pair
+
+
+class Scope(NamedTuple):
+    """The memory of one owner in one direction."""
+
+    owner: str
+    """The name of the API key; "" without keys."""
+    source: str
+    target: str
+
+
+class Limits(NamedTuple):
+    """What all scopes together may hold."""
+
+    pairs: int
+    size: int
+    """In bytes of UTF-8."""
+
+
+class Change(NamedTuple):
+    """What happened to a pair in a version; several changes may have one version."""
+
+    version: int
+    text_id: str
+    """What `text_id` returns for the pair's normalised text."""
+    pair: Pair | None
+    """None: it was removed."""
+
+
+class Changes(NamedTuple):
+    """What changed in a scope."""
+
+    version: int
+    """The scope's version after all changes."""
+    is_complete: bool
+    """Whether these are all pairs of the scope, rather than what changed since a version."""
+    changes: Sequence[Change]
+    """In order of version."""
+
+
+class MemoryFull(Exception):
+    """The pairs would be over a limit of the memory; nothing was written."""
+
+    def __init__(self, scarce: str) -> None:
+        super().__init__(scarce)
+        self.scarce = scarce
+        """"pairs" or "bytes"."""
+
+
+class MemoryLog(Protocol):
+    """All methods raise Unavailable if the log cannot be read or written."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def versions(self, owner: str) -> dict[tuple[str, str], int]:
+        """The version of each direction of an owner that has ever had a pair."""
+
+    async def changes(self, scope: Scope, since: int) -> Changes:
+        """What changed after version `since`; all pairs if the log does not know any more."""
+
+    async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
+        """Writes all pairs, each with its text's id, or none; returns the new version when they are safe.
+
+        A pair replaces one with the same id. Raises MemoryFull.
+        """
+
+    async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
+        """Erases the pairs with these ids; returns the number of those that existed, and the version."""
+
+    async def clear(self, scope: Scope) -> tuple[int, int]:
+        """Erases all pairs; returns their number, and the version."""
+
+
+def size_of(pair: Pair) -> int:
+    """The bytes that a pair counts as."""
+    return len(pair.source.encode()) + len(pair.target.encode()) + 64

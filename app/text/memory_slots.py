@@ -1,0 +1,150 @@
+"""Compares texts for a translation memory: what may differ between equal texts, and how a stored translation takes it.
+
+Two texts are equal if they differ only in white space, and in the values of their slots: numbers and placeholders.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from typing import NamedTuple
+
+from app.text.numbers import find_written_numbers
+from app.text.placeholders import find_placeholders, is_nesting
+from model.languages import language_alone
+
+_BLANKS = re.compile(r"[^\S\n]+")
+_LINE_END = re.compile(r" ?(?:\r\n?|\n) ?")
+_BEGIN, _END = "\ufdd0", "\ufdd1"
+"""Noncharacters, which Unicode reserves for a process's internal use: the ends of a slot. In a text, the first is
+doubled."""
+_DIGITS = re.compile(r"\d+")
+_LANGUAGE = re.compile(r"\w+")
+_SINGULAR_OR_PLURAL = frozenset(
+    _LANGUAGE.findall("""
+        af an bg ca da de el en eo es et eu fi fo fr fur fy gl gu hi hu hy is it kn ku lb ml mr nb ne nl nn no or pa pt
+        sq sv sw ta te tk tr ur
+    """)
+)
+_ONE_FORM = frozenset(["id", "ja", "ko", "lo", "ms", "my", "th", "vi", "wuu", "yue", "zh"])
+"""Languages whose words do not change with a number. In a language of neither set, many forms are possible, and a
+number takes another one's place only if both have the same last two digits up to 20, or the same last digit above: so
+all rules of Unicode's CLDR for whole numbers give them the same form."""
+
+
+class Slot(NamedTuple):
+    """Characters [start, end) of a normalised text that may differ between equal texts."""
+
+    start: int
+    end: int
+    value: str
+    kind: str
+    """Only a slot of the same kind may take its place."""
+
+
+class Abstracted(NamedTuple):
+    """A text whose slots are taken out."""
+
+    text: str
+    """Normalised, with the slots' values."""
+    key: str
+    """With the slots' kinds in place of their values. Equal texts have equal keys."""
+    slots: tuple[Slot, ...]
+
+
+def normalise(text: str) -> str:
+    """`text` in NFC, with one space for each run of blanks in a line, and without outer blanks."""
+    text = unicodedata.normalize("NFC", text)
+    return _LINE_END.sub("\n", _BLANKS.sub(" ", text)).strip()
+
+
+def text_id(text: str) -> str:
+    """Names a text among those of a direction, whatever its white space, without showing it."""
+    return hashlib.blake2b(normalise(text).encode(), digest_size=16).hexdigest()
+
+
+def abstract(text: str, language: str, other: str) -> Abstracted:
+    """Takes the slots out of `text`, which is in `language`. `other`: the language of its translation or source."""
+    text = normalise(text)
+    slots = _find_slots(text, language, other)
+    key, at = "", 0
+    for slot in slots:
+        key += _escaped(text[at : slot.start]) + f"{_BEGIN}{slot.kind}{_END}"
+        at = slot.end
+    return Abstracted(text, key + _escaped(text[at:]), slots)
+
+
+def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> str | None:
+    """The translation of `new` that the `translation` of `stored` gives, whose key is the same.
+
+    None if a value that changes does not occur in the translation as often as in the stored text, or would have to
+    become two different ones.
+    """
+    changed: dict[str, str] = {}
+    kept = set[str]()
+    for old, slot in zip(stored.slots, new.slots, strict=True):
+        if old.value == slot.value:
+            kept.add(old.value)
+        elif changed.setdefault(old.value, slot.value) != slot.value:
+            return None
+    if not changed:
+        return translation.text
+    if kept & changed.keys():
+        return None
+    before, after = (Counter(slot.value for slot in of.slots) for of in (stored, translation))
+    if any(before[value] != after[value] for value in changed):
+        return None
+    # A value elsewhere in the translation, as a part of a word or of another number, stays what it is. It may also be
+    # what changes, in a form that is no slot: then nothing here can be told apart.
+    if any(translation.text.count(value) != _occurrences(translation, value) for value in changed):
+        return None
+    text, at = "", 0
+    for slot in translation.slots:
+        text += translation.text[at : slot.start] + changed.get(slot.value, slot.value)
+        at = slot.end
+    return text + translation.text[at:]
+
+
+def _occurrences(text: Abstracted, value: str) -> int:
+    """How often `value` occurs within the slots of `text`."""
+    return sum(slot.value.count(value) for slot in text.slots)
+
+
+def _escaped(text: str) -> str:
+    return text.replace(_BEGIN, _BEGIN * 2)
+
+
+def _find_slots(text: str, language: str, other: str) -> tuple[Slot, ...]:
+    protected = [one for one in find_placeholders(text, language) if not is_nesting(one.raw)]
+    slots = [Slot(one.start, one.end, one.raw, _kind_of_placeholder(one.raw)) for one in protected]
+    for number in find_written_numbers(text, other, among_ideographs=True):
+        start, end = number.span()
+        if not any(one.start < end and start < one.end for one in protected):
+            slots.append(Slot(start, end, number[0], _kind_of_number(number[0], language, other)))
+    return tuple(sorted(slots))
+
+
+def _kind_of_placeholder(raw: str) -> str:
+    """By the way it is written: `{name}` takes the place of `{file}`, but not of a URL."""
+    return "p" + ("a" if raw[0].isalnum() else raw[0])
+
+
+def _kind_of_number(text: str, language: str, other: str) -> str:
+    """By its notation, and by the form that words beside it have."""
+    groups = _DIGITS.findall(text)
+    if len(groups) > 1 or not text.isascii():  # a date, a time, a fraction, groups of thousands
+        return "n" + _DIGITS.sub(lambda run: "0" * len(run[0]), text)
+    leading = "0" if len(text) > 1 and text[0] == "0" else ""
+    return f"n{leading}{_form(int(text[-9:]), language)}{_form(int(text[-9:]), other)}"
+
+
+def _form(number: int, language: str) -> str:
+    """Equal for numbers beside which a word of `language` has the same form. Very long numbers count by their end."""
+    language = language_alone(language)
+    if language in _ONE_FORM:
+        return "."
+    if language in _SINGULAR_OR_PLURAL:
+        return str(number) if number < 2 else "+"
+    return str(number) if number <= 20 else f"{number % 100}'" if number % 100 <= 20 else f"{number % 10}+"

@@ -1,0 +1,94 @@
+"""Consults the translation memory of a request, for whole texts and for sentences, before anything is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from app.markup.passage import Passage, Piece
+from app.text.glossary import Glossary
+from app.text.memory_index import FuzzyMatch, MemorySnapshot
+
+MemoryMode = Literal["exact", "fuzzy"]
+MAX_SUGGESTIONS = 5
+
+
+class MemoryOption(NamedTuple):
+    """The memories that a request may use."""
+
+    snapshots: Mapping[tuple[str, str], MemorySnapshot]
+    """By source and target; a direction that is missing is empty."""
+    mode: MemoryMode = "exact"
+
+
+@dataclass(eq=False)
+class MemoryLookup:
+    """The memory for one item of a request, and what the item has taken from it."""
+
+    snapshot: MemorySnapshot | None
+    mode: MemoryMode
+    glossary: Glossary | None
+    """A translation without the terms that the request requires is not used."""
+    is_used: bool = False
+    suggestions: Sequence[FuzzyMatch] = field(default_factory=list)
+
+    @property
+    def origin(self) -> Literal["exact"] | None:
+        """What the item has from the memory."""
+        return "exact" if self.is_used else None
+
+    @property
+    def version(self) -> int:
+        return self.snapshot.version if self.snapshot else 0
+
+    def text(self, text: str) -> str | None:
+        """The translation of a whole plain text, with its outer blanks."""
+        found = self.snapshot.exact(text) if self.snapshot and text.strip() else None
+        if found is None or not self._has_terms(text, found):
+            return None
+        self.is_used = True
+        start = len(text) - len(text.lstrip())
+        return text[:start] + found + text[len(text.rstrip()) :]
+
+    def passage(self, passage: Passage) -> str | None:
+        """The written translation of a whole passage whose markup is around its text."""
+        text = passage.text
+        if self.snapshot is None or passage.nested or passage.terms:
+            return None
+        if any(one.raw != passage.write(text[one.start : one.end]) for one in passage.protected):
+            return None
+        start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        if any(start < tag.at < end or tag.space for tag in passage.tags):
+            return None
+        found = self.text(text[start:end])
+        if found is None:
+            return None
+        return _written(passage, 0, start) + passage.write(found) + _written(passage, end, len(text))
+
+    def pieces(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """`pieces`, with every passage that the memory has as a copied piece."""
+        found = ((piece, None if isinstance(piece, str) else self.passage(piece)) for piece in pieces)
+        return [piece if text is None else text for piece, text in found]
+
+    def suggest(self, text: str) -> None:
+        """Looks for texts like a whole plain text, if the request wants suggestions."""
+        if self.snapshot and self.mode == "fuzzy":
+            self.suggestions = self.snapshot.fuzzy(text, MAX_SUGGESTIONS)
+
+    def _has_terms(self, text: str, translation: str) -> bool:
+        if self.glossary is None:
+            return True
+        shown = translation.casefold()
+        return all(term.raw.casefold() in shown for term in self.glossary.find(text))
+
+
+def _written(passage: Passage, start: int, end: int) -> str:
+    """The blanks [start, end) at an edge of the passage, with their tags."""
+    written, at = "", start
+    is_first = start == 0
+    for tag in passage.tags:
+        if (tag.at <= end) if is_first else (tag.at >= start):
+            written += passage.write(passage.text[at : tag.at]) + tag.raw
+            at = tag.at
+    return written + passage.write(passage.text[at:end])

@@ -1,0 +1,73 @@
+"""Equal and similar texts in an index, in this version and in former ones."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from app.text.memory_index import MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
+from app.text.memory_slots import text_id
+
+VOCABULARY = st.sampled_from(["open", "close", "the", "a", "file", "folder", "now", ".", ",", "please"])
+TEXTS = st.lists(VOCABULARY, min_size=1, max_size=9).map(" ".join)
+
+
+def index_of(*pairs: tuple[str, str]) -> MemoryIndex:
+    index = MemoryIndex("en", "fr")
+    for version, (source, target) in enumerate(pairs, 1):
+        index.put(Pair(source, target, float(version)), version)
+    return index
+
+
+def test_an_older_version_is_unaffected_by_later_changes() -> None:
+    index = index_of(("Open", "Ouvrir"), ("Close", "Fermer"))
+    before = MemorySnapshot(index, index.version)
+    index.put(Pair("Open", "Ouvert"), 3)
+    index.remove(text_id("Close"), 4)
+    now = MemorySnapshot(index, index.version)
+    assert (before.exact("Open"), before.exact("Close")) == ("Ouvrir", "Fermer")
+    assert (now.exact("Open"), now.exact("Close"), now.memory.count) == ("Ouvert", None, 1)
+    assert [match.pair.target for match in before.fuzzy("Close", 5)] == ["Fermer"]
+    assert now.fuzzy("Close", 5) == []
+    compacted = index.compacted()
+    assert (compacted.version, compacted.pairs()) == (4, index.pairs())
+    assert compacted.exact("Open", 4) == "Ouvert"
+
+
+def test_the_same_text_comes_before_a_text_with_other_numbers() -> None:
+    index = index_of(("Wait 30 seconds", "Attendez 30 s"), ("Wait 40 seconds", "Patientez 40 s"))
+    assert index.exact("Wait 30 seconds", 2) == "Attendez 30 s"
+    assert index.exact("Wait 50 seconds", 2) == "Patientez 50 s"  # the newest
+
+
+def test_the_newest_pair_whose_values_fit_is_used() -> None:
+    index = index_of(("Wait 30 seconds", "Attendez 30 s"), ("Wait 60 seconds", "Attendez une minute"))
+    assert index.exact("Wait 50 seconds", 2) == "Attendez 50 s"
+
+
+def test_percentages_count_words_and_marks() -> None:
+    index = index_of(("Open the file.", "Ouvrir le fichier."))
+    assert [match.percentage for match in index.fuzzy("Open the folder.", 1, 5)] == [75]
+    assert [match.percentage for match in index.fuzzy(" Open the  file.", 1, 5)] == [100]
+    assert index.fuzzy("", 1, 5) == []
+    chinese = MemoryIndex("zh", "en")
+    chinese.put(Pair("打开文件", "Open file"), 1)
+    assert [match.percentage for match in chinese.fuzzy("打开文档", 1, 5)] == [75]
+
+
+def test_an_equal_text_with_other_values_is_not_a_full_match() -> None:
+    index = index_of(("Wait 60 seconds", "Attendez une minute"))
+    assert [match.percentage for match in index.fuzzy("Wait 50 seconds", 1, 5)] == [99]
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=30), TEXTS, st.sampled_from([0.5, 0.6, 0.75, 0.9]))
+def test_a_search_finds_what_comparing_with_every_text_finds(texts: list[str], wanted: str, least: float) -> None:
+    index = index_of(*((text, "x") for text in dict.fromkeys(texts)))
+    found = {match.pair.source for match in index.fuzzy(wanted, index.version, 1_000, least)}
+    similar = {
+        text
+        for text in texts
+        if Levenshtein.normalized_similarity(text.split(), wanted.split()) >= max(least, MIN_SIMILARITY) - 1e-9
+    }
+    assert found == similar
