@@ -18,6 +18,7 @@ from app.translation.sentence import Sentence
 from app.translation.terminology import missing_terms, sequence_with_terms
 from app.translation.text_plan import TextPlan
 from app.translation.types import AUTO, Item, Options, TranslatedPart, Translations
+from app.translation.word_quality import sentence_words
 
 MAX_INLINE_CHARS = 2_000
 """A request up to this size is prepared on the event loop, in about a millisecond. A larger one would delay others, and
@@ -220,11 +221,12 @@ class TranslationRequest:
                 await self.finish_in_time([part])
                 if part.error:
                     break
+                words = [word.moved(len(text)) for word in sentence_words(part)]
                 text += part.render(part.best)
                 span, score = item.origin(part, start)
                 whole = item.has_spans(self._options)
                 yield TranslatedPart(
-                    number, plan.resolve_nested(text), span if whole else None, score, item.quality(part)
+                    number, plan.resolve_nested(text), span if whole else None, score, item.quality(part), words
                 )
                 await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
                 text, start = "", part.end

@@ -112,3 +112,5 @@ class TranslatedPart:
     score: float | None
     quality: float | None = None
     """The probability that the sentence is good enough to use as it is; None if its bundle does not estimate it."""
+    words: Sequence[DoubtfulWord] = ()
+    """The words that are likeliest wrong, in order, with offsets in `text`."""

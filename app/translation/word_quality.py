@@ -17,6 +17,11 @@ class DoubtfulWord(NamedTuple):
     span: tuple[int, int]
     probability: float
 
+    def moved(self, by: int) -> DoubtfulWord:
+        """The same word, `by` code points later."""
+        start, end = self.span
+        return DoubtfulWord((start + by, end + by), self.probability)
+
 
 def doubtful_words(plan: TextPlan, length: Callable[[str], int] = len) -> list[DoubtfulWord]:
     """The doubtful words of a translation, in order. The sentences must be decoded."""
@@ -26,7 +31,7 @@ def doubtful_words(plan: TextPlan, length: Callable[[str], int] = len) -> list[D
         if isinstance(part, str):
             at += length(part)
             continue
-        found += (DoubtfulWord((at + start, at + end), p) for (start, end), p in sentence_words(part))
+        found += (word.moved(at) for word in sentence_words(part))
         at += length(part.render(part.best))
     return found
 

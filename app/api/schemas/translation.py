@@ -243,3 +243,4 @@ class StreamedPart(BaseModel):
     quality: float | None = Field(
         default=None, examples=[0.74], description="As in a Translation; null if the whole part is copied"
     )
+    words: list[DoubtfulWord] = Field(default=[], description="As in a Translation, with offsets in this part's text")

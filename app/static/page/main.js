@@ -16,6 +16,7 @@ import {
   cancelAnnouncement,
   clearNotices,
   errorMessage,
+  qualityWarnings,
   showError,
   showWarnings,
   unavailableMessage,
@@ -126,14 +127,14 @@ function showResult(answer) {
 }
 
 /** @returns {string[]} the warnings that are shown */
-function showTimeAndWarnings({ warnings, milliseconds }) {
+function showTimeAndWarnings({ warnings, sentences, milliseconds }) {
   byId("time").textContent = text("time", { time: number(Math.round(milliseconds)) });
-  return showWarnings(warnings);
+  return showWarnings([...warnings, ...qualityWarnings(sentences)]);
 }
 
 /** Word alignment works again after an error: shows the warnings in its place. */
 function alignmentRecovered() {
-  if (result) showWarnings(result.warnings);
+  if (result) showWarnings([...result.warnings, ...qualityWarnings(result.sentences)]);
 }
 
 function showFailure(error, wait) {

@@ -43,6 +43,7 @@ export const english = {
   time: "{time} ms",
   "word.from": "{word}, from {from}",
   "spoken.done": "The translation is ready",
+  "check.sentence": "Check this sentence: “{sentence}” ({percent} likely to be good enough).",
   "warnings.more": "And {count} more of this kind.",
   colon: ": ",
   unreachable: "The service cannot be reached.",

@@ -43,6 +43,7 @@ export const chinese = {
   time: "{time} 毫秒",
   "word.from": "{word}，译自 {from}",
   "spoken.done": "翻译完成",
+  "check.sentence": "请检查这句话：“{sentence}”（可直接使用的可能性为 {percent}）。",
   "warnings.more": "另有 {count} 条类似的提示。",
   colon: "：",
   unreachable: "无法连接翻译服务。",

@@ -2,7 +2,7 @@
 // Does not touch the DOM.
 
 import * as api from "./api.js";
-import { unitsOf } from "../lib/offsets.js";
+import { codePoints, unitsOf } from "../lib/offsets.js";
 
 const PAUSE_MS = 250;
 const MAX_PAUSE_MS = 1000;
@@ -136,12 +136,15 @@ function isSameRequest(one, other) {
   return other && one.text === other.text && one.source === other.source && one.target === other.target;
 }
 
-function sentenceOf({ text, source }, units, whole) {
+function sentenceOf({ text, source, quality, words }, units, whole) {
   const lead = text.match(/^\s*/)[0];
   const [start, end] = (source ?? [0, 0]).map(units);
   const original = whole.slice(start, end);
   const from = start + original.length - original.trimStart().length;
-  return { lead, text: text.slice(lead.length), source: [from, Math.max(from, start + original.trimEnd().length)] };
+  const skipped = codePoints(lead);
+  const doubtful = words.map(({ span }) => span.map((at) => at - skipped));
+  const span = [from, Math.max(from, start + original.trimEnd().length)];
+  return { lead, text: text.slice(lead.length), source: span, quality, doubtful };
 }
 
 function result(request, sentences, { translations: [translation], model, usage }, milliseconds) {

@@ -5,6 +5,8 @@ import { make } from "../lib/dom.js";
 import { number, text } from "../i18n/index.js";
 
 const MAX_WARNINGS = 3;
+const MAX_EXCERPT = 60; // code points of a sentence in advice to check it
+const DOUBTFUL = 0.5; // a sentence whose quality is lower should be checked; as in model/quality.py
 const RETRY_SENTENCE = / Retry after \d+ s\.$/; // the service's advice, which the page words itself
 
 const container = document.getElementById("notes");
@@ -27,6 +29,21 @@ export function cancelAnnouncement() {
 /** Removes warnings and errors. */
 export function clearNotices() {
   container.replaceChildren();
+}
+
+/** @param {import("./panes.js").Sentence[]} sentences @returns {string[]} advice to check those that may be wrong */
+export function qualityWarnings(sentences) {
+  return sentences
+    .filter(({ quality }) => quality !== null && quality < DOUBTFUL)
+    .sort((one, other) => one.quality - other.quality)
+    .map(({ text: words, quality }) =>
+      text("check.sentence", { sentence: excerpt(words), percent: number(quality, { style: "percent" }) }),
+    );
+}
+
+function excerpt(words) {
+  const characters = [...words];
+  return characters.length > MAX_EXCERPT ? `${characters.slice(0, MAX_EXCERPT).join("").trimEnd()}…` : words;
 }
 
 /** @param {string[]} warnings of an answer @returns {string[]} those that are shown */

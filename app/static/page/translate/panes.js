@@ -1,14 +1,15 @@
 // The elements of the two panes: the text with its highlights, and the translation, sentence by sentence.
 
 import { make } from "../lib/dom.js";
-import { codePoints, wordsOf } from "../lib/offsets.js";
+import { codePoints, overlap, wordsOf } from "../lib/offsets.js";
 
 const source = document.getElementById("source-text");
 const mirror = document.getElementById("mirror");
 const target = document.getElementById("target-text");
 
-/** @typedef {{text: string, lead: string, source: [number, number]}} Sentence
- *  A sentence of the translation, the white space before it, and its span in the source text, in UTF-16 units.
+/** @typedef {{text: string, lead: string, source: [number, number], quality?: number | null, doubtful?: number[][]}}
+ *    Sentence a sentence of the translation, the white space before it, and its span in the source text, in UTF-16
+ *    units; the probability that it is good, and the spans of its doubtful words, in code points
  *  @typedef {{start: number, end: number, as: string}} Highlight a span in UTF-16 units, and its CSS class */
 
 /** @returns {string} the text to translate, without lone surrogates, which JSON cannot carry */
@@ -79,12 +80,14 @@ export function setSentenceCount(count) {
 }
 
 /** A sentence as spans. Words have data-start and data-end, in code points of the sentence. */
-function sentenceElement(index, { lead, text }) {
+function sentenceElement(index, { lead, text, doubtful = [] }) {
   let at = 0;
   const words = wordsOf(text, target.lang || "und").map((word) => {
     const start = at;
     at += codePoints(word.text);
-    return word.isWord ? make("span", { className: "word", data: { start, end: at } }, word.text) : word.text;
+    if (!word.isWord) return word.text;
+    const isDoubtful = doubtful.some((span) => overlap(span, [start, at]));
+    return make("span", { className: isDoubtful ? "word doubtful" : "word", data: { start, end: at } }, word.text);
   });
   return make("span", { className: "sentence", data: { index } }, lead, make("span", { className: "said" }, ...words));
 }
