@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from model.languages import WITHOUT_SPACES, language_alone
 
-GOOD_CHRF, GOOD_CHRF_WITHOUT_SPACES = 70.0, 45.0
+GOOD_CHRF, GOOD_CHRF_WITHOUT_SPACES = 75.0, 50.0
 """A translation is good if its chrF against a reference, from 0 to 100, is at least this. In languages without spaces,
 whose n-grams of characters are words, an equally good translation has a lower chrF."""
 DOUBTFUL = 0.5

@@ -82,9 +82,10 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def _with_section(card: str, config: Mapping[str, Any]) -> str:
-    """`card` with the section in place of its old one, or before the section about training, or at its end."""
+    """`card` with the section in place of its old one, or before the first about training, or at its end."""
     section = "".join(f"{line}\n" for line in quality_section(config))
     heading = section.splitlines()[0]
     without = re.sub(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", "", card, flags=re.MULTILINE | re.DOTALL)
-    place = without.find("## Training\n")
-    return without + "\n" + section if place < 0 else without[:place] + section + without[place:]
+    following = re.search(r"^## (Fine-tuned|Training)\n", without, re.MULTILINE)
+    place = following.start() if following else len(without)
+    return without[:place] + section + without[place:]

@@ -151,8 +151,8 @@ def fit(judged: Sequence[Judged], name: str = "") -> QualityModel:
         raise CorpusError(name, f"{len(complete)} usable pairs, too few to calibrate with: {MIN_PAIRS} at least")
     words = [word for one in complete for word in one.words]
     return QualityModel(
-        _logistic([sentence_features(one.log_probs) for one in complete], [one.is_good for one in complete]),
-        _logistic([word_features(log_prob) for log_prob, _ in words], [is_right for _, is_right in words]),
+        fit_logistic([sentence_features(one.log_probs) for one in complete], [one.is_good for one in complete]),
+        fit_logistic([word_features(log_prob) for log_prob, _ in words], [is_right for _, is_right in words]),
     )
 
 
@@ -172,7 +172,7 @@ def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibr
         float(good.mean()),
         calibration_error(estimates, good),
         auroc(estimates, good),
-        _bins(estimates, good),
+        reliability(estimates, good),
         [float(ranked[:end].mean()) for end in ends],
         (len(words), calibration_error(word_estimates, right), auroc(word_estimates, right)),
     )
@@ -181,7 +181,8 @@ def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibr
 def calibration_error(estimates: Array, good: Array) -> float:
     """The mean distance between the mean estimate and the share of good ones in each of ten bins of equal width,
     weighted by their sizes (Naeini et al. 2015, section "Calibration measures")."""
-    return sum(count * abs(estimate - share) for count, estimate, share in _bins(estimates, good)) / len(estimates)
+    bins = reliability(estimates, good)
+    return sum(count * abs(estimate - share) for count, estimate, share in bins) / len(estimates)
 
 
 def auroc(estimates: Array, good: Array) -> float | None:
@@ -195,13 +196,15 @@ def auroc(estimates: Array, good: Array) -> float | None:
     return float((ranks[good == 1].sum() - positive * (positive + 1) / 2) / (positive * negative))
 
 
-def _bins(estimates: Array, good: Array) -> list[tuple[int, float, float]]:
+def reliability(estimates: Array, good: Array) -> list[tuple[int, float, float]]:
+    """The points of the calibration plot: for each of ten bins of equal width that has any estimates, their number,
+    their mean, and the share of good ones."""
     numbers = np.minimum((estimates * BINS).astype(int), BINS - 1)
     members = (numbers == number for number in range(BINS))
     return [(int(m.sum()), float(estimates[m].mean()), float(good[m].mean())) for m in members if m.any()]
 
 
-def _logistic(features: Sequence[Sequence[float]], good: Sequence[bool]) -> LogisticModel:
+def fit_logistic(features: Sequence[Sequence[float]], good: Sequence[bool]) -> LogisticModel:
     """Logistic regression by Newton's method, with a small penalty of the coefficients."""
     given, wanted = np.array(features, float), np.array(good, float)
     mean, deviation = given.mean(axis=0), given.std(axis=0) + 1e-9

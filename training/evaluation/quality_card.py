@@ -35,9 +35,10 @@ def quality_section(config: Mapping[str, Any]) -> Iterator[str]:
                 f"| {one['set']} | {one['sentences']:,} | {one['good']:.1%} | {one['error']:.3f} | {auroc} "
                 f"| {one['risks'][-1]:.1%} | {one['risks'][4]:.1%} |"
             )
-        if entry["measured"]:
-            yield ""
-            yield from _diagram(entry["measured"][-1])
+        used = {one["set"] for one in entry["fitted_on"]}
+        unused = (one for one in entry["measured"] if one["set"] not in used)
+        yield ""
+        yield from _diagram(next(unused, entry["measured"][0]))
     yield ""
 
 

@@ -143,7 +143,7 @@ class Translation(BaseModel):
         default=None,
         examples=[0.74],
         description="The probability that the translation is good enough to use as it is: that its chrF against a "
-        "reference is at least 70, or 45 in languages without spaces. Of several sentences the lowest; with `via`, the "
+        "reference is at least 75, or 50 in languages without spaces. Of several sentences the lowest; with `via`, the "
         "product of both translations'. Calibrated by the bundle on pairs that it was not trained on: see `quality` of "
         "`/models`. null if the bundle is not calibrated",
     )
