@@ -232,6 +232,12 @@ def _translation_memory(settings: Settings, store: Store) -> TranslationMemory |
                 else f"with {PREFIX}STORE, translation memories are there; write {IN_STORE}"
             )
         )
+    if place == IN_STORE:
+        from app.services.memory_valkey import ValkeyLog
+        from app.services.store_valkey import ValkeyStore
+
+        assert isinstance(store, ValkeyStore)
+        return TranslationMemory(ValkeyLog(store, limits))
     return TranslationMemory(SQLiteLog(Path(place), limits))
 
 

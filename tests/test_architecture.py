@@ -358,9 +358,11 @@ def test_redis_is_imported_only_if_there_is_a_store() -> None:
         "app/services/store_connection.py",
         "app/services/store_valkey.py",
     }
-    modules = {"app.services.store_connection", "app.services.store_valkey"}
+    modules = {"app.services.store_connection", "app.services.store_valkey", "app.services.memory_valkey"}
     assert sorted(imports_among(python_files(*TOP_PACKAGES), modules)) == [
+        "app/main.py: app.services.memory_valkey.ValkeyLog",
         "app/main.py: app.services.store_valkey.ValkeyStore",
+        "app/services/memory_valkey.py: app.services.store_valkey.ValkeyStore",
         "app/services/store_valkey.py: app.services.store_connection.Connection",
     ]
 

@@ -251,3 +251,23 @@ def test_unusable_setting_stops_the_start(
         serving(bundle_folder, **settings)
     assert said in str(refused.value)
     assert "word" not in str(refused.value)
+
+
+def test_correction_given_to_one_counts_at_the_other(bundle_folder: Path, store_server: StoreServer) -> None:
+    settings: dict[str, Any] = {"store": store_server.url, "translation_memory": "store"}
+    with serving(bundle_folder, **settings) as one, serving(bundle_folder, **settings) as other:
+        for writer, reader, translation in ((one, other, "Salut."), (other, one, "Coucou.")):
+            pairs = [{"text": "Hello.", "translation": translation}]
+            body = {"source": "en", "target": "fr", "pairs": pairs}
+            version = writer.request("PUT", "/memory", json=body).json()["memory_version"]
+            [item] = reader.post("/translate", HELLO).json()["translations"]
+            assert (item["text"], item["memory"], item["memory_version"]) == (translation, "exact", version)
+        assert other.request("DELETE", "/memory?source=en&target=fr").json()["pairs"] == 1
+        assert one.post("/translate", HELLO).json()["translations"][0]["memory"] is None
+
+
+def test_translation_memories_are_in_a_file_or_in_the_store(bundle_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="INTERLINEAR_STORE is not set"):
+        serving(bundle_folder, translation_memory="store")
+    with pytest.raises(SettingsError, match="write store"):
+        serving(bundle_folder, translation_memory=str(tmp_path / "a"), store="redis://127.0.0.1:1")

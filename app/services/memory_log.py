@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol
 
 from app.text.memory_index import Pair
 
+MAX_REMOVED = 10_000
+"""How many removed pairs of a scope are remembered, by their ids alone; who is behind by more reads all pairs again."""
+
 
 class Scope(NamedTuple):
     """The memory of one owner in one direction."""

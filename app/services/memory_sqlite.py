@@ -14,15 +14,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from app.errors import Unavailable
-from app.services.memory_log import Change, Changes, Limits, MemoryFull, Scope, size_of
+from app.services.memory_log import MAX_REMOVED, Change, Changes, Limits, MemoryFull, Scope, size_of
 from app.settings import PREFIX, SettingsError
 from app.text.memory_index import Pair
 
 T = TypeVar("T")
 _BUSY_TIMEOUT_S = 10.0
 """How long to wait for another process that writes."""
-_MAX_REMOVED = 10_000
-"""How many removed pairs of a scope are remembered, by their ids alone; who is behind by more reads all pairs again."""
 _FORMAT = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS scopes (
@@ -161,7 +159,7 @@ class SQLiteLog:
                 " WHERE scope = ? AND text_id = ?",
                 [(version, id, text_id) for text_id in existing],
             )
-            self._forget_removed(id, _MAX_REMOVED)
+            self._forget_removed(id, MAX_REMOVED)
         self._checkpoint()
         return len(existing), version
 

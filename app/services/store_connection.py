@@ -12,6 +12,7 @@ from redis.exceptions import ConnectionError as LostConnection
 from redis.exceptions import NoScriptError, RedisError
 
 from app.errors import StoreUnavailable
+from app.services import memory_scripts
 from app.services.store_scripts import ALL, Script
 
 URGENT_TIMEOUT_S = 0.05
@@ -63,7 +64,7 @@ class Connection:
 
     async def load_scripts(self) -> None:
         """Raises RedisError, OSError and TimeoutError."""
-        await self.execute([("SCRIPT", "LOAD", script.source) for script in ALL])
+        await self.execute([("SCRIPT", "LOAD", script.source) for script in (*ALL, *memory_scripts.ALL)])
 
     async def close(self) -> None:
         if self._task:

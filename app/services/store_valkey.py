@@ -213,6 +213,13 @@ class ValkeyStore:
     async def delete(self, kind: Kind, id: str) -> bool:
         return bool(await self._run(DELETE, kind, id))
 
+    # ---- Other records
+
+    async def run(self, script: Script, name: str, *arguments: str | bytes | int) -> Any:
+        """The answer of a script about keys that begin with `name`, perhaps a large one. Raises StoreUnavailable."""
+        self.check()
+        return await self._bulk.run(script, self._key(name), *arguments)
+
     # ---- Leases
 
     async def offer(self, kind: Kind, id: str, holder: str = "") -> None:

@@ -1,0 +1,62 @@
+"""Translation memories in the store that several instances share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from app.services.memory_log import MAX_REMOVED, Change, Changes, Limits, MemoryFull, Scope, size_of
+from app.services.memory_scripts import CHANGES, CLEAR, PUT, REMOVE, VERSIONS
+from app.services.store_valkey import ValkeyStore
+from app.text.memory_index import Pair
+
+
+class ValkeyLog:
+    """The log in the store, which starts and stops by itself. How safe a pair is depends on the server: with
+    `appendonly yes` and `appendfsync always`, it is on the disk when it is acknowledged."""
+
+    def __init__(self, store: ValkeyStore, limits: Limits) -> None:
+        self._store, self._limits = store, limits
+
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
+    async def versions(self, owner: str) -> dict[tuple[str, str], int]:
+        answer = await self._store.run(VERSIONS, "memory", f"{owner}/")
+        found: dict[tuple[str, str], int] = {}
+        for direction, version in zip(answer[::2], answer[1::2], strict=True):
+            source, _, target = direction.decode().partition("/")
+            found[source, target] = int(version)
+        return found
+
+    async def changes(self, scope: Scope, since: int) -> Changes:
+        version, is_complete, *rest = await self._store.run(CHANGES, "memory", _name(scope), since)
+        changes = [
+            Change(int(float(changed)), id.decode(), msgspec.json.decode(pair, type=Pair) if pair else None)
+            for changed, id, pair in zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+        ]
+        return Changes(int(version), bool(is_complete), changes)
+
+    async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
+        parts = [part for id, pair in dict(pairs).items() for part in (id, msgspec.json.encode(pair), size_of(pair))]
+        answer: bytes = await self._store.run(PUT, "memory", _name(scope), *self._limits, *parts)
+        if not answer.isdigit():
+            raise MemoryFull(answer.decode())
+        return int(answer)
+
+    async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
+        number, version = await self._store.run(REMOVE, "memory", _name(scope), MAX_REMOVED, *dict.fromkeys(text_ids))
+        return number, int(version)
+
+    async def clear(self, scope: Scope) -> tuple[int, int]:
+        number, version = await self._store.run(CLEAR, "memory", _name(scope))
+        return number, int(version)
+
+
+def _name(scope: Scope) -> str:
+    """No name of a key contains a slash."""
+    return "/".join(scope)
