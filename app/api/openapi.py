@@ -63,7 +63,9 @@ def complete(app: FastAPI, with_keys: bool) -> None:
 def _complete(document: dict[str, Any], with_keys: bool) -> None:
     components = document["components"]
     components["headers"] = {ID_HEADER: _ID_DESCRIPTION}
-    components["schemas"]["StreamedPart"] = StreamedPart.model_json_schema()  # FastAPI does not include events
+    streamed = StreamedPart.model_json_schema(ref_template="#/components/schemas/{model}")
+    del streamed["$defs"]  # the document has them: a Translation refers to the same
+    components["schemas"]["StreamedPart"] = streamed  # FastAPI does not include events
     if with_keys:
         components["securitySchemes"] = _SCHEMES
     for operation in _operations(document):
