@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 from typing import Any
 
+import httpx
 import pytest
 from fakes import FakeDecoder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.api.schemas.translation import StreamedPart, TranslateResponse
 from app.engine import sequence as engine
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
@@ -133,3 +136,21 @@ def test_a_weak_translation_is_left_out_if_the_operator_wants(calibrated: Bundle
     assert done.alignment is not None
     assert all(pair.source[1] <= len("how are you") for pair in done.alignment)
     assert not done.words
+
+
+def test_streamed_parts_have_the_documented_fields(shipped_url: str) -> None:
+    body = {"text": "Hello. The defendant dismissed the crane.", "source": "en", "target": "fr"}
+    answer = httpx.post(f"{shipped_url}/translate/stream", json=body)
+    events = [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+    *parts, done = map(json.loads, events)
+    assert all(StreamedPart.model_validate(part).model_dump(mode="json") == part for part in parts)
+    [translation] = TranslateResponse.model_validate(done).translations
+    assert translation.quality == min(part["quality"] for part in parts)
+    lengths = [0, len(parts[0]["text"])]
+    words = [
+        (word["span"][0] + at, word["probability"])
+        for part, at in zip(parts, lengths, strict=True)
+        for word in part["words"]
+    ]
+    assert words
+    assert [(word.span[0], word.probability) for word in translation.words] == words

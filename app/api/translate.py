@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import asdict
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -12,7 +11,7 @@ from pydantic_core import to_json
 
 from app.api.memory_option import memory_option
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERRORS, error_responses
-from app.api.schemas.translation import StreamedPart, StreamRequest, TranslateRequest, TranslateResponse
+from app.api.schemas.translation import StreamRequest, TranslateRequest, TranslateResponse
 from app.errors import InvalidFields, NoTranslationMemory, ServiceError
 from app.http.auth import Client
 from app.http.json_body import JSONRoute, while_connected
@@ -20,6 +19,7 @@ from app.http.problems import problem_of
 from app.text.line_breaks import ReflowedText
 from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
+from app.translation.word_quality import DoubtfulWord
 
 router = APIRouter(route_class=JSONRoute)
 ERRORS = (*ADMISSION_ERRORS, NoTranslationMemory, *BODY_ERRORS, *TRANSLATION_ERRORS)
@@ -123,7 +123,7 @@ async def _events(
 
 def _event(part: TranslatedPart | Translations) -> bytes:
     if isinstance(part, TranslatedPart):
-        return _sse("part", StreamedPart(**asdict(part)))
+        return _sse("part", {**vars(part), "words": _word_fields(part.words)})
     return _sse("done", _response_fields(part))
 
 
@@ -190,7 +190,7 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         "confidence": item.confidence,
         "score": item.score,
         "quality": item.quality,
-        "words": [{"span": word.span, "probability": word.probability} for word in item.words],
+        "words": _word_fields(item.words),
         "finish_reason": item.finish_reason,
         "warnings": item.warnings,
         "alternatives": [{"text": text, "score": score} for text, score in item.alternatives],
@@ -203,3 +203,7 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         ],
         "error": problem_of(item.error) if item.error else None,
     }
+
+
+def _word_fields(words: Sequence[DoubtfulWord]) -> list[dict[str, object]]:
+    return [word._asdict() for word in words]
