@@ -6,8 +6,8 @@
 Bytes are flipped, replaced, repeated or cut, mostly in a file's first kilobytes, where lengths are, and in its last,
 where a zip has its directory; numbers become huge, tiny or no numbers; and values of JSON and YAML become others. A
 model must be refused with an ImportFault of one line, or become a model of finite weights. Anything else ends the
-program, which says in which temporary folder the model is left. Prints the counts, and how far the peak of the process's memory rose; the limit is twice the file's size and
-100 MB.
+program, which says in which temporary folder it leaves the file. Prints the counts, and how far the peak of the
+process's memory rose; the limit is twice the file's size and 100 MB.
 """
 
 from __future__ import annotations

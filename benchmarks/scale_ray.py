@@ -33,6 +33,7 @@ from benchmarks.ray_cluster import (
     HANG_TIMEOUT_S,
     PORT,
     RayService,
+    by_load_on_shared_cores,
     isolate,
     kill_tree,
     processes,
@@ -46,7 +47,13 @@ from benchmarks.scale import COLUMNS, Row, Traffic, Work, prepare, swap_in
 
 SETTINGS = {"cache_bytes": 0, "device": "cpu", "max_wait_ms": 30_000}
 """Without a cache, so that each answer is decoded, and without refusals, since a replica less is slower."""
-AUTOSCALING = {"min_replicas": 1, "max_replicas": 3, "upscale_delay_s": 2.0, "downscale_delay_s": 10.0}
+AUTOSCALING = {
+    "min_replicas": 1,
+    "max_replicas": 3,
+    "upscale_delay_s": 2.0,
+    "downscale_delay_s": 10.0,
+    "policy": {"policy_function": f"{by_load_on_shared_cores.__module__}:{by_load_on_shared_cores.__name__}"},
+}
 BUSY_CLIENTS = 256
 """How many it takes to saturate replicas: their load is that of full batches, which fewer clients do not fill."""
 PAUSE_S = 0.2
