@@ -6,8 +6,8 @@
 Bytes are flipped, replaced, repeated or cut, mostly in a file's first kilobytes, where lengths are, and in its last,
 where a zip has its directory; numbers become huge, tiny or no numbers; and values of JSON and YAML become others. A
 model must be refused with an ImportFault of one line, or become a model of finite weights. Anything else ends the
-program. Prints the counts, and how far the peak of the process's memory rose; the limit is twice the file's size and
-100 MB.
+program, which says in which temporary folder it leaves the file. Prints the counts, and how far the peak of the
+process's memory rose; the limit is twice the file's size and 100 MB.
 """
 
 from __future__ import annotations
@@ -115,12 +115,19 @@ def check_import(path: Path) -> None:
     assert all(parameter.isfinite().all() for parameter in model.parameters())
 
 
-def fuzz(name: str, model: Path, files: list[Path], count: int, seed: int) -> None:
-    """Mutates one of `files` at a time, which are `model` or are in it."""
+def fuzz(
+    name: str,
+    model: Path,
+    files: list[Path],
+    count: int,
+    seed: int,
+    check: Callable[[Path], None] = check_import,
+) -> None:
+    """Mutates one of `files` at a time, which are `model` or are in it, and has `check` import it."""
     draw = random.Random(seed)
     results: collections.Counter[str] = collections.Counter()
     kept = {file: file.read_bytes() for file in files}
-    check_import(model)
+    check(model)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(count):
         file = draw.choice(files)
@@ -128,14 +135,16 @@ def fuzz(name: str, model: Path, files: list[Path], count: int, seed: int) -> No
         change = with_other_value if is_text and draw.random() < 0.7 else mutated
         file.write_bytes(made := change(kept[file], draw))
         try:
-            check_import(model)
+            check(model)
             results["read"] += 1
         except ImportFault as fault:
             if "\n" in str(fault):
                 raise SystemExit(f"more than a line: {fault!r}") from fault
             results["refused"] += 1
-        except BaseException:
-            Path(f"{name}-{file.name}").write_bytes(made)
+        except Exception as error:
+            left = Path(tempfile.mkdtemp(prefix=f"{name}-")) / file.name
+            left.write_bytes(made)
+            error.add_note(f"imported: {model}, with {left} in place of its {file.name}")
             raise
         file.write_bytes(kept[file])
     rise = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024

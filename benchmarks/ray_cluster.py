@@ -17,8 +17,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+from app.cluster.autoscaling import LOAD, Context, by_load
 from app.cluster.ray_variables import EXPECTED, REQUIRED
 from benchmarks.balancer import children, family, is_ready, wait_for
 
@@ -32,6 +34,9 @@ HANG_VARIABLE, HANG_TIMEOUT_S = "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S", 30
 START_ATTEMPTS = 5
 HEALTHY_S = 3.0
 """How long HAProxy may take to see that a replica has come."""
+SATURATED_LOAD = 0.6
+"""The least load that a saturated replica reports here. Its front and its worker share a core, so that each waits while
+the other runs, and neither looks saturated; and no request is refused, which would show that it is."""
 _ISOLATED = "INTERLINEAR_BENCHMARK_FOLDER"
 
 
@@ -161,6 +166,19 @@ class RayService(RayCluster):
             serve.shutdown()
         ray.shutdown()
         super().stop()
+
+
+def by_load_on_shared_cores(context: Context) -> tuple[int, dict[str, Any]]:
+    """The policy of the service, for loads of which SATURATED_LOAD is the highest."""
+    series = (context.raw_metrics or {}).get(LOAD, {})
+    scaled = {
+        replica: [SimpleNamespace(value=samples[-1].value / SATURATED_LOAD)]
+        for replica, samples in series.items()
+        if samples
+    }
+    fields = ("current_num_replicas", "target_num_replicas", "current_time", "last_scale_up_time", "policy_state")
+    known = {name: getattr(context, name) for name in fields}
+    return by_load(SimpleNamespace(**known, raw_metrics={LOAD: scaled}))
 
 
 def processes(title: str) -> list[int]:

@@ -28,11 +28,14 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.balancer import family
 from benchmarks.cores import processor
 from benchmarks.ray_cluster import (
     HANG_TIMEOUT_S,
     PORT,
+    START_ATTEMPTS,
     RayService,
+    by_load_on_shared_cores,
     isolate,
     kill_tree,
     processes,
@@ -46,7 +49,13 @@ from benchmarks.scale import COLUMNS, Row, Traffic, Work, prepare, swap_in
 
 SETTINGS = {"cache_bytes": 0, "device": "cpu", "max_wait_ms": 30_000}
 """Without a cache, so that each answer is decoded, and without refusals, since a replica less is slower."""
-AUTOSCALING = {"min_replicas": 1, "max_replicas": 3, "upscale_delay_s": 2.0, "downscale_delay_s": 10.0}
+AUTOSCALING = {
+    "min_replicas": 1,
+    "max_replicas": 3,
+    "upscale_delay_s": 2.0,
+    "downscale_delay_s": 10.0,
+    "policy": {"policy_function": f"{by_load_on_shared_cores.__module__}:{by_load_on_shared_cores.__name__}"},
+}
 BUSY_CLIENTS = 256
 """How many it takes to saturate replicas: their load is that of full batches, which fewer clients do not fill."""
 PAUSE_S = 0.2
@@ -86,13 +95,25 @@ def kill_worker(cluster: Cluster) -> None:
 
 
 def kill_node(cluster: Cluster) -> None:
-    """SIGKILL of all processes of a node, in whose place another comes."""
+    """SIGKILL of all processes of a node that has a replica, in whose place another comes."""
+    node = _node_with_one_replica(cluster)
     before = replicas()
-    node = cluster.service.nodes.pop(0)
+    cluster.service.nodes.remove(node)
     kill_tree(raylet(node))
     cluster.service.nodes.append(cluster.service.add_node())
     _until_replaced(cluster, before, 1)
     cluster.service.cluster.remove_node(node, allow_graceful=False)
+
+
+def _node_with_one_replica(cluster: Cluster) -> Any:
+    """A node with one of the two replicas. Serve may have put both on one node: kills one of them then, which starts
+    anew on any. Raises TimeoutError."""
+    for _ in range(START_ATTEMPTS):
+        for node in cluster.service.nodes:
+            if len(set(family(raylet(node))) & set(replicas())) == 1:
+                return node
+        kill_replica(cluster)
+    raise TimeoutError("both replicas stay on one node")
 
 
 def kill_controller(cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.cluster.autoscaling import LOAD, MAX_LOAD, MIN_LOAD, SETTLE_S, TARGET_LOAD, by_load
+from benchmarks.ray_cluster import SATURATED_LOAD, by_load_on_shared_cores
 
 
 @dataclass
@@ -78,6 +79,14 @@ def test_replica_that_has_not_reported_counts_as_idle() -> None:
     deployment = Deployment({LOAD: {"0": [Point(0.7)], "1": []}}, 2, 2)
     assert by_load(deployment)[0] == 2
     assert by_load(Deployment({}, 3, 3))[0] == 1
+
+
+def test_benchmark_adds_replicas_that_share_cores_when_they_are_saturated() -> None:
+    saturated = {LOAD: {str(number): [Point(9.0), Point(SATURATED_LOAD)] for number in range(2)}}
+    assert by_load(Deployment(saturated, 2, 2))[0] == 2
+    assert by_load_on_shared_cores(Deployment(saturated, 2, 2))[0] == 4
+    assert by_load_on_shared_cores(Deployment(saturated, 3, 2))[0] == 3
+    assert by_load_on_shared_cores(Deployment({LOAD: {"0": [Point(0.1)], "1": []}}, 2, 2))[0] == 1
 
 
 @given(st.floats(0.0, 40.0), st.integers(1, 60))

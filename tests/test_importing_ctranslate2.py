@@ -400,6 +400,14 @@ def test_parts_of_other_architectures_are_refused_by_name(
         read_model(options(folder))
 
 
+def test_a_symbol_with_half_a_character_is_refused(pieces: bytes, tokens: list[str], tmp_path: Path) -> None:
+    folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces, "int8")
+    settings = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**settings, "bos_token": "\ud800"}))
+    with pytest.raises(ImportFault, match="bos_token"):
+        read_model(ImportOptions(folder, "en", "fr", tmp_path / "out"))
+
+
 def test_another_model_than_a_translator_is_refused(pieces: bytes, tokens: list[str], tmp_path: Path) -> None:
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
     content = (folder / "model.bin").read_bytes()

@@ -112,7 +112,13 @@ def test_a_folder_of_marian_mt_has_the_tokens_of_marians_model(tmp_path: Path, s
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("activation_function", "gelu"), ("normalize_embedding", True), ("d_model", "32"), ("decoder_ffn_dim", 64)],
+    [
+        ("activation_function", "gelu"),
+        ("activation_function", []),
+        ("normalize_embedding", True),
+        ("d_model", "32"),
+        ("decoder_ffn_dim", 64),
+    ],
 )
 def test_a_setting_that_is_not_supported_is_refused_by_name(tmp_path: Path, setting: str, value: Any) -> None:
     write_folder(tmp_path / "model")

@@ -203,6 +203,8 @@ def _vocabularies(
         token = settings.get(f"{role}_token", default)
         if not isinstance(token, str) or (token not in tokens[1] and role != "bos"):
             raise ImportFault(f"has {role}_token {token!r}, which the vocabulary does not have")
+        if not _is_unicode(token):  # the begin token need not be in the vocabulary
+            raise ImportFault(f"has {role}_token {token!r}, which is not Unicode")
         special[role] = token
     if settings.get("add_source_bos"):
         raise ImportFault("adds a start token to the source, which is not supported")
@@ -342,3 +344,8 @@ def _remarks(
         yield f"{vocabulary.surplus:,} pieces of its SentencePiece model are not its tokens: text is split into others."
     if added := target.rows.count(-1):
         yield f"Symbols added to its vocabulary, which it was not trained with: {added}."
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it has no lone surrogate, which JSON can have, and UTF-8 cannot."""
+    return not any("\ud800" <= char <= "\udfff" for char in text)

@@ -170,8 +170,8 @@ def _as_marian(settings: Mapping[str, Any], tensors: StoredTensors) -> tuple[dic
         if _flag(settings, name, False):
             raise ImportFault(f"has {name}, which is not supported")
     activation = settings.get("activation_function", "gelu")
-    if activation not in _ACTIVATIONS:
-        raise ImportFault(f"has activation_function: {activation}, which is not supported")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise ImportFault(f"has activation_function: {activation!r}, which is not supported")
     is_shared = _flag(settings, "share_encoder_decoder_embeddings", True)
     is_tied = _flag(settings, "tie_word_embeddings", True)
     width = _number(settings, "d_model")
