@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import typer
 
+from training.cli.adapt import adapt
 from training.cli.calibrate import calibrate
 from training.cli.d2l import d2l
 from training.cli.evaluate import evaluate
@@ -74,10 +75,11 @@ VERBS: dict[str, Callable[..., None]] = {
     "export": export,
     "import": import_model,
     "run": run,
+    "adapt": adapt,
     "toy": toy,
     "d2l": d2l,
 }
-RESUMABLE = {"train", "run", "translate", "import"}
+RESUMABLE = {"train", "run", "adapt", "translate", "import"}
 for name, verb in VERBS.items():
     cli.command(name)(guarded(verb, name in RESUMABLE))
 

@@ -29,6 +29,7 @@ TRAINER = {
     "export": Verb("export", "Exports a trained model as a bundle, or a bundle as a CTranslate2 model."),
     "import": Verb("import", "Makes a bundle of a published model, downloaded or on disk: firefox:en-fr, opus:en-fr."),
     "evaluate": Verb("evaluate", "Measures BLEU and chrF of a bundle, as the service translates."),
+    "adapt": Verb("adapt", "Adapts a bundle in its place to the corrections of a translation memory."),
     "calibrate": Verb("calibrate", "Fits a bundle's estimates of how good its translations are."),
     "distil": Verb("translate", "Translates one side of a file with a bundle, to make training pairs."),
     "toy": Verb("toy", "Learns to drop the first number of a sequence, in a minute, without any files."),

@@ -1,0 +1,21 @@
+"""The command `adapt`: adapts a bundle in its place to what users have corrected.
+
+python -m training adapt --from-memory corrections.tmx --bundle bundles/en-fr
+"""
+
+from __future__ import annotations
+
+import typer
+
+from training.cli.builder import command_from_options
+from training.pipeline.from_memory import AdaptOptions, adapt_bundle
+
+
+@command_from_options
+def adapt(options: AdaptOptions) -> None:
+    """Adapt a bundle in its place to the pairs of a translation memory.
+
+    Part of the pairs is held out: the command shows scores on them and on general sets, before and after, and changes
+    nothing if those lose too much. If it is interrupted, the same command resumes.
+    """
+    adapt_bundle(options, typer.echo)
