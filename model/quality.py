@@ -7,8 +7,9 @@ the coefficients, which a bundle's config.json carries.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 from model.languages import WITHOUT_SPACES, language_alone
@@ -45,15 +46,6 @@ def word_features(log_prob: float) -> tuple[float, float]:
     return log_prob, math.log(-log_prob)
 
 
-def word_tokens(starts: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """The tokens [first, end) of each word. `starts`: whether a word begins with each token."""
-    first = 0
-    for number in range(1, len(starts) + 1):
-        if number == len(starts) or starts[number]:
-            yield first, number
-            first = number
-
-
 @dataclass(frozen=True)
 class LogisticModel:
     """Logistic regression."""
@@ -63,7 +55,9 @@ class LogisticModel:
 
     def probability(self, features: Sequence[float]) -> float:
         """From 0 to 1."""
-        logit = self.intercept + sum(map(float.__mul__, self.coefficients, features))
+        logit = self.intercept
+        for coefficient, feature in zip(self.coefficients, features, strict=True):
+            logit += coefficient * feature
         return 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
 
     @classmethod
@@ -96,6 +90,15 @@ class QualityModel:
     def word_probability(self, log_prob: float) -> float:
         """The probability that a word with this log probability is right."""
         return self.word.probability(word_features(log_prob))
+
+    @cached_property
+    def doubtful_word_log_prob(self) -> float:
+        """The log probability under which a word is doubtful, since its probability is under DOUBTFUL_WORD."""
+        low, high = -100.0, 0.0
+        for _ in range(60):  # by bisection: the probability of being right rises with that of the word
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.word_probability(middle) < DOUBTFUL_WORD else (low, middle)
+        return low
 
     @classmethod
     def read(cls, fields: Any) -> Self:

@@ -206,16 +206,26 @@ class Tokenizer:
                 found += [self._texts[id] for id in run]
         return found
 
-    def word_starts(self, ids: Sequence[int], language: str) -> list[bool]:
-        """Whether a word begins with each token: after a space, or after or with another character than letters and
-        digits. In languages without spaces each token is a word. Symbols are words of their own."""
+    def words(self, ids: Sequence[int], log_probs: Sequence[float], language: str) -> list[tuple[int, int, float]]:
+        """The tokens [first, end) of each word, and the sum of their log probabilities.
+
+        A word begins after a space, and after or with another character than letters and digits. In languages without
+        spaces each token is a word. Symbols are words of their own.
+        """
         if language_alone(language) in WITHOUT_SPACES:
-            return [True] * len(ids)
-        begins, ends = self._word_edges
-        return [
-            begins[id] or not number or (ends[ids[number - 1]] and id not in self._bytes)
-            for number, id in enumerate(ids)
-        ]
+            return [(number, number + 1, log_prob) for number, log_prob in enumerate(log_probs)]
+        begins, ends, joins = self._word_edges
+        found = []
+        first, total, ended = 0, 0.0, False
+        for number, id in enumerate(ids):  # in one pass, since the service does this for every sentence
+            if number and (begins[id] or (ended and not joins[id])):
+                found.append((first, number, total))
+                first, total = number, 0.0
+            total += log_probs[number]
+            ended = ends[id]
+        if ids:
+            found.append((first, len(ids), total))
+        return found
 
     def pieces(self, text: str, before: str = SPACE) -> list[Piece]:
         """The tokens of `text` with the code points each covers; none covers the space that is put `before` it."""
@@ -283,11 +293,16 @@ class Tokenizer:
         return Merges(pieces, [self._id(f"<0x{byte:02X}>") for byte in range(256)], MARK)
 
     @cached_property
-    def _word_edges(self) -> tuple[list[bool], list[bool]]:
-        """For each token, whether a word begins with it whatever comes before, and whether one ends with it."""
-        begins = [id not in self._bytes and not text[:1].isalnum() for id, text in enumerate(self._texts)]
-        ends = [id not in self._bytes and not text[-1:].isalnum() for id, text in enumerate(self._texts)]
-        return begins, ends
+    def _word_edges(self) -> tuple[list[bool], list[bool], list[bool]]:
+        """For each token, whether a word begins with it whatever comes before, whether one ends with it, and whether it
+        belongs to the word before it whatever that ends with."""
+        joins = [id in self._bytes for id in range(self.vocab_size)]
+        begins = [not (joined or text[:1].isalnum()) for joined, text in zip(joins, self._texts, strict=True)]
+        ends = [
+            not (joined or text.isspace() or text[-1:].isalnum())
+            for joined, text in zip(joins, self._texts, strict=True)
+        ]
+        return begins, ends, joins
 
     @cached_property
     def spellings(self) -> SpellingIndex:

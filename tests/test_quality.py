@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.quality import LogisticModel, QualityModel, good_chrf, sentence_features, word_features, word_tokens
+from model.quality import DOUBTFUL_WORD, LogisticModel, QualityModel, good_chrf, sentence_features, word_features
 
 MODEL = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5)), LogisticModel(0.3, (0.5, -0.7)))
 LOG_PROBS = st.lists(st.floats(-20, 0), min_size=1, max_size=50)
@@ -35,9 +35,12 @@ def test_features_of_certain_tokens_are_finite() -> None:
     assert all(map(math.isfinite, (*sentence_features([0.0]), *word_features(0.0))))
 
 
-def test_words_are_the_tokens_from_one_start_to_the_next() -> None:
-    assert list(word_tokens([True, False, True, True])) == [(0, 2), (2, 3), (3, 4)]
-    assert list(word_tokens([])) == []
+@given(st.floats(-30, 0))
+def test_a_word_is_doubtful_under_its_limit(log_prob: float) -> None:
+    limit = MODEL.doubtful_word_log_prob
+    assert limit < 0
+    if abs(log_prob - limit) > 1e-6:
+        assert (log_prob < limit) == (MODEL.word_probability(log_prob) < DOUBTFUL_WORD)
 
 
 def test_good_translations_without_spaces_have_a_lower_chrf() -> None:

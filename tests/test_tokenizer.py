@@ -18,6 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 
+from model.bundle import Bundle
 from model.normalisation import normalise_source
 from model.tokenizer import MARK, RESERVED_SYMBOLS, SPACE, Tokenizer, Tokenizers
 from training.data.vocabulary import train_vocabulary
@@ -267,6 +268,7 @@ def test_equal_seeds_draw_equal_tokens_in_another_process() -> None:
     program = f"""
 import random, sys
 sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+from model.bundle import Bundle
 from model.tokenizer import Tokenizer
 tokenizer = Tokenizer(sys.stdin.buffer.read())
 print(tokenizer.resegment({list(map(TOKENIZER.encode, SENTENCES))}, 0.3, random.Random(5)))
@@ -431,3 +433,18 @@ def test_target_keeps_its_blanks() -> None:
 def test_source_parts_are_normalised_separately_and_symbols_kept() -> None:
     parts: list[str | int] = ["pay  ", 3, "\u00a0 now\u200b."]
     assert TOKENIZER.encode_source_parts(parts) == TOKENIZER.encode_parts(["pay ", 3, " now."])
+
+
+def test_words_are_runs_of_letters_and_digits_with_the_sums_of_their_tokens(bundle: Bundle) -> None:
+    tokenizer = bundle.target_tokenizer
+    ids = [*tokenizer.encode("le chat dort, 2024 \U0001f600."), tokenizer.eos_id]
+    texts = tokenizer.token_texts(ids)
+    found = tokenizer.words(ids, [-1.0] * len(ids), "fr")
+    assert [first for first, _, _ in found] == [0, *(end for _, end, _ in found[:-1])]
+    assert found[-1][1] == len(ids)
+    assert all(log_prob == first - end for first, end, log_prob in found)
+    words = ["".join(texts[first:end]).strip() for first, end, _ in found]
+    assert words[:2] == ["le", "chat"]
+    assert "2024" in words
+    assert len(tokenizer.words(ids, [-1.0] * len(ids), "zh")) == len(ids)
+    assert tokenizer.words([], [], "fr") == []

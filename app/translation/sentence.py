@@ -96,6 +96,9 @@ class Sentence:
     """The decoded translations, the best first; empty before decoding."""
     begun: tuple[str, str] | None = None
     """The prefix that the translation continues, as the user typed it and as the model generates it."""
+    quality: float | None = None
+    """The probability that the best translation is good enough to use as it is (`model.quality`); None if the bundle
+    does not estimate it."""
     error: ServiceError | None = None
     """The reason why decoding failed."""
 
@@ -149,19 +152,12 @@ class Sentence:
     def set_decoded(self, decoded: Decoded) -> None:
         """Stores the result of greedy or beam search."""
         self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
+        if (model := self.bundle.quality) is not None:
+            self.quality = model.quality(decoded.log_probs, decoded.finish_reason == "stop")
 
     @property
     def best(self) -> Candidate:
         return self.candidates[0]
-
-    @property
-    def quality(self) -> float | None:
-        """The probability that the best translation is good enough to use as it is (`model.quality`); None if the
-        bundle does not estimate it."""
-        decoded = self.best.decoded
-        if self.bundle.quality is None:
-            return None
-        return self.bundle.quality.quality(decoded.log_probs, decoded.finish_reason == "stop")
 
     def leave_untranslated(self) -> None:
         """Has the sentence itself rendered, whatever its candidates are."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from app.markup.passage import write_plain
 from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan
-from model.quality import DOUBTFUL_WORD, word_tokens
 
 
 class DoubtfulWord(NamedTuple):
@@ -41,19 +40,15 @@ def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
     model, decoded = sentence.bundle.quality, sentence.best.decoded
     if model is None or sentence.is_left_untranslated or sentence.passage.write is not write_plain:
         return
-    tokenizer, log_probs = sentence.bundle.target_tokenizer, decoded.log_probs
-    starts = tokenizer.word_starts(decoded.tokens, sentence.bundle.target)
-    doubtful = [
-        (first, end, probability)
-        for first, end in word_tokens(starts)
-        if (probability := model.word_probability(sum(log_probs[first:end]))) < DOUBTFUL_WORD
-    ]
+    limit = model.doubtful_word_log_prob
+    words = sentence.bundle.target_tokenizer.words(decoded.tokens, decoded.log_probs, sentence.bundle.target)
+    doubtful = [word for word in words if word[2] < limit]
     if not doubtful:  # as for most translations; what follows takes longer
         return
     spans = sentence.target_spans(sentence.best)
     inserted = [(one.start, len(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
     text = "".join(piece if isinstance(piece, str) else piece.raw for piece in sentence.pieces(sentence.best))
-    for first, end, probability in doubtful:
+    for first, end, log_prob in doubtful:
         start, stop = spans[first][0], spans[end - 1][1]
         word = text[start:stop]
         start += len(word) - len(word.lstrip())
@@ -61,4 +56,4 @@ def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
             stop = start + len(word.strip())
             before = sum(size for place, size in inserted if place <= start)
             within = sum(size for place, size in inserted if place < stop)
-            yield DoubtfulWord((start + before, stop + within), probability)
+            yield DoubtfulWord((start + before, stop + within), model.word_probability(log_prob))

@@ -16,14 +16,7 @@ from model.bundle import Bundle
 from model.decoding import beam_decode
 from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
-from model.quality import (
-    LogisticModel,
-    QualityModel,
-    good_chrf,
-    sentence_features,
-    word_features,
-    word_tokens,
-)
+from model.quality import LogisticModel, QualityModel, good_chrf, sentence_features, word_features
 from model.tokenizer import Tokenizer
 from training.cleaning.simplified_chinese import references_in_script
 from training.corpora.corpus import Pair
@@ -232,16 +225,15 @@ def _words(
 ) -> Iterator[tuple[float, bool]]:
     """The words of a translation, their log probabilities, and whether the reference has each as often."""
     left = Counter(_word_texts(tokenizer, tokenizer.encode(reference), target))
-    starts = tokenizer.word_starts(tokens, target)
     texts = tokenizer.token_texts(tokens)
-    for first, end in word_tokens(starts):
+    for first, end, log_prob in tokenizer.words(tokens, log_probs, target):
         text = "".join(texts[first:end]).strip()
         if any(map(str.isalnum, text)):
-            yield sum(log_probs[first:end]), left[text] > 0
+            yield log_prob, left[text] > 0
             left[text] -= 1
 
 
 def _word_texts(tokenizer: Tokenizer, tokens: Sequence[int], target: str) -> Iterator[str]:
     texts = tokenizer.token_texts(tokens)
-    for first, end in word_tokens(tokenizer.word_starts(tokens, target)):
+    for first, end, _ in tokenizer.words(tokens, [0.0] * len(tokens), target):
         yield "".join(texts[first:end]).strip()
