@@ -108,12 +108,26 @@ def test_other_options_work_with_remembered_texts(keeping: Service) -> None:
     assert translated(keeping, "A house.", source="auto")["memory_version"] in (0, 1)
 
 
+def test_a_streamed_text_from_the_memory_has_its_span(keeping: Service) -> None:
+    remember(keeping, ("A house. The cat sleeps.", "Une demeure. Le chat dort."))
+    response = keeping.post("/translate/stream", {**PAIR, "text": "A house. The cat sleeps.\n"})
+    part = json.loads(response.text.partition("data: ")[2].splitlines()[0])
+    assert (part["text"], part["source"]) == ("Une demeure. Le chat dort.\n", [0, 25])
+
+
+def test_a_remembered_translation_is_not_taken_for_the_text(keeping: Service) -> None:
+    remember(keeping, ("My house is red.", "Ma demeure est rouge."))
+    assert translated(keeping, "My house is red.")["warnings"] == []
+
+
 def test_a_stream_and_a_file_use_the_memory(keeping: Service) -> None:
     remember(keeping, ("A house.", "Une demeure."))
     response = keeping.post("/translate/stream", {**PAIR, "text": "A house. The cat sleeps. A house."})
     events = [json.loads(line[6:]) for line in response.text.splitlines() if line.startswith("data: ")]
     *parts, done = events
     assert "".join(part["text"] for part in parts) == done["translations"][0]["text"]
+    assert [part["source"] for part in parts] == [[0, 8], [8, 24], [24, 33]]
+    assert [part["score"] is None for part in parts] == [True, False, True]
     assert done["translations"][0]["text"].count("Une demeure.") == 2
     files = {"file": ("a.txt", b"A house.\n\nThe cat sleeps.\n")}
     response = keeping.request("POST", "/translate/file", files=files, data=PAIR)

@@ -104,7 +104,7 @@ def test_clearing_empties_both_panes(visit: Visit) -> None:
 def test_swapping_moves_the_translation_into_the_text(visit: Visit) -> None:
     pairs = [{"code": a, "name": a, "targets": [b]} for a, b in (("en", "fr"), ("fr", "en"))]
     told: dict[str, Any] = {"text": TEXT, "source": "fr", "confidence": None, "warnings": [], "error": None}
-    part = {"item": 0, "text": TEXT, "source": [0, len(FRENCH)], "score": -0.1}
+    part = {"item": 0, "text": TEXT, "source": [0, len(FRENCH)], "score": -0.1, "quality": None, "words": []}
     done = {"translations": [told], "model": "fr-en@0", "usage": {"source_tokens": 1, "target_tokens": 1}}
     events = f"event: part\ndata: {json.dumps(part)}\n\nevent: done\ndata: {json.dumps(done)}\n\n"
 

@@ -24,7 +24,7 @@ def stub(page: Page, pairs: dict[str, list[str]] | None = None) -> None:
         same = told == asked["target"]
         text = asked["text"] if same else f"[{asked['target']}]"
         item: dict[str, Any] = {"text": text, "source": told, "confidence": 0.97, "warnings": [], "error": None}
-        part = {"item": 0, "text": text, "source": [0, len(asked["text"])], "score": -0.1}
+        part = {"item": 0, "text": text, "source": [0, len(asked["text"])], "score": -0.1, "quality": None, "words": []}
         done = {"translations": [item], "model": "m", "usage": {"source_tokens": 1, "target_tokens": 1}}
         route.fulfill(
             content_type="text/event-stream",

@@ -175,7 +175,7 @@ def test_loading_alternatives_replaces_those_of_another_sentence(visit: Visit) -
 def test_incomplete_translation_is_not_copied(visit: Visit) -> None:
     page = translated(visit)
     expect(page.locator("#copy")).to_be_enabled()
-    part = {"item": 0, "text": FATIGUE, "source": [0, len(TIRED)], "score": -0.1}
+    part = {"item": 0, "text": FATIGUE, "source": [0, len(TIRED)], "score": -0.1, "quality": None, "words": []}
     page.evaluate(HALF_A_STREAM, json.dumps(part))
     type_in(page, f"{TIRED} He reads a book.")
     expect(page.locator(".sentence").first).to_have_text(FATIGUE)

@@ -33,7 +33,7 @@ _HEADERS = {
 
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
-    """The page, with the limits and formats of this service filled in."""
+    """The page, with what this service has and accepts filled in."""
     content = _rendered(request.state.settings)
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}
@@ -59,6 +59,7 @@ def _rendered(settings: Settings) -> bytes:
         "MAX_CHARACTERS": settings.max_text_chars,
         "MAX_BYTES": settings.max_file_bytes,
         "FORMATS": ",".join(MEDIA_TYPES),
+        "MEMORY": "off" if settings.translation_memory is None else "on",
     }
     html = (_FOLDER / "index.html").read_text("utf-8")
     for name, value in values.items():

@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from app.text.language_id import Detector
 from app.text.short_texts import listed_shares
+from app.translation.memory import RememberedText
 from app.translation.quality_checks import MIN_COPY_WORDS, copy_warning
 from app.translation.sentence import Sentence
 from app.translation.source_language import CLEAR_PROBABILITY, IMPLAUSIBLE_PROBABILITY, all_capitalised
@@ -96,12 +97,15 @@ def is_suspect(paragraph: Sequence[str | Sentence]) -> bool:
     or it has words but no sentence."""
     sentences = [part for part in paragraph if isinstance(part, Sentence)]
     if not sentences:
-        return any(character.isalpha() for part in paragraph if isinstance(part, str) for character in part)
+        return any(map(str.isalpha, "".join(map(_text_of, paragraph))))
     weak = mean_score(sentence.best for sentence in sentences if not sentence.error) < SUSPECT_SCORE
     return weak or any(sentence.copied_words for sentence in sentences)
 
 
 def _text_of(part: str | Sentence) -> str:
+    """The part in the item's language."""
+    if isinstance(part, RememberedText):
+        return ""
     return part if isinstance(part, str) else f"{part.passage.text} "
 
 

@@ -22,6 +22,19 @@ class MemoryOption(NamedTuple):
     mode: MemoryMode = "exact"
 
 
+class RememberedText(str):
+    """Copied text of a plan that is a translation from the memory, and not in the item's language."""
+
+    __slots__ = ("end",)
+    end: int | None
+    """The offset in the item where what it translates ends; None if it is no slice of the item."""
+
+    def __new__(cls, translation: str, end: int | None = None) -> RememberedText:
+        made = super().__new__(cls, translation)
+        made.end = end
+        return made
+
+
 @dataclass(eq=False)
 class MemoryLookup:
     """The memory for one item of a request, and what the item has taken from it."""
@@ -69,7 +82,7 @@ class MemoryLookup:
     def pieces(self, pieces: Sequence[Piece]) -> list[Piece]:
         """`pieces`, with every passage that the memory has as a copied piece."""
         found = ((piece, None if isinstance(piece, str) else self.passage(piece)) for piece in pieces)
-        return [piece if text is None else text for piece, text in found]
+        return [piece if text is None else RememberedText(text) for piece, text in found]
 
     def suggest(self, text: str) -> None:
         """Looks for texts like a whole plain text, if the request wants suggestions."""

@@ -18,7 +18,7 @@ from app.text.language_id import Detected, Detector
 from app.text.mnemonics import remove_mnemonic
 from app.translation.completion import continue_prefix
 from app.translation.language_checks import LanguageChecks
-from app.translation.memory import MemoryLookup
+from app.translation.memory import MemoryLookup, RememberedText
 from app.translation.pivot import FirstLeg
 from app.translation.planned_item import PlannedItem
 from app.translation.sentence import Sentence
@@ -157,7 +157,8 @@ class Planner:
         if memory and isinstance(item, str) and not options.html:
             text = memory.text(item)
             if text is not None:
-                planned.plan = TextPlan(route[-1], [text], warnings=[(0, warning) for warning in warnings])
+                remembered = RememberedText(text, len(item))
+                planned.plan = TextPlan(route[-1], [remembered], warnings=[(0, warning) for warning in warnings])
                 return
             memory.suggest(item)
         if memory:

@@ -11,6 +11,7 @@ from time import monotonic
 from app.engine.sequence import Decoded
 from app.errors import ServiceError
 from app.text.glossary import Glossary
+from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
 from app.translation.planner import Planner, Services, item_length
 from app.translation.quality_checks import check_translation
@@ -217,17 +218,19 @@ class TranslationRequest:
                 place += 1
                 if isinstance(part, str):
                     text += part
+                    if isinstance(part, RememberedText) and part.end is not None:
+                        span = (start, part.end) if item.has_spans(self._options) else None
+                        yield TranslatedPart(number, plan.resolve_nested(text), span, None)
+                        text, start = "", part.end
                     continue
                 await self.finish_in_time([part])
                 if part.error:
                     break
                 words = [word.moved(len(text)) for word in sentence_words(part)]
                 text += part.render(part.best)
-                span, score = item.origin(part, start)
-                whole = item.has_spans(self._options)
-                yield TranslatedPart(
-                    number, plan.resolve_nested(text), span if whole else None, score, item.quality(part), words
-                )
+                origin, score = item.origin(part, start)
+                span = origin if item.has_spans(self._options) else None
+                yield TranslatedPart(number, plan.resolve_nested(text), span, score, item.quality(part), words)
                 await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
                 text, start = "", part.end
             if text and not item.error:

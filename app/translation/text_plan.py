@@ -23,7 +23,7 @@ from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
-from app.translation.memory import MemoryLookup
+from app.translation.memory import MemoryLookup, RememberedText
 from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
@@ -262,7 +262,7 @@ class _PassagePlanner:
     def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> str | Sentence:
         part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
         if self._memory and (remembered := self._memory.passage(part)) is not None:
-            return remembered
+            return RememberedText(remembered, self.start + segment.end)
         without_marks, marks = marks_as_tags(part)
         if marks:
             ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))

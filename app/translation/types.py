@@ -103,13 +103,14 @@ class Translations(NamedTuple):
 
 @dataclass(frozen=True)
 class TranslatedPart:
-    """The next part of an item's translation: a sentence, with the copied text before it."""
+    """The next part of an item's translation: a sentence, decoded or remembered, with the copied text before it."""
 
     item: int
     text: str
     source: tuple[int, int] | None
     """The code points [start, end) of a plain text that the part translates; None for copied text at the end."""
     score: float | None
+    """None for a sentence from the memory and for copied text."""
     quality: float | None = None
     """The probability that the sentence is good enough to use as it is; None if its bundle does not estimate it."""
     words: Sequence[DoubtfulWord] = ()

@@ -239,8 +239,8 @@ class StreamedPart(BaseModel):
     source: tuple[int, int] | None = Field(
         examples=[[0, 6]], description="Its code point span in a plain text; null for HTML and for copied ends"
     )
-    score: float | None = Field(examples=[-0.21], description="null if the whole part is copied")
+    score: float | None = Field(examples=[-0.21], description="null if the part is copied or from the memory")
     quality: float | None = Field(
-        default=None, examples=[0.74], description="As in a Translation; null if the whole part is copied"
+        default=None, examples=[0.74], description="As in a Translation; null if the part is copied or from the memory"
     )
     words: list[DoubtfulWord] = Field(default=[], description="As in a Translation, with offsets in this part's text")

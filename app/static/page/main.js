@@ -22,6 +22,7 @@ import {
   unavailableMessage,
 } from "./translate/notices.js";
 import { Alternatives } from "./translate/alternatives.js";
+import { Correction } from "./translate/correction.js";
 import * as panes from "./translate/panes.js";
 import { linkTo, readFragment, writeFragment } from "./translate/url_fragment.js";
 import { AttentionPanel } from "./attention/panel.js";
@@ -56,7 +57,8 @@ const wordHover = new WordHover({
   onRecovered: alignmentRecovered,
   announce,
 });
-const alternatives = new Alternatives(replaceSentence);
+const alternatives = new Alternatives((words) => replaceSentence(selectedIndex, words, "others.taken"));
+const correction = new Correction((index, words) => replaceSentence(index, words, "correct.done"));
 const modelPanel = new ModelPanel();
 const attention = new AttentionPanel();
 
@@ -96,6 +98,7 @@ function restore() {
 function invalidate() {
   result = null;
   wordHover.show(null);
+  correction.show(null);
   panes.dim();
 }
 
@@ -127,14 +130,20 @@ function showResult(answer) {
 }
 
 /** @returns {string[]} the warnings that are shown */
-function showTimeAndWarnings({ warnings, sentences, milliseconds }) {
-  byId("time").textContent = text("time", { time: number(Math.round(milliseconds)) });
-  return showWarnings([...warnings, ...qualityWarnings(sentences)]);
+function showTimeAndWarnings(answer) {
+  byId("time").textContent = text("time", { time: number(Math.round(answer.milliseconds)) });
+  return showResultWarnings(answer);
+}
+
+/** @returns {string[]} what is shown */
+function showResultWarnings({ warnings, sentences, memory }) {
+  const remarks = memory ? [text(sentences.length > 1 ? "memory.some" : "memory.all")] : [];
+  return showWarnings([...warnings, ...qualityWarnings(sentences)], remarks);
 }
 
 /** Word alignment works again after an error: shows the warnings in its place. */
 function alignmentRecovered() {
-  if (result) showWarnings([...result.warnings, ...qualityWarnings(result.sentences)]);
+  if (result) showResultWarnings(result);
 }
 
 function showFailure(error, wait) {
@@ -157,16 +166,18 @@ function updateButtons() {
   byId("copy").disabled = byId("copy-link").disabled = !hasTranslation;
 }
 
-/** Shows the alternatives and the attention of a sentence. */
+/** Shows the alternatives and the attention of a sentence, which can be corrected. */
 function showDetails(index) {
   selectedIndex = index;
   const sentence = result?.sentences[index];
-  const isTranslated = sentence?.text && result.source !== "und" && result.source !== result.target;
-  const shown = isTranslated
-    ? { text: result.text.slice(...sentence.source), source: result.source, target: result.target }
-    : null;
-  alternatives.show(shown && { ...shown, translation: sentence.text });
+  const words = sentence && result.text.slice(...sentence.source); // of copied text none
+  const isTranslated = words && sentence.text && result.source !== "und" && result.source !== result.target;
+  const shown = isTranslated ? { text: words, source: result.source, target: result.target } : null;
+  const selected = shown && { ...shown, translation: sentence.text };
+  alternatives.show(selected);
   const count = result?.sentences.length ?? 0;
+  // Through another language only whole texts are looked up in the translation memory.
+  correction.show(result?.via && count > 1 ? null : selected, index);
   attention.show(shown && { ...shown, ...(sentence.isReplaced && { target_text: sentence.text }) }, index, count);
 }
 
@@ -175,14 +186,17 @@ function selectSentence(index) {
   if (index !== selectedIndex) showDetails(index);
 }
 
-function replaceSentence(words) {
+/** Replaces a sentence of the translation, and announces it with the text of `announcement`. */
+function replaceSentence(index, words, announcement) {
   if (!result) return; // the text has changed since
-  const sentence = { ...result.sentences[selectedIndex], text: words, isReplaced: true };
-  result.sentences[selectedIndex] = sentence;
-  panes.showSentence(selectedIndex, sentence);
-  wordHover.select(result.sentences.length > 1 ? selectedIndex : null);
-  showDetails(selectedIndex);
-  announce(text("others.taken", { words }));
+  // The quality and the doubtful words were those of the other translation.
+  const sentence = { ...result.sentences[index], text: words, quality: null, doubtful: [], isReplaced: true };
+  result.sentences[index] = sentence;
+  panes.showSentence(index, sentence);
+  wordHover.select(result.sentences.length > 1 ? index : null);
+  showDetails(index);
+  showResultWarnings(result);
+  announce(text(announcement, { words }));
 }
 
 function swapTexts() {

@@ -59,6 +59,12 @@ export async function post(path, body, options = {}) {
   return readJSON(await send(path, jsonOptions(body, options)));
 }
 
+/** @param {string} path @param {object} body sent as JSON @returns {Promise<any>} the JSON.
+ *  @throws {Problem | Unreachable} */
+export async function put(path, body) {
+  return readJSON(await send(path, { ...jsonOptions(body, {}), method: "PUT" }));
+}
+
 /** @param {string} path @param {object} body sent as JSON @param {{signal?: AbortSignal}} [options]
  *  @returns {Promise<Response>} successful, its body unread. @throws {Problem | Unreachable | DOMException} */
 export function postForResponse(path, body, options = {}) {

@@ -11,8 +11,9 @@ const COMPOSING_MS = 1000;
 /** @typedef {{text: string, source: string, target: string}} TranslationRequest
  *  @typedef {TranslationRequest & {
  *    sentences: import("../translate/panes.js").Sentence[], warnings: string[], confidence: number | null,
- *    requestedSource: string, model: string, tokens: number, milliseconds: number}} Result `source` is the language
- *    that the service used, `requestedSource` may be "auto"
+ *    requestedSource: string, via: string[] | null, memory: "exact" | null, model: string, tokens: number,
+ *    milliseconds: number}} Result `source` is the language that the service used, `requestedSource` may be "auto"; `via`
+ *    are the languages between, `memory` says whether a sentence is from the translation memory
  *
  *  @typedef {object} View
  *  @property {() => TranslationRequest} getRequest
@@ -136,7 +137,7 @@ function isSameRequest(one, other) {
   return other && one.text === other.text && one.source === other.source && one.target === other.target;
 }
 
-function sentenceOf({ text, source, quality, words }, units, whole) {
+function sentenceOf({ text, source, score, quality, words }, units, whole) {
   const lead = text.match(/^\s*/)[0];
   const [start, end] = (source ?? [0, 0]).map(units);
   const original = whole.slice(start, end);
@@ -144,13 +145,13 @@ function sentenceOf({ text, source, quality, words }, units, whole) {
   const skipped = codePoints(lead);
   const doubtful = words.map(({ span }) => span.map((at) => at - skipped));
   const span = [from, Math.max(from, start + original.trimEnd().length)];
-  return { lead, text: text.slice(lead.length), source: span, quality, doubtful };
+  return { lead, text: text.slice(lead.length), source: span, quality, doubtful, isReplaced: score === null };
 }
 
 function result(request, sentences, { translations: [translation], model, usage }, milliseconds) {
   if (translation.error) throw new api.Problem(translation.error);
-  const { source, confidence, warnings } = translation;
+  const { source, via, memory, confidence, warnings } = translation;
   const tokens = usage.target_tokens;
   const requestedSource = request.source;
-  return { ...request, requestedSource, source, confidence, warnings, sentences, model, tokens, milliseconds };
+  return { ...request, requestedSource, source, via, memory, confidence, warnings, sentences, model, tokens, milliseconds };
 }

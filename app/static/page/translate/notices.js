@@ -46,11 +46,12 @@ function excerpt(words) {
   return characters.length > MAX_EXCERPT ? `${characters.slice(0, MAX_EXCERPT).join("").trimEnd()}…` : words;
 }
 
-/** @param {string[]} warnings of an answer @returns {string[]} those that are shown */
-export function showWarnings(warnings) {
-  const shown = warnings.slice(0, MAX_WARNINGS);
-  const more = warnings.length - shown.length;
-  if (more) shown.push(text("warnings.more", { count: number(more) }));
+/** @param {string[]} warnings of an answer @param {string[]} [remarks] shown before them
+ *  @returns {string[]} those that are shown */
+export function showWarnings(warnings, remarks = []) {
+  const shown = [...remarks, ...warnings.slice(0, MAX_WARNINGS)];
+  const more = warnings.length - MAX_WARNINGS;
+  if (more > 0) shown.push(text("warnings.more", { count: number(more) }));
   container.replaceChildren(...shown.map((words) => notice(words)));
   return shown;
 }

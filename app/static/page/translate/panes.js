@@ -7,9 +7,10 @@ const source = document.getElementById("source-text");
 const mirror = document.getElementById("mirror");
 const target = document.getElementById("target-text");
 
-/** @typedef {{text: string, lead: string, source: [number, number], quality?: number | null, doubtful?: number[][]}}
- *    Sentence a sentence of the translation, the white space before it, and its span in the source text, in UTF-16
- *    units; the probability that it is good, and the spans of its doubtful words, in code points
+/** @typedef {{text: string, lead: string, source: [number, number], quality?: number | null, doubtful?: number[][],
+ *    isReplaced?: boolean}} Sentence a sentence of the translation, the white space before it, and its span in the
+ *    source text, in UTF-16 units; the probability that it is good, and the spans of its doubtful words, in code points;
+ *    whether it is another translation than the model's best
  *  @typedef {{start: number, end: number, as: string}} Highlight a span in UTF-16 units, and its CSS class */
 
 /** @returns {string} the text to translate, without lone surrogates, which JSON cannot carry */
@@ -25,7 +26,8 @@ export function setSourceText(text) {
 
 /** @returns {string} the translation that is shown */
 export function targetText() {
-  return target.textContent;
+  // A field for a correction is no part of it.
+  return [...target.querySelectorAll(".lead, .said")].map((part) => part.textContent).join("");
 }
 
 /** @param {string} from @param {string} to language codes, for screen readers, fonts and hyphenation */
@@ -89,7 +91,13 @@ function sentenceElement(index, { lead, text, doubtful = [] }) {
     const isDoubtful = doubtful.some((span) => overlap(span, [start, at]));
     return make("span", { className: isDoubtful ? "word doubtful" : "word", data: { start, end: at } }, word.text);
   });
-  return make("span", { className: "sentence", data: { index } }, lead, make("span", { className: "said" }, ...words));
+  const parts = [make("span", { className: "lead" }, lead), make("span", { className: "said" }, ...words)];
+  return make("span", { className: "sentence", data: { index } }, ...parts);
+}
+
+/** Shows `form` in place of a sentence of the translation until it is removed. @param {number} index */
+export function putInPlace(index, form) {
+  target.children[index].append(form);
 }
 
 /** @param {Element} word @returns {{index: number, span: [number, number]}} its sentence, and its code points in it */
@@ -107,7 +115,7 @@ export function wordElements(index) {
 export function highlightTarget(words, sentence) {
   for (const element of target.querySelectorAll(".lit, .lit-sentence")) element.classList.remove("lit", "lit-sentence");
   for (const word of words) word.classList.add("lit");
-  if (sentence !== null) target.children[sentence]?.lastChild.classList.add("lit-sentence");
+  if (sentence !== null) target.children[sentence]?.querySelector(".said").classList.add("lit-sentence");
 }
 
 /** Scrolls to the first highlight of the text. */
