@@ -158,7 +158,9 @@ class TranslationRequest:
         return False
 
     def _check_quality(self, sentence: Sentence) -> None:
-        """Adds a warning to a translation that is not good enough, or leaves the sentence untranslated."""
+        """Estimates the quality of a checked translation. Where that is too low, adds a warning, or leaves the sentence
+        untranslated."""
+        sentence.estimate_quality()
         quality, settings = sentence.quality, self._services.settings
         if quality is None:
             return

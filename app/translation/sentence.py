@@ -152,7 +152,11 @@ class Sentence:
     def set_decoded(self, decoded: Decoded) -> None:
         """Stores the result of greedy or beam search."""
         self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
+
+    def estimate_quality(self) -> None:
+        """Sets `quality`, once repetitions have been cut from the translation: their tokens are nearly certain."""
         if (model := self.bundle.quality) is not None:
+            decoded = self.best.decoded
             self.quality = model.quality(decoded.log_probs, decoded.finish_reason == "stop")
 
     @property

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from app.api.deepl.wire_format import Caller, error_responses, invalid_field
-from app.errors import Unavailable
+from app.errors import InvalidFields, Unavailable
 from app.services.translation_memory import TranslationMemory
 from app.text.memory_index import MemorySnapshot
 from app.translation.memory import MemoryOption
@@ -45,7 +45,7 @@ class DeepLMemories(BaseModel):
     "/v3/translation_memories",
     summary="List translation memories",
     response_model=DeepLMemories,
-    responses=error_responses(Unavailable),
+    responses=error_responses(InvalidFields, Unavailable),
 )
 async def list_memories(
     request: Request,
