@@ -18,6 +18,7 @@ from app.engine import sequence as engine
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.settings import Settings
+from app.translation import word_quality
 from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedPart, TranslatedText
 from model.bundle import Bundle
@@ -89,6 +90,14 @@ def test_spans_of_words_are_words_of_the_text(calibrated: Bundle, text: str) -> 
         assert ends[-1] <= start < end <= len(done.text)
         assert done.text[start:end] == done.text[start:end].strip()
         ends.append(end)
+
+
+def test_the_short_way_finds_the_same_words(calibrated: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "how are you\nthe cat sleeps and the cat is well"
+    short = _translate(_translator(calibrated, "cat sleeps"), text).words
+    monkeypatch.setattr(word_quality, "_unchanged_text", lambda _: None)
+    assert _translate(_translator(calibrated, "cat sleeps"), text).words == short
+    assert len(short) >= 3
 
 
 def test_html_has_a_quality_but_no_words(calibrated: Bundle) -> None:
