@@ -71,8 +71,8 @@ def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
 
 
 def _unchanged_text(sentence: Sentence) -> tuple[str, list[int]] | None:
-    """The translation and where each token ends in it, if it is the tokens' own text, as most are: that takes a fraction
-    of the time."""
+    """The translation and where each token ends in it, if it is the text of its tokens, as most are: this takes little
+    time."""
     if sentence.passage.protected or sentence.passage.tags:
         return None
     texts = sentence.bundle.target_tokenizer.token_texts(sentence.best.decoded.tokens)
