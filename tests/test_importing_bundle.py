@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from shared_fixtures import make_bundle
+from shared_fixtures import SHIPPED, make_bundle
 from typer.testing import CliRunner
 
 from model.bundle import open_bundle
@@ -42,6 +42,23 @@ def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_p
     again = CliRunner().invoke(cli, ["import", *arguments])
     assert again.exit_code == 1
     assert "--replace" in again.output
+
+
+@pytest.mark.bundle
+def test_imported_bundle_estimates_quality_only_if_pairs_were_given(tmp_path: Path) -> None:
+    convert_bundle(ConvertOptions(SHIPPED / "en-fr", tmp_path / "ct2"), say=lambda _: None)
+    pairs, out = tmp_path / "dev.tsv", tmp_path / "en-fr"
+    pairs.write_text("".join(f"I have {n} small cats.\tJ'ai {n} petits chats.\n" for n in range(60)))
+    arguments = [str(tmp_path / "ct2"), "--source", "en", "--target", "fr", "--out", str(out), "--threads", "1"]
+    without = CliRunner().invoke(cli, ["import", *arguments])
+    assert without.exit_code == 0, without.output
+    assert "quality: uncalibrated" in without.output
+    assert open_bundle(out).quality is None
+    given = CliRunner().invoke(cli, ["import", *arguments, "--replace", "--calibrate", str(pairs)])
+    assert given.exit_code == 0, given.output
+    assert "uncalibrated" not in given.output
+    assert open_bundle(out).quality is not None
+    assert "fitted on dev.tsv (60 pairs)" in (out / "README.md").read_text()
 
 
 def test_a_model_of_several_directions_becomes_one_bundle_whose_samples_begin_with_prefixes(
