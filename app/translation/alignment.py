@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from app.text.word_units import AlignedWords, units
-from app.translation.sentence import Sentence
+from app.translation.sentence import Sentence, with_insertions
 from app.translation.text_plan import TextPlan
 
 _end_of = attrgetter("end")
@@ -31,13 +31,8 @@ def word_pairs(plan: TextPlan, length: Callable[[str], int] = len) -> list[WordP
     `length`: how many characters of the translation a part of it counts as.
     """
     found: list[WordPair] = []
-    at = 0
-    for part in plan.parts:
-        if isinstance(part, str):
-            at += length(part)
-            continue
-        found += (_moved(pair, part.start, at) for pair in _sentence_pairs(part, length))
-        at += length(part.render(part.best))
+    for sentence, at in plan.rendered_sentences(length):
+        found += (_moved(pair, sentence.start, at) for pair in _sentence_pairs(sentence, length))
     return found
 
 
@@ -46,14 +41,6 @@ def _sentence_pairs(sentence: Sentence, length: Callable[[str], int]) -> Iterato
     if sentence.is_left_untranslated:
         return
     inserted = [(one.start, length(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
-
-    def rendered(start: int, end: int) -> tuple[int, int]:
-        """The characters of the rendered translation that are characters [start, end) without its tags."""
-        return (
-            start + sum(size for at, size in inserted if at <= start),
-            end + sum(size for at, size in inserted if at < end),
-        )
-
     aligned_spans = list(sentence.aligned_spans(sentence.best))
     target = AlignedWords(sentence.pieces(sentence.best), aligned_spans)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
@@ -64,7 +51,9 @@ def _sentence_pairs(sentence: Sentence, length: Callable[[str], int]) -> Iterato
         first = bisect_right(words, alignment.source[0], key=_end_of)
         last = bisect_left(words, alignment.source[1], key=_start_of)
         for word in words[first:last] if unit.is_word else ():
-            pair = WordPair(sentence.text_span((word.start, word.end)), rendered(unit.start, unit.end))
+            pair = WordPair(
+                sentence.text_span((word.start, word.end)), with_insertions((unit.start, unit.end), inserted)
+            )
             if pair not in seen:
                 seen.add(pair)
                 yield pair

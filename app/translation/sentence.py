@@ -58,6 +58,15 @@ def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any)
     )
 
 
+def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Where the characters `span` are once `insertions`, each a place and a length, are made before them."""
+    start, end = span
+    return (
+        start + sum(size for at, size in insertions if at <= start),
+        end + sum(size for at, size in insertions if at < end),
+    )
+
+
 @dataclass(eq=False, slots=True)
 class Candidate:
     """A decoded translation of a sentence; its sentence caches the texts made from it."""
@@ -109,11 +118,7 @@ class Sentence:
 
     def text_span(self, span: tuple[int, int]) -> tuple[int, int]:
         """The characters of the text, counted from the sentence's start, that are characters `span` of the passage."""
-        start, end = span
-        return (
-            start + sum(size for at, size in self.marks if at <= start),
-            end + sum(size for at, size in self.marks if at < end),
-        )
+        return with_insertions(span, self.marks)
 
     @property
     def added_full_stop(self) -> str:

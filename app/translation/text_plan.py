@@ -94,6 +94,17 @@ class TextPlan:
 
         return resolve_references(text, nested)
 
+    def rendered_sentences(self, length: Callable[[str], int] = len) -> Iterator[tuple[Sentence, int]]:
+        """The sentences of `parts`, which must be decoded, with their offsets in the translation.
+
+        `length`: how many characters of the translation a part of it counts as.
+        """
+        at = 0
+        for part in self.parts:
+            if isinstance(part, Sentence):
+                yield part, at
+            at += length(part if isinstance(part, str) else part.render(part.best))
+
     def paragraphs(self) -> Iterator[list[str | Sentence]]:
         """The parts in order, split after line ends."""
         paragraph: list[str | Sentence] = []

@@ -50,7 +50,7 @@ class Translator:
 
         Raises PairNotServed, InvalidFields, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
         """
-        limit_ms = self._limit_ms(options)
+        limit_ms = self._limit_ms(options.deadline_ms)
         left_s = limit_ms / 1000 - options.waited_s
         request = TranslationRequest(self._services, items, options, monotonic() + left_s)
         try:
@@ -72,7 +72,7 @@ class Translator:
         The joined parts of an item are its translation. Raises the errors of `translate`; those of the request itself
         come before the first part.
         """
-        limit_ms = self._limit_ms(options)
+        limit_ms = self._limit_ms(options.deadline_ms)
         request = TranslationRequest(self._services, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
         try:
             # The timeout covers single waits, because each part may be requested by another task.
@@ -103,7 +103,7 @@ class Translator:
         self, sequences: Sequence[EngineSequence], deadline_ms: int | None, waited_s: float
     ) -> list[Decoded | ServiceError]:
         """Decodes sequences together; each has a result or its error. Raises the errors of `translate`."""
-        limit_ms = min(deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
+        limit_ms = self._limit_ms(deadline_ms)
         left_s = limit_ms / 1000 - waited_s
         futures: list[asyncio.Future[Decoded]] = []
         results: list[Decoded | ServiceError] = []
@@ -149,8 +149,8 @@ class Translator:
         """The served language that `text` is in."""
         return self.detector.detect(text)
 
-    def _limit_ms(self, options: Options) -> int:
-        return min(options.deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
+    def _limit_ms(self, deadline_ms: int | None) -> int:
+        return min(deadline_ms or self.settings.deadline_ms, self.settings.deadline_ms)
 
     def _deadline_timer(self, left_s: float) -> SharedTimeout:
         """The shared timer if it fits, else one with `left_s` seconds."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from app.markup.passage import write_plain
-from app.translation.sentence import Sentence
+from app.translation.sentence import Sentence, with_insertions
 from app.translation.text_plan import TextPlan
 from model.tokenizer import SPACE
 
@@ -24,17 +24,9 @@ class DoubtfulWord(NamedTuple):
         return DoubtfulWord((start + by, end + by), self.probability)
 
 
-def doubtful_words(plan: TextPlan, length: Callable[[str], int] = len) -> list[DoubtfulWord]:
+def doubtful_words(plan: TextPlan) -> list[DoubtfulWord]:
     """The doubtful words of a translation, in order. The sentences must be decoded."""
-    found: list[DoubtfulWord] = []
-    at = 0
-    for part in plan.parts:
-        if isinstance(part, str):
-            at += length(part)
-            continue
-        found += (word.moved(at) for word in sentence_words(part))
-        at += length(part.render(part.best))
-    return found
+    return [word.moved(at) for sentence, at in plan.rendered_sentences() for word in sentence_words(sentence)]
 
 
 def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
@@ -47,35 +39,23 @@ def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
     doubtful = [word for word in words if word[2] < limit]
     if not doubtful:  # as for most translations; what follows takes longer
         return
-    if simple := _unchanged_text(sentence):
-        text, ends = simple
-        for first, end, log_prob in doubtful:
-            start, stop = ends[first - 1] if first else 0, ends[end - 1]
-            word = text[start:stop]
-            start += len(word) - len(word.lstrip())
-            if any(map(str.isalnum, word)):
-                yield DoubtfulWord((start, start + len(word.strip())), model.word_probability(log_prob))
-        return
-    spans = sentence.target_spans(sentence.best)
+    text, spans = _token_spans(sentence)
     inserted = [(one.start, len(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
-    text = "".join(piece if isinstance(piece, str) else piece.raw for piece in sentence.pieces(sentence.best))
     for first, end, log_prob in doubtful:
-        start, stop = spans[first][0], spans[end - 1][1]
-        word = text[start:stop]
+        start, word = spans[first][0], text[spans[first][0] : spans[end - 1][1]]
         start += len(word) - len(word.lstrip())
         if any(map(str.isalnum, word)):
-            stop = start + len(word.strip())
-            before = sum(size for place, size in inserted if place <= start)
-            within = sum(size for place, size in inserted if place < stop)
-            yield DoubtfulWord((start + before, stop + within), model.word_probability(log_prob))
+            span = with_insertions((start, start + len(word.strip())), inserted)
+            yield DoubtfulWord(span, model.word_probability(log_prob))
 
 
-def _unchanged_text(sentence: Sentence) -> tuple[str, list[int]] | None:
-    """The translation and where each token ends in it, if it is the text of its tokens, as most are: this takes little
-    time."""
-    if sentence.passage.protected or sentence.passage.tags:
-        return None
-    texts = sentence.bundle.target_tokenizer.token_texts(sentence.best.decoded.tokens)
-    if "".join(texts) != SPACE + sentence.render(sentence.best):
-        return None
-    return sentence.render(sentence.best), [end - 1 for end in accumulate(map(len, texts))]
+def _token_spans(sentence: Sentence) -> tuple[str, Sequence[tuple[int, int]]]:
+    """The translation without its tags, and the characters of each token in it."""
+    if not (sentence.passage.protected or sentence.passage.tags):
+        texts = sentence.bundle.target_tokenizer.token_texts(sentence.best.decoded.tokens)
+        text = sentence.render(sentence.best)
+        if "".join(texts) == SPACE + text:  # as for most; what follows takes several times as long
+            return text, list(pairwise(max(0, end - 1) for end in accumulate(map(len, texts), initial=0)))
+    pieces = sentence.pieces(sentence.best)
+    text = "".join(piece if isinstance(piece, str) else piece.raw for piece in pieces)
+    return text, sentence.target_spans(sentence.best)
