@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import csv
 import os
 import secrets
 import shutil
 import signal
+import socket
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,8 +33,6 @@ START_TIMEOUT_S = 300.0
 HANG_VARIABLE, HANG_TIMEOUT_S = "RAY_SERVE_HAPROXY_TIMEOUT_SERVER_S", 30
 """HAProxy's time limit for a replica that hangs, and its value here; elsewhere it is 80 s."""
 START_ATTEMPTS = 5
-HEALTHY_S = 3.0
-"""How long HAProxy may take to see that a replica has come."""
 SATURATED_LOAD = 0.6
 """The least load that a saturated replica reports here. Its front and its worker share a core, so that each waits while
 the other runs, and neither looks saturated; and no request is refused, which would show that it is."""
@@ -148,8 +147,11 @@ class RayService(RayCluster):
             return status.status == "RUNNING" and (replicas is None or self.running() == replicas)
 
         wait_for(is_running, "the replicas do not run", START_TIMEOUT_S)
-        wait_for(lambda: is_ready(PORT), "HAProxy sends no request to the replicas", START_TIMEOUT_S)
-        time.sleep(HEALTHY_S)
+        wait_for(
+            lambda: is_ready(PORT) and (replicas is None or len(healthy_replicas()) == replicas),
+            "HAProxy sends no request to the replicas",
+            START_TIMEOUT_S,
+        )
 
     def running(self) -> int:
         """The number of replicas that run."""
@@ -166,6 +168,21 @@ class RayService(RayCluster):
             serve.shutdown()
         ray.shutdown()
         super().stop()
+
+
+def healthy_replicas() -> list[str]:
+    """The replicas to which HAProxy sends requests; none while it starts."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        try:
+            # The head has the only one: proxy_location is HeadOnly.
+            connection.connect(str(next(Path(os.environ[_ISOLATED]).glob("*/admin.sock"))))
+            connection.sendall(b"show stat\n")
+            table = b"".join(iter(lambda: connection.recv(1 << 16), b"")).decode()
+        except (OSError, StopIteration):
+            return []
+    rows = csv.DictReader(table.removeprefix("# ").splitlines())
+    return [row["svname"] for row in rows if "SERVE_REPLICA" in row["svname"] and row["status"].startswith("UP")]
 
 
 def by_load_on_shared_cores(context: Context) -> tuple[int, dict[str, Any]]:
