@@ -4,8 +4,8 @@
 #   docker run --rm -p 8000:8000 interlinear
 #
 # TORCH_INDEX_URL: one more index for pip to find PyTorch in. Empty, it is the default build, for CPU and CUDA alike.
-# For a machine without a GPU, PyTorch's CPU-only index saves several GB:
-#   docker build --build-arg TORCH_INDEX_URL=ADDRESS -t interlinear .
+# For a machine without a GPU, PyTorch's CPU-only index saves 4 GB:
+#   docker build --build-arg TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu -t interlinear .
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
@@ -15,7 +15,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends binutils gcc li
 # pip stays outside the environment that ships.
 RUN python -m venv --without-pip /opt/venv
 WORKDIR /build
-COPY pyproject.toml requirements.lock ./
+COPY pyproject.toml requirements.lock deploy/pytorch_index.py ./
 # The dependencies without the project, whose wheel would bring the trainer along. All come from the lock file, by their
 # hashes, but PyTorch and what its build for CUDA brings.
 RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
@@ -26,7 +26,7 @@ ARG TORCH_INDEX_URL=
 RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile \
         --no-deps --require-hashes -r requirements.lock \
     && python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-compile \
-        ${TORCH_INDEX_URL:+--extra-index-url "$TORCH_INDEX_URL"} -r requirements.txt \
+        $(python pytorch_index.py) -r requirements.txt \
     && cd /opt/venv/lib/python3*/site-packages/torch \
     && find bin -mindepth 1 ! -name torch_shm_manager -delete \
     && rm -rf include test \

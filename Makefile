@@ -5,19 +5,19 @@
 #   make test PYTEST_ARGS="-n 0 --pdb"       in one process
 #
 # PYTHON             the interpreter .venv is made with: 3.11 or later. Default: the first found.
-# TORCH_INDEX_URL    one more index for pip to find PyTorch in; its CPU-only one saves several GB without a GPU.
+# TORCH_INDEX_URL    one more index for pip to find PyTorch in. Default: without an NVIDIA device, PyTorch's CPU-only one,
+#                    which saves several GB. Empty: none.
 # INTERLINEAR_*      settings of the service.
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-TORCH_INDEX_URL ?=
 PYTEST_ARGS ?=
 ARGS ?= --help
 BENCHMARK ?= training engine serving
 SOAK_MINUTES ?= 60
 
 BIN := .venv/bin
-PIP_INSTALL = $(BIN)/python -m pip install -qq $(if $(TORCH_INDEX_URL),--extra-index-url $(TORCH_INDEX_URL))
+PIP_INSTALL = $(BIN)/python -m pip install -qq $$($(BIN)/python deploy/pytorch_index.py)
 
 # These versions with these hashes. PyTorch, whose builds differ, and what only it brings come after them.
 LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --requirement
