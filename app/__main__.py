@@ -1,4 +1,4 @@
-"""The command line: `python -m app serve`, `python -m app key` and `python -m app translate`."""
+"""The command line: `python -m app serve`, `key`, `doctor` and `translate`."""
 
 from __future__ import annotations
 
@@ -215,6 +215,20 @@ def key(name: Annotated[str, typer.Argument(help="The key's name, as the log sho
         raise typer.BadParameter(str(error)) from None
     print(line)
     print(f"The key, which cannot be shown again: {made}", file=sys.stderr)
+
+
+@cli.command()
+def doctor() -> None:
+    """Say what is wrong with this machine, the settings and the bundles, and what to do, in a line each.
+
+    Exits with 1 where `serve` would not start. May run beside a service.
+    """
+    tune_process()
+
+    from app.doctor.report import run
+    from app.main import create_app
+
+    raise typer.Exit(run(create_app))
 
 
 @cli.command(epilog=f"Exit codes:\n\n\b\n{EXIT_CODES}")

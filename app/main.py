@@ -61,7 +61,7 @@ from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments
 from app.services.store import Store
 from app.services.store_memory import MemoryStore
 from app.services.translation_memory import TranslationMemory
-from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, PREFIX, Settings, SettingsError, without_password
+from app.settings import DEEPL, IN_STORE, INTERLINEAR, LIBRETRANSLATE, PREFIX, Settings, SettingsError, without_password
 from app.text.glossary_files import load_glossaries
 from model import __version__
 
@@ -75,8 +75,6 @@ EXPOSED_HEADERS = [
     "X-Interlinear-Report",
 ]
 """Headers that pages of other origins may read."""
-IN_STORE = "store"
-"""The setting's value for translation memories in the store."""
 MAX_DOWNLOADS = 4
 """How many files of the maximum size are kept for download."""
 MAX_BACKGROUND_JOBS = 16

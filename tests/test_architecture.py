@@ -171,6 +171,7 @@ ORDER = {
     "app.api": "app.http app.services app.translation app.engine app.formats app.text app.markup app.server"
     " app.settings app.runtime app.errors model",
     "app.cluster": "app.bulk app.cli app.api app.http app.server app.engine app.settings app.runtime app.errors model",
+    "app.doctor": "app.services app.http app.server app.engine app.settings app.runtime app.errors model",
     "app.main": "app model",
     "app.replica": "app model",
     "app.__main__": "app model",
@@ -360,6 +361,7 @@ def test_redis_is_imported_only_if_there_is_a_store() -> None:
     }
     modules = {"app.services.store_connection", "app.services.store_valkey", "app.services.memory_valkey"}
     assert sorted(imports_among(python_files(*TOP_PACKAGES), modules)) == [
+        "app/doctor/report.py: app.services.store_connection.server_time",
         "app/main.py: app.services.memory_valkey.ValkeyLog",
         "app/main.py: app.services.store_valkey.ValkeyStore",
         "app/services/memory_valkey.py: app.services.store_valkey.ValkeyStore",

@@ -140,7 +140,7 @@ def worker_count(settings: Settings, bundles: Catalogue) -> int:
     wanted = wanted_workers(settings)
     if device_of(settings) == "cuda" or (left := memory_left()) is None:
         return wanted
-    worker_bytes, shared_bytes = _memory_needs(settings, bundles)
+    worker_bytes, shared_bytes = memory_needs(settings, bundles)
     fronts_bytes = settings.instances * FRONT_GROWTH_BYTES
     if settings.instances > 1:  # none of them has started yet
         fronts_bytes += settings.instances * FRONT_BYTES
@@ -181,7 +181,7 @@ def share_of(settings: Settings, number: int, workers: int) -> Settings:
     )
 
 
-def _memory_needs(settings: Settings, bundles: Catalogue) -> tuple[int, int]:
+def memory_needs(settings: Settings, bundles: Catalogue) -> tuple[int, int]:
     """The bytes that each worker on a CPU needs for itself, and those that all of them need together."""
     sizes = [(bundle.folder / WEIGHTS).stat().st_size for bundle in bundles]
     limit = math.inf if settings.memory_bytes is None else settings.memory_bytes

@@ -21,6 +21,21 @@ _PASSES = 3
 """After a blocked event loop, what has arrived meanwhile takes so many passes until it is read."""
 
 
+def server_time(url: str, timeout_s: float) -> float:
+    """The seconds since 1970 by the server's clock. Raises StoreUnavailable from what went wrong."""
+
+    async def ask() -> tuple[int, int]:
+        async with Redis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s) as client:
+            seconds, microseconds = await client.time()
+            return seconds, microseconds
+
+    try:
+        seconds, microseconds = asyncio.run(ask())
+    except (RedisError, OSError, ValueError, TimeoutError) as error:
+        raise StoreUnavailable from error
+    return seconds + microseconds / 1e6
+
+
 class _Command:
     """A command that waits for its answer."""
 

@@ -107,6 +107,11 @@ def _load(isa: InstructionSet) -> ctypes.CDLL:
     return kernels
 
 
+def instruction_set(kernels: ctypes.CDLL) -> str:
+    """The name of the instruction set that `kernels`, of `library`, were compiled for."""
+    return Path(kernels._name).name.split("-")[1]
+
+
 if __name__ == "__main__":
     for isa in INSTRUCTION_SETS:
         if isa.machine in ("", platform.machine()):
