@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import zipfile
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -325,3 +326,77 @@ def test_openapi_describes_the_file_endpoint(service: Service) -> None:
     example = form["example"]
     assert send(service, "a.txt", example.pop("file"), **example).status_code == 200
     assert {"404", "413", "415", "422", "503", "504"} <= operation["responses"].keys()
+
+
+def reviewed(service: Service, name: str, content: bytes | str, review: bytes) -> httpx.Response:
+    """The document, written with a review."""
+    data = content.encode() if isinstance(content, str) else content
+    files = {"file": (name, data), "review": ("review.xliff", review)}
+    return service.request("POST", PATH, files=files, data=FIELDS)
+
+
+DOCUMENTS: dict[str, str | bytes] = {
+    "a.txt": "Hello.\n\nHow are you? I am here.\n",
+    "a.md": "# Hello\n\n- *How* are [you](x)? `code`\n",
+    "a.html": '<p>Hello <b>there</b>, see <img alt="a house" src="x"> it.</p><p>You &amp; I.</p>',
+    "a.json": '{"a": "Hello {name}.", "b": ["How are you?"]}',
+    "a.po": 'msgid "Hello %s."\nmsgstr ""\n',
+    "a.docx": word(f"<w:p>{run('Hello. ')}{run('How are you?', '<w:b/>')}</w:p>"),
+}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_review_sent_back_unchanged_gives_the_translated_document(service: Service, name: str) -> None:
+    content = DOCUMENTS[name]
+    review = send(service, name, content, **{"as": "xliff"})
+    assert review.status_code == 200
+    assert review.headers["content-type"] == "application/xliff+xml"
+    assert f"a.fr{Path(name).suffix}.xliff" in review.headers["content-disposition"]
+    again, direct = reviewed(service, name, content, review.content), send(service, name, content)
+    assert again.status_code == 200
+    assert again.headers["content-type"] == direct.headers["content-type"]
+    assert again.headers["content-disposition"] == direct.headers["content-disposition"]
+    assert "x-interlinear-model" not in again.headers  # nothing was translated
+    if name.endswith(".docx"):
+        parts = [
+            {part: archive.read(part) for part in archive.namelist()}
+            for archive in (zipfile.ZipFile(io.BytesIO(found.content)) for found in (again, direct))
+        ]
+        assert parts[0] == parts[1]
+    else:
+        assert again.text == direct.text
+
+
+def test_review_as_a_page_has_each_text_beside_its_translation(service: Service) -> None:
+    response = send(service, "a.txt", "Hello.\n", **{"as": "review"})
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("text/html")
+    assert response.headers["content-disposition"] == 'attachment; filename="a.fr.txt.html"'
+    assert "Hello." in response.text
+    assert translated(service, "Hello.") in response.text
+    assert service.get(response.headers["x-interlinear-report"]).json()["file"] == "a.fr.txt.html"
+
+
+def test_changed_review_changes_the_document(service: Service) -> None:
+    review = send(service, "a.txt", "Hello.\n", **{"as": "xliff"}).text
+    changed = re.sub("(?s)(<target[^>]*>).*?</target>", r"\1Salut &amp; toi.</target>", review)
+    assert reviewed(service, "a.txt", "Hello.\n", changed.encode()).text == "Salut & toi.\n"
+
+
+def test_review_of_another_document_is_refused_at_its_field(service: Service) -> None:
+    review = send(service, "a.txt", "Hello.\n", **{"as": "xliff"}).content
+    response = reviewed(service, "a.txt", "Goodbye.\n", review)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "#/review"
+    assert reviewed(service, "a.txt", "Hello.\n", b"<xliff").status_code == 422
+
+
+def test_unknown_kind_of_answer_is_refused(service: Service) -> None:
+    assert send(service, "a.txt", "Hello.", **{"as": "pdf"}).status_code == 422
+
+
+def test_document_without_text_can_be_reviewed(service: Service) -> None:
+    for kind in ("review", "xliff"):
+        response = send(service, "a.txt", "1\n", **{"as": kind})
+        assert response.status_code == 200
+    assert reviewed(service, "a.txt", "1\n", response.content).text == "1\n"

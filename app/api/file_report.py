@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from app.api.schemas.translation import FileReport, FileSentence, FileWarning
-from app.formats import Document
+from app.formats import TextLocation
+from app.markup.passage import Passage
 from app.translation.types import Translations
 from model.quality import DOUBTFUL
 
@@ -14,10 +16,12 @@ _EXCERPT_CHARS = 80
 """Characters of a text that identify it."""
 
 
-def report_of(name: str, document: Document, translations: Translations) -> FileReport:
+def report_of(
+    name: str, passages: Sequence[Passage], locations: Sequence[TextLocation], translations: Translations
+) -> FileReport:
     """`name`: of the translated file."""
     warnings, doubtful = [], []
-    for passage, location, item in zip(document.passages, document.locations, translations.items, strict=True):
+    for passage, location, item in zip(passages, locations, translations.items, strict=True):
         if item.quality is not None and item.quality < DOUBTFUL:
             found = location.at(0)
             text, quality = _excerpt(passage.text, 0), item.quality

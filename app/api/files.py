@@ -59,11 +59,21 @@ class FileFields(Body):
     memory: Literal["exact", "off"] | SkipJsonSchema[None] = Field(
         None, description="The use of the translation memory, as in a TranslateRequest"
     )
+    as_: Literal["document", "review", "xliff"] = Field(
+        "document",
+        alias="as",
+        description="`document`: the translated document. `review`: a page with each text beside its translation, "
+        "those to check first at the top. `xliff`: the same as XLIFF 1.2, to change and send back as `review`",
+    )
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
 
 
+_REVIEW = (
+    "The document's review, as `xliff` gave it and somebody changed it: its translations are written into the "
+    "document, and nothing is translated"
+)
 _FORM = {
-    "schema": form_with_file(FileFields.model_json_schema()),
+    "schema": form_with_file(FileFields.model_json_schema(), other_files={"review": _REVIEW}),
     "example": {"file": "Hello.", "source": "en", "target": "fr"},
 }
 _FILE_RESPONSE = file_response(
@@ -109,11 +119,17 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
 
     Catalogues (.po, .xliff) get translations where they have none yet, marked as machine translated. If any part of the
     document cannot be translated, the response is an error.
+
+    To review first: ask for the document `as` `xliff`, change translations, and send the document again with the result
+    as `review`.
     """
     check_load(request)
     settings: Settings = request.state.settings
-    file, form = await read_upload(request, {"glossary": settings.max_body_bytes})
+    limits = {"glossary": settings.max_body_bytes, "review": settings.max_file_bytes}
+    file, form = await read_upload(request, limits)
     fields = validated(FileFields, form.by_name() | _glossary(form))
+    if review := form.files.get("review"):
+        return await while_connected(request, _write_reviewed(request, file, fields, review.content))
     content, media_type, report = await while_connected(request, _translate(request, client, file, fields))
     downloads: Downloads = request.state.downloads
     report_name = None
@@ -131,17 +147,41 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
 async def _translate(
     request: Request, client: Client, file: Upload, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
-    settings: Settings = request.state.settings
-    format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
     translator: Translator = request.state.translator
-    _, target = translator.catalogue.codes(fields.source, fields.target)
-    document = await open_document(file.name, file.content, target, settings, fields.source, format_options)
+    document, name = await _open(request, file, fields)
     await client.charge(document.characters)
     glossary = fields.glossary or None
     memory = await memory_option(request, fields.source, fields.target, fields.memory)
-    content, done = await translate_document(translator, document, fields.source, fields.target, glossary, memory)
-    name = formats.translated_name(file.name, target)
-    return content, document.media_type, await asyncio.to_thread(report_of, name, document, done)
+    if fields.as_ == "document":
+        content, done = await translate_document(translator, document, fields.source, fields.target, glossary, memory)
+        report = await asyncio.to_thread(report_of, name, document.passages, document.locations, done)
+        return content, document.media_type, report
+    from app.translation.review import review_document, write_review  # with lxml, as formats.read loads it
+
+    review = await review_document(translator, document, fields.source, fields.target, glossary, memory)
+    suffix = ".html" if fields.as_ == "review" else ".xliff"
+    passages, locations = zip(*((unit.original, unit.location) for unit in review.units), strict=True) or ((), ())
+    report = await asyncio.to_thread(report_of, f"{name}{suffix}", passages, locations, review.done)
+    return await write_review(review, file.name, fields.as_), formats.MEDIA_TYPES[suffix], report
+
+
+async def _write_reviewed(request: Request, file: Upload, fields: FileFields, review: bytes) -> Response:
+    """The document with the translations of its review."""
+    from app.translation.review import write_reviewed  # as above
+
+    document, name = await _open(request, file, fields)
+    content = await write_reviewed(document, review)
+    return Response(content, media_type=document.media_type, headers=download_headers(name))
+
+
+async def _open(request: Request, file: Upload, fields: FileFields) -> tuple[formats.Document, str]:
+    """The document, and the name of its translation."""
+    format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
+    translator: Translator = request.state.translator
+    _, target = translator.catalogue.codes(fields.source, fields.target)
+    settings: Settings = request.state.settings
+    document = await open_document(file.name, file.content, target, settings, fields.source, format_options)
+    return document, formats.translated_name(file.name, target)
 
 
 def _glossary(form: Fields) -> dict[str, Any]:

@@ -80,9 +80,13 @@ def _response_headers(rendered: list[_RenderedError]) -> dict[str, Any]:
     return {}
 
 
-def form_with_file(schema: dict[str, Any], description: str = FORMAT_OF_NAME) -> dict[str, Any]:
-    """The schema of a form: the fields of `schema`, and a file with this `description`."""
-    properties = {"file": {**_BYTES, "description": description}, **schema["properties"]}
+def form_with_file(
+    schema: dict[str, Any], description: str = FORMAT_OF_NAME, other_files: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The schema of a form: a file with this `description`, the fields of `schema`, and `other_files`, which may be
+    left out, by name with their descriptions."""
+    others = {name: {**_BYTES, "description": text} for name, text in (other_files or {}).items()}
+    properties = {"file": {**_BYTES, "description": description}, **schema["properties"], **others}
     return {**schema, "properties": properties, "required": ["file", *schema["required"]]}
 
 

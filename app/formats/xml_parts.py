@@ -61,6 +61,11 @@ def reference(number: int) -> str:
     return f"{_BEGIN}{number}{_END}"
 
 
+def is_free_of_references(text: str) -> bool:
+    """Whether `text` has nothing that looks like a reference."""
+    return _BEGIN not in text and _END not in text
+
+
 def clean(text: str) -> str:
     """`text` without references and characters that are invalid in XML."""
     return _NOT_XML.sub("", text)

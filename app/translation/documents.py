@@ -51,7 +51,7 @@ async def open_document(
         raise TooMuchText(f"The file is over the limit of {_MAX_TEXT_BYTES} bytes for text. Split it.")
     try:
         reading = partial(read, name, content, target, settings.max_text_chars, source, **(format_options or {}))
-        document = await _in_document_thread(reading)
+        document = await in_document_thread(reading)
     except formats.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
     except formats.UnreadableDocument as error:
@@ -74,7 +74,7 @@ async def translate_document(
 
     Raises the errors of Translator.translate, and the first error of a passage: a file is never returned in part.
     """
-    options = (await _options(translator, document, source, target, glossary))._replace(memory=memory)
+    options = (await options_for(translator, document, source, target, glossary))._replace(memory=memory)
     done = await translator.translate([[passage] for passage in document.passages], options)
     return await _write(document, done.items), done
 
@@ -86,7 +86,7 @@ async def translate_in_batches(
 
     Other requests are served between them. A request that is refused as overload is repeated.
     """
-    options = await _options(translator, document, source, target, glossary)
+    options = await options_for(translator, document, source, target, glossary)
     items: list[TranslatedText] = []
     for part in _batches(document.passages):
         items += (await retry_while_overloaded(partial(translator.translate, part, options))).items
@@ -121,10 +121,11 @@ async def _write(document: Document, items: Sequence[TranslatedText]) -> bytes:
         if item.error:
             raise item.error
         texts.append(item.text or "")
-    return await _in_document_thread(partial(document.write, texts))
+    return await in_document_thread(partial(document.write, texts))
 
 
-async def _in_document_thread(work: Callable[[], T]) -> T:
+async def in_document_thread(work: Callable[[], T]) -> T:
+    """The result of `work`, which reads or writes a document."""
     return await asyncio.get_running_loop().run_in_executor(_DOCUMENT_THREADS, _without_stop_iteration, work)
 
 
@@ -136,9 +137,10 @@ def _without_stop_iteration(work: Callable[[], T]) -> T:
         raise RuntimeError("a document's reader or writer stopped early") from error
 
 
-async def _options(
+async def options_for(
     translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption
 ) -> Options:
+    """The options for all passages; `source` may be AUTO. Raises PairNotServed."""
     served, into = translator.catalogue.codes(source, target)
     if served == AUTO:
         source = await asyncio.to_thread(_document_language, translator, document, into)

@@ -1,0 +1,93 @@
+"""A translated document for review as a page: source and translation side by side, what to check first at the top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from app.formats.review import Code, Reviewed, Unit
+from app.formats.xml_parts import clean, split_references
+
+_STYLE = """
+:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; --line: #8884; --mark: #c2410c; }
+body { margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; table-layout: fixed; }
+th, td { border-bottom: 1px solid var(--line); padding: .5rem; text-align: start; vertical-align: top; }
+td { overflow-wrap: anywhere; }
+th:first-child, td:first-child { width: 11rem; font-size: .875rem; }
+td { white-space: pre-wrap; }
+.check td:first-child { border-inline-start: .25rem solid var(--mark); }
+.check b { color: var(--mark); }
+u { text-decoration: underline wavy var(--mark); text-underline-offset: .2em; }
+code { border: 1px solid var(--line); border-radius: .25rem; font-size: .8em; padding: 0 .2em; }
+small { display: block; }
+@media (max-width: 45rem) {
+  thead { display: none; } tr { display: block; border-bottom: 1px solid var(--line); padding: .5rem 0; }
+  td, td:first-child { border: 0; display: block; padding: .125rem .5rem; width: auto; }
+}
+""".strip()
+
+
+def write_html(
+    name: str,
+    languages: tuple[str, str],
+    units: Sequence[Unit],
+    reviewed: Sequence[Reviewed],
+    model: str,
+    doubtful: float,
+) -> bytes:
+    """The page, which needs no other file. First the texts with a quality under `doubtful` or a warning, the lowest
+    first; then the others in the document's order. `name`: of the document."""
+    rows = list(zip(units, reviewed, strict=True))
+    checked = [bool(found.warnings) or (found.quality is not None and found.quality < doubtful) for _, found in rows]
+    first = [row for row, to_check in zip(rows, checked, strict=True) if to_check]
+    first.sort(key=lambda row: 1.0 if row[1].quality is None else row[1].quality)
+    rest = [row for row, to_check in zip(rows, checked, strict=True) if not to_check]
+    title = escape(clean(name))
+    source, target = map(escape, languages)
+    lines = [
+        "<!DOCTYPE html>",
+        f'<html lang="en"><meta charset="utf-8"><title>{title}</title>',
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style>',
+        f"<h1>{title}</h1>",
+        f"<p>{source} → {target}, {escape(model)}: {len(rows):,} texts, {len(first):,} to check first.</p>",
+        f"<table><thead><tr><th>Text<th>{source}<th>{target}</thead><tbody>",
+        *(_row(unit, found, languages, "check") for unit, found in first),
+        *(_row(unit, found, languages, "") for unit, found in rest),
+        "</tbody></table></html>",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _row(unit: Unit, found: Reviewed, languages: tuple[str, str], kind: str) -> str:
+    facts = escape(clean(str(unit.location)))
+    if found.quality is not None:
+        facts += f"<small><b>Quality {found.quality:.2f}</b></small>"
+    facts += "".join(f"<small><b>{escape(clean(warning))}</b></small>" for warning in found.warnings)
+    source, target = (f'<td lang="{escape(language)}" dir="auto">' for language in languages)
+    attribute = f' class="{kind}"' if kind else ""
+    return (
+        f"<tr{attribute}><td>{facts}"
+        f"{source}{_shown(unit.source, unit.codes)}"
+        f"{target}{_underlined(found.target, found.words, unit.codes)}"
+    )
+
+
+def _underlined(text: str, words: Sequence[tuple[int, int]], codes: Sequence[Code]) -> str:
+    parts, done = list[str](), 0
+    for start, end in words:
+        parts += [_shown(text[done:start], codes), "<u>", _shown(text[start:end], codes), "</u>"]
+        done = end
+    return "".join([*parts, _shown(text[done:], codes)])
+
+
+def _shown(text: str, codes: Sequence[Code]) -> str:
+    parts = list[str]()
+
+    def add_code(number: int) -> None:
+        code = codes[number]
+        name = clean(code.text) or {"bx": f"{code.pair + 1}⟨", "ex": f"⟩{code.pair + 1}"}.get(code.name, "·")
+        parts.append(f'<code title="{escape(clean(code.raw))}">{escape(name)}</code>')
+
+    split_references(text, lambda part: parts.append(escape(part)), add_code)
+    return "".join(parts)
