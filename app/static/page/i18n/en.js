@@ -91,6 +91,7 @@ export const english = {
   "file.report": "List of warnings",
   "file.line": "Line {line}",
   "file.save": "Save {name}",
+  "file.review": "Review",
   "file.remove": "Remove",
   "file.removed": "{name} removed",
   "file.limit": "The service takes files of up to {limit} MiB.",

@@ -91,6 +91,7 @@ export const chinese = {
   "file.report": "提示列表",
   "file.line": "第 {line} 行",
   "file.save": "保存 {name}",
+  "file.review": "检查译文",
   "file.remove": "移除",
   "file.removed": "已移除 {name}",
   "file.limit": "服务接受的文件不超过 {limit} MiB。",

@@ -106,11 +106,42 @@ class FileJob {
     this.#objectUrl = URL.createObjectURL(await response.blob());
     const properties = { className: "primary", href: this.#objectUrl, download: name };
     const link = make("a", properties, text("file.save", { name }));
+    const click = () => this.#review(name, link);
+    this.reviewButton = make("button", { type: "button", className: "quiet", on: { click } }, text("file.review"));
+    this.reviewButton.setAttribute("aria-expanded", "false");
     this.status.textContent = warnings ? text("file.warnings", { count: number(warnings) }) : text("file.done");
     this.action.textContent = text("file.remove");
-    this.action.before(link);
+    this.action.before(this.reviewButton, link);
     const report = response.headers.get("X-Interlinear-Report");
     if (warnings && report) await this.#showReport(report.split("/").at(-1));
+  }
+
+  /** Opens the review, or closes it: changes that were not saved are kept until the row is removed. */
+  async #review(name, link) {
+    const button = this.reviewButton;
+    if (this.reviewPanel) {
+      this.reviewPanel.hidden = !this.reviewPanel.hidden;
+      button.setAttribute("aria-expanded", String(!this.reviewPanel.hidden));
+      return;
+    }
+    button.disabled = true;
+    this.line.classList.add("busy");
+    const { signal } = this.#request;
+    try {
+      const { Review } = await import("./review.js");
+      const replace = async (response) => {
+        URL.revokeObjectURL(this.#objectUrl);
+        link.href = this.#objectUrl = URL.createObjectURL(await response.blob());
+        link.click();
+      };
+      this.reviewPanel = await new Review(this.form, name, replace).open(signal);
+      this.line.append(this.reviewPanel);
+      button.setAttribute("aria-expanded", "true");
+    } catch (error) {
+      if (!signal.aborted) this.#fail(error);
+    }
+    this.line.classList.remove("busy");
+    button.disabled = false;
   }
 
   /** Lists the texts with warnings; without the report, the row shows only their number. */
