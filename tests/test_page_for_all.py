@@ -177,8 +177,46 @@ def test_both_interface_languages_have_the_same_texts() -> None:
     said = {key for part in parts for key in re.findall(r'"([\w.-]+)"', part)}
     said |= set(re.findall(r'data-(?:text|label|title|hint)="([\w.-]+)"', (FOLDER / "index.html").read_text()))
     asked = {key for part in parts for key in re.findall(r'\btext\("([\w.-]+)"', part)}
-    assert {key for key in asked if not key.startswith("attention.")} <= set(english)
+    on_demand = ("attention.", "review.")
+    assert {key for key in asked if not key.startswith(on_demand)} <= set(english)
     assert {key for key in english if not key.startswith(("theme.", "problem."))} <= said
+
+
+@pytest.mark.parametrize("name", ["attention", "review"])
+def test_parts_loaded_on_demand_have_the_same_texts_in_both_languages(name: str) -> None:
+    english, chinese = (FOLDER / "i18n" / f"{name}.js").read_text().split("export const chinese")
+    keys = re.findall(r'^  "([\w.-]+)":', english, re.M)
+    assert keys == re.findall(r'^  "([\w.-]+)":', chinese, re.M)
+    assert all(key.startswith(f"{name}.") for key in keys)
+
+
+def test_page_can_be_installed_as_an_app(visit: Visit) -> None:
+    """What browsers ask for: a manifest with a name, a start within its scope, and icons of the sizes it says."""
+    page = visit.page()
+    [manifest] = [link.get_attribute("href") for link in page.locator('link[rel="manifest"]').all()]
+    assert manifest
+    response = page.request.get(f"{visit.url}/{manifest}")
+    assert response.headers["content-type"].startswith("application/manifest+json")
+    found = response.json()
+    session = page.context.new_cdp_session(page)
+    read = session.send("Page.getAppManifest")
+    assert read["errors"] == []
+    assert read["url"].endswith(manifest)
+    faults = {fault["errorId"] for fault in session.send("Page.getInstallabilityErrors")["installabilityErrors"]}
+    assert faults <= {"in-incognito"}  # as all contexts of tests are
+    sizes = {icon["sizes"] for icon in found["icons"]}
+    assert {"192x192", "512x512"} <= sizes
+    for icon in found["icons"]:
+        size = page.evaluate(
+            """async (url) => {
+                const image = new Image();
+                image.src = url;
+                await image.decode();
+                return `${image.naturalWidth}x${image.naturalHeight}`;
+            }""",
+            f"page/{icon['src']}",
+        )
+        assert icon["sizes"] in (size, "any")
 
 
 # The model's panel
