@@ -1,4 +1,4 @@
-"""The pages of docs/ against the code: quoted lines, named tests and linked files exist."""
+"""The pages of docs/ against the code: quoted lines, named tests and classes exist, and examples are computed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.transformer import AttentionRecord, Transformer, dot_product_attention
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "transformer.md").read_text(encoding="utf-8")
@@ -70,3 +76,75 @@ def test_every_equation_is_closed() -> None:
         assert text.count(r"\left") == text.count(r"\right")
     prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", PAGE, flags=re.M | re.S)
     assert all(line.count("$") % 2 == 0 for line in prose.splitlines())
+
+
+ROW = re.compile(r"^\| (`.+?`) \| (\[`.*?) \| .*\|$", re.M)
+"""A row of the tables of classes: those of a tutorial, and links with the names of ours."""
+TUTORIALS = """
+EncoderDecoder Encoder Decoder EncoderLayer DecoderLayer SublayerConnection LayerNorm attention MultiHeadedAttention
+subsequent_mask PositionwiseFeedForward Embeddings PositionalEncoding Generator Batch LabelSmoothing NoamOpt
+greedy_decode
+
+DotProductAttention masked_softmax MultiHeadAttention transpose_qkv PositionWiseFFN AddNorm PositionalEncoding
+TransformerEncoderBlock EncoderBlock TransformerDecoderBlock DecoderBlock TransformerEncoder TransformerDecoder
+sequence_mask MaskedSoftmaxCELoss Vocab Seq2Seq train_seq2seq predict_seq2seq bleu
+"""
+
+
+def test_tables_of_classes_have_those_of_both_tutorials() -> None:
+    named = {name for theirs, _ in ROW.findall(PAGE) for name in re.findall(r"`(\w+)`", theirs)}
+    assert set(TUTORIALS.split()) <= named
+
+
+@pytest.mark.parametrize(
+    ("symbol", "path"),
+    sorted({link for _, ours in ROW.findall(PAGE) for link in re.findall(r"\[`(.+?)`\]\((.+?)\)", ours)}),
+)
+def test_every_class_in_the_tables_is_in_the_linked_file(symbol: str, path: str) -> None:
+    assert source_of(path.removeprefix("../"), symbol)
+
+
+def test_worked_example_is_what_the_model_computes() -> None:
+    def matrix(name: str) -> Tensor:
+        rows = re.search(rf"\b{name} = (?:[^=&\n]* = )?\\begin{{bmatrix}} (.*?) \\end", PAGE)
+        assert rows, name
+        return torch.tensor([[float(cell) for cell in row.split("&")] for row in rows[1].split(r"\\")])
+
+    query, key, value = (matrix(name)[None, None] for name in "QKV")  # [batch, heads, 3, 4]
+    assert (query @ key.transpose(-2, -1) / 2)[0, 0].equal(matrix("S"))
+    output, weights = dot_product_attention(query, key, value, torch.ones(3, 3, dtype=torch.bool).tril())
+    torch.testing.assert_close(weights[0, 0], matrix("A"), atol=6e-4, rtol=0)
+    torch.testing.assert_close(output[0, 0], matrix("O"), atol=6e-4, rtol=0)
+    without = (query @ key.transpose(-2, -1)).softmax(-1)[0, 0, 2].tolist()
+    assert ", ".join(f"{weight:.3f}" for weight in without) in PAGE
+
+
+def test_shapes_in_the_picture_are_the_models() -> None:
+    texts = ElementTree.parse(ROOT / "docs" / "transformer.svg").iter("{http://www.w3.org/2000/svg}text")
+    shown = {of: text.text for text in texts if (of := text.get("data-of"))}
+    sizes = {"batch": 2, "source": 7, "target": 5, "d_model": 12, "heads": 3, "d_k": 4, "d_ff": 11, "vocabulary": 13}
+    sizes["3 d_model"] = 36
+    config = ModelConfig(13, 13, d_model=12, num_heads=3, d_ff=11, encoder_layers=1, decoder_layers=1)
+    model, record = Transformer(config).eval(), AttentionRecord()
+    src, tgt = torch.full((2, 7), 5), torch.full((2, 5), 5)
+    found: dict[str, Tensor] = {"src": src, "tgt": tgt}
+
+    def keep(name: str) -> None:
+        def hook(module: nn.Module, inputs: object, output: Tensor) -> None:
+            found[name] = output
+
+        model.get_submodule(name).register_forward_hook(hook)
+
+    for name, _ in model.named_modules():
+        keep(name)
+    model.output(model.hidden(src, tgt, record))
+    found["memory"] = model.memory(model.encode(src))[0][0]
+    for name, weights in vars(record).items():
+        [found[f"record.{name}"]] = weights
+    wide = {"source": torch.zeros(2, 7, 12), "target": torch.zeros(2, 5, 12)}
+    found["encoder.0.self_attention.project"] = model.encoder[0].self_attention.project(wide["source"])[0]  # type: ignore[operator, union-attr]
+    found["decoder.0.cross_attention.project_query"] = model.decoder[0].cross_attention.project_query(wide["target"])  # type: ignore[operator, union-attr]
+    assert len(shown) > 20
+    for name, shape in shown.items():
+        assert shape
+        assert [sizes[axis] for axis in shape.strip("[]").split(", ")] == list(found[name].shape), name
