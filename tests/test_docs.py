@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,6 +18,8 @@ from model.transformer import AttentionRecord, Transformer, dot_product_attentio
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "transformer.md").read_text(encoding="utf-8")
+
+CHINESE = (ROOT / "docs" / "transformer.zh-CN.md").read_text(encoding="utf-8")
 
 # A quotation is a line with a file and a symbol in it, an empty one, and a block of Python.
 QUOTATION = re.compile(r"^`(?P<path>[\w/]+\.py)`, `(?P<symbol>[\w.]+)`\n\n```python\n(?P<code>.*?)^```$", re.M | re.S)
@@ -148,3 +151,42 @@ def test_shapes_in_the_picture_are_the_models() -> None:
     for name, shape in shown.items():
         assert shape
         assert [sizes[axis] for axis in shape.strip("[]").split(", ")] == list(found[name].shape), name
+
+
+FENCED = re.compile(r"^```\w+\n.*?^```$", re.M | re.S)
+CODE = re.compile(r"`[^`\n]+`")
+LANGUAGE_FREE = {
+    "blocks of code and formulas": FENCED,
+    "names": CODE,
+    "formulas within lines": re.compile(r"\$[^$\n]+\$"),
+    "links and pictures": re.compile(r"\]\([^)]*\)"),
+    "figures": re.compile(r"\d+\.\d+|\d+%|\d,\d+"),
+    "rows of tables": re.compile(r"^\|(?= )", re.M),
+    "items of lists": re.compile(r"^- ", re.M),
+}
+"""What a page and its translation have in common."""
+
+
+def test_chinese_page_has_the_same_sections_code_formulas_and_figures() -> None:
+    english, chinese = (re.split(r"^(?=#+ )", page, flags=re.M)[1:] for page in (PAGE, CHINESE))
+    assert [section.index(" ") for section in english] == [section.index(" ") for section in chinese]
+    for one, other in zip(english, chinese, strict=True):
+        for what, pattern in LANGUAGE_FREE.items():
+            found = []
+            for section in (one, other):
+                text = section.replace(".zh-CN.md", ".md")
+                if pattern is not FENCED:
+                    text = FENCED.sub("", text)
+                    text = text if pattern is CODE else CODE.sub("", text)
+                found.append(pattern.findall(text))
+            if pattern is FENCED:
+                assert found[0] == found[1], other.splitlines()[0]
+            else:
+                assert Counter(found[0]) == Counter(found[1]), f"{what}: {other.splitlines()[0]}"
+
+
+def test_chinese_page_is_chinese() -> None:
+    prose = re.sub(r"\]\([^)]*\)", "", CODE.sub("", FENCED.sub("", CHINESE)))
+    paragraphs = [text for text in prose.split("\n\n") if len(text.strip()) > 20]
+    assert len(paragraphs) > 70
+    assert [text for text in paragraphs if not re.search(r"[\u4e00-\u9fff]", text)] == []
