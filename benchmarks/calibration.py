@@ -8,6 +8,8 @@ All are fitted on `--pairs` and measured on `--test`, which the bundle was not t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -18,7 +20,17 @@ from numpy.typing import NDArray
 
 from model.backends import prepare
 from model.bundle_weights import load_bundle
-from training.evaluation.calibration import Judged, auroc, calibration_error, fit, fit_logistic, judge, reliability
+from model.quality import LogisticModel, QualityModel
+from training.evaluation.calibration import (
+    Judged,
+    auroc,
+    calibration_error,
+    fit,
+    fit_logistic,
+    judge,
+    reliability,
+    risk_coverage,
+)
 from training.evaluation.evaluate import TestSet
 
 Array = NDArray[np.float64]
@@ -39,38 +51,62 @@ def main(
     plot: Annotated[Path | None, typer.Option(help="Write the calibration plots and risk-coverage curves.")] = None,
     threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
 ) -> None:
-    """Print the calibration error, the AUROC and the risk at half coverage of each way to estimate quality."""
+    """Print the calibration error, the AUROC and points of the risk-coverage curve of each way to estimate quality."""
     torch.set_num_threads(threads)
     loaded = load_bundle(bundle, torch.device("cpu"))
     backend = prepare(loaded.model, "auto")
     sets = {text: TestSet.read(text, loaded.source, loaded.target) for text in [*pairs, *test]}
     judged = {text: [j for j in judge(backend, loaded, one.pairs) if j.log_probs] for text, one in sets.items()}
-    fitted_on = [one for text in pairs for one in judged[text]]
-    fitted = fit(fitted_on)
-    logistic = fit_logistic([[mean(one)] for one in fitted_on], [one.is_good for one in fitted_on])
-    temperature = best_temperature(fitted_on)
-    print(f"{loaded.name}; temperature {temperature:.2f}")
-    print(f"{'set':<32} {'good':>6}  {'estimate':<22} {'error':>6} {'AUROC':>6} {'risk of the better half':>24}")
-    shown: dict[str, tuple[list[Estimates], Array]] = {}
-    for text in test:
-        ones = judged[text]
-        good = np.array([one.is_good for one in ones], float)
-        ways = [
-            Estimates("quality", np.array([fitted.quality(one.log_probs, one.is_complete) for one in ones])),
-            Estimates("mean log probability", np.array([logistic.probability([mean(one)]) for one in ones])),
-            Estimates("temperature", np.exp(np.array(list(map(mean, ones))) / temperature)),
-        ]
-        shown[sets[text].name] = ways, good
-        for way in ways:
-            area = auroc(way.values, good)
-            error = calibration_error(way.values, good)
-            ranked = 1 - good[np.argsort(-way.values, kind="stable")]
-            print(
-                f"{sets[text].name:<32} {good.mean():>6.1%}  {way.name:<22} {error:>6.3f} "
-                f"{'-' if area is None else f'{area:.3f}':>6} {ranked[: len(ranked) // 2].mean():>24.1%}"
-            )
+    ways = fitted_ways([one for text in pairs for one in judged[text]])
+    print(f"{loaded.name}; temperature {ways.temperature:.2f}")
+    heading = f"{'set':<32} {'good':>6}  {'estimate':<22} {'error':>6} {'AUROC':>6}"
+    print(f"{heading} {'not good of the best tenth, half':>33} {'mean':>6}")
+    shown = {sets[text].name: (ways.estimates(judged[text]), is_good(judged[text])) for text in test}
+    for name, (estimates, good) in shown.items():
+        for one in estimates:
+            print(line(name, one, good))
     if plot:
         draw(plot, loaded.pair, shown)
+
+
+@dataclass(frozen=True)
+class Ways:
+    """Three ways to estimate quality, fitted on the same translations."""
+
+    quality: QualityModel
+    logistic: LogisticModel
+    """Of the mean log probability alone."""
+    temperature: float
+
+    def estimates(self, judged: Sequence[Judged]) -> list[Estimates]:
+        """What each says about other translations."""
+        means = np.array(list(map(mean, judged)))
+        return [
+            Estimates("quality", np.array([self.quality.quality(one.log_probs, one.is_complete) for one in judged])),
+            Estimates("mean log probability", np.array([self.logistic.probability([value]) for value in means])),
+            Estimates("temperature", np.exp(means / self.temperature)),
+        ]
+
+
+def fitted_ways(judged: Sequence[Judged]) -> Ways:
+    """Raises CorpusError if there are too few."""
+    logistic = fit_logistic([[mean(one)] for one in judged], [one.is_good for one in judged])
+    return Ways(fit(judged), logistic, best_temperature(judged))
+
+
+def is_good(judged: Sequence[Judged]) -> Array:
+    return np.array([one.is_good for one in judged], float)
+
+
+def line(name: str, estimates: Estimates, good: Array) -> str:
+    """A line of the table. The last number is the area under the risk-coverage curve."""
+    area, risks = auroc(estimates.values, good), risk_coverage(estimates.values, good)
+    tenth, half = (risks[max(1, len(risks) * share // 10) - 1] for share in (1, 5))
+    error = calibration_error(estimates.values, good)
+    return (
+        f"{name:<32} {good.mean():>6.1%}  {estimates.name:<22} {error:>6.3f} "
+        f"{'-' if area is None else f'{area:.3f}':>6} {tenth:>26.1%} {half:>6.1%} {risks.mean():>6.3f}"
+    )
 
 
 def mean(judged: Judged) -> float:
@@ -78,9 +114,9 @@ def mean(judged: Judged) -> float:
     return sum(judged.log_probs) / len(judged.log_probs)
 
 
-def best_temperature(judged: list[Judged]) -> float:
+def best_temperature(judged: Sequence[Judged]) -> float:
     """The temperature under which the mean probability of tokens, its root, is the likeliest estimate."""
-    means, good = np.array(list(map(mean, judged))), np.array([one.is_good for one in judged], float)
+    means, good = np.array(list(map(mean, judged))), is_good(judged)
 
     def loss(temperature: float) -> float:
         estimates = np.clip(np.exp(means / temperature), 1e-9, 1 - 1e-9)
@@ -90,7 +126,8 @@ def best_temperature(judged: list[Judged]) -> float:
 
 
 def draw(path: Path, pair: str, shown: dict[str, tuple[list[Estimates], Array]]) -> None:
-    """Draws the calibration plot and the risk-coverage curve of each set."""
+    """Draws the calibration plot of each set, and its risk-coverage curves: of the quality, and of the mean log
+    probability (dotted), whose order a temperature does not change."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -102,8 +139,9 @@ def draw(path: Path, pair: str, shown: dict[str, tuple[list[Estimates], Array]])
     for name, (ways, good) in shown.items():
         bins = reliability(ways[0].values, good)
         left.plot([estimate for _, estimate, _ in bins], [share for *_, share in bins], marker="o", label=name)
-        risk = np.cumsum(1 - good[np.argsort(-ways[0].values, kind="stable")]) / np.arange(1, len(good) + 1)
-        right.plot(np.arange(1, len(good) + 1) / len(good), risk, label=name)
+        covered = np.arange(1, len(good) + 1) / len(good)
+        [curve] = right.plot(covered, risk_coverage(ways[0].values, good), label=name)
+        right.plot(covered, risk_coverage(ways[1].values, good), color=curve.get_color(), linestyle=":")
     left.set(xlabel="estimated quality", ylabel="share of good translations", xlim=(0, 1), ylim=(0, 1), title=pair)
     right.set(xlabel="share of translations kept, best rated first", ylabel="share not good", xlim=(0, 1), ylim=(0, 1))
     left.legend(fontsize="small")

@@ -190,9 +190,13 @@ class Service:
 
     def post_together(self, path: str, bodies: list[Any]) -> list[httpx.Response]:
         """Posts all `bodies` at once."""
+        return self.post_mixed([(path, body) for body in bodies])
+
+    def post_mixed(self, requests: Sequence[tuple[str, Any]]) -> list[httpx.Response]:
+        """Posts bodies to paths, all at once."""
 
         async def together() -> list[httpx.Response]:
-            return await asyncio.gather(*(self._client.post(path, json=body) for body in bodies))
+            return await asyncio.gather(*(self._client.post(path, json=body) for path, body in requests))
 
         return self.run(together())
 

@@ -115,6 +115,28 @@ def test_each_direction_is_translated_with_its_own_prefixes(several: Service, bu
     assert len(texts) == 5  # prefixes matter
 
 
+def test_given_translations_are_scored_in_their_direction(several: Service, bundle: LoadedBundle) -> None:
+    given = "Le chat."
+    bodies = [{"pairs": {"text": TEXT, "translation": given}, "source": one, "target": other} for one, other in PAIRS]
+    alone = [several.post("/score", body).json() for body in bodies]
+    assert [one.json() for one in several.post_together("/score", bodies)] == alone
+    ids = bundle.target_tokenizer.encode(given)
+    for (source, target), answer in zip(PAIRS, alone, strict=True):
+        own = bundle.in_direction(source, target).direction
+        forced = Hypothesis(
+            [*own.source_prefix, *bundle.source_tokenizer.encode_source(TEXT)],
+            len(own.target_prefix) + len(ids),
+            forced=(*own.target_prefix, *ids),
+        )
+        decode_all(as_backend(bundle.model).new_batch(1, BUNDLE_LIMITS), [forced])
+        [score] = answer["scores"]
+        expected = forced.log_probs[len(own.target_prefix) :]
+        assert [token["piece"] for token in score["tokens"]] == [*map(bundle.target_tokenizer.piece, ids), "</s>"]
+        assert [token["log_prob"] for token in score["tokens"]] == pytest.approx(expected, abs=1e-4)
+        assert answer["model"] == f"{source}-{target}@{bundle.checksum[:12]}"
+    assert len({answer["scores"][0]["score"] for answer in alone}) == len(PAIRS)  # prefixes matter
+
+
 def test_prefixes_are_in_no_span_alternative_or_part_of_a_stream(several: Service, bundle: LoadedBundle) -> None:
     [item] = translate(several, "en", "fr", alternatives=3, alignment=True)["translations"]
     assert all("<to_" not in other["text"] for other in (item, *item["alternatives"]))

@@ -49,6 +49,14 @@ def test_pivot_translation_names_the_language_between(pivoting: Service) -> None
     assert both["usage"] == {key: between["usage"][key] + last["usage"][key] for key in both["usage"]}
 
 
+def test_a_pair_that_needs_a_pivot_language_is_not_scored(pivoting: Service) -> None:
+    body = {"pairs": {"text": TEXT, "translation": "Die Katze."}, "source": "fr", "target": "de"}
+    refused = pivoting.post("/score", body)
+    assert (refused.status_code, refused.json()["title"]) == (404, "Language pair not served")
+    for source, target in (("fr", "en"), ("en", "de")):
+        assert pivoting.post("/score", {**body, "source": source, "target": target}).status_code == 200
+
+
 def test_both_translations_are_cached(pivoting: Service) -> None:
     text = "Le chat va bien, il dort."
     translate(pivoting, "fr", "en", text)

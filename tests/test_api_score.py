@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import random
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from imported_families import ctranslate2_of_two_vocabularies, import_model
 from shared_fixtures import SHIPPED, Service, serving
 
 from app.engine.sequence import Sequence
 from app.engine.waiting_queue import queue_cost
 from app.translation.scoring import GivenPair, score_pairs
 from app.translation.types import Options
+from model.bundle_weights import LoadedBundle, load_bundle
+from model.decoding import as_backend, decode_all
+from model.hypothesis import Hypothesis
 
 TEXTS = ["Hello.", "How are you?", "The cat sleeps on the red chair.", "My red car", "DO NOT OPEN THE DOOR"]
 TEXTS += ["I live in a small house.", "Hello, {name}.", "She said that it was too late to call."]
@@ -58,6 +66,44 @@ def test_a_pairs_scores_are_the_same_alone_and_among_others(shipped: Service) ->
         assert [ask(uncached, pair)["scores"][0] for pair in pairs] == together
 
 
+def test_scores_and_translations_are_the_same_alone_and_in_one_batch(shipped: Service) -> None:
+    languages = {"source": "en", "target": "fr"}
+    pairs = [{"text": text, "translation": other} for text in TEXTS for other in ("Bonjour.", "Le chat est là.")]
+    bodies: list[tuple[str, Any]] = [("/score", {"pairs": pair, **languages}) for pair in pairs]
+    bodies += [("/translate", {"text": text, "prefix": prefix, **languages}) for text in TEXTS for prefix in ("", "L")]
+    bodies += [("/translate", {"text": text, "alternatives": 2, **languages}) for text in TEXTS]
+    random.Random(3).shuffle(bodies)
+    with serving(SHIPPED / "en-fr", precision=_precision(shipped), cache_bytes=0) as uncached:
+        together = [response.json() for response in uncached.post_mixed(bodies)]
+        alone = [uncached.post(path, body).json() for path, body in bodies]
+    assert together == alone
+    assert sum("scores" in answer for answer in alone) == len(pairs)
+
+
+def test_a_translation_is_scored_with_the_targets_own_vocabulary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    import_model(ctranslate2_of_two_vocabularies)
+    bundle = load_bundle(Path("bundles/imported"), torch.device("cpu"))
+    assert not bundle.tokenizers.is_joint
+    pair = GivenPair("The cat sleeps.", "Le chat dort.")
+    with serving(Path("bundles/imported"), precision="float32") as service:
+        answer = ask(service, pair._asdict())
+    source, target = (encode(text) for encode, text in zip(_encoders(bundle), pair, strict=True))
+    assert source != target and bundle.source_tokenizer.encode(pair.translation) != target
+    forced = Hypothesis(source, len(target), forced=tuple(target))
+    decode_all(as_backend(bundle.model).new_batch(1, bundle.limits), [forced])
+    [score] = answer["scores"]
+    assert [token["piece"] for token in score["tokens"]] == [*map(bundle.target_tokenizer.piece, target), "</s>"]
+    assert [token["log_prob"] for token in score["tokens"]] == pytest.approx(forced.log_probs, abs=1e-4)
+    assert answer["usage"]["target_tokens"] == len(target) + 1
+
+
+def _encoders(bundle: LoadedBundle) -> tuple[Callable[[str], list[int]], Callable[[str], list[int]]]:
+    return bundle.source_tokenizer.encode_source, bundle.target_tokenizer.encode
+
+
 def _precision(service: Service) -> str:
     return str(service.get("/models").json()[0]["precision"])
 
@@ -85,8 +131,8 @@ def test_a_pair_over_the_models_limits_has_an_error_and_the_others_a_score(servi
     bad = [{"text": "Hello. " * 100, "translation": "Bonjour."}, {"text": "Hello.", "translation": "Bonjour. " * 100}]
     answer = ask(service, [*bad, good, {"text": " ", "translation": "Bonjour."}])
     long_text, long_translation, scored, empty = answer["scores"]
-    assert long_text["error"]["detail"].startswith("text has ")
-    assert long_translation["error"]["detail"].startswith("translation has ")
+    assert re.fullmatch(r"text has \d+ tokens; a sentence may have 32[.]", long_text["error"]["detail"])
+    assert re.fullmatch(r"translation has \d+ tokens; a sentence may have 32[.]", long_translation["error"]["detail"])
     assert [one["error"] and one["error"]["status"] for one in answer["scores"]] == [413, 413, None, 422]
     assert scored == ask(service, good)["scores"][0]
     assert answer["usage"]["target_tokens"] == len(scored["tokens"])

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding.batch import Backend
+from model.decoding.batch_invariance import find_tiles
 from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable
 from model.int8.reference import with_quantised_products
+from model.transformer import Linear
 
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
 WORDS = "the dog house friend red small never is was have you we they in with morning train eat see 3 12 Anna"
@@ -95,3 +98,19 @@ def test_no_bit_depends_on_the_batch(backend: Backend, shipped: LoadedBundle) ->
             assert decoded(backend, shipped, [sources[n] for n in numbers]) == [alone[n] for n in numbers]
     for rows in (5, 24):
         assert coming_and_going(backend, shipped, sources, rows) == alone
+
+
+def test_products_that_differ_in_few_numbers_get_a_single_height(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With AMX, bfloat16 products of more than 16 rows differ from those of 16 in one of 20,000 numbers."""
+
+    def linear(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        product = torch.addmm(bias, x, weight.T)
+        if len(x) > 16:
+            product[torch.rand(product.shape, generator=generator) < 1 / 20_000] += 1
+        return product
+
+    generator = torch.Generator().manual_seed(1)
+    monkeypatch.setattr("model.decoding.batch_invariance.F.linear", linear)
+    monkeypatch.setattr("model.decoding.batch_invariance.KEY_TILES", (16,))  # attention is not compared
+    tiles = find_tiles(Linear(64, 8).bfloat16(), 32)
+    assert tiles.rows == tiles.max_rows

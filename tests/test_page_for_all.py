@@ -234,7 +234,7 @@ def test_panel_describes_the_model(visit: Visit, shipped_url: str) -> None:
     assert model["corpora"]
     for corpus in model["corpora"]:
         expect(panel).to_contain_text(f"{corpus['name']}{corpus['pairs']:,}")
-    expect(panel.locator("tbody").first.locator("tr")).to_have_count(
+    expect(panel.locator(".tables tbody").first.locator("tr")).to_have_count(
         len({figure["set"] for figure in model["metrics"]})
     )
     expect(panel.locator('[data-figure="last"]')).to_contain_text("tokens in")

@@ -1,20 +1,25 @@
-"""The page corrects a sentence of the translation in its place, and the translation memory keeps the correction."""
+"""The page corrects a sentence of the translation in its place, and the translation memory keeps the correction. While
+one is typed, the page offers how it may go on."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from chromium import REFUSED, Visit
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Request, Route, expect
 from shared_fixtures import SHIPPED, listening
-from the_page import FRENCH, TEXT, refuse, translation, type_in
+from the_page import FRENCH, PHONE, TEXT, refuse, translation, type_in
 
 CAT = "Le chat dort sur la table."
+SENTENCE = {"text": "The cat sleeps on the table.", "source": "en", "target": "fr"}
 BETTER = "Le chat est endormi sur la table."
-FIELD = ".correction textarea"
+FIELD, OFFER = ".correction textarea", ".completion"
 
 
 @pytest.fixture
@@ -27,9 +32,9 @@ def remembering(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
         visit.close()
 
 
-def opened(visit: Visit) -> Page:
+def opened(visit: Visit, **options: Any) -> Page:
     """A page that shows FRENCH."""
-    page = visit.page()
+    page = visit.page(**options)
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
     expect(page.locator("#correct")).to_be_enabled()
@@ -122,3 +127,180 @@ def test_without_a_memory_there_is_no_button(visit: Visit) -> None:
     expect(translation(page)).to_have_text(FRENCH)
     expect(page.locator("#show-others")).to_be_enabled()
     expect(page.locator("#correct")).to_be_hidden()
+
+
+def retype_second_sentence(page: Page, words: str) -> None:
+    correct_second_sentence(page)
+    page.keyboard.press("Control+a")
+    page.keyboard.type(words)
+
+
+def prefixes(page: Page) -> list[str]:
+    """Those that the page sends from now on, in order."""
+    sent: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.method == "POST" and request.url.endswith("/translate"):
+            sent.append(json.loads(request.post_data or "{}")["prefix"])
+
+    page.on("request", note)
+    return sent
+
+
+def test_tab_takes_over_the_offered_words_and_can_be_undone(remembering: Visit) -> None:
+    page = opened(remembering)
+    retype_second_sentence(page, "Un ch")
+    expect(page.locator(OFFER)).not_to_be_empty()
+    offered = page.locator(OFFER).inner_text()
+    body = {**SENTENCE, "prefix": "Un ch"}
+    answer = httpx.post(f"{remembering.url}/translate", json=body).json()["translations"][0]["text"]
+    assert f"Un ch{offered}" == answer
+    page.keyboard.press("Tab")
+    expect(page.locator(FIELD)).to_have_value(answer)
+    expect(page.locator(FIELD)).to_be_focused()
+    expect(page.locator(OFFER)).to_be_empty()
+    page.keyboard.press("Control+z")
+    expect(page.locator(FIELD)).to_have_value("Un ch")
+    page.keyboard.press("Tab")  # nothing is offered after an undo, so that this key has its usual meaning
+    expect(page.get_by_role("button", name="Cancel")).to_be_focused()
+
+
+def test_a_touch_takes_over_the_offered_words(remembering: Visit) -> None:
+    page = opened(remembering, **PHONE)
+    retype_second_sentence(page, "Un ch")
+    page.locator(OFFER).filter(has_text="at").tap()
+    expect(page.locator(FIELD)).to_have_value(re.compile("^Un chat .*[.]$"))
+    expect(page.locator(FIELD)).to_be_focused()
+
+
+def test_words_typed_as_offered_need_no_request(remembering: Visit) -> None:
+    page = opened(remembering)
+    sent = prefixes(page)
+    retype_second_sentence(page, "Un ch")
+    expect(page.locator(OFFER)).to_have_text(re.compile("^at "))
+    whole = f"Un ch{page.locator(OFFER).inner_text()}"
+    asked = list(sent)
+    for typed in ("Un cha", "Un chat", "Un chat "):
+        page.keyboard.type(typed[-1])
+        assert page.locator(OFFER).text_content() == whole.removeprefix(typed)  # at once
+    page.keyboard.type("noir")
+    expect(page.locator(OFFER)).not_to_be_empty()
+    assert sent == [*asked, "Un chat noir"]
+    assert asked[-1] == "Un ch"
+
+
+def test_the_last_text_typed_is_completed_even_if_an_earlier_answer_is_late(remembering: Visit) -> None:
+    page = opened(remembering)
+    held: list[Route] = []
+
+    def hold_first(route: Route) -> None:
+        if held:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/translate", hold_first)
+    with page.expect_request("**/translate"):
+        retype_second_sentence(page, "Un ch")
+    with page.expect_event("requestfailed") as failed:  # which the page has aborted
+        page.keyboard.type("ien")
+    assert failed.value.post_data_json == {**SENTENCE, "prefix": "Un ch"}
+    expect(page.locator(OFFER)).to_have_text(re.compile("^ "))
+    assert page.locator(".typed").inner_text().replace("\u200b", "").startswith("Un chien ")
+
+
+def test_escape_hides_the_offer_and_a_second_one_cancels(remembering: Visit) -> None:
+    page = opened(remembering)
+    retype_second_sentence(page, "Un ch")
+    expect(page.locator(OFFER)).not_to_be_empty()
+    page.keyboard.press("Escape")
+    expect(page.locator(OFFER)).to_be_empty()
+    expect(page.locator(FIELD)).to_have_value("Un ch")
+    page.keyboard.press("Escape")
+    expect(page.locator(FIELD)).to_have_count(0)
+    expect(translation(page)).to_have_text(FRENCH)
+
+
+def test_nothing_is_offered_within_the_text_or_after_a_deletion(remembering: Visit) -> None:
+    page = opened(remembering)
+    sent = prefixes(page)
+    page.clock.install()
+    correct_second_sentence(page)
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.type(" rouge")
+    page.clock.run_for(10_000)
+    page.keyboard.press("End")
+    page.keyboard.press("Backspace")
+    page.clock.run_for(10_000)
+    assert sent == []
+    expect(page.locator(OFFER)).to_be_empty()
+    page.keyboard.type(" et")
+    page.clock.run_for(10_000)
+    expect(page.locator(OFFER)).not_to_be_empty()
+    assert sent == ["Le chat dort sur la table rouge et"]
+    page.keyboard.press("Home")
+    expect(page.locator(OFFER)).to_be_empty()
+
+
+def test_a_sentence_that_cannot_be_completed_is_asked_for_once(remembering: Visit) -> None:
+    remembering.allowed.append(REFUSED)
+    page = remembering.page()
+    type_in(page, "Send it to {name} today.")
+    expect(translation(page)).to_contain_text("{name}")
+    expect(page.locator("#correct")).to_be_enabled()
+    sent = prefixes(page)
+    page.click("#correct")
+    page.keyboard.press("Control+a")
+    with page.expect_response("**/translate") as refused:
+        page.keyboard.type("Envoy")
+    assert refused.value.status == 422
+    refused.value.finished()
+    page.clock.install()
+    page.keyboard.type("ez-le")
+    page.clock.run_for(10_000)
+    assert sent == ["Envoy"]
+    expect(page.get_by_role("alert").filter(has_text=re.compile("."))).to_have_count(0)
+    expect(page.locator(FIELD)).to_have_value("Envoyez-le")
+
+
+def test_the_offer_is_announced_and_described(remembering: Visit) -> None:
+    page = opened(remembering, locale="zh-CN")
+    retype_second_sentence(page, "Un ch")
+    expect(page.locator(OFFER)).not_to_be_empty()
+    offered = page.locator(OFFER).inner_text()
+    expect(page.locator("#spoken")).to_have_text(f"按 Tab 续写：{offered}")
+    expect(page.locator("#spoken [lang=fr]")).to_have_text(offered)
+    expect(page.locator(FIELD)).to_have_attribute("aria-autocomplete", "inline")
+    expect(page.locator(FIELD)).to_have_accessible_description(re.compile("按 Tab 采用"))
+    page.click("#interface")
+    expect(page.locator(FIELD)).to_have_accessible_description(re.compile("Tab takes it over"))
+    expect(page.get_by_role("button", name=offered)).to_have_attribute("title", "Take this over (Tab)")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_offered_words_stand_behind_those_typed(remembering: Visit, width: int) -> None:
+    """The copy of the text, in which they are, has the lines of the field."""
+    page = opened(remembering, viewport={"width": width, "height": 844})
+    retype_second_sentence(page, "Un chat, qui est très fatigué après une longue journée de travail, dort s")
+    expect(page.locator(OFFER)).not_to_be_empty()
+    field, copy = page.locator(FIELD).bounding_box(), page.locator(".typed").bounding_box()
+    assert field == copy
+    wanted = [
+        "font",
+        "letterSpacing",
+        "lineHeight",
+        "padding",
+        "borderWidth",
+        "whiteSpace",
+        "overflowWrap",
+        "wordBreak",
+    ]
+    styles = [
+        page.locator(at).evaluate("(at, names) => names.map((name) => getComputedStyle(at)[name])", wanted)
+        for at in (FIELD, ".typed")
+    ]
+    assert styles[0] == styles[1]
+    before, after = page.locator(".typed > :first-child").bounding_box(), page.locator(OFFER).bounding_box()
+    assert before is not None and after is not None
+    assert after["y"] + after["height"] >= before["y"] + before["height"]
+    assert page.locator(FIELD).evaluate("at => at.scrollHeight <= at.offsetHeight")

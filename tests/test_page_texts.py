@@ -71,7 +71,7 @@ def test_scores_are_rounded_as_on_the_model_card(visit: Visit) -> None:
     figures, _, _ = card.partition("## Fine-tuned")  # which repeats those of the development set
     scores = re.findall(r"\| (?:BLEU|chrF) \| ([\d.]+) \|", figures)
     assert scores
-    expect(page.locator("#model table").first.locator("td:not(:nth-child(2))")).to_have_text(scores)
+    expect(page.locator("#model .tables table").first.locator("td:not(:nth-child(2))")).to_have_text(scores)
 
 
 def test_focus_ring_around_a_map_is_complete(visit: Visit) -> None:

@@ -13,7 +13,8 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from app.engine import sequence as engine
-from app.errors import FieldFault, InvalidFields, TooMuchText
+from app.errors import FieldFault, InvalidFields
+from app.translation.planner import check_tokens
 from app.translation.sentence import make_sequence
 from app.translation.translator import Translator
 from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
@@ -99,12 +100,14 @@ async def attend(
 
 def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], engine.Sequence]:
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    pieces = _fitting("text", bundle.source_tokenizer.source_pieces(text[start:end]), bundle.limits.max_source)
+    pieces = bundle.source_tokenizer.source_pieces(text[start:end])
+    check_tokens("text", len(pieces), bundle.limits.max_source)
     if not pieces:
         raise InvalidFields.at("#/text", "holds no sentence")
     ids, limit, forced = tuple(piece.id for piece in pieces), bundle.limits.target(len(pieces)), None
     if target_text is not None:
-        target = _fitting("target_text", bundle.target_tokenizer.pieces(target_text.strip()), bundle.limits.max_target)
+        target = bundle.target_tokenizer.pieces(target_text.strip())
+        check_tokens("target_text", len(target), bundle.limits.max_target)
         forced, limit = tuple(piece.id for piece in target), len(target)
     placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
     sequence = make_sequence(bundle, ids, limit, forced=forced, attention=True)
@@ -116,12 +119,6 @@ def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[P
 def _prefix(tokenizer: Tokenizer, ids: Sequence[int], at: int) -> list[Piece]:
     """The tokens that say which direction is translated; they cover no character."""
     return [Piece(id, tokenizer.piece(id), at, at) for id in ids]
-
-
-def _fitting(field: str, pieces: list[Piece], limit: int) -> list[Piece]:
-    if len(pieces) > limit:
-        raise TooMuchText(f"{field} has {len(pieces)} tokens; a sentence may have {limit}.")
-    return pieces
 
 
 def _read(

@@ -227,6 +227,12 @@ def check_length(characters: int, settings: Settings) -> None:
         raise TooMuchText(f"The text has {characters} characters, over the limit of {limit}.")
 
 
+def check_tokens(field: str, count: int, limit: int) -> None:
+    """Raises TooMuchText if `field` has more tokens than a sentence of the model may have."""
+    if count > limit:
+        raise TooMuchText(f"{field} has {count} tokens; a sentence may have {limit}.")
+
+
 def _label(item: Item, options: Options) -> Label | None:
     """`item` as a label, if it is plain text with a mnemonic. If words are aligned, offsets must stay unchanged."""
     if not isinstance(item, str) or options.html or options.alignment or options.prefix:

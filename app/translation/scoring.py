@@ -18,6 +18,7 @@ from app.translation.input_normalisation import (
     max_protected_spans,
     model_input,
 )
+from app.translation.planner import check_tokens
 from app.translation.request import MAX_INLINE_CHARS
 from app.translation.sentence import make_sequence
 from app.translation.text_plan import protected_spans
@@ -136,19 +137,13 @@ def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> _Prepared:
             f"text has {len(passage.protected)} placeholders and symbols to keep; a pair may have {limit}."
         )
     ids = bundle.source_tokenizer.encode_source_parts(model_input(passage, bundle))
-    _check_tokens("text", len(ids), bundle.limits.max_source)
+    check_tokens("text", len(ids), bundle.limits.max_source)
     tokens = _target_pieces(bundle, passage, pair.translation)
-    _check_tokens("translation", len(tokens), bundle.limits.max_target)
+    check_tokens("translation", len(tokens), bundle.limits.max_target)
     forced = tuple(token.id for token in tokens)
     end = len(pair.translation.rstrip())
     tokens.append(Piece(bundle.target_tokenizer.eos_id, END, end, end))
     return _Prepared(make_sequence(bundle, ids, len(forced), forced=forced), tokens)
-
-
-def _check_tokens(field: str, count: int, limit: int) -> None:
-    """Raises TooMuchText if `field` has more tokens than a sequence of the model may have."""
-    if count > limit:
-        raise TooMuchText(f"{field} has {count} tokens; a sequence may have {limit}.")
 
 
 def _target_pieces(bundle: Bundle, passage: Passage, translation: str) -> list[Piece]:

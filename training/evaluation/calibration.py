@@ -157,8 +157,8 @@ def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibr
     words = [word for one in usable for word in one.words]
     word_estimates = np.array([fitted.word_probability(log_prob) for log_prob, _ in words])
     right = np.array([is_right for _, is_right in words], float)
-    ranked = 1 - good[np.argsort(-estimates, kind="stable")]
-    ends = [max(1, round(len(ranked) * tenth / 10)) for tenth in range(1, 11)]
+    risks = risk_coverage(estimates, good)
+    ends = [max(1, round(len(risks) * tenth / 10)) for tenth in range(1, 11)]
     return Calibration(
         name,
         len(usable),
@@ -166,7 +166,7 @@ def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibr
         calibration_error(estimates, good),
         auroc(estimates, good),
         reliability(estimates, good),
-        [float(ranked[:end].mean()) for end in ends],
+        [float(risks[end - 1]) for end in ends],
         (len(words), calibration_error(word_estimates, right), auroc(word_estimates, right)),
     )
 
@@ -176,6 +176,13 @@ def calibration_error(estimates: Array, good: Array) -> float:
     weighted by their sizes (Naeini et al. 2015, section "Calibration measures")."""
     bins = reliability(estimates, good)
     return sum(count * abs(estimate - share) for count, estimate, share in bins) / len(estimates)
+
+
+def risk_coverage(estimates: Array, good: Array) -> Array:
+    """The risk-coverage curve (El-Yaniv and Wiener 2010): for each number from 1 to all, the share of bad translations
+    among so many of the best rated. Of equal estimates the first counts as better."""
+    bad = 1 - good[np.argsort(-estimates, kind="stable")]
+    return np.cumsum(bad) / np.arange(1, len(bad) + 1)
 
 
 def auroc(estimates: Array, good: Array) -> float | None:

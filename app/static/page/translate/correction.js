@@ -2,6 +2,7 @@
 
 import * as api from "../service/api.js";
 import { make } from "../lib/dom.js";
+import { InlineCompletion } from "./inline_completion.js";
 import { announce, errorMessage, showError } from "./notices.js";
 import { putInPlace } from "./panes.js";
 import { text } from "../i18n/index.js";
@@ -15,6 +16,7 @@ export class Correction {
   #sentence = null;
   #index = 0;
   #form = null; // of the sentence that is being corrected, which need not be the selected one
+  #completion = null; // of its field
 
   /** @param {(index: number, words: string) => void} onRemembered called with the sentence's index and correction */
   constructor(onRemembered) {
@@ -36,13 +38,14 @@ export class Correction {
   #open() {
     const [sentence, index] = [this.#sentence, this.#index];
     const value = sentence.translation.trim();
-    const attributes = { rows: 3, lang: sentence.target, dir: "auto", autocomplete: "off", required: true, value };
+    const attributes = { rows: 1, lang: sentence.target, dir: "auto", autocomplete: "off", required: true, value };
     const name = { ariaLabel: text("correct.field"), data: { label: "correct.field" } };
     const field = make("textarea", { ...attributes, ...name });
+    this.#completion = new InlineCompletion(field, sentence);
     const form = make(
       "form",
       { className: "correction" },
-      field,
+      this.#completion.element,
       make(
         "div",
         { className: "buttons" },
@@ -68,6 +71,7 @@ export class Correction {
   #onKey(event) {
     event.stopPropagation();
     if (event.isComposing) return; // the key is the input method's
+    if (event.target.matches("textarea") && this.#completion.onKey(event)) return;
     if (event.key === "Escape") this.#cancel();
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.#form.requestSubmit();
   }
@@ -78,8 +82,9 @@ export class Correction {
   }
 
   #close() {
+    this.#completion.close();
     this.#form.remove();
-    this.#form = null;
+    this.#form = this.#completion = null;
     button.setAttribute("aria-expanded", "false");
   }
 
@@ -87,6 +92,7 @@ export class Correction {
     const translation = field.value.toWellFormed().trim();
     if (!translation || field.readOnly) return;
     field.readOnly = true; // until the service has answered
+    this.#completion.stop();
     try {
       await api.put("memory", { source, target, pairs: [{ text: words, translation }] });
     } catch (error) {

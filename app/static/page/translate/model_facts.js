@@ -1,19 +1,24 @@
 // Facts, quality metrics and training corpora of a model, as tables.
 
 import { make } from "../lib/dom.js";
+import { table } from "../lib/table.js";
+import { calibrationFigures } from "./calibration.js";
 import { languageName, number, text } from "../i18n/index.js";
 
 const SEVERAL = "mul"; // ISO 639-2
 const SHAPE = ["encoder_layers", "decoder_layers", "d_model", "num_heads", "d_ff"];
 
-/** @param {any} model of GET /models @returns {HTMLElement} an article; elements that change have data-figure */
-export function modelFacts(model) {
+/** @param {any} model of GET /models @param {string} [direction] whose calibration is shown
+ *  @returns {HTMLElement} an article; elements that change have data-figure */
+export function modelFacts(model, direction) {
   const article = make("article", { className: "record" });
   const [from, into] = [model.source, model.target].map(
     (code) => (code === SEVERAL ? text("model.several") : languageName(code)),
   );
   const pair = text("model.pair", { from, into });
-  const columns = make("div", { className: "columns" }, factList(model), tableGroup(model));
+  const facts = make("div", {}, factList(model));
+  if (direction) facts.append(calibrationFigures(model.quality[direction]));
+  const columns = make("div", { className: "columns" }, facts, tableGroup(model));
   article.append(make("h3", {}, pair), columns);
   return article;
 }
@@ -42,6 +47,7 @@ function factList(model) {
   const licence = model.licence ?? text("model.unsaid");
   add("model.licence", forbidsCommercialUse(model) ? text("model.noncommercial", { licence }) : licence);
   if (model.checksum) add("model.checksum", make("code", {}, model.checksum));
+  if (!Object.keys(model.quality).length) add("model.quality", text("calibration.none"));
   figure("model.precision", "precision");
   figure("model.now", "now");
   figure("model.last", "last");
@@ -75,13 +81,4 @@ function formatScore(score) {
 function corporaTable(corpora) {
   const rows = corpora.map((corpus) => [corpus.name ?? String(corpus), corpus.pairs ? number(corpus.pairs) : "–"]);
   return table(text("model.corpora"), [text("model.corpus"), text("model.pairs")], rows);
-}
-
-function table(caption, names, rows) {
-  const headers = names.map((name) => make("th", { scope: "col" }, name));
-  const lines = rows.map(([name, ...values]) =>
-    make("tr", {}, make("th", { scope: "row" }, name), ...values.map((value) => make("td", {}, value))),
-  );
-  const head = make("thead", {}, make("tr", {}, ...headers));
-  return make("table", {}, make("caption", {}, caption), head, make("tbody", {}, ...lines));
 }

@@ -2,6 +2,7 @@
 
 import * as api from "../service/api.js";
 import { modelNamed, modelOfPair } from "../service/models.js";
+import { calibratedDirection } from "./calibration.js";
 import { errorMessage } from "./notices.js";
 import { forbidsCommercialUse, modelFacts } from "./model_facts.js";
 import { number, text } from "../i18n/index.js";
@@ -16,7 +17,7 @@ const aside = document.getElementById("model-aside");
 export class ModelPanel {
   #models = [];
   #pair = {};
-  #shownModel = "";
+  #shown = ""; // the model and the direction whose calibration is shown
   #lastResult = null;
   #timer = 0;
 
@@ -67,8 +68,10 @@ export class ModelPanel {
   #render(isForced = false) {
     const model = this.#selectedModel();
     if (!model) return;
-    if (isForced || model.model !== this.#shownModel) container.replaceChildren(modelFacts(model));
-    this.#shownModel = model.model;
+    const direction = calibratedDirection(model, this.#pair);
+    const selected = `${model.model} ${direction}`;
+    if (isForced || selected !== this.#shown) container.replaceChildren(modelFacts(model, direction));
+    this.#shown = selected;
     const { precision, device } = model;
     const size = number(model.parameters, { notation: "compact" });
     const facts = text("model.aside", { size, precision, device });
