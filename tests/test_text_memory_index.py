@@ -71,3 +71,8 @@ def test_a_search_finds_what_comparing_with_every_text_finds(texts: list[str], w
         if Levenshtein.normalized_similarity(text.split(), wanted.split()) >= max(least, MIN_SIMILARITY) - 1e-9
     }
     assert found == similar
+
+
+def test_a_text_that_is_just_similar_enough_is_found() -> None:
+    index = index_of(("open open open open open", "x"))
+    assert [match.percentage for match in index.fuzzy("open open open", index.version, 1, 0.6)] == [60]

@@ -9,6 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.text.numbers import find_written_numbers
@@ -20,6 +21,11 @@ _LINE_END = re.compile(r" ?(?:\r\n?|\n) ?")
 _BEGIN, _END = "\ufdd0", "\ufdd1"
 """Noncharacters, which Unicode reserves for a process's internal use: the ends of a slot. In a text, the first is
 doubled."""
+TOKEN = re.compile(
+    "\ufdd0[^\ufdd1]*\ufdd1|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
+    r"|(?:(?![\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff])\w)+|\n|[^\w\s]"
+)
+"""A slot, an ideograph or a letter of a script without spaces, a word, or a mark."""
 _DIGITS = re.compile(r"\d+")
 _LANGUAGE = re.compile(r"\w+")
 _SINGULAR_OR_PLURAL = frozenset(
@@ -82,9 +88,16 @@ def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> 
     None if a value that changes does not occur in the translation as often as in the stored text, or would have to
     become two different ones.
     """
+    return substitute_slots(stored, translation, list(zip(stored.slots, new.slots, strict=True)))
+
+
+def substitute_slots(stored: Abstracted, translation: Abstracted, pairs: Sequence[tuple[Slot, Slot]]) -> str | None:
+    """As `substitute`, for a text that has the values of other slots in the place of some of `stored`. `pairs`: of a
+    slot of `stored` and the other text's; values without such a pair stay."""
     changed: dict[str, str] = {}
-    kept = set[str]()
-    for old, slot in zip(stored.slots, new.slots, strict=True):
+    paired = {old for old, _ in pairs}
+    kept = {slot.value for slot in stored.slots if slot not in paired}
+    for old, slot in pairs:
         if old.value == slot.value:
             kept.add(old.value)
         elif changed.setdefault(old.value, slot.value) != slot.value:
@@ -105,6 +118,20 @@ def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> 
         text += translation.text[at : slot.start] + changed.get(slot.value, slot.value)
         at = slot.end
     return text + translation.text[at:]
+
+
+def tokens(text: Abstracted) -> Iterator[tuple[str, int, int]]:
+    """The tokens of a text in order, each with its characters [start, end); a slot is its kind, whatever its value."""
+    at = 0
+    for slot in text.slots:
+        yield from _words(text.text, at, slot.start)
+        yield f"{_BEGIN}{slot.kind}{_END}", slot.start, slot.end
+        at = slot.end
+    yield from _words(text.text, at, len(text.text))
+
+
+def _words(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    return ((found[0], *found.span()) for found in TOKEN.finditer(text, start, end))
 
 
 def _occurrences(text: Abstracted, value: str) -> int:

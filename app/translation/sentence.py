@@ -25,6 +25,7 @@ from app.translation.input_normalisation import (
     split_at_protected,
     touches_next_word,
 )
+from app.translation.memory import Similar
 from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
 from model.bundle import Bundle
 from model.normalisation import normalise_source
@@ -105,6 +106,10 @@ class Sentence:
     """The decoded translations, the best first; empty before decoding."""
     begun: tuple[str, str] | None = None
     """The prefix that the translation continues, as the user typed it and as the model generates it."""
+    similar: Similar | None = None
+    """A pair of the translation memory to repair for the sentence."""
+    is_repaired: bool = False
+    """Whether the best translation is that of `similar`, repaired."""
     quality: float | None = None
     """The probability that the best translation is good enough to use as it is (`model.quality`); None if the bundle
     does not estimate it."""
@@ -157,6 +162,11 @@ class Sentence:
     def set_decoded(self, decoded: Decoded) -> None:
         """Stores the result of greedy or beam search."""
         self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
+
+    def set_repaired(self, candidate: Candidate) -> None:
+        """Makes the repaired translation of `similar` the best one."""
+        others = (each for each in self.candidates if each.decoded.tokens != candidate.decoded.tokens)
+        self.candidates, self.is_repaired = [candidate, *others], True
 
     def estimate_quality(self) -> None:
         """Sets `quality`, once repetitions have been cut from the translation: their tokens are nearly certain."""
