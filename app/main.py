@@ -61,7 +61,7 @@ from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments
 from app.services.store import Store
 from app.services.store_memory import MemoryStore
 from app.services.translation_memory import TranslationMemory
-from app.settings import DEEPL, INTERLINEAR, LIBRETRANSLATE, PREFIX, Settings, SettingsError, without_password
+from app.settings import DEEPL, IN_STORE, INTERLINEAR, LIBRETRANSLATE, PREFIX, Settings, SettingsError, without_password
 from app.text.glossary_files import load_glossaries
 from model import __version__
 
@@ -75,8 +75,6 @@ EXPOSED_HEADERS = [
     "X-Interlinear-Report",
 ]
 """Headers that pages of other origins may read."""
-IN_STORE = "store"
-"""The setting's value for translation memories in the store."""
 MAX_DOWNLOADS = 4
 """How many files of the maximum size are kept for download."""
 MAX_BACKGROUND_JOBS = 16
@@ -120,7 +118,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        work = partial(translate_task, deployments, settings, access_control)
+        work = partial(translate_task, deployments, settings, access_control, translation_memory)
         background_jobs = BackgroundJobs(store, work, MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
         slow_readers = SlowReaders(settings.send_timeout_ms / 1000, budgets.responses)

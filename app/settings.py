@@ -19,6 +19,8 @@ from app.runtime.rate_limits import Rate
 PREFIX = "INTERLINEAR_"
 INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
 """The path of each API that is not at the root."""
+IN_STORE = "store"
+"""The setting's value for translation memories in the store."""
 
 
 class SettingsError(ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -366,3 +367,37 @@ def test_a_begun_translation_is_continued_without_repairs(keeping: Service) -> N
     fields = {"text": "The big dog sleeps in the house.", "prefix": "Mon ch"}
     item = translated(keeping, memory="repair", repair_tolerance=10, **fields)
     assert (item["memory"], item["text"]) == (None, translated(keeping, memory="off", **fields)["text"])
+
+
+def test_a_report_on_a_file_counts_what_came_from_the_memory(keeping: Service) -> None:
+    remember(keeping, ("A house.", "Une demeure."))
+    files = {"file": ("a.txt", b"A house.\n\nThe cat sleeps.\n\nA house. The cat sleeps.\n")}
+    for option, expected in (("exact", (1, 2, 1)), ("off", (1, 0, None))):
+        response = keeping.request("POST", "/translate/file", files=files, data={**PAIR, "memory": option})
+        report = keeping.get(response.headers["x-interlinear-report"]).json()
+        assert (report["texts"], report["from_memory"], report["memory_version"]) == expected
+
+
+@pytest.mark.usefixtures("fast_deepl_client")
+def test_deepls_documents_use_the_memory_that_they_name(bundle_folder: Path, tmp_path: Path) -> None:
+    with (
+        listening(bundle_folder, translation_memory=str(tmp_path / "memory.sqlite")) as url,
+        client_of(url) as client,
+    ):
+        pairs = [{"text": "A house.", "translation": "Une demeure."}]
+        assert httpx.put(f"{url}/memory", json={**PAIR, "pairs": pairs}).status_code == 200
+        [memory] = client.list_translation_memories()
+        made = {}
+        for named in (memory.translation_memory_id, None):
+            extra = {"translation_memory_id": named} if named else {}
+            target = io.BytesIO()
+            client.translate_document(
+                b"A house.\n\nThe cat sleeps.", target, filename="a.txt", **EN_FR, extra_body_parameters=extra
+            )
+            made[named] = target.getvalue().decode()
+        assert made[memory.translation_memory_id].startswith("Une demeure.\n\n")
+        assert "demeure" not in made[None]
+        with pytest.raises(deepl.DeepLException, match="No translation memory of en-fr has this id"):
+            client.translate_document_upload(
+                b"A house.", filename="a.txt", **EN_FR, extra_body_parameters={"translation_memory_id": "another"}
+            )

@@ -69,8 +69,8 @@ class MemoryLookup:
     glossary: Glossary | None
     """A translation without the terms that the request requires is not used."""
     repair_tolerance: float = 0.0
-    is_used: bool = False
-    """Whether it has an exact translation."""
+    used: int = 0
+    """How many texts or sentences have an exact translation."""
     suggestions: list[Suggestion] = field(default_factory=list)
     _searched: set[str] = field(default_factory=set)
     """Sentences for which similar texts were looked for, normalised."""
@@ -84,7 +84,7 @@ class MemoryLookup:
         found = self.snapshot.exact(text) if self.snapshot and text.strip() else None
         if found is None or not self._has_terms(text, found):
             return None
-        self.is_used = True
+        self.used += 1
         start = len(text) - len(text.lstrip())
         return text[:start] + found + text[len(text.rstrip()) :]
 

@@ -138,13 +138,14 @@ class PlannedItem:
         return done._replace(
             memory=self._origin(memory),
             memory_version=memory.version,
+            from_memory=memory.used + sum(sentence.is_repaired for sentence in self.sentences),
             suggestions=self._suggestions(memory, self.has_spans(options)),
         )
 
     def _origin(self, memory: MemoryLookup) -> Literal["exact", "repaired"] | None:
         if any(sentence.is_repaired for sentence in self.sentences):
             return "repaired"
-        return "exact" if memory.is_used else None
+        return "exact" if memory.used else None
 
     def _suggestions(self, memory: MemoryLookup, has_spans: bool) -> list[Suggestion]:
         used = {id(sentence.similar.match) for sentence in self.sentences if sentence.is_repaired and sentence.similar}

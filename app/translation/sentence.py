@@ -10,7 +10,7 @@ from typing import Any
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
-from app.markup.passage import AlignedSpan, Passage, ProtectedSpan
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, with_insertions
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import restore_repeated_marks
@@ -56,15 +56,6 @@ def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any)
         length_penalty=bundle.decoding.length_penalty,
         narrowing=bundle.decoding.narrowing,
         **wishes,
-    )
-
-
-def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Where the characters `span` are once `insertions`, each a place and a length, are made before them."""
-    start, end = span
-    return (
-        start + sum(size for at, size in insertions if at <= start),
-        end + sum(size for at, size in insertions if at < end),
     )
 
 

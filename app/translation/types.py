@@ -71,6 +71,8 @@ class TranslatedText(NamedTuple):
     """What the translation, or a sentence of it, has from the translation memory; "repaired" if a sentence is."""
     memory_version: int | None = None
     """The version of the memory that was consulted; None if none was."""
+    from_memory: int = 0
+    """How many texts, paragraphs or sentences of it were taken from the memory."""
     suggestions: Sequence[Suggestion] = ()
     """Similar texts in the memory, if they were requested: for the whole text, then for each sentence, best first."""
 

@@ -245,6 +245,14 @@ class FileReport(BaseModel):
     file: str = Field(examples=["report.fr.docx"], description="Its name")
     model: str = Field(examples=["en-fr@0123456789ab"], description="As in a TranslateResponse")
     texts: int = Field(examples=[120], description="Number of passages translated")
+    from_memory: int = Field(
+        default=0,
+        examples=[12],
+        description="How many paragraphs and sentences have their translation from the translation memory",
+    )
+    memory_version: int | None = Field(
+        default=None, examples=[7], description="As in a Translation; of several memories, the highest"
+    )
     warnings: list[FileWarning] = Field(description="In file order")
     check_first: list[FileSentence] = Field(
         default=[], description="The texts with a quality under 0.5, the lowest first; at most 1,000"
