@@ -362,11 +362,12 @@ def test_a_repair_without_a_required_term_is_not_used(keeping: Service) -> None:
     assert translated(keeping, glossary={"house": "maison"}, **fields)["text"].count("maison") == 1
 
 
-def test_a_begun_translation_is_continued_without_repairs(keeping: Service) -> None:
+def test_a_begun_translation_is_continued_without_the_memory(keeping: Service) -> None:
     remember(keeping, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
-    fields = {"text": "The big dog sleeps in the house.", "prefix": "Mon ch"}
-    item = translated(keeping, memory="repair", repair_tolerance=10, **fields)
-    assert (item["memory"], item["text"]) == (None, translated(keeping, memory="off", **fields)["text"])
+    for text in ("The big cat sleeps in the house.", "The big dog sleeps in the house."):
+        item = translated(keeping, text, prefix="Mon ch", memory="repair", repair_tolerance=10)
+        without = translated(keeping, text, prefix="Mon ch", memory="off")
+        assert (item["memory"], item["text"]) == (None, without["text"])
 
 
 def test_a_report_on_a_file_counts_what_came_from_the_memory(keeping: Service) -> None:

@@ -24,6 +24,9 @@ _FIRST_SURROGATE, _SURROGATES = 0xD800, 0x800
 _MAX_TOKENS = 0x110000 - _SURROGATES
 
 
+MAX_COMPARED = 20
+
+
 class Pair(NamedTuple):
     """A text and its translation."""
 
@@ -110,19 +113,23 @@ class MemoryIndex:
         return [entry.pair for entry in self._alive.values()]
 
     def exact(self, text: str, version: int) -> str | None:
-        """The translation of a text that is equal to `text` in this version, with the values of its slots."""
+        """The translation of a text that is equal to `text` in this version, with the values of its slots.
+
+        None if no pair's text is equal, or if several with other values, of the newest MAX_COMPARED, would translate it
+        in different ways.
+        """
         new = abstract(text, self.source, self.target)
         entries = [each for each in self._by_key.get(new.key, ()) if each.born <= version < each.died]
         for entry in entries:
             if entry.source.text == new.text:
                 return entry.pair.target
-        for entry in reversed(entries):
-            if entry.target is None:
-                entry.target = abstract(entry.pair.target, self.target, self.source)
-            found = substitute(entry.source, entry.target, new)
-            if found is not None:
-                return found
-        return None
+        found = {self._substituted(entry, new) for entry in entries[-MAX_COMPARED:]} - {None}
+        return found.pop() if len(found) == 1 else None
+
+    def _substituted(self, entry: _Entry, new: Abstracted) -> str | None:
+        if entry.target is None:
+            entry.target = abstract(entry.pair.target, self.target, self.source)
+        return substitute(entry.source, entry.target, new)
 
     def prepare_fuzzy(self) -> None:
         """Does what the first call of `fuzzy` would: two seconds for 100,000 pairs."""

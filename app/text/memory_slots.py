@@ -27,6 +27,12 @@ TOKEN = re.compile(
 )
 """A slot, an ideograph or a letter of a script without spaces, a word, or a mark."""
 _DIGITS = re.compile(r"\d+")
+_PRINTF_NUMBER = re.compile(r"%(?:\d+\$|\(\w+\))?[-+ #0']*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?[diuxXofFeEgG]")
+_NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+"""The words of a name: `several` and `Users` of `severalUsers`."""
+_GRAMMATICAL_NUMBERS = frozenset(
+    ["zero", "one", "two", "few", "many", "several", "multiple", "single", "singular", "plural"]
+)
 _LANGUAGE = re.compile(r"\w+")
 _SINGULAR_OR_PLURAL = frozenset(
     _LANGUAGE.findall("""
@@ -86,7 +92,7 @@ def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> 
     """The translation of `new` that the `translation` of `stored` gives, whose key is the same.
 
     None if a value that changes does not occur in the translation as often as in the stored text, or would have to
-    become two different ones.
+    become two different ones, or if the translation has a number that the stored text has not.
     """
     return substitute_slots(stored, translation, list(zip(stored.slots, new.slots, strict=True)))
 
@@ -108,6 +114,9 @@ def substitute_slots(stored: Abstracted, translation: Abstracted, pairs: Sequenc
         return None
     before, after = (Counter(slot.value for slot in of.slots) for of in (stored, translation))
     if any(before[value] != after[value] for value in changed):
+        return None
+    # A number that only the translation has may depend on the others: sections 44 to 46 are 44, 45 et 46.
+    if any(slot.kind[0] == "n" and after[slot.value] > before[slot.value] for slot in translation.slots):
         return None
     # A value elsewhere in the translation, as a part of a word or of another number, stays what it is. It may also be
     # what changes, in a form that is no slot: then nothing here can be told apart.
@@ -154,8 +163,13 @@ def _find_slots(text: str, language: str, other: str) -> tuple[Slot, ...]:
 
 
 def _kind_of_placeholder(raw: str) -> str:
-    """By the way it is written: `{name}` takes the place of `{file}`, but not of a URL."""
-    return "p" + ("a" if raw[0].isalnum() else raw[0])
+    """By the way it is written: `{name}` takes the place of `{file}`, but not of a URL. Words beside it may depend on
+    whether it is a number, or on a grammatical number that its name says."""
+    kind = "p" + ("a" if raw[0].isalnum() else raw[0])
+    if _PRINTF_NUMBER.fullmatch(raw):
+        return f"{kind}#"
+    named = sorted({word.lower() for word in _NAME_PARTS.findall(raw)} & _GRAMMATICAL_NUMBERS)
+    return kind + ",".join(named)
 
 
 def _kind_of_number(text: str, language: str, other: str) -> str:

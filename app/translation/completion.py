@@ -65,7 +65,7 @@ def continue_prefix(plan: TextPlan, prefix: str) -> None:
         raise TooMuchText(f"prefix may have {length} tokens; a translation may have {limits.max_target}.")
     limit = limits.target(len(sentence.sequence.source), length)
     sentence.sequence = structs.replace(sentence.sequence, prefix=found.tokens, spelling=found.spelling, limit=limit)
-    sentence.begun, sentence.similar = (prefix, text), None
+    sentence.begun = (prefix, text)
     sentence.terms = ()  # their words may be in the prefix, which no second pass may change
     plan.parts = plan.parts[plan.parts.index(sentence) :]
 

@@ -186,7 +186,7 @@ class Planner:
     def _memory(self, source: str, glossary: Glossary | None) -> MemoryLookup | None:
         """The request's memory for this source language, if it has one."""
         wanted = self.options.memory
-        if wanted is None:
+        if wanted is None or self.options.prefix:  # the user wants a translation of their own
             return None
         snapshot = wanted.snapshots.get((source, self.options.target))
         return MemoryLookup(snapshot, wanted.mode, glossary, wanted.repair_tolerance)

@@ -93,6 +93,8 @@ async def repair(sentence: Sentence, plain: Decoded, similar: Similar, decode: D
         _continuing(sentence, stored.before(word)) for word in range(first, first - MAX_STARTS, -1) if word >= 0
     ]
     possible = [sequence for sequence in sequences if sequence]
+    if not possible:
+        return None
     kept: dict[Tokens, int] = {}
     own_translation = _without_end(sentence.bundle, plain)
     for sequence, decoded in zip(possible, await decode(possible), strict=True):
@@ -102,6 +104,8 @@ async def repair(sentence: Sentence, plain: Decoded, similar: Similar, decode: D
             if is_stored and made != own_translation and _is_whole(sentence, made):
                 kept[made] = max(count, kept.get(made, 0))
     candidates = sorted(kept, key=lambda tokens: -kept[tokens])[:MAX_CANDIDATES]
+    if not candidates:
+        return None
     source = sentence.sequence.source
     scored = await decode([_forced(sentence.bundle, source, tokens) for tokens in candidates])
     least = cut_loops(sentence, Candidate(plain)).decoded.score - similar.tolerance

@@ -209,7 +209,8 @@ class TranslationRequest:
         for future in self._futures.values():
             future.cancel()
         for repairing in self._repairs.values():
-            repairing.cancel()
+            if not repairing.cancel() and not repairing.cancelled():
+                repairing.exception()  # which nobody has awaited
 
     async def answer(self) -> Translations:
         """The translations, made in a thread if that may take long. Raises the first item's error if all have one."""

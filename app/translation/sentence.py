@@ -152,7 +152,7 @@ class Sentence:
 
     def set_decoded(self, decoded: Decoded) -> None:
         """Stores the result of greedy or beam search."""
-        self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
+        self.candidates, self.is_repaired = [Candidate(decoded), *map(Candidate, decoded.alternatives)], False
 
     def set_repaired(self, candidate: Candidate) -> None:
         """Makes the repaired translation of `similar` the best one."""
@@ -171,7 +171,7 @@ class Sentence:
 
     def leave_untranslated(self) -> None:
         """Has the sentence itself rendered, whatever its candidates are."""
-        self.is_left_untranslated = True
+        self.is_left_untranslated, self.is_repaired = True, False
         for candidate in self.candidates:
             candidate.rendered, candidate.tag_tree = render_source(self.passage), None
 
