@@ -254,6 +254,10 @@ def translate(
     ] = Lines.auto,
     redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="For .po: translate fuzzy entries again")] = False,
     glossary: Annotated[str, typer.Option(help="A file of terms (tsv or csv), or the name of a served glossary")] = "",
+    memory: Annotated[
+        str, typer.Option(help="A translation memory: a file of pairs (tmx or tsv), or a service's file; off: none")
+    ] = "",
+    memory_key: Annotated[str, typer.Option(help="Name of the API key whose memory it is, in a service's file")] = "",
     markup: Annotated[Format, typer.Option("--format", help="html: treat each line as HTML")] = Format.text,
     bundles: Annotated[str | None, _setting("bundles")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core")] = 0,
@@ -262,7 +266,8 @@ def translate(
     """Translate standard input line by line, a document, or a folder of texts, as fast as the engine can.
 
     Input that is typed, or that comes from a pipe that pauses, is answered at once. No service needs to run, but its
-    settings for bundles, device, precision, workers, glossaries and cache (`serve --help`) apply here as well.
+    settings for bundles, device, precision, workers, glossaries, translation memory and cache (`serve --help`) apply
+    here as well.
     """
     from app.bulk.command import Bulk
     from app.cli.offline_engine import Command
@@ -272,6 +277,8 @@ def translate(
         source,
         target,
         glossary=glossary,
+        memory=memory,
+        memory_key=memory_key,
         markup=markup is Format.html,
         bundles=bundles,
         workers=workers,

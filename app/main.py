@@ -118,7 +118,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        work = partial(translate_task, deployments, settings, access_control)
+        work = partial(translate_task, deployments, settings, access_control, translation_memory)
         background_jobs = BackgroundJobs(store, work, MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
         slow_readers = SlowReaders(settings.send_timeout_ms / 1000, budgets.responses)

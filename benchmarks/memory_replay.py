@@ -1,15 +1,18 @@
 """Replays the correction of a repetitive set: each text is translated, then its reference is remembered.
 
     python -m benchmarks.memory_replay --pairs laws.tsv --source en --target fr
-    python -m benchmarks.memory_replay --pairs laws.tsv --source en --target fr --url http://127.0.0.1:8000
+    python -m benchmarks.memory_replay --pairs laws.tsv --source en --target fr --without trained.tsv \\
+        --url http://127.0.0.1:8000
 
-With the URL of a service without a translation memory, its translations are compared as well: the edit distance to the
-reference, in characters per 100 of the reference, of the model alone and of the model after the memory.
+`--without` leaves out the texts of other files, such as those that the model was trained on. With the URL of a service,
+its translations, made without its memory, are compared as well: the edit distance to the reference, in characters per
+100 of the reference, of the model alone and of the model after the memory.
 
-An exact answer that is not the reference is *inconsistent* if the text came before, unchanged: then the set itself
-translates it in two ways. Otherwise it is *other*: the text differs from an earlier one in numbers or placeholders, and
-the reference has other words, perhaps only another translator's, or other values. *Wrong values* are those among them
-whose numbers and placeholders are not the reference's.
+An exact answer is *verbatim* if the text came before, unchanged, and else *substituted*: numbers or placeholders are
+others. One that is not the reference is *inconsistent* if it is verbatim, since the set itself translates the text in
+two ways, and *other* if it is substituted: the reference has other words, perhaps only another translator's, or other
+values. *Wrong values* are those among them whose numbers and placeholders are not the reference's. Which of the other
+answers are wrong, only a reader can tell: `--show` prints them.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import httpx
 import typer
@@ -32,22 +35,32 @@ BATCH = 50
 TIMEOUT_S = 120.0
 
 
+class Answer(NamedTuple):
+    """An exact answer that is not the reference."""
+
+    text: str
+    answer: str
+    reference: str
+
+
 @dataclass
 class Replay:
     """What came of a replay."""
 
     texts: int = 0
     exact: int = 0
-    same_text: int = 0
-    """Exact answers to a text that came before, unchanged; the others have other numbers or placeholders."""
-    inconsistent: int = 0
-    other: list[tuple[str, str, str]] = field(default_factory=list)
-    """Text, answer and reference."""
+    verbatim: int = 0
+    inconsistent: list[Answer] = field(default_factory=list)
+    other: list[Answer] = field(default_factory=list)
     wrong_values: int = 0
     reference_chars: int = 0
     edits: int = 0
     """From the answers to the references, in characters."""
     edits_without: int = 0
+
+    @property
+    def substituted(self) -> int:
+        return self.exact - self.verbatim
 
 
 def replay(pairs: list[tuple[str, str]], source: str, target: str, model: list[str] | None = None) -> Replay:
@@ -59,12 +72,12 @@ def replay(pairs: list[tuple[str, str]], source: str, target: str, model: list[s
         done.texts += 1
         if answer is not None:
             done.exact += 1
-            done.same_text += text in known
+            done.verbatim += text in known
             if answer != reference:
                 if text in known:
-                    done.inconsistent += 1
+                    done.inconsistent.append(Answer(text, answer, reference))
                 else:
-                    done.other.append((text, answer, reference))
+                    done.other.append(Answer(text, answer, reference))
                     done.wrong_values += _values(answer, target, source) != _values(reference, target, source)
         if model:
             done.reference_chars += len(reference)
@@ -105,25 +118,34 @@ def main(
     source: Annotated[str, typer.Option()],
     target: Annotated[str, typer.Option()],
     url: Annotated[str | None, typer.Option(help="A service whose translations to compare")] = None,
+    without: Annotated[list[Path] | None, typer.Option(help="Files whose texts to leave out")] = None,
     skip: int = 0,
     count: int = 10_000,
-    show: Annotated[int, typer.Option(help="Other answers to print")] = 0,
+    show: Annotated[int, typer.Option(help="Answers of each kind to print")] = 0,
 ) -> None:
-    found = list(islice(read_pairs(pairs), skip, skip + count))
+    unwanted = {_compared(text) for path in without or () for text, _ in read_pairs(path)}
+    new = (pair for pair in read_pairs(pairs) if _compared(pair[0]) not in unwanted)
+    found = list(islice(new, skip, skip + count))
     model = translations(url, [text for text, _ in found], source, target) if url else None
     done = replay(found, source, target, model)
     print(
-        f"{done.texts} texts: {done.exact} exact, of which {done.same_text} came before; {done.inconsistent} "
-        f"inconsistent; {len(done.other)} other ({len(done.other) / done.texts:.2%} of all texts); "
-        f"{done.wrong_values} with wrong values"
+        f"{done.texts} texts: {done.exact} exact; {done.verbatim} verbatim, {len(done.inconsistent)} of them "
+        f"inconsistent; {done.substituted} substituted, {len(done.other)} of them other, {done.wrong_values} with "
+        "wrong values"
     )
     if model:
         chars = done.reference_chars / 100
         print(
             f"edits per 100 characters: {done.edits_without / chars:.1f} without, {done.edits / chars:.1f} with memory"
         )
-    for text, answer, reference in done.other[:show]:
-        print(f"{text}\n  {answer}\n  {reference}")
+    for kind, answers in (("other", done.other), ("inconsistent", done.inconsistent)):
+        for text, answer, reference in answers[:show]:
+            print(f"{kind}: {text}\n  {answer}\n  {reference}")
+
+
+def _compared(text: str) -> str:
+    """What is the same of texts that differ in case, white space and final punctuation."""
+    return normalise(text).casefold().rstrip(".!?:;,… ")
 
 
 if __name__ == "__main__":

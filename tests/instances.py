@@ -84,7 +84,7 @@ def children(process: int) -> list[int]:
 
 @contextmanager
 def serving_instances(
-    folder: Path, command: Sequence[str] = ("-m", "app", "serve"), drain_ms: int = 0
+    folder: Path, command: Sequence[str] = ("-m", "app", "serve"), drain_ms: int = 0, translation_memory: str = ""
 ) -> Iterator[Instances]:
     """Starts the service, and stops it if it still runs. `command`: arguments for Python."""
     make_bundle(folder / "bundles" / "en-fr")
@@ -97,6 +97,8 @@ def serving_instances(
         "ADMIN_PORT": admin, "API_KEYS_FILE": folder / "keys", "DEADLINE_MS": 600_000,
         "MAX_WAIT_MS": 600_000, "DRAIN_MS": drain_ms,
     }  # fmt: skip
+    if translation_memory:
+        settings["TRANSLATION_MEMORY"] = translation_memory
     environ = {**os.environ, **{f"INTERLINEAR_{name}": str(value) for name, value in settings.items()}}
     with subprocess.Popen(
         [sys.executable, *command],

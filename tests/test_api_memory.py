@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -295,3 +296,109 @@ def test_deepls_clients_list_and_name_a_memory(bundle_folder: Path, tmp_path: Pa
         assert texts[memory.translation_memory_id] == "Une demeure." != texts[None]
         with pytest.raises(deepl.DeepLException, match="No translation memory of en-fr has this id"):
             client.translate_text("A house.", **EN_FR, translation_memory="another")
+
+
+def test_a_text_of_several_sentences_gets_suggestions_for_each(keeping: Service) -> None:
+    remember(
+        keeping, ("A house is red.", "Une demeure."), ("The big cat sleeps.", "Le chat."), ("Rain falls.", "Pluie.")
+    )
+    text = "A house is blue. Rain falls. The big dog sleeps."
+    item = translated(keeping, text, memory="fuzzy")
+    assert item["text"].count("Pluie.") == 1
+    found = [(text[slice(*one["source"])], one["translation"], one["percentage"]) for one in item["suggestions"]]
+    assert found == [("A house is blue.", "Une demeure.", 80), ("The big dog sleeps.", "Le chat.", 80)]
+    remember(keeping, ("A house is blue. Rain falls. The big dog ate.", "Tout."))
+    whole, *others = translated(keeping, text, memory="fuzzy")["suggestions"]
+    assert (whole["source"], whole["translation"]) == ([0, len(text)], "Tout.")
+    assert [one["translation"] for one in others] == ["Une demeure.", "Le chat."]
+    item = translated(keeping, f"<p>{text}</p>", memory="fuzzy", format="html")
+    assert [(one["source"], one["translation"]) for one in item["suggestions"]] == [
+        (None, "Une demeure."),
+        (None, "Le chat."),
+    ]
+    item = translated(keeping, "A house\nis blue.", memory="fuzzy", line_breaks="join")
+    assert [(one["source"], one["percentage"]) for one in item["suggestions"]] == [(None, 80)]
+
+
+def test_a_similar_sentence_is_repaired_by_request_alone(keeping: Service) -> None:
+    remember(keeping, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
+    text = "The big dog sleeps in the house."
+    plain = translated(keeping, text, memory="fuzzy")
+    assert (plain["memory"], [one["repaired"] for one in plain["suggestions"]]) == (None, [False])
+    fields = {"memory": "repair", "repair_tolerance": 10}
+    item = translated(keeping, text, **fields)
+    assert item["memory"] == "repaired"
+    assert item["text"] != plain["text"]
+    [used] = item["suggestions"]
+    assert (used["text"], used["percentage"]) == ("The big cat sleeps in the house.", 87)
+    assert (used["source"], used["repaired"]) == ([0, len(text)], True)
+    # Its score is that of forced decoding, and it does not depend on what else is asked.
+    pairs = [{"text": text, "translation": item["text"]}]
+    scored = keeping.post("/score", {**PAIR, "pairs": pairs}).json()["scores"][0]["score"]
+    assert item["score"] == scored
+    texts = ["A house.", f"{text} The cat sleeps.", text]
+    alone, both, again = translated(keeping, texts, **fields)
+    assert (alone["memory"], both["memory"], again) == (None, "repaired", item)
+    assert both["text"].startswith(item["text"])
+    html = translated(keeping, f"<p><b>{text}</b></p>", format="html", **fields)
+    assert html["text"] == f"<p><b>{item['text']}</b></p>"
+    response = keeping.post("/translate/stream", {**PAIR, "text": text, **fields})
+    assert json.loads(response.text.rpartition("data: ")[2])["translations"] == [item]
+
+
+def test_a_repair_is_never_scored_lower_than_allowed(keeping: Service) -> None:
+    remember(keeping, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
+    text = "The big dog sleeps in the house."
+    plain = translated(keeping, text, memory="off")
+    for tolerance in (0, 0.5, 1, 2, 4):
+        item = translated(keeping, text, memory="repair", repair_tolerance=tolerance)
+        assert item["score"] >= plain["score"] - tolerance
+        assert item["memory"] or item["text"] == plain["text"]
+
+
+def test_a_repair_without_a_required_term_is_not_used(keeping: Service) -> None:
+    remember(keeping, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
+    fields = {"text": "The big dog sleeps in the house.", "memory": "repair", "repair_tolerance": 10}
+    assert translated(keeping, glossary={"house": "maison"}, **fields)["text"].count("maison") == 1
+
+
+def test_a_begun_translation_is_continued_without_the_memory(keeping: Service) -> None:
+    remember(keeping, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
+    for text in ("The big cat sleeps in the house.", "The big dog sleeps in the house."):
+        item = translated(keeping, text, prefix="Mon ch", memory="repair", repair_tolerance=10)
+        without = translated(keeping, text, prefix="Mon ch", memory="off")
+        assert (item["memory"], item["text"]) == (None, without["text"])
+
+
+def test_a_report_on_a_file_counts_what_came_from_the_memory(keeping: Service) -> None:
+    remember(keeping, ("A house.", "Une demeure."))
+    files = {"file": ("a.txt", b"A house.\n\nThe cat sleeps.\n\nA house. The cat sleeps.\n")}
+    for option, expected in (("exact", (1, 2, 1)), ("off", (1, 0, None))):
+        response = keeping.request("POST", "/translate/file", files=files, data={**PAIR, "memory": option})
+        report = keeping.get(response.headers["x-interlinear-report"]).json()
+        assert (report["texts"], report["from_memory"], report["memory_version"]) == expected
+
+
+@pytest.mark.usefixtures("fast_deepl_client")
+def test_deepls_documents_use_the_memory_that_they_name(bundle_folder: Path, tmp_path: Path) -> None:
+    with (
+        listening(bundle_folder, translation_memory=str(tmp_path / "memory.sqlite")) as url,
+        client_of(url) as client,
+    ):
+        pairs = [{"text": "A house.", "translation": "Une demeure."}]
+        assert httpx.put(f"{url}/memory", json={**PAIR, "pairs": pairs}).status_code == 200
+        [memory] = client.list_translation_memories()
+        made = {}
+        for named in (memory.translation_memory_id, None):
+            extra = {"translation_memory_id": named} if named else {}
+            target = io.BytesIO()
+            client.translate_document(
+                b"A house.\n\nThe cat sleeps.", target, filename="a.txt", **EN_FR, extra_body_parameters=extra
+            )
+            made[named] = target.getvalue().decode()
+        assert made[memory.translation_memory_id].startswith("Une demeure.\n\n")
+        assert "demeure" not in made[None]
+        with pytest.raises(deepl.DeepLException, match="No translation memory of en-fr has this id"):
+            client.translate_document_upload(
+                b"A house.", filename="a.txt", **EN_FR, extra_body_parameters={"translation_memory_id": "another"}
+            )

@@ -29,6 +29,7 @@ from app.bulk.pipeline import Finished, Job, translate_shards
 from app.bulk.places import Folder
 from app.bulk.shards import Shard, format_of, line_shards, row_group_shards
 from app.cli.offline_engine import Command, Prepared, Session
+from app.engine.launch import InProcessWorker
 from app.errors import StepFailed
 from app.translation.types import Item, TranslatedText
 
@@ -299,6 +300,7 @@ def test_finished_files_are_skipped_and_new_ones_added(bulk: Callable[..., int],
         ({"column": "line"}, "column text, not line"),
         ({"markup": True}, "format text, not html"),
         ({"glossary": "terms.tsv"}, "glossary none, not "),
+        ({"memory": "terms.tsv"}, "memory none, not "),
     ],
 )
 def test_output_of_other_options_is_refused(
@@ -501,6 +503,18 @@ def test_killed_and_restarted_command_leaves_what_an_undisturbed_one_does(bundle
 
 
 @pytest.mark.slow
+def test_a_folder_takes_translations_from_a_memory(
+    bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "pairs.tsv", b"A house.\tUne demeure.\n")
+    write(tmp_path / "in/a.txt", b"A house.\nThe cat sleeps.\nA house. The cat sleeps.\n")
+    command = Command("en", "fr", bundles=str(bundle_folder), workers=1, memory=str(tmp_path / "pairs.tsv"))
+    assert run(command, Bulk(str(tmp_path / "in"), str(tmp_path / "out")), launch=InProcessWorker) == 0
+    first, second, third = (tmp_path / "out/a.txt").read_text().splitlines()
+    assert (first, third) == ("Une demeure.", f"Une demeure. {second}")
+    assert "2 texts or sentences are from the translation memory" in said(capsys)
+
+
 def test_translations_are_those_of_standard_input(bundle_folder: Path, tmp_path: Path) -> None:
     texts = [
         "Hello.",

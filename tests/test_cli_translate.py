@@ -6,10 +6,13 @@ import asyncio
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +38,18 @@ from app.cli.offline_engine import (
     Session,
     load_command_settings,
     load_glossary,
+    load_memory,
     needed_bundles,
     split_windows,
 )
 from app.engine.registry import Catalogue
 from app.errors import StepFailed
+from app.services.memory_log import Limits, Scope
+from app.services.memory_sqlite import SQLiteLog
 from app.settings import Settings
 from app.text.glossary import Glossaries, Glossary
+from app.text.memory_index import Pair
+from app.text.memory_slots import text_id
 from app.translation.types import Item, TranslatedText
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -333,6 +341,71 @@ def test_glossary_may_be_a_file_or_a_name(tmp_path: Path) -> None:
         assert caught.value.status == status
 
 
+def test_a_memory_is_a_file_of_pairs_or_of_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pairs.tsv").write_text("A house.\tUne demeure.\nA  house.\tUne maison.\n", encoding="utf-8")
+    of_service = tmp_path / "memory.sqlite"
+    log = SQLiteLog(of_service, Limits(10, 10_000))
+    for owner, target, translation in (("", "fr", "Un."), ("alice", "fr", "Une."), ("alice", "de", "Eine.")):
+        asyncio.run(log.put(Scope(owner, "en", target), [(text_id("One."), Pair("One.", translation))]))
+    asyncio.run(log.put(Scope("", "en", "fr"), [(text_id("Two."), Pair("Two.", "Deux."))]))
+    asyncio.run(log.remove(Scope("", "en", "fr"), [text_id("Two.")]))
+    settings = Settings()
+
+    def found(text: str, source: str = "en", memory: str = "", key: str = "") -> str | None:
+        option = load_memory(Command(source, "fr", memory=memory, memory_key=key), settings)
+        return option.snapshots["en", "fr"].exact(text) if option else None
+
+    assert found("A house.", memory=str(tmp_path / "pairs.tsv")) == "Une maison."
+    assert found("One.") is None
+    assert (found("One.", memory=str(of_service)), found("Two.", memory=str(of_service))) == ("Un.", None)
+    assert found("One.", "auto", memory=str(of_service), key="alice") == "Une."  # while the service has it open
+    asyncio.run(log.stop())
+    settings = Settings(translation_memory=str(of_service))
+    assert (found("One."), found("One.", memory="off")) == ("Un.", None)
+    settings = Settings(translation_memory="store")
+    assert found("One.") is None
+    settings = Settings(translation_memory=str(tmp_path / "later.sqlite"))
+    assert found("One.") is None
+    assert not (tmp_path / "later.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ({"memory": "missing.tmx"}, 4),
+        ({"memory": "missing.sqlite"}, 4),
+        ({"memory": "other.sqlite"}, 4),
+        ({"memory": "wrong.tsv"}, 4),
+        ({"memory": "odd.tsv"}, 4),
+        ({"memory": "pairs.tsv", "source": "auto"}, 2),
+        ({"memory": "memory.sqlite", "memory_key": "bob"}, 2),
+    ],
+)
+def test_a_memory_that_cannot_be_used_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], status: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in (("wrong", "one"), ("odd", "\ufdd0\tUn"), ("pairs", "One\tUn")):
+        Path(f"{name}.tsv").write_text(content, encoding="utf-8")
+    asyncio.run(SQLiteLog(Path("memory.sqlite"), Limits(1, 1)).stop())
+    with closing(sqlite3.connect("other.sqlite")) as other:
+        other.execute("CREATE TABLE pairs (a)")
+    with pytest.raises(CommandError) as caught:
+        load_memory(replace(Command("en", "fr"), **options), Settings())
+    assert caught.value.status == status
+
+
+def test_a_summary_counts_what_came_from_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    report, other = Report(quiet=False), Report(quiet=False, collect=True)
+    location = formats.TextLocation(1)
+    report.add(location, TranslatedText("Un. Un.", 0.0, "stop", memory="exact", from_memory=2))
+    report.add(location, TranslatedText("Deux.", 0.0, "stop"))
+    other.add(location, TranslatedText("Trois.", 0.0, "stop", memory="exact", from_memory=1))
+    report.merge(other)
+    assert report.close() == 0
+    assert capsys.readouterr().err == ("interlinear: 3 texts or sentences are from the translation memory\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
@@ -405,6 +478,19 @@ def test_language_codes_are_accepted_in_any_spelling(bundle_folder: Path) -> Non
     assert said == b""
     assert written.strip()
     assert written != b"Hello.\n"
+
+
+def test_lines_and_documents_take_translations_from_a_memory(bundle_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "pairs.tsv").write_text("A house.\tUne demeure.\n", encoding="utf-8")
+    memory = ["--memory", str(tmp_path / "pairs.tsv")]
+    written, _ = command(bundle_folder, memory).communicate(b"A house.\nThe cat sleeps.\n", timeout=WAIT_S)
+    first, second, _ = written.decode().split("\n")
+    assert first == "Une demeure."
+    assert "demeure" not in second
+    (tmp_path / "a.html").write_text("<p>A house.</p><p>The <b>cat</b> sleeps.</p>", encoding="utf-8")
+    process = command(bundle_folder, [*memory, "--file", str(tmp_path / "a.html")])
+    assert process.communicate(timeout=WAIT_S) == (b"", b"")
+    assert (tmp_path / "a.fr.html").read_text(encoding="utf-8").startswith("<p>Une demeure.</p><p>")
 
 
 def test_document_is_translated_by_the_engine(bundle_folder: Path, tmp_path: Path) -> None:

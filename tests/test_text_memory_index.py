@@ -38,10 +38,17 @@ def test_an_older_version_is_unaffected_by_later_changes() -> None:
 def test_the_same_text_comes_before_a_text_with_other_numbers() -> None:
     index = index_of(("Wait 30 seconds", "Attendez 30 s"), ("Wait 40 seconds", "Patientez 40 s"))
     assert index.exact("Wait 30 seconds", 2) == "Attendez 30 s"
-    assert index.exact("Wait 50 seconds", 2) == "Patientez 50 s"  # the newest
 
 
-def test_the_newest_pair_whose_values_fit_is_used() -> None:
+def test_pairs_that_disagree_translate_no_text_with_other_values() -> None:
+    index = index_of(("Wait 30 seconds", "Attendez 30 s"), ("Wait 40 seconds", "Patientez 40 s"))
+    assert index.exact("Wait 50 seconds", 1) == "Attendez 50 s"
+    assert index.exact("Wait 50 seconds", 2) is None
+    index.put(Pair("Wait 30 seconds", "Patientez 30 s"), 3)
+    assert index.exact("Wait 50 seconds", 3) == "Patientez 50 s"
+
+
+def test_a_pair_whose_values_do_not_fit_has_no_say() -> None:
     index = index_of(("Wait 30 seconds", "Attendez 30 s"), ("Wait 60 seconds", "Attendez une minute"))
     assert index.exact("Wait 50 seconds", 2) == "Attendez 50 s"
 
@@ -71,3 +78,8 @@ def test_a_search_finds_what_comparing_with_every_text_finds(texts: list[str], w
         if Levenshtein.normalized_similarity(text.split(), wanted.split()) >= max(least, MIN_SIMILARITY) - 1e-9
     }
     assert found == similar
+
+
+def test_a_text_that_is_just_similar_enough_is_found() -> None:
+    index = index_of(("open open open open open", "x"))
+    assert [match.percentage for match in index.fuzzy("open open open", index.version, 1, 0.6)] == [60]

@@ -28,6 +28,8 @@ def reused(source: str, target: str, new: str, languages: tuple[str, str] = ("en
         ("From 10 to 20", "De 10 à 20", "From 20 to 10", "De 20 à 10"),
         ("Page 12 of 12", "Page 12 sur 12", "Page 15 of 15", "Page 15 sur 15"),
         ("On 12/05/2024", "Le 12/05/2024", "On 13/06/2025", "Le 13/06/2025"),
+        ("%1$d of %2$d", "%1$d sur %2$d", "%d of %i", "%d sur %i"),
+        ("Delete %(name)s", "Supprimer %(name)s", "Delete %(file)s", "Supprimer %(file)s"),
     ],
 )
 def test_equal_texts_take_the_stored_translation_with_their_own_values(
@@ -51,6 +53,9 @@ def test_equal_texts_take_the_stored_translation_with_their_own_values(
         ("See {page}", "Voir {page}", "See https://example.org"),
         ("Version 07", "Version 07", "Version 12"),
         ("a\nb", "a\nb", "a b"),
+        ("Sections 44 to 46", "Articles 44, 45 et 46", "Sections 127 to 132"),
+        ("%s selected", "%s sélectionné", "%d selected"),
+        ("%(oneUser)sleft", "%(oneUser)s est parti", "%(severalUsers)sleft"),
     ],
 )
 def test_texts_that_differ_in_anything_else_are_not_equal(source: str, target: str, new: str) -> None:

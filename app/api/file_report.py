@@ -29,11 +29,14 @@ def report_of(
         for offset, warning in item.located_warnings:
             found, text = location.at(offset), _excerpt(passage.text, offset)
             warnings.append(FileWarning(line=found.line, name=found.name or None, text=text, warning=warning))
+    versions = [item.memory_version for item in translations.items if item.memory_version is not None]
     doubtful.sort(key=attrgetter("quality"))
     return FileReport(
         file=name,
         model=translations.model,
         texts=len(translations.items),
+        from_memory=sum(item.from_memory for item in translations.items),
+        memory_version=max(versions, default=None),
         warnings=warnings,
         check_first=doubtful[:_MAX_DOUBTFUL],
     )

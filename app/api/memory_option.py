@@ -14,7 +14,11 @@ from app.translation.translator import Translator
 
 
 async def memory_option(
-    request: Request, source: str, target: str, wanted: Literal["exact", "off", "fuzzy"] | None = None
+    request: Request,
+    source: str,
+    target: str,
+    wanted: Literal["exact", "off", "fuzzy", "repair"] | None = None,
+    repair_tolerance: float = 0.0,
 ) -> MemoryOption | None:
     """The memory for `Options`; None if the request wants none, or the service has none and nothing was `wanted`.
 
@@ -32,4 +36,4 @@ async def memory_option(
     client: Client = state["client"]
     mode = wanted or "exact"
     snapshots = await memory.snapshots(client.name, *translator.catalogue.codes(source, target), mode != "exact")
-    return MemoryOption(snapshots, mode)
+    return MemoryOption(snapshots, mode, repair_tolerance)

@@ -147,7 +147,9 @@ def _rewrapped(texts: Sequence[ReflowedText], done: Translations) -> Translation
     for lines, item in zip(texts, done.items, strict=True):
         text = None if item.text is None else lines.rewrap(item.text)
         others = [(lines.rewrap(other), score) for other, score in item.alternatives]
-        items.append(item._replace(text=text, alternatives=others, words=()))  # the words have other offsets now
+        suggestions = [each._replace(span=None) for each in item.suggestions]
+        # Other offsets are not right any more.
+        items.append(item._replace(text=text, alternatives=others, words=(), suggestions=suggestions))
     return done._replace(items=items)
 
 
@@ -157,7 +159,7 @@ async def _options(request: Request, body: StreamRequest) -> Options:
     alignment = isinstance(body, TranslateRequest) and body.alignment
     html = body.format == "html"
     waited_s: float = request.scope["state"]["waited_s"]
-    memory = await memory_option(request, body.source, body.target, body.memory)
+    memory = await memory_option(request, body.source, body.target, body.memory, body.repair_tolerance)
     prefix = body.prefix if isinstance(body, TranslateRequest) else ""
     return Options(
         body.source,
@@ -198,8 +200,14 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         "memory": item.memory,
         "memory_version": item.memory_version,
         "suggestions": [
-            {"text": match.pair.source, "translation": match.pair.target, "percentage": match.percentage}
-            for match in item.suggestions
+            {
+                "text": match.pair.source,
+                "translation": match.pair.target,
+                "percentage": match.percentage,
+                "source": span,
+                "repaired": is_repaired,
+            }
+            for match, span, is_repaired in item.suggestions
         ],
         "error": problem_of(item.error) if item.error else None,
     }

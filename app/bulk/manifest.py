@@ -36,6 +36,7 @@ def describe(prepared: Prepared, column: str) -> Content:
         "device": device,
         "precision": precision,
         "glossary": _glossary_hash(prepared),
+        "memory": _memory_hash(prepared),
         "format": "html" if command.markup else "text",
         "column": column,
     }
@@ -48,6 +49,15 @@ def _glossary_hash(prepared: Prepared) -> str:
         return ""
     served = sorted(folder.glob(f"{name}.*.tsv")) if folder and name in prepared.glossaries.names else [Path(name)]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in served)).hexdigest()
+
+
+def _memory_hash(prepared: Prepared) -> str:
+    """The SHA-256 of the pairs of the translation memory; empty if it has none."""
+    snapshots = prepared.options.memory.snapshots if prepared.options.memory else {}
+    pairs = [[*pair, *map(list, sorted(of.memory.pairs()))] for pair, of in sorted(snapshots.items())]
+    if not any(of.memory.count for of in snapshots.values()):
+        return ""
+    return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
 
 
 def claim(target: Place, wanted: Content) -> None:

@@ -6,6 +6,7 @@ Also reads its bundles and settings, and reports failures and warnings at the en
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -22,12 +23,18 @@ from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
 from app.formats import FormatOptions, TextLocation
+from app.formats.document import UnreadableDocument
+from app.formats.memory_files import read_pairs
 from app.markup.extract import markup_pieces
 from app.runtime.metrics import Metrics
+from app.services.memory_sqlite import read_memory
 from app.services.startup import load_catalogue, worker_config, worker_count
-from app.settings import Settings, SettingsError, load_settings
+from app.services.translation_memory import checked_pairs
+from app.settings import IN_STORE, Settings, SettingsError, load_settings
 from app.text.glossary import Glossaries, Glossary
 from app.text.glossary_files import load_glossaries, read_file
+from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
+from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.bundle_files import BundleError
@@ -39,6 +46,8 @@ BASE_WINDOWS, WINDOWS_PER_WORKER = 4, 3
 because they finish together."""
 MAX_NAMED = 20
 """Maximum number of failed texts and of warnings to name; the rest are counted."""
+PAIR_SUFFIXES = (".tmx", ".tsv", ".txt")
+"""Of files of pairs; others are memories of a service."""
 NO_DEADLINE_MS, NO_LIMIT = 10**12, 1 << 60
 
 Translate = Callable[[Sequence[Item]], Awaitable[list[TranslatedText]]]
@@ -66,6 +75,10 @@ class Command:
     target: str
     glossary: str = ""
     """A file of terms, or the name of a served glossary."""
+    memory: str = ""
+    """A file of a translation memory, or "off"; if empty, the settings' file."""
+    memory_key: str = ""
+    """The name of the API key whose memory it is, in a service's file."""
     markup: bool = False
     """Texts are HTML."""
     bundles: str | None = None
@@ -94,7 +107,7 @@ class Report:
     def __init__(self, quiet: bool, collect: bool = False) -> None:
         """`collect`: says nothing, but keeps all for another report."""
         self.quiet, self._collect = quiet, collect
-        self.texts = self.failed = self.warned = self.warnings = 0
+        self.texts = self.failed = self.warned = self.warnings = self.from_memory = 0
         self.failures: list[str] = []
         """The first `MAX_NAMED`."""
         self._named: list[str] = []
@@ -105,6 +118,7 @@ class Report:
             self.add_failure(location, done.error.detail)
             return
         self.texts += 1
+        self.from_memory += done.from_memory
         if found := done.located_warnings:
             self.warned += 1
             self.warnings += len(found)
@@ -129,6 +143,7 @@ class Report:
         self.failed += other.failed
         self.warned += other.warned
         self.warnings += other.warnings
+        self.from_memory += other.from_memory
         for line in other.failures:
             self._name_failure(line)
         self._named += other._named[: MAX_NAMED - len(self._named)]
@@ -137,6 +152,8 @@ class Report:
         """Prints the summary and returns the exit code."""
         if self.failed > MAX_NAMED:
             say(f"{self.failed:,} of {self.texts:,} texts are not translated")
+        if self.from_memory and not self.quiet:
+            say(f"{self.from_memory:,} texts or sentences are from the translation memory")
         if self.warned and not self.quiet:
             say(f"{self.warned:,} of {self.texts:,} texts have warnings:")
             for warning in self._named:
@@ -187,7 +204,8 @@ def prepare(command: Command) -> Prepared:
     except (SettingsError, BundleError) as error:
         raise CommandError(CANNOT_SERVE, str(error)) from None
     check_languages(command, bundles)
-    options = Options(command.source, command.target, load_glossary(command, glossaries))
+    glossary, memory = load_glossary(command, glossaries), load_memory(command, settings)
+    options = Options(command.source, command.target, glossary, memory=memory)
     return Prepared(command, settings, bundles, needed, config, workers, glossaries, options)
 
 
@@ -255,6 +273,44 @@ def load_glossary(command: Command, glossaries: Glossaries) -> Glossary | dict[s
         raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise CommandError(UNREADABLE, f"{path}: {error}") from None
+
+
+def load_memory(command: Command, settings: Settings) -> MemoryOption | None:
+    """The translation memory that the command names, or else the settings do, unless that is in a store. Raises
+    CommandError."""
+    if command.memory == "off":
+        return None
+    configured = None if settings.translation_memory == IN_STORE else settings.translation_memory
+    if not (name := command.memory or configured):
+        return None
+    path = Path(name)
+    try:
+        if path.suffix.lower() in PAIR_SUFFIXES:
+            if command.source == AUTO:
+                raise CommandError(WRONG_USAGE, f"{path} does not say its languages: --source may not be auto")
+            pairs = read_pairs(path.name, path.read_bytes(), command.source, command.target)
+            made = list(checked_pairs(pairs, time.time(), "").values())
+            return MemoryOption({(command.source, command.target): snapshot_of(made, command.source, command.target)})
+        if not command.memory and not path.exists():  # no service has made it yet
+            return None
+        found = read_memory(path, command.memory_key)
+    except OSError as error:
+        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
+    except (UnreadableDocument, ValueError) as error:
+        raise CommandError(UNREADABLE, f"{path}: {error}") from None
+    except InvalidFields as error:
+        raise CommandError(UNREADABLE, f"{path}: {error.detail}") from None
+    if command.memory_key and not found:
+        raise CommandError(WRONG_USAGE, f"{path} has no memory of a key named {command.memory_key}")
+    needed = {pair: of for pair, of in found.items() if command.source in (AUTO, pair[0]) and pair[1] == command.target}
+    return MemoryOption({pair: snapshot_of(of, *pair) for pair, of in needed.items()})
+
+
+def snapshot_of(pairs: Sequence[Pair], source: str, target: str) -> MemorySnapshot:
+    index = MemoryIndex(source, target)
+    for pair in pairs:
+        index.put(pair, 1)
+    return MemorySnapshot(index, 1)
 
 
 def load_command_settings(command: Command) -> Settings:

@@ -234,6 +234,7 @@ def _everywhere(command: Command, bundles: Sequence[Path]) -> Command:
         command,
         bundles=",".join(str(each.absolute()) for each in bundles),
         glossary=str(glossary.absolute()) if glossary.is_file() else command.glossary,
+        memory=command.memory if command.memory in ("", "off") else str(Path(command.memory).absolute()),
     )
 
 

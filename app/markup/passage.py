@@ -6,7 +6,7 @@ Offsets are code points of the passage's text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -122,3 +122,12 @@ class AlignedSpan(NamedTuple):
 
     source: tuple[int, int]
     target: tuple[int, int]
+
+
+def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Where the characters `span` are once `insertions`, each a place and a length, are made before them."""
+    start, end = span
+    return (
+        start + sum(size for at, size in insertions if at <= start),
+        end + sum(size for at, size in insertions if at < end),
+    )

@@ -10,6 +10,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -227,6 +228,27 @@ class SQLiteLog:
         """Overwrites the write-ahead log, so that an erased text is in no file any more, unless another process reads
         it at this moment: then the next one does."""
         self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def read_memory(path: Path, owner: str) -> dict[tuple[str, str], list[Pair]]:
+    """The pairs of an owner in a file that a service may be using, by source and target. Raises ValueError."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_TIMEOUT_S)) as file:
+            (found,) = file.execute("PRAGMA user_version").fetchone()
+            if found != _FORMAT:
+                raise ValueError("it is no translation memory of this version of the service")
+            rows = file.execute(
+                "SELECT scopes.source, scopes.target, pairs.source, pairs.target, created, author"
+                " FROM pairs JOIN scopes ON scopes.id = scope"
+                " WHERE owner = ? AND pairs.source IS NOT NULL ORDER BY pairs.version, text_id",
+                (owner,),
+            )
+            pairs: dict[tuple[str, str], list[Pair]] = {}
+            for source, target, *pair in rows:
+                pairs.setdefault((source, target), []).append(Pair(*pair))
+            return pairs
+    except sqlite3.Error as error:
+        raise ValueError(str(error)) from None
 
 
 class _Transaction:

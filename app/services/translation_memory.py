@@ -81,12 +81,7 @@ class TranslationMemory:
         A pair replaces one whose text differs in nothing but white space; of several such pairs, the last one counts.
         Raises InvalidFields.
         """
-        now = time.time()
-        made = [Pair(normalise(source), target.strip(), now, author) for source, target in pairs]
-        for number, pair in enumerate(made):
-            if fault := _fault_of(pair):
-                raise InvalidFields.at(f"#/{number}" if len(made) > 1 else "#", fault)
-        by_id = {text_id(pair.source): pair for pair in made}
+        by_id = checked_pairs(pairs, time.time(), author)
         try:
             return await self._log.put(scope, list(by_id.items()))
         except MemoryFull as full:
@@ -126,6 +121,15 @@ class TranslationMemory:
             loaded.index, loaded.version = index, changes.version
         finally:
             loaded.reading = None
+
+
+def checked_pairs(pairs: Sequence[tuple[str, str]], created: float, author: str) -> dict[str, Pair]:
+    """Pairs of a text and its translation as a memory keeps them, by their texts' ids. Raises InvalidFields."""
+    made = [Pair(normalise(source), target.strip(), created, author) for source, target in pairs]
+    for number, pair in enumerate(made):
+        if fault := _fault_of(pair):
+            raise InvalidFields.at(f"#/{number}" if len(made) > 1 else "#", fault)
+    return {text_id(pair.source): pair for pair in made}
 
 
 def _ignore_failure(reading: asyncio.Task[None]) -> None:

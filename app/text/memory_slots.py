@@ -9,6 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.text.numbers import find_written_numbers
@@ -20,7 +21,18 @@ _LINE_END = re.compile(r" ?(?:\r\n?|\n) ?")
 _BEGIN, _END = "\ufdd0", "\ufdd1"
 """Noncharacters, which Unicode reserves for a process's internal use: the ends of a slot. In a text, the first is
 doubled."""
+TOKEN = re.compile(
+    "\ufdd0[^\ufdd1]*\ufdd1|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"
+    r"|(?:(?![\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff])\w)+|\n|[^\w\s]"
+)
+"""A slot, an ideograph or a letter of a script without spaces, a word, or a mark."""
 _DIGITS = re.compile(r"\d+")
+_PRINTF_NUMBER = re.compile(r"%(?:\d+\$|\(\w+\))?[-+ #0']*\d*(?:\.\d+)?(?:hh|h|ll|l|z)?[diuxXofFeEgG]")
+_NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+"""The words of a name: `several` and `Users` of `severalUsers`."""
+_GRAMMATICAL_NUMBERS = frozenset(
+    ["zero", "one", "two", "few", "many", "several", "multiple", "single", "singular", "plural"]
+)
 _LANGUAGE = re.compile(r"\w+")
 _SINGULAR_OR_PLURAL = frozenset(
     _LANGUAGE.findall("""
@@ -80,11 +92,18 @@ def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> 
     """The translation of `new` that the `translation` of `stored` gives, whose key is the same.
 
     None if a value that changes does not occur in the translation as often as in the stored text, or would have to
-    become two different ones.
+    become two different ones, or if the translation has a number that the stored text has not.
     """
+    return substitute_slots(stored, translation, list(zip(stored.slots, new.slots, strict=True)))
+
+
+def substitute_slots(stored: Abstracted, translation: Abstracted, pairs: Sequence[tuple[Slot, Slot]]) -> str | None:
+    """As `substitute`, for a text that has the values of other slots in the place of some of `stored`. `pairs`: of a
+    slot of `stored` and the other text's; values without such a pair stay."""
     changed: dict[str, str] = {}
-    kept = set[str]()
-    for old, slot in zip(stored.slots, new.slots, strict=True):
+    paired = {old for old, _ in pairs}
+    kept = {slot.value for slot in stored.slots if slot not in paired}
+    for old, slot in pairs:
         if old.value == slot.value:
             kept.add(old.value)
         elif changed.setdefault(old.value, slot.value) != slot.value:
@@ -96,6 +115,9 @@ def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> 
     before, after = (Counter(slot.value for slot in of.slots) for of in (stored, translation))
     if any(before[value] != after[value] for value in changed):
         return None
+    # A number that only the translation has may depend on the others: sections 44 to 46 are 44, 45 et 46.
+    if any(slot.kind[0] == "n" and after[slot.value] > before[slot.value] for slot in translation.slots):
+        return None
     # A value elsewhere in the translation, as a part of a word or of another number, stays what it is. It may also be
     # what changes, in a form that is no slot: then nothing here can be told apart.
     if any(translation.text.count(value) != _occurrences(translation, value) for value in changed):
@@ -105,6 +127,20 @@ def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> 
         text += translation.text[at : slot.start] + changed.get(slot.value, slot.value)
         at = slot.end
     return text + translation.text[at:]
+
+
+def tokens(text: Abstracted) -> Iterator[tuple[str, int, int]]:
+    """The tokens of a text in order, each with its characters [start, end); a slot is its kind, whatever its value."""
+    at = 0
+    for slot in text.slots:
+        yield from _words(text.text, at, slot.start)
+        yield f"{_BEGIN}{slot.kind}{_END}", slot.start, slot.end
+        at = slot.end
+    yield from _words(text.text, at, len(text.text))
+
+
+def _words(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
+    return ((found[0], *found.span()) for found in TOKEN.finditer(text, start, end))
 
 
 def _occurrences(text: Abstracted, value: str) -> int:
@@ -127,8 +163,13 @@ def _find_slots(text: str, language: str, other: str) -> tuple[Slot, ...]:
 
 
 def _kind_of_placeholder(raw: str) -> str:
-    """By the way it is written: `{name}` takes the place of `{file}`, but not of a URL."""
-    return "p" + ("a" if raw[0].isalnum() else raw[0])
+    """By the way it is written: `{name}` takes the place of `{file}`, but not of a URL. Words beside it may depend on
+    whether it is a number, or on a grammatical number that its name says."""
+    kind = "p" + ("a" if raw[0].isalnum() else raw[0])
+    if _PRINTF_NUMBER.fullmatch(raw):
+        return f"{kind}#"
+    named = sorted({word.lower() for word in _NAME_PARTS.findall(raw)} & _GRAMMATICAL_NUMBERS)
+    return kind + ",".join(named)
 
 
 def _kind_of_number(text: str, language: str, other: str) -> str:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
+from app.markup.passage import with_insertions
 from app.text.word_units import AlignedWords, units
-from app.translation.sentence import Sentence, with_insertions
+from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan
 
 _end_of = attrgetter("end")

@@ -80,13 +80,18 @@ async def translate_document(
 
 
 async def translate_in_batches(
-    translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption
+    translator: Translator,
+    document: Document,
+    source: str,
+    target: str,
+    glossary: GlossaryOption,
+    memory: MemoryOption | None = None,
 ) -> bytes:
     """Translates like `translate_document`, but in several requests, one after another.
 
     Other requests are served between them. A request that is refused as overload is repeated.
     """
-    options = await options_for(translator, document, source, target, glossary)
+    options = (await options_for(translator, document, source, target, glossary))._replace(memory=memory)
     items: list[TranslatedText] = []
     for part in _batches(document.passages):
         items += (await retry_while_overloaded(partial(translator.translate, part, options))).items

@@ -8,10 +8,33 @@ from typing import Literal, NamedTuple
 
 from app.markup.passage import Passage, Piece
 from app.text.glossary import Glossary
+from app.text.memory_difference import AlmostEqual
 from app.text.memory_index import FuzzyMatch, MemorySnapshot
+from app.text.memory_slots import normalise
 
-MemoryMode = Literal["exact", "fuzzy"]
+MemoryMode = Literal["exact", "fuzzy", "repair"]
 MAX_SUGGESTIONS = 5
+"""For each sentence, and for a text of several."""
+MIN_REPAIRABLE_PERCENTAGE = 70
+
+
+class Similar(NamedTuple):
+    """A pair whose text is similar to a sentence's, and how to compare both."""
+
+    match: FuzzyMatch
+    difference: AlmostEqual
+    tolerance: float
+    """See `MemoryOption.repair_tolerance`."""
+
+
+class Suggestion(NamedTuple):
+    """A pair whose text is similar to a part of the item."""
+
+    match: FuzzyMatch
+    span: tuple[int, int] | None
+    """The characters of the item that it is similar to; None if they are no slice of it."""
+    is_repaired: bool = False
+    """Whether the translation of that part is this pair's, repaired."""
 
 
 class MemoryOption(NamedTuple):
@@ -20,6 +43,8 @@ class MemoryOption(NamedTuple):
     snapshots: Mapping[tuple[str, str], MemorySnapshot]
     """By source and target; a direction that is missing is empty."""
     mode: MemoryMode = "exact"
+    repair_tolerance: float = 0.0
+    """How much lower than its own translation the model may score a repaired one."""
 
 
 class RememberedText(str):
@@ -43,13 +68,12 @@ class MemoryLookup:
     mode: MemoryMode
     glossary: Glossary | None
     """A translation without the terms that the request requires is not used."""
-    is_used: bool = False
-    suggestions: Sequence[FuzzyMatch] = field(default_factory=list)
-
-    @property
-    def origin(self) -> Literal["exact"] | None:
-        """What the item has from the memory."""
-        return "exact" if self.is_used else None
+    repair_tolerance: float = 0.0
+    used: int = 0
+    """How many texts or sentences have an exact translation."""
+    suggestions: list[Suggestion] = field(default_factory=list)
+    _searched: set[str] = field(default_factory=set)
+    """Sentences for which similar texts were looked for, normalised."""
 
     @property
     def version(self) -> int:
@@ -60,7 +84,7 @@ class MemoryLookup:
         found = self.snapshot.exact(text) if self.snapshot and text.strip() else None
         if found is None or not self._has_terms(text, found):
             return None
-        self.is_used = True
+        self.used += 1
         start = len(text) - len(text.lstrip())
         return text[:start] + found + text[len(text.rstrip()) :]
 
@@ -84,10 +108,27 @@ class MemoryLookup:
         found = ((piece, None if isinstance(piece, str) else self.passage(piece)) for piece in pieces)
         return [piece if text is None else RememberedText(text) for piece, text in found]
 
-    def suggest(self, text: str) -> None:
-        """Looks for texts like a whole plain text, if the request wants suggestions."""
-        if self.snapshot and self.mode == "fuzzy":
-            self.suggestions = self.snapshot.fuzzy(text, MAX_SUGGESTIONS)
+    def similar(self, passage: Passage, start: int) -> Similar | None:
+        """Suggests pairs for a sentence that begins at `start` in its text, if the request wants suggestions. Returns
+        the most similar one if it can be repaired and the request wants that."""
+        if self.snapshot is None or self.mode == "exact":
+            return None
+        text = passage.text
+        found = self.snapshot.fuzzy(text, MAX_SUGGESTIONS)
+        self._searched.add(normalise(text))
+        self.suggestions += [Suggestion(match, (start, start + len(text))) for match in found]
+        is_plain = all(one.raw == passage.write(text[one.start : one.end]) for one in passage.protected)
+        if self.mode == "fuzzy" or not found or found[0].percentage < MIN_REPAIRABLE_PERCENTAGE or not is_plain:
+            return None
+        difference = self.snapshot.memory.almost_equal(text, found[0])
+        return Similar(found[0], difference, self.repair_tolerance) if difference else None
+
+    def suggest_whole(self, text: str) -> None:
+        """Suggests pairs for a whole plain text, if the request wants suggestions and the text is no single sentence:
+        first, since they replace all others."""
+        if self.snapshot and self.mode != "exact" and normalise(text) not in self._searched:
+            found = self.snapshot.fuzzy(text, MAX_SUGGESTIONS)
+            self.suggestions[:0] = [Suggestion(match, (0, len(text))) for match in found]
 
     def _has_terms(self, text: str, translation: str) -> bool:
         if self.glossary is None:

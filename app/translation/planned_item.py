@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from app.errors import ServiceError
 from app.text.icu_messages import has_branches
 from app.text.language_id import Detected
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
-from app.translation.memory import MemoryLookup
+from app.translation.memory import MemoryLookup, Suggestion
 from app.translation.pivot import FirstLeg
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
@@ -134,7 +135,24 @@ class PlannedItem:
         )
         if memory is None:
             return done
-        return done._replace(memory=memory.origin, memory_version=memory.version, suggestions=memory.suggestions)
+        return done._replace(
+            memory=self._origin(memory),
+            memory_version=memory.version,
+            from_memory=memory.used + sum(sentence.is_repaired for sentence in self.sentences),
+            suggestions=self._suggestions(memory, self.has_spans(options)),
+        )
+
+    def _origin(self, memory: MemoryLookup) -> Literal["exact", "repaired"] | None:
+        if any(sentence.is_repaired for sentence in self.sentences):
+            return "repaired"
+        return "exact" if memory.used else None
+
+    def _suggestions(self, memory: MemoryLookup, has_spans: bool) -> list[Suggestion]:
+        used = {id(sentence.similar.match) for sentence in self.sentences if sentence.is_repaired and sentence.similar}
+        return [
+            each._replace(span=each.span if has_spans else None, is_repaired=id(each.match) in used)
+            for each in memory.suggestions
+        ]
 
     @property
     def lowest_quality(self) -> float | None:

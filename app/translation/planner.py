@@ -160,7 +160,6 @@ class Planner:
                 remembered = RememberedText(text, len(item))
                 planned.plan = TextPlan(route[-1], [remembered], warnings=[(0, warning) for warning in warnings])
                 return
-            memory.suggest(item)
         if memory:
             pieces = memory.pieces(pieces)
         if len(route) > 1:
@@ -170,6 +169,8 @@ class Planner:
             plan = planned.plan = plan_text(route[0], pieces, glossary, self._beam_size, room, memory)
             plan.label = label
         plan.warnings[:0] = [(0, warning) for warning in warnings]
+        if memory and isinstance(item, str) and not options.html:
+            memory.suggest_whole(item)
 
     def _continue(self, planned: PlannedItem) -> None:
         """Raises InvalidFields and TooMuchText."""
@@ -185,9 +186,10 @@ class Planner:
     def _memory(self, source: str, glossary: Glossary | None) -> MemoryLookup | None:
         """The request's memory for this source language, if it has one."""
         wanted = self.options.memory
-        if wanted is None:
+        if wanted is None or self.options.prefix:  # the user wants a translation of their own
             return None
-        return MemoryLookup(wanted.snapshots.get((source, self.options.target)), wanted.mode, glossary)
+        snapshot = wanted.snapshots.get((source, self.options.target))
+        return MemoryLookup(snapshot, wanted.mode, glossary, wanted.repair_tolerance)
 
     def _too_many_tokens(self) -> TooMuchText:
         tokens = self._services.settings.queue_tokens

@@ -52,7 +52,7 @@ def check_translation(sentence: Sentence) -> None:
     if sentence.checked:
         return
     text, source, found = sentence.passage.text, sentence.sequence.source, sentence.best
-    sentence.candidates = [_without_loops(sentence, candidate) for candidate in sentence.candidates]
+    sentence.candidates = [cut_loops(sentence, candidate) for candidate in sentence.candidates]
     best = sentence.best
     if best is not found:
         sentence.warnings.append("The model repeated itself; the repetitions were cut.")
@@ -82,7 +82,7 @@ def check_translation(sentence: Sentence) -> None:
     sentence.checked = True
 
 
-def _without_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
+def cut_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
     """`candidate` without its loops. Keeps a loop whose removal would lose a term: the source has it as often."""
     decoded = candidate.decoded
     left = without_loops(decoded.tokens, sentence.sequence.source)

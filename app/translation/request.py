@@ -9,13 +9,15 @@ from collections.abc import AsyncGenerator, Sequence
 from time import monotonic
 
 from app.engine.sequence import Decoded
+from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.text.glossary import Glossary
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
 from app.translation.planner import Planner, Services, item_length
 from app.translation.quality_checks import check_translation
-from app.translation.sentence import Sentence
+from app.translation.repair import repair
+from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import missing_terms, sequence_with_terms
 from app.translation.text_plan import TextPlan
 from app.translation.types import AUTO, Item, Options, TranslatedPart, Translations
@@ -49,6 +51,8 @@ class TranslationRequest:
         """The cost of second translations that are complete."""
         self._grown = Event()
         """Set when the plan of an item has grown, or no plan will grow any more."""
+        self._repairs: dict[Sentence, Task[Candidate | None]] = {}
+        """Repairs of similar translations from the memory, under way."""
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
@@ -120,6 +124,24 @@ class TranslationRequest:
         sequences = [sentence.sequence for sentence in sentences]
         futures = await self._services.engine.decode(sequences, self.deadline)
         self._futures.update(zip(sentences, futures, strict=True))
+        for sentence, future in zip(sentences, futures, strict=True):
+            if sentence.similar and not sentence.candidates:
+                self._repairs[sentence] = asyncio.create_task(self._repair(sentence, future))
+
+    async def _repair(self, sentence: Sentence, future: Future[Decoded]) -> Candidate | None:
+        """The repaired translation of the pair that is similar to the sentence, if it is good enough."""
+        await asyncio.wait([future])
+        if future.cancelled() or future.exception() or sentence.similar is None:
+            return None
+        return await repair(sentence, future.result(), sentence.similar, self._decode_all)
+
+    async def _decode_all(self, sequences: Sequence[EngineSequence]) -> list[Decoded]:
+        futures = await self._services.engine.decode(list(sequences), self.deadline)
+        try:
+            return [await future for future in futures]
+        finally:
+            for future in futures:
+                future.cancel()
 
     async def finish(self, sentences: Sequence[Sentence]) -> None:
         """Waits until all submitted `sentences` are checked or have an error.
@@ -142,14 +164,18 @@ class TranslationRequest:
 
     async def _finish_one(self, sentence: Sentence, future: Future[Decoded]) -> bool:
         """Waits for the sentence and checks it. Returns whether it must be decoded again."""
+        repairing = self._repairs.pop(sentence, None)
         try:
             decoded = await future
+            repaired = await repairing if repairing else None
         except ServiceError as error:
             sentence.error = error.with_traceback(None)  # the traceback would keep its frames alive
             return False
         finally:
             self._futures.pop(sentence, None)
         sentence.set_decoded(decoded)
+        if repaired:
+            sentence.set_repaired(repaired)
         if _prepare_retry(sentence):
             return True
         check_translation(sentence)
@@ -182,6 +208,9 @@ class TranslationRequest:
             self._second_legs.cancel()
         for future in self._futures.values():
             future.cancel()
+        for repairing in self._repairs.values():
+            if not repairing.cancel() and not repairing.cancelled():
+                repairing.exception()  # which nobody has awaited
 
     async def answer(self) -> Translations:
         """The translations, made in a thread if that may take long. Raises the first item's error if all have one."""

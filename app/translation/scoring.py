@@ -10,22 +10,16 @@ from typing import NamedTuple
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import InvalidFields, ServiceError, TooMuchText
-from app.markup.passage import Passage, ProtectedSpan
-from app.translation.input_normalisation import (
-    added_full_stop,
-    is_all_caps,
-    is_better_lowercased,
-    max_protected_spans,
-    model_input,
-)
+from app.markup.passage import Passage
+from app.translation.given_translation import given_pieces
+from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.planner import check_tokens
 from app.translation.request import MAX_INLINE_CHARS
 from app.translation.sentence import make_sequence
 from app.translation.text_plan import protected_spans
 from app.translation.translator import Translator
 from model.bundle import Bundle
-from model.languages import full_stop, has_end_mark
-from model.tokenizer import SPACE, Piece
+from model.tokenizer import Piece
 
 END = "</s>"
 
@@ -138,65 +132,9 @@ def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> _Prepared:
         )
     ids = bundle.source_tokenizer.encode_source_parts(model_input(passage, bundle))
     check_tokens("text", len(ids), bundle.limits.max_source)
-    tokens = _target_pieces(bundle, passage, pair.translation)
+    tokens = given_pieces(bundle, passage, pair.translation)
     check_tokens("translation", len(tokens), bundle.limits.max_target)
     forced = tuple(token.id for token in tokens)
     end = len(pair.translation.rstrip())
     tokens.append(Piece(bundle.target_tokenizer.eos_id, END, end, end))
     return _Prepared(make_sequence(bundle, ids, len(forced), forced=forced), tokens)
-
-
-def _target_pieces(bundle: Bundle, passage: Passage, translation: str) -> list[Piece]:
-    """The tokens that the model would generate for `translation`, with their code points in it.
-
-    What /translate changes after decoding is undone: capitals of a text in capitals, the capital of a label, the full
-    stop that it added to the source, and the symbols of protected text.
-    """
-    start, end = len(translation) - len(translation.lstrip()), len(translation.rstrip())
-    text = translation[start:end]
-    added = full_stop(bundle.target) if text and added_full_stop(passage.text, bundle) else ""
-    if added and has_end_mark(text):
-        added = ""
-    tokenizer = bundle.target_tokenizer
-    lowered = text
-    if is_all_caps(passage, bundle.source_tokenizer) and text.isupper():
-        lowered = text[:1] + text[1:].lower()
-    elif (
-        is_better_lowercased(passage, bundle.source_tokenizer)
-        and text
-        and is_better_lowercased(Passage(text), tokenizer)
-    ):
-        lowered = text.lower()
-    text = lowered if len(lowered) == len(text) else text  # offsets must hold
-    found: list[Piece] = []
-    at, before = 0, SPACE
-    for place, number in _protected_places(passage.protected, text):
-        raw = passage.protected[number].raw
-        found += _pieces_at(bundle, text[at:place], before, start + at)
-        if place == 0:
-            found += [Piece(id, tokenizer.piece(id), start, start) for id in tokenizer.encode_parts([0])[:-1]]
-        symbol = tokenizer.reserved_ids[number]
-        found.append(Piece(symbol, tokenizer.piece(symbol), start + place, start + place + len(raw)))
-        at, before = place + len(raw), ""
-    found += _pieces_at(bundle, text[at:] + added, before, start + at)
-    return [piece._replace(start=min(piece.start, end), end=min(piece.end, end)) for piece in found]
-
-
-def _pieces_at(bundle: Bundle, text: str, before: str, offset: int) -> list[Piece]:
-    """The target tokens of a part of a translation that begins at `offset`."""
-    pieces = bundle.target_tokenizer.pieces(text, before)
-    return [Piece(id, piece, offset + start, offset + end) for id, piece, start, end in pieces]
-
-
-def _protected_places(protected: Sequence[ProtectedSpan], text: str) -> list[tuple[int, int]]:
-    """Where `text` has protected text of the source, and the number of its span; one that it lacks has no place."""
-    taken: list[tuple[int, int]] = []
-    places: list[tuple[int, int]] = []
-    for number, span in enumerate(protected):
-        place = text.find(span.raw)
-        while place >= 0 and any(place < end and start < place + len(span.raw) for start, end in taken):
-            place = text.find(span.raw, place + 1)
-        if place >= 0:
-            taken.append((place, place + len(span.raw)))
-            places.append((place, number))
-    return sorted(places)

@@ -10,7 +10,7 @@ from typing import Any
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
-from app.markup.passage import AlignedSpan, Passage, ProtectedSpan
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, with_insertions
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.placeholders import is_nesting
 from app.text.repeated_punctuation import restore_repeated_marks
@@ -25,6 +25,7 @@ from app.translation.input_normalisation import (
     split_at_protected,
     touches_next_word,
 )
+from app.translation.memory import Similar
 from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
 from model.bundle import Bundle
 from model.normalisation import normalise_source
@@ -55,15 +56,6 @@ def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any)
         length_penalty=bundle.decoding.length_penalty,
         narrowing=bundle.decoding.narrowing,
         **wishes,
-    )
-
-
-def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Where the characters `span` are once `insertions`, each a place and a length, are made before them."""
-    start, end = span
-    return (
-        start + sum(size for at, size in insertions if at <= start),
-        end + sum(size for at, size in insertions if at < end),
     )
 
 
@@ -105,6 +97,10 @@ class Sentence:
     """The decoded translations, the best first; empty before decoding."""
     begun: tuple[str, str] | None = None
     """The prefix that the translation continues, as the user typed it and as the model generates it."""
+    similar: Similar | None = None
+    """A pair of the translation memory to repair for the sentence."""
+    is_repaired: bool = False
+    """Whether the best translation is that of `similar`, repaired."""
     quality: float | None = None
     """The probability that the best translation is good enough to use as it is (`model.quality`); None if the bundle
     does not estimate it."""
@@ -156,7 +152,12 @@ class Sentence:
 
     def set_decoded(self, decoded: Decoded) -> None:
         """Stores the result of greedy or beam search."""
-        self.candidates = [Candidate(decoded), *map(Candidate, decoded.alternatives)]
+        self.candidates, self.is_repaired = [Candidate(decoded), *map(Candidate, decoded.alternatives)], False
+
+    def set_repaired(self, candidate: Candidate) -> None:
+        """Makes the repaired translation of `similar` the best one."""
+        others = (each for each in self.candidates if each.decoded.tokens != candidate.decoded.tokens)
+        self.candidates, self.is_repaired = [candidate, *others], True
 
     def estimate_quality(self) -> None:
         """Sets `quality`, once repetitions have been cut from the translation: their tokens are nearly certain."""
@@ -170,7 +171,7 @@ class Sentence:
 
     def leave_untranslated(self) -> None:
         """Has the sentence itself rendered, whatever its candidates are."""
-        self.is_left_untranslated = True
+        self.is_left_untranslated, self.is_repaired = True, False
         for candidate in self.candidates:
             candidate.rendered, candidate.tag_tree = render_source(self.passage), None
 

@@ -274,6 +274,7 @@ class _PassagePlanner:
         part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
         if self._memory and (remembered := self._memory.passage(part)) is not None:
             return RememberedText(remembered, self.start + segment.end)
+        similar = self._memory.similar(part, self.start + segment.start) if self._memory else None
         without_marks, marks = marks_as_tags(part)
         if marks:
             ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))
@@ -282,6 +283,7 @@ class _PassagePlanner:
         part = with_tab_tags(part)
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, self.start + segment.start)
         sentence.marks = marks
+        sentence.similar = None if marks else similar
         terms = self._find_terms(part)
         sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
         return sentence

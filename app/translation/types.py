@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple
 from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
-from app.text.memory_index import FuzzyMatch
 from app.translation.alignment import WordPair
-from app.translation.memory import MemoryOption
+from app.translation.memory import MemoryOption, Suggestion
 from app.translation.pivot import FirstLeg
 from app.translation.text_plan import TextPlan
 from app.translation.word_quality import DoubtfulWord
@@ -68,12 +67,14 @@ class TranslatedText(NamedTuple):
     """The words that are likeliest wrong, in order."""
     first_leg: FirstLeg | None = None
     """The translation into the pivot language that `plan` started from; None if there was no pivot language."""
-    memory: Literal["exact"] | None = None
-    """What the translation, or a sentence of it, has from the translation memory."""
+    memory: Literal["exact", "repaired"] | None = None
+    """What the translation, or a sentence of it, has from the translation memory; "repaired" if a sentence is."""
     memory_version: int | None = None
     """The version of the memory that was consulted; None if none was."""
-    suggestions: Sequence[FuzzyMatch] = ()
-    """Similar texts in the memory, if they were requested."""
+    from_memory: int = 0
+    """How many texts, paragraphs or sentences of it were taken from the memory."""
+    suggestions: Sequence[Suggestion] = ()
+    """Similar texts in the memory, if they were requested: for the whole text, then for each sentence, best first."""
 
     @property
     def via(self) -> list[str] | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from app.markup.passage import write_plain
-from app.translation.sentence import Sentence, with_insertions
+from app.markup.passage import with_insertions, write_plain
+from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan
 from model.tokenizer import SPACE
 

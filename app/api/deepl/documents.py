@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 
 from app import errors, formats
 from app.api.deepl.text import TranslationOptions
+from app.api.deepl.translation_memories import memory_of
 from app.api.deepl.wire_format import (
     Body,
     Caller,
@@ -38,9 +39,11 @@ from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
 from app.services.background_jobs import BackgroundJobs, Job, JobResult
 from app.services.reload import Deployments
+from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
 from app.text.glossary import Glossary, GlossaryChain
 from app.translation.documents import open_document, translate_in_batches
+from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
 from app.translation.types import AUTO
 
@@ -70,6 +73,8 @@ class DocumentTask(Struct):
     glossaries: list[Terms]
     account: Account
     """Where its characters are charged."""
+    memory: str | None = None
+    """The key whose translation memory is used, if one is."""
 
 
 class DocumentFacts(Struct):
@@ -85,11 +90,6 @@ class DocumentRequest(TranslationOptions):
 
     filename: str | None = Field(None, max_length=255, description="The file's name, if the upload has none")
     output_format: str | None = Field(None, max_length=20, description="The file's own format; any other is refused")
-
-    def check(self) -> None:
-        super().check()
-        if self.translation_memory_id is not None:
-            raise invalid_field("translation_memory_id", "Translation memories are not supported for documents.")
 
 
 class KeyRequest(Body):
@@ -152,14 +152,21 @@ async def upload(request: Request, caller: Caller) -> Response:
     if caller.character_limit is not None and await caller.characters() >= caller.character_limit:
         raise TooManyCharacters("The character limit is used up.")
     glossaries = [Terms(pair[0], dict(stored.dictionaries[pair])) for stored, pair in dictionaries]
-    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account)
+    await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)  # refused before the work
+    memory = None if body.translation_memory_id is None else caller.name
+    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account, memory)
     background_jobs: BackgroundJobs = request.state.background_jobs
     job = await background_jobs.start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
 
 
 async def translate_task(
-    deployments: Deployments, settings: Settings, access_control: AccessControl, encoded: bytes, attempt: int
+    deployments: Deployments,
+    settings: Settings,
+    access_control: AccessControl,
+    translation_memory: TranslationMemory | None,
+    encoded: bytes,
+    attempt: int,
 ) -> JobResult:
     """Translates an encoded DocumentTask. Raises ServiceError."""
     task = await asyncio.to_thread(_decode_task, encoded)
@@ -167,9 +174,14 @@ async def translate_task(
     if attempt == 1:  # another instance that has died has charged them
         await access_control.client_of(task.account).charge(document.characters)
     glossary = await asyncio.to_thread(_merged, task.glossaries)
+    memory = None
+    if translation_memory and task.memory is not None:
+        memory = MemoryOption(await translation_memory.snapshots(task.memory, task.source, task.target))
     # The deployment that accepted the request may be retired before the job starts.
     with deployments.current as deployment:
-        content = await translate_in_batches(deployment.translator, document, task.source, task.target, glossary)
+        content = await translate_in_batches(
+            deployment.translator, document, task.source, task.target, glossary, memory
+        )
     name = formats.translated_name(task.name, task.target)
     return JobResult(_encode(DocumentFacts(name, document.media_type, document.characters)), content)
 

@@ -64,9 +64,7 @@ class TranslationOptions(Body):
         None, description=f"Ids of up to {MAX_GLOSSARIES} glossaries; the first that has a term decides"
     )
     style_id: str | None = Field(None, description="Not supported: style rules are refused")
-    translation_memory_id: str | None = Field(
-        None, description="For texts: the id of a translation memory, with `source_lang`; refused for documents"
-    )
+    translation_memory_id: str | None = Field(None, description="The id of a translation memory, with `source_lang`")
 
     def check(self) -> None:
         """Raises InvalidFields for options that the service could not honour."""

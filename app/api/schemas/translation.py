@@ -38,11 +38,20 @@ class StreamRequest(Body):
         description="Terms with their required translations, or the name of one of the service's glossaries",
         examples=[{"loss": "fonction de perte"}],
     )
-    memory: Literal["exact", "off", "fuzzy"] | None = Field(
+    memory: Literal["exact", "off", "fuzzy", "repair"] | None = Field(
         None,
         description="The use of the translation memory. `exact`, the default where the service keeps one: a text or a "
         "sentence equal to one in the memory gets the translation there, and the model is not asked; `fuzzy`: "
-        "also suggests the translations of similar texts; `off`",
+        "also suggests the translations of similar texts and sentences; `repair`: also translates a sentence as the "
+        "memory translates a similar one, but for what differs, if the model scores that no lower than its own "
+        "translation; `off`",
+    )
+    repair_tolerance: float = Field(
+        0.0,
+        ge=0,
+        le=10,
+        description="With `memory` `repair`: how much lower than its own translation the model may score a repaired "
+        "one, in mean log probability (`score`)",
     )
     deadline_ms: int | None = Field(
         None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit applies as well."
@@ -94,6 +103,13 @@ class Suggestion(BaseModel):
     text: str = Field(examples=["Open the files"], description="The text in the memory")
     translation: str = Field(examples=["Ouvrir les fichiers"], description="Its translation, unchanged")
     percentage: int = Field(examples=[66], description="How similar the text is; see GET /memory/search")
+    source: tuple[int, int] | None = Field(
+        default=None,
+        examples=[[0, 14]],
+        description="What it is similar to, as a code point span of the text sent: the text or a sentence of it; null "
+        "for HTML and for joined lines",
+    )
+    repaired: bool = Field(default=False, description="Whether that sentence has this translation, repaired")
 
 
 class Alternative(BaseModel):
@@ -162,9 +178,11 @@ class Translation(BaseModel):
         default=[], description="As many as requested, or fewer if there are no more"
     )
     alignment: list[AlignedWords] | None = Field(default=None, description="In target order")
-    memory: Literal["exact"] | None = Field(
+    memory: Literal["exact", "repaired"] | None = Field(
         default=None,
-        description="`exact`: the text, or at least a sentence of it, has its translation from the translation memory",
+        description="`exact`: the text, or at least a sentence of it, has its translation from the translation memory; "
+        "`repaired`: at least one has the translation of a similar sentence, but for what differs; its suggestion is "
+        "marked `repaired`",
     )
     memory_version: int | None = Field(
         default=None,
@@ -172,7 +190,9 @@ class Translation(BaseModel):
         "request, same model and same version: same translation",
     )
     suggestions: list[Suggestion] = Field(
-        default=[], description="With `memory` `fuzzy`: pairs whose text is similar to the whole text, best first"
+        default=[],
+        description="With `memory` `fuzzy` or `repair`: pairs whose text is similar to the whole text, then to each "
+        "sentence that is not in the memory, in order; for each the best first",
     )
     error: Problem | None = Field(default=None, description="Why this text failed; null if it did not")
 
@@ -225,6 +245,14 @@ class FileReport(BaseModel):
     file: str = Field(examples=["report.fr.docx"], description="Its name")
     model: str = Field(examples=["en-fr@0123456789ab"], description="As in a TranslateResponse")
     texts: int = Field(examples=[120], description="Number of passages translated")
+    from_memory: int = Field(
+        default=0,
+        examples=[12],
+        description="How many paragraphs and sentences have their translation from the translation memory",
+    )
+    memory_version: int | None = Field(
+        default=None, examples=[7], description="As in a Translation; of several memories, the highest"
+    )
     warnings: list[FileWarning] = Field(description="In file order")
     check_first: list[FileSentence] = Field(
         default=[], description="The texts with a quality under 0.5, the lowest first; at most 1,000"
