@@ -223,7 +223,9 @@ def translate(
     target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
     file: Annotated[
         Path | None,
-        typer.Option(help="Translate a document: .docx, .html, .json, .md, .po, .srt, .txt, .vtt, .xliff and others"),
+        typer.Option(
+            help="Translate a document: .docx, .pptx, .html, .json, .md, .po, .srt, .txt, .vtt, .xliff and others"
+        ),
     ] = None,
     in_: Annotated[
         str | None,

@@ -26,6 +26,7 @@ def zipped(name: str) -> bytes:
     [
         (word(f"<w:p>{run('Hello')}</w:p>"), ".docx"),
         (word(f"<w:p>{run('Hello')}</w:p>")[:-30], ".docx"),
+        (zipped("ppt/presentation.xml"), ".pptx"),
         (zipped("content.xml"), ""),
         (b"PK is a name.", ""),
         (b"<!doctype html><p>Hello", ".html"),
@@ -47,6 +48,15 @@ def zipped(name: str) -> bytes:
 )
 def test_format_is_recognised_by_the_beginning_of_the_content(content: bytes, suffix: str) -> None:
     assert suffix_of(content) == suffix
+
+
+def test_document_within_a_document_does_not_count() -> None:
+    inner = word(f"<w:p>{run('Hello')}</w:p>")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("ppt/presentation.xml", "")
+        archive.writestr("ppt/embeddings/a.docx", inner)
+    assert suffix_of(content.getvalue()) == ".pptx"
 
 
 @given(

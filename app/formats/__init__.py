@@ -47,6 +47,7 @@ FORMATS = {
     ".xliff": Format("xliff", "application/xliff+xml"),
     ".xlf": Format("xliff", "application/xliff+xml"),
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ".pptx": Format("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
+from app.formats import docx, html, json_strings, markdown, plain, po, pptx, subtitles, xliff
 from app.formats.document import Content
 
 Reader = Callable[..., Content]
@@ -19,6 +19,7 @@ READERS: dict[str, Reader] = {
     "json": json_strings.read,
     "xliff": xliff.read,
     "docx": docx.read,
+    "pptx": pptx.read,
 }
 ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),

@@ -7,6 +7,8 @@ import re
 
 _HEAD_BYTES = 4_096
 """Number of bytes to examine."""
+_MAIN_PARTS = {b"word/document.xml": ".docx", b"ppt/presentation.xml": ".pptx"}
+"""By the name of a part of zip files, which is not compressed: their suffix."""
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
 _SIGNATURES = {
     ".html": re.compile(r"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
@@ -22,7 +24,10 @@ def suffix_of(content: bytes) -> str:
     """The suffix for its format: ".txt" if it looks like nothing else, "" if it is an unknown kind of zip file."""
     if content.startswith(b"PK"):
         # Not from the zip directory, which may be damaged, or list hundreds of thousands of parts and take seconds.
-        return ".docx" if b"word/document.xml" in content else ""
+        # Its last mention is in the directory at the end; those before may be in a document within the document.
+        places = {suffix: content.rfind(part) for part, suffix in _MAIN_PARTS.items()}
+        suffix = max(places, key=lambda each: places[each])
+        return suffix if places[suffix] >= 0 else ""
     head = content[:_HEAD_BYTES]
     is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = head.decode("utf-16" if is_wide else "utf-8-sig", "replace")
