@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 import test_formats_pptx
+import test_formats_xlsx
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
@@ -20,6 +21,7 @@ from app.formats import Document, UnreadableDocument, read
 PACKAGES: dict[str, tuple[bytes, str]] = {
     ".docx": (word(RICH), "word/document.xml"),
     ".pptx": (test_formats_pptx.CONTENT, "ppt/slides/slide1.xml"),
+    ".xlsx": (test_formats_xlsx.SHARED, "xl/sharedStrings.xml"),
 }
 """By suffix, a document and the name of one of its parts with text."""
 every_package = pytest.mark.parametrize("suffix", PACKAGES)
@@ -120,6 +122,7 @@ def test_depth_that_xml_allows_is_no_obstacle(suffix: str) -> None:
 DEEP = {
     ".docx": ["w:ins", "w:hyperlink"],
     ".pptx": ["a:p", "a:r"],
+    ".xlsx": ["r", "t"],
 }
 ELEMENTS = {
     ".docx": [
@@ -135,6 +138,7 @@ ELEMENTS = {
         "w:hyperlink",
         'w:i w:val="1"',
     ],
+    ".xlsx": ["si", "r", "t", "rPr", "rPh", "b", "phoneticPr", "is", "c t='inlineStr'", "f", 'sz val="1"'],
     ".pptx": ["a:p", "a:r", "a:t", "a:br", "a:fld", "a:pPr", "a:endParaRPr", "a:latin", 'a:rPr b="1"', 'a:rPr u="sng"'],
 }
 """By suffix, elements of its part."""

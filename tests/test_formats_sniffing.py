@@ -27,6 +27,7 @@ def zipped(name: str) -> bytes:
         (word(f"<w:p>{run('Hello')}</w:p>"), ".docx"),
         (word(f"<w:p>{run('Hello')}</w:p>")[:-30], ".docx"),
         (zipped("ppt/presentation.xml"), ".pptx"),
+        (zipped("xl/workbook.xml"), ".xlsx"),
         (zipped("content.xml"), ""),
         (b"PK is a name.", ""),
         (b"<!doctype html><p>Hello", ".html"),

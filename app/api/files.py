@@ -59,6 +59,9 @@ class FileFields(Body):
     memory: Literal["exact", "off"] | SkipJsonSchema[None] = Field(
         None, description="The use of the translation memory, as in a TranslateRequest"
     )
+    sheet_names: bool = Field(
+        False, strict=False, description="For .xlsx: translate the names of sheets, except those that a formula uses"
+    )
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
 
 
@@ -132,7 +135,11 @@ async def _translate(
     request: Request, client: Client, file: Upload, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
     settings: Settings = request.state.settings
-    format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
+    format_options: formats.FormatOptions = {
+        "line_breaks": fields.line_breaks,
+        "sheet_names": fields.sheet_names,
+        "redo_fuzzy": fields.redo_fuzzy,
+    }
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
     document = await open_document(file.name, file.content, target, settings, fields.source, format_options)

@@ -48,6 +48,7 @@ FORMATS = {
     ".xlf": Format("xliff", "application/xliff+xml"),
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     ".pptx": Format("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    ".xlsx": Format("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
@@ -58,6 +59,8 @@ class FormatOptions(TypedDict, total=False):
 
     line_breaks: LineBreaks
     """For plain text: whether to join lines."""
+    sheet_names: bool
+    """For workbooks: whether to translate the names of sheets."""
     redo_fuzzy: bool
     """For gettext catalogues: whether to translate fuzzy entries again."""
 

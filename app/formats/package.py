@@ -80,6 +80,7 @@ class Package:
                 f"The part {unsupported.filename} cannot be unpacked: {suffix} does not allow its compression."
             )
         self._text_bytes = 0
+        self._is_checked = False
 
     def read(self, name: str) -> bytes:
         """The part with this name, for parsing. Raises UnreadableDocument."""
@@ -95,11 +96,14 @@ class Package:
 
     def check(self) -> None:
         """Raises UnreadableDocument if any part cannot be unpacked; this reads the parts that are only copied."""
+        if self._is_checked:
+            return
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
             for info in self.parts.values():
                 with _unpacking_errors(info), archive.open(info) as part:
                     while part.read(_CHUNK_BYTES):
                         pass
+        self._is_checked = True
 
     def parse(self, name: str) -> Element:
         """The root of the part with this name. Raises UnreadableDocument."""

@@ -93,11 +93,14 @@ class Parts:
         package.check()  # before the work rather than after it
         self.passages: list[Passage] = []
         self.locations: list[TextLocation] = []
+        self.owners: list[str] = []
+        """For each passage, the name of its part."""
         for part in parts:
             items = part.items(self._parse(part))
             numbered = zip(_translation_numbers(items), (item.passage for item in items), strict=True)
             passages = list(dict(numbered).values())
             self.passages += passages
+            self.owners += [part.name] * len(passages)
             before = f"{part.label}, " if part.label else ""
             self.locations += (
                 TextLocation(name=f"{before}{part.counted} {number}") for number in range(1, len(passages) + 1)

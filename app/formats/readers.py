@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.formats import docx, html, json_strings, markdown, plain, po, pptx, subtitles, xliff
+from app.formats import docx, html, json_strings, markdown, plain, po, pptx, subtitles, xliff, xlsx
 from app.formats.document import Content
 
 Reader = Callable[..., Content]
@@ -20,6 +20,7 @@ READERS: dict[str, Reader] = {
     "xliff": xliff.read,
     "docx": docx.read,
     "pptx": pptx.read,
+    "xlsx": xlsx.read,
 }
 ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),
@@ -27,5 +28,6 @@ ARGUMENTS: dict[Reader, Sequence[str]] = {
     json_strings.read: ("target",),
     xliff.read: ("target",),
     html.read: ("target", "source"),
+    xlsx.read: ("sheet_names",),
 }
 """Additional arguments of readers."""

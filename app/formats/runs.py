@@ -85,7 +85,7 @@ class RunParagraph:
         def add_element(number: int) -> None:
             target = self._targets[number]
             if target.element is not None:
-                found.append(Run(element=target.element))
+                found.append(Run(element=target.element, properties=properties[-1]))
             elif target.opens:
                 properties.append(target.properties)
             else:

@@ -7,7 +7,7 @@ import re
 
 _HEAD_BYTES = 4_096
 """Number of bytes to examine."""
-_MAIN_PARTS = {b"word/document.xml": ".docx", b"ppt/presentation.xml": ".pptx"}
+_MAIN_PARTS = {b"word/document.xml": ".docx", b"ppt/presentation.xml": ".pptx", b"xl/workbook.xml": ".xlsx"}
 """By the name of a part of zip files, which is not compressed: their suffix."""
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
 _SIGNATURES = {

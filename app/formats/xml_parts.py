@@ -72,6 +72,11 @@ def clean(text: str) -> str:
     return _NOT_XML.sub("", text)
 
 
+def without_references(translation: str) -> str:
+    """The text of a translation."""
+    return clean(_REFERENCE.sub("", translation))
+
+
 def split_references(translation: str, add_text: Callable[[str], None], add_element: Callable[[int], None]) -> None:
     """Calls `add_text` and `add_element` with the parts of the translation, in order."""
     for index, part in enumerate(_REFERENCE.split(translation)):
