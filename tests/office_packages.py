@@ -38,14 +38,15 @@ def canonical(part: bytes, change: Callable[[str], str] = str, names: Sequence[s
     return written
 
 
-def with_parts(content: bytes, parts: Mapping[str, bytes | str | None], compress: int = zipfile.ZIP_DEFLATED) -> bytes:
-    """The package with parts replaced, added or, for None, left out."""
-    packed = io.BytesIO()
+def with_parts(content: bytes, parts: Mapping[str, bytes | str | None]) -> bytes:
+    """The package with parts replaced, added at its end or, for None, left out."""
+    packed, old = io.BytesIO(), parts_of(content)
     with zipfile.ZipFile(packed, "w") as archive:
-        for name, old in {**dict.fromkeys(parts), **parts_of(content)}.items():
-            new = parts.get(name, old)
+        for name in {**old, **parts}:
+            new = parts[name] if name in parts else old[name]
+            compression = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
             if new is not None:
-                archive.writestr(zipfile.ZipInfo(name, (2020, 2, 2, 2, 2, 2)), new, compress)
+                archive.writestr(zipfile.ZipInfo(name, (2020, 2, 2, 2, 2, 2)), new, compression)
     return packed.getvalue()
 
 

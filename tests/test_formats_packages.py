@@ -7,6 +7,7 @@ import tracemalloc
 import zipfile
 
 import pytest
+import test_formats_odf
 import test_formats_pptx
 import test_formats_xlsx
 from hypothesis import given
@@ -22,6 +23,7 @@ PACKAGES: dict[str, tuple[bytes, str]] = {
     ".docx": (word(RICH), "word/document.xml"),
     ".pptx": (test_formats_pptx.CONTENT, "ppt/slides/slide1.xml"),
     ".xlsx": (test_formats_xlsx.SHARED, "xl/sharedStrings.xml"),
+    **{suffix: (content, "content.xml") for suffix, content in test_formats_odf.DOCUMENTS.items()},
 }
 """By suffix, a document and the name of one of its parts with text."""
 every_package = pytest.mark.parametrize("suffix", PACKAGES)
@@ -123,7 +125,10 @@ DEEP = {
     ".docx": ["w:ins", "w:hyperlink"],
     ".pptx": ["a:p", "a:r"],
     ".xlsx": ["r", "t"],
+    **{suffix: ["text:span", "text:a", "text:p", "text:ruby"] for suffix in test_formats_odf.DOCUMENTS},
 }
+_ODF = ["text:p", "text:h", "text:span", "text:a", "text:s", "text:tab", "text:line-break", "text:note", "text:date"]
+_CELLS = ['table:table-cell office:value-type="string"', "text:ruby", "text:ruby-base", "draw:frame", "svg:title"]
 ELEMENTS = {
     ".docx": [
         "w:p",
@@ -139,6 +144,7 @@ ELEMENTS = {
         'w:i w:val="1"',
     ],
     ".xlsx": ["si", "r", "t", "rPr", "rPh", "b", "phoneticPr", "is", "c t='inlineStr'", "f", 'sz val="1"'],
+    **{suffix: [*_ODF, *_CELLS] for suffix in test_formats_odf.DOCUMENTS},
     ".pptx": ["a:p", "a:r", "a:t", "a:br", "a:fld", "a:pPr", "a:endParaRPr", "a:latin", 'a:rPr b="1"', 'a:rPr u="sng"'],
 }
 """By suffix, elements of its part."""
@@ -157,7 +163,7 @@ def xml_content(suffix: str) -> st.SearchStrategy[str]:
 
 
 @every_package
-@draw_examples(100)
+@draw_examples(60)
 @given(data=st.data())
 def test_any_content_of_a_part_is_translated(suffix: str, data: st.DataObject) -> None:
     content, name = PACKAGES[suffix]

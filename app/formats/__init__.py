@@ -49,6 +49,9 @@ FORMATS = {
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     ".pptx": Format("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
     ".xlsx": Format("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ".odt": Format("odf", "application/vnd.oasis.opendocument.text"),
+    ".ods": Format("odf", "application/vnd.oasis.opendocument.spreadsheet"),
+    ".odp": Format("odf", "application/vnd.oasis.opendocument.presentation"),
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
@@ -87,7 +90,7 @@ def read(
     from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
 
     reader = READERS[FORMATS[suffix].name]
-    arguments = {"target": target, "source": source, "max_chars": max_chars, **format_options}
+    arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
     passages = bounded_list(parsed.passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]

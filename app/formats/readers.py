@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.formats import docx, html, json_strings, markdown, plain, po, pptx, subtitles, xliff, xlsx
+from app.formats import docx, html, json_strings, markdown, odf, plain, po, pptx, subtitles, xliff, xlsx
 from app.formats.document import Content
 
 Reader = Callable[..., Content]
@@ -21,6 +21,7 @@ READERS: dict[str, Reader] = {
     "docx": docx.read,
     "pptx": pptx.read,
     "xlsx": xlsx.read,
+    "odf": odf.read,
 }
 ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),
@@ -29,5 +30,6 @@ ARGUMENTS: dict[Reader, Sequence[str]] = {
     xliff.read: ("target",),
     html.read: ("target", "source"),
     xlsx.read: ("sheet_names",),
+    odf.read: ("suffix",),
 }
 """Additional arguments of readers."""
