@@ -224,7 +224,7 @@ def translate(
     file: Annotated[
         Path | None,
         typer.Option(
-            help="Translate a document: .docx, .pptx, .xlsx, .odt, .html, .json, .md, .po, .srt, .txt and others"
+            help="Translate a document: .docx, .pptx, .xlsx, .odt, .epub, .html, .md, .po, .srt, .txt and others"
         ),
     ] = None,
     in_: Annotated[

@@ -9,6 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lxml import etree
 
+LAUGHS = "<!DOCTYPE a [<!ENTITY a0 'ha'>{}]>".format(
+    "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 10}'>" for n in range(1, 12))
+)
+"""Entities that expand to gigabytes."""
+
 
 def parts_of(content: bytes) -> dict[str, bytes]:
     """The parts by name, in order; every checksum is verified."""

@@ -10,7 +10,7 @@ import pytest
 from office_packages import changed_parts, with_parts
 from servers import WAIT_S
 from shared_fixtures import Service
-from test_formats_packages import PACKAGES
+from test_formats_packages import PACKAGES, PARSED
 
 from app.formats import MEDIA_TYPES, read
 from app.formats.sniffing import suffix_of
@@ -65,7 +65,7 @@ def test_document_comes_back_with_its_structure(
 
 @every_package
 def test_hostile_document_is_the_clients_error(service: Service, suffix: str) -> None:
-    content, name = PACKAGES[suffix]
+    content, name = PACKAGES[suffix][0], PARSED[suffix]
     hostile = with_parts(content, {name: "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;"})
 
     def post(path: str, **sent: Any) -> httpx.Response:

@@ -153,7 +153,7 @@ def test_no_bytes_crash_a_reader(content: bytes, suffix: str) -> None:
         assert suffix in {".po", ".pot"} or as_it_was(read(f"a{suffix}", content)) == content
 
 
-NOT_PLAIN_TEXT = {".docx", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".xliff", ".xlf"}
+NOT_PLAIN_TEXT = {".docx", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub", ".xliff", ".xlf"}
 
 
 @pytest.mark.parametrize("suffix", sorted(set(MEDIA_TYPES) - NOT_PLAIN_TEXT))

@@ -7,13 +7,14 @@ import tracemalloc
 import zipfile
 
 import pytest
+import test_formats_epub
 import test_formats_odf
 import test_formats_pptx
 import test_formats_xlsx
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
-from office_packages import changed_parts, nested_zip, parts_of, with_claimed_size, with_parts
+from office_packages import LAUGHS, changed_parts, nested_zip, parts_of, with_claimed_size, with_parts
 from test_formats import as_it_was, shouted
 from test_formats_docx import RICH, word
 
@@ -23,13 +24,13 @@ PACKAGES: dict[str, tuple[bytes, str]] = {
     ".docx": (word(RICH), "word/document.xml"),
     ".pptx": (test_formats_pptx.CONTENT, "ppt/slides/slide1.xml"),
     ".xlsx": (test_formats_xlsx.SHARED, "xl/sharedStrings.xml"),
+    ".epub": (test_formats_epub.CONTENT, "EPUB/text/a page.xhtml"),
     **{suffix: (content, "content.xml") for suffix, content in test_formats_odf.DOCUMENTS.items()},
 }
 """By suffix, a document and the name of one of its parts with text."""
+PARSED = {suffix: name for suffix, (_, name) in PACKAGES.items()} | {".epub": "EPUB/package.opf"}
+"""By suffix, the name of a part that is parsed as XML: an EPUB's pages are not."""
 every_package = pytest.mark.parametrize("suffix", PACKAGES)
-LAUGHS = "<!DOCTYPE a [<!ENTITY a0 'ha'>{}]>".format(
-    "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 10}'>" for n in range(1, 12))
-)
 MEMORY_BYTES = 24 << 20
 """What refusing one of these files may take: far from the gigabytes to which some would unpack."""
 
@@ -56,7 +57,7 @@ def test_package_that_claims_to_unpack_to_gigabytes_is_refused(suffix: str) -> N
 def test_part_that_unpacks_to_more_than_it_claims_is_refused(suffix: str) -> None:
     content, name = PACKAGES[suffix]
     bomb = with_parts(content, {name: b" " * (64 << 20)})
-    refused(suffix, bomb, f"The text of the file is over|Unpacked, the text|part {name} ")
+    refused(suffix, bomb, f"Unpacked, the text|part {name} ")
     refused(suffix, with_claimed_size(bomb, name, 1_000), f"The part {name} cannot be unpacked: Bad CRC-32")
 
 
@@ -87,6 +88,12 @@ def test_name_that_leads_out_of_the_package_is_refused(suffix: str, name: str) -
 
 
 @every_package
+@pytest.mark.parametrize("name", ["a\nb.xml", "a\u2028b.xml", "a" * 2_000])
+def test_name_that_no_part_can_have_is_refused(suffix: str, name: str) -> None:
+    refused(suffix, with_parts(PACKAGES[suffix][0], {name: "<a/>"}), "has a name that no part can have")
+
+
+@every_package
 def test_two_parts_with_one_name_are_refused(suffix: str) -> None:
     content, name = PACKAGES[suffix]
     packed = io.BytesIO(content)
@@ -98,7 +105,7 @@ def test_two_parts_with_one_name_are_refused(suffix: str) -> None:
 @every_package
 @pytest.mark.parametrize("hostile", [f"{LAUGHS}<a>&a11;</a>", f"{LAUGHS}<a b='&a11;'/>", "<a>" * 100_000])
 def test_hostile_xml_is_refused_and_its_part_named(suffix: str, hostile: str) -> None:
-    content, name = PACKAGES[suffix]
+    content, name = PACKAGES[suffix][0], PARSED[suffix]
     refused(suffix, with_parts(content, {name: hostile}), f"The part {name} ")
 
 
@@ -125,6 +132,7 @@ DEEP = {
     ".docx": ["w:ins", "w:hyperlink"],
     ".pptx": ["a:p", "a:r"],
     ".xlsx": ["r", "t"],
+    ".epub": ["span", "div", "code", "x-y"],
     **{suffix: ["text:span", "text:a", "text:p", "text:ruby"] for suffix in test_formats_odf.DOCUMENTS},
 }
 _ODF = ["text:p", "text:h", "text:span", "text:a", "text:s", "text:tab", "text:line-break", "text:note", "text:date"]
@@ -145,6 +153,7 @@ ELEMENTS = {
     ],
     ".xlsx": ["si", "r", "t", "rPr", "rPh", "b", "phoneticPr", "is", "c t='inlineStr'", "f", 'sz val="1"'],
     **{suffix: [*_ODF, *_CELLS] for suffix in test_formats_odf.DOCUMENTS},
+    ".epub": ["p", "b", "br", "code", "div", "table", "td", "title", "span lang='x'", 'img alt="a b"', "x-y"],
     ".pptx": ["a:p", "a:r", "a:t", "a:br", "a:fld", "a:pPr", "a:endParaRPr", "a:latin", 'a:rPr b="1"', 'a:rPr u="sng"'],
 }
 """By suffix, elements of its part."""

@@ -6,6 +6,7 @@ import io
 import zipfile
 
 import pytest
+import test_formats_epub
 import test_formats_odf
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ def zipped(name: str) -> bytes:
         (zipped("ppt/presentation.xml"), ".pptx"),
         (zipped("xl/workbook.xml"), ".xlsx"),
         (zipped("content.xml"), ""),
+        (test_formats_epub.CONTENT, ".epub"),
         *((content, suffix) for suffix, content in test_formats_odf.DOCUMENTS.items()),
         (b"PK is a name.", ""),
         (b"<!doctype html><p>Hello", ".html"),

@@ -49,6 +49,7 @@ FORMATS = {
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     ".pptx": Format("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
     ".xlsx": Format("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ".epub": Format("epub", "application/epub+zip"),
     ".odt": Format("odf", "application/vnd.oasis.opendocument.text"),
     ".ods": Format("odf", "application/vnd.oasis.opendocument.spreadsheet"),
     ".odp": Format("odf", "application/vnd.oasis.opendocument.presentation"),

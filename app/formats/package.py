@@ -32,6 +32,7 @@ _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0"
 _ENTRY_SIGNATURE = b"PK\1\2"
 _OUTSIDE = re.compile(r"[\\/]|[A-Za-z]:|(?:.*[\\/])?\.\.(?:[\\/]|\Z)", re.DOTALL)
 """A part's name that would leave the folder in which a program unpacks the file."""
+_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,1000}")
 
 
 class Relationship(NamedTuple):
@@ -70,7 +71,9 @@ class Package:
         if repeated:
             raise UnreadableDocument("The file has two parts with the same name.")
         if outside := next(filter(_OUTSIDE.match, self.parts), None):
-            raise UnreadableDocument(f"The part {outside!a} has a name that leads out of the file.")
+            raise UnreadableDocument(f"The part {outside[:100]!a} has a name that leads out of the file.")
+        if unfit := next((name for name in self.parts if not _NAME.fullmatch(name)), None):
+            raise UnreadableDocument(f"The part {unfit[:100]!a} has a name that no part can have.")
         if len(self.parts) > _MAX_PARTS or sum(info.file_size for info in self.parts.values()) > max_unpacked_bytes:
             raise UnreadableDocument(
                 f"Unpacked, the file is over {max_unpacked_bytes >> 20} MiB or {_MAX_PARTS} parts."
@@ -85,7 +88,7 @@ class Package:
     def read(self, name: str) -> bytes:
         """The part with this name, for parsing. Raises UnreadableDocument."""
         if name not in self.parts:
-            raise UnreadableDocument(f"The file is not {self.suffix}: it has no part {name!a}.")
+            raise UnreadableDocument(f"The file is not {self.suffix}: it has no part {name[:100]!a}.")
         self._text_bytes += self.parts[name].file_size
         if self._text_bytes > self._max_text_bytes:
             raise UnreadableDocument(f"Unpacked, the text of the file is over {self._max_text_bytes >> 20} MiB.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.formats import docx, html, json_strings, markdown, odf, plain, po, pptx, subtitles, xliff, xlsx
+from app.formats import docx, epub, html, json_strings, markdown, odf, plain, po, pptx, subtitles, xliff, xlsx
 from app.formats.document import Content
 
 Reader = Callable[..., Content]
@@ -22,6 +22,7 @@ READERS: dict[str, Reader] = {
     "pptx": pptx.read,
     "xlsx": xlsx.read,
     "odf": odf.read,
+    "epub": epub.read,
 }
 ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),
@@ -31,5 +32,6 @@ ARGUMENTS: dict[Reader, Sequence[str]] = {
     html.read: ("target", "source"),
     xlsx.read: ("sheet_names",),
     odf.read: ("suffix",),
+    epub.read: ("target", "source"),
 }
 """Additional arguments of readers."""

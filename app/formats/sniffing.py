@@ -15,6 +15,7 @@ _PACKAGE_TYPES = {
     b"application/vnd.oasis.opendocument.text": ".odt",
     b"application/vnd.oasis.opendocument.spreadsheet": ".ods",
     b"application/vnd.oasis.opendocument.presentation": ".odp",
+    b"application/epub+zip": ".epub",
 }
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
 _SIGNATURES = {
