@@ -1,6 +1,6 @@
 """Measures what it costs to read a document and to write it with other texts, for each format.
 
-    python -m benchmarks.formats [--megabytes 1] [--rounds 3] [.docx .epub ...]
+    python -m benchmarks.formats [--megabytes 0.5] [--rounds 3] [.docx .epub ...]
 
 Prints, per megabyte of text, seconds of processor time and megabytes of memory, each document in a process of its own.
 Its paragraphs have a hundred characters, and a word in bold where the format has any. Nothing is translated: texts come
@@ -201,7 +201,7 @@ def measure(suffix: str, megabytes: float) -> tuple[float, float, float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suffixes", nargs="*", default=_SUFFIXES.split(), help="formats to measure")
-    parser.add_argument("--megabytes", type=float, default=1.0, help="text of each document")
+    parser.add_argument("--megabytes", type=float, default=0.5, help="text of each document")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each, of which the median counts")
     options = parser.parse_args()
     print(processor())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
 import httpx
+import openpyxl
 import pytest
+import test_formats_xlsx
 from office_packages import changed_parts, with_parts
 from servers import WAIT_S
 from shared_fixtures import Service
@@ -76,3 +79,12 @@ def test_hostile_document_is_the_clients_error(service: Service, suffix: str) ->
     assert name in answer.json()["detail"]
     assert libretranslate(post, suffix, hostile).status_code == 400
     assert deepl(post, suffix, hostile).status_code == 400
+
+
+def test_sheets_are_renamed_on_request(shipped_url: str) -> None:
+    for asked, is_renamed in (("true", True), ("false", False)):
+        file = {"file": ("a.xlsx", test_formats_xlsx.INLINE)}
+        path = f"{shipped_url}/translate/file"
+        answer = httpx.post(path, files=file, data={**FIELDS, "sheet_names": asked}, timeout=WAIT_S)
+        names = openpyxl.load_workbook(io.BytesIO(answer.content)).sheetnames
+        assert (names == ["First", "Second sheet"]) == (not is_renamed)

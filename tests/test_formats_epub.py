@@ -8,6 +8,8 @@ import zipfile
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 from office_packages import LAUGHS, changed_parts, parts_of, with_parts
 from test_formats import as_it_was, shouted, texts
@@ -193,3 +195,29 @@ def test_broken_book_is_refused_and_the_part_named(parts: dict[str, str | bytes 
     with pytest.raises(UnreadableDocument, match=re.escape(fault) if ".*" not in fault else fault) as error:
         read("a.epub", with_parts(CONTENT, parts))
     assert "\n" not in str(error.value)
+
+
+@given(
+    text=st.lists(
+        st.sampled_from(
+            [
+                "<navLabel>",
+                "</navLabel>",
+                "<text>",
+                "</text>",
+                "<ncx>",
+                "</ncx>",
+                "&amp;",
+                "&#160;",
+                "&x;",
+                "<![CDATA[a]]>",
+            ]
+        )
+        | st.text("ab <>&/\n猫", max_size=4)
+    ).map("".join)
+)
+def test_any_text_is_a_table_of_contents(text: str) -> None:
+    content = with_parts(CONTENT, {"EPUB/toc.ncx": text})
+    document = read("a.epub", content)
+    assert not changed_parts(content, as_it_was(document))
+    shouted(document)

@@ -72,6 +72,15 @@ def test_zip_files_within_the_package_are_copied_unopened(suffix: str) -> None:
 
 
 @every_package
+def test_attributes_of_parts_stay(suffix: str) -> None:
+    content, name = PACKAGES[suffix]
+    entry = bytearray(content)
+    at = entry.rindex(b"PK\1\2", 0, entry.rindex(name.encode()))
+    entry[at + 38 : at + 42] = bytes(4)  # as LibreOffice writes them
+    assert not changed_parts(bytes(entry), as_it_was(read(f"a{suffix}", bytes(entry))))
+
+
+@every_package
 def test_package_of_too_many_parts_is_refused(suffix: str) -> None:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -99,7 +108,7 @@ def test_two_parts_with_one_name_are_refused(suffix: str) -> None:
     packed = io.BytesIO(content)
     with zipfile.ZipFile(packed, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr(name, "<a/>")
-    refused(suffix, packed.getvalue(), "two parts with the same name")
+    refused(suffix, packed.getvalue(), f"two parts with the same name, '{name}'")
 
 
 @every_package

@@ -268,6 +268,20 @@ def test_broken_workbook_is_refused_and_the_part_named(parts: dict[str, str | No
         read("a.xlsx", with_parts(SHARED, parts), sheet_names=True)
 
 
+def test_workbook_that_refers_to_itself_is_read_once() -> None:
+    name = "xl/_rels/workbook.xml.rels"
+    kinds = ("worksheet", "sharedStrings", "worksheet")
+    targets = ("workbook.xml", "worksheets/sheet1.xml", "/xl/worksheets/sheet1.xml")
+    back = "".join(
+        f'<Relationship Id="b{number}" Type="http://x/{kind}" Target="{target}"/>'
+        for number, (kind, target) in enumerate(zip(kinds, targets, strict=True))
+    )
+    listed = parts_of(INLINE)[name].decode().replace("</Relationships>", f"{back}</Relationships>")
+    document = read("a.xlsx", with_parts(INLINE, {name: listed}), sheet_names=True)
+    assert sorted(texts(document)) == sorted(texts(read("a.xlsx", INLINE, sheet_names=True)))
+    assert list(shown(shouted(document))) == ["FIRST", "SECOND SHEET"]
+
+
 @pytest.mark.parametrize("part", ["'", "''", "a", "'a", "!", "[a", "sheet='", "&apos;", "a:"])
 def test_hostile_formulas_are_searched_in_time(part: str) -> None:
     name = "xl/worksheets/sheet2.xml"

@@ -10,6 +10,7 @@ import shutil
 import struct
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -65,11 +66,11 @@ class Package:
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 self.parts = {info.filename: info for info in archive.infolist()}
-                repeated = len(archive.infolist()) > len(self.parts)
+                repeated = Counter(info.filename for info in archive.infolist()).most_common(1)
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             raise UnreadableDocument(f"The file is not {suffix}: {error}.") from None
-        if repeated:
-            raise UnreadableDocument("The file has two parts with the same name.")
+        if repeated and repeated[0][1] > 1:
+            raise UnreadableDocument(f"The file has two parts with the same name, {repeated[0][0][:100]!a}.")
         if outside := next(filter(_OUTSIDE.match, self.parts), None):
             raise UnreadableDocument(f"The part {outside[:100]!a} has a name that leads out of the file.")
         if unfit := next((name for name in self.parts if not _NAME.fullmatch(name)), None):
@@ -91,7 +92,9 @@ class Package:
             raise UnreadableDocument(f"The file is not {self.suffix}: it has no part {name[:100]!a}.")
         self._text_bytes += self.parts[name].file_size
         if self._text_bytes > self._max_text_bytes:
-            raise UnreadableDocument(f"Unpacked, the text of the file is over {self._max_text_bytes >> 20} MiB.")
+            raise UnreadableDocument(
+                f"Unpacked, the text of the file is over {self._max_text_bytes >> 20} MiB: {name}."
+            )
         info = self.parts[name]
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpacking_errors(info), archive.open(info) as part:
             # At most the size in the directory. `archive.read` returns no more either, but unpacks up to 2 GiB first.
@@ -164,8 +167,10 @@ class Package:
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(package, "w") as copied:
             for name, info in self.parts.items():
                 source = io.BytesIO(parts[name]) if name in parts else archive.open(info)
-                with source, copied.open(copy.copy(info), "w") as part:
+                written = copy.copy(info)
+                with source, copied.open(written, "w") as part:
                     shutil.copyfileobj(source, part)
+                written.external_attr = info.external_attr  # zipfile fills in permissions
         return package.getvalue()
 
 

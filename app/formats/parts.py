@@ -85,17 +85,17 @@ class Part(NamedTuple):
 
 
 class Parts:
-    """The texts of a package's parts. Raises UnreadableDocument."""
+    """The texts of a package's parts, each of which counts where it comes first. Raises UnreadableDocument."""
 
     def __init__(self, package: Package, parts: Sequence[Part]) -> None:
-        self._parts = parts
-        self._contents = {part.name: package.read(part.name) for part in parts}
+        self._parts = list({part.name: part for part in reversed(parts)}.values())[::-1]  # a relationship may lead back
+        self._contents = {part.name: package.read(part.name) for part in self._parts}
         package.check()  # before the work rather than after it
         self.passages: list[Passage] = []
         self.locations: list[TextLocation] = []
         self.owners: list[str] = []
         """For each passage, the name of its part."""
-        for part in parts:
+        for part in self._parts:
             items = part.items(self._parse(part))
             numbered = zip(_translation_numbers(items), (item.passage for item in items), strict=True)
             passages = list(dict(numbered).values())

@@ -25,11 +25,8 @@ def read(content: bytes) -> Content:
     package = Package(content, ".pptx")
     types = office_types(package, _MAIN, "a PowerPoint presentation")
     main = next(name for name, kind in types.items() if kind.endswith(_MAIN))
-    parts: dict[str, Part] = {}
-    for part in _slide_parts(package, main):  # a relationship may lead back to a slide
-        parts.setdefault(part.name, part)
     about = [Part(name, core_properties, name) for name, kind in types.items() if kind.endswith(CORE_PROPERTIES)]
-    return Parts(package, [*parts.values(), *about]).content(package)
+    return Parts(package, [*_slide_parts(package, main), *about]).content(package)
 
 
 def _slide_parts(package: Package, main: str) -> Iterator[Part]:
