@@ -237,7 +237,9 @@ def translate(
     target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
     file: Annotated[
         Path | None,
-        typer.Option(help="Translate a document: .docx, .html, .json, .md, .po, .srt, .txt, .vtt, .xliff and others"),
+        typer.Option(
+            help="Translate a document: .docx, .pptx, .xlsx, .odt, .epub, .html, .md, .po, .srt, .txt and others"
+        ),
     ] = None,
     in_: Annotated[
         str | None,
@@ -252,6 +254,9 @@ def translate(
     line_breaks: Annotated[
         Lines, typer.Option(help="For .txt: keep each line, join the lines of a paragraph, or detect wrapping")
     ] = Lines.auto,
+    sheet_names: Annotated[
+        bool, typer.Option("--sheet-names", help="For .xlsx: translate the names of sheets, too")
+    ] = False,
     redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="For .po: translate fuzzy entries again")] = False,
     glossary: Annotated[str, typer.Option(help="A file of terms (tsv or csv), or the name of a served glossary")] = "",
     memory: Annotated[
@@ -284,12 +289,12 @@ def translate(
         workers=workers,
         quiet=quiet,
         file=file,
-        format_options={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy},
+        format_options={"line_breaks": line_breaks.value, "sheet_names": sheet_names, "redo_fuzzy": redo_fuzzy},
         out=Path(out) if out else None,
         replace=replace,
     )
-    if not file and (redo_fuzzy or line_breaks is not Lines.auto):
-        raise typer.BadParameter("--redo-fuzzy and --line-breaks need --file")
+    if not file and (sheet_names or redo_fuzzy or line_breaks is not Lines.auto):
+        raise typer.BadParameter("--sheet-names, --redo-fuzzy and --line-breaks need --file")
     if in_ is not None:
         if out is None or file or replace:
             raise typer.BadParameter("--in needs --out, and takes neither --file nor --replace")

@@ -299,6 +299,7 @@ def test_warnings_about_a_document_give_their_location(
         ["--file", "x.txt", "--format", "html"],
         ["--format", "xml"],
         ["--redo-fuzzy"],
+        ["--sheet-names"],
         ["--line-breaks", "join"],
         ["--file", "x.txt", "--line-breaks", "cut"],
     ],

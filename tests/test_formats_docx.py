@@ -289,8 +289,8 @@ def test_decompression_bomb_is_refused_before_it_is_unpacked() -> None:
     content = word(RICH, parts={"word/media/image2.png": bytes(3 << 20)})
     assert len(content) < 1 << 16
     with pytest.raises(UnreadableDocument, match="over 2 MiB"):
-        Package(content, max_unpacked_bytes=2 << 20)
-    package = Package(content, max_text_bytes=1 << 10)
+        Package(content, ".docx", max_unpacked_bytes=2 << 20)
+    package = Package(content, ".docx", max_text_bytes=1 << 10)
     with pytest.raises(UnreadableDocument, match="the text of the file"):
         package.read("word/document.xml")
 
@@ -318,7 +318,7 @@ def test_no_part_unpacks_beyond_the_size_in_the_directory() -> None:
 
 def main_part(content: str) -> Element:
     """The main part of a document."""
-    return parse_xml(Package(word(content)).read("word/document.xml"), "The part")
+    return parse_xml(Package(word(content), ".docx").read("word/document.xml"), "The part")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import io
 import zipfile
 
 import pytest
+import test_formats_epub
+import test_formats_odf
 from hypothesis import given
 from hypothesis import strategies as st
 from test_formats_docx import run, word
@@ -26,7 +28,11 @@ def zipped(name: str) -> bytes:
     [
         (word(f"<w:p>{run('Hello')}</w:p>"), ".docx"),
         (word(f"<w:p>{run('Hello')}</w:p>")[:-30], ".docx"),
+        (zipped("ppt/presentation.xml"), ".pptx"),
+        (zipped("xl/workbook.xml"), ".xlsx"),
         (zipped("content.xml"), ""),
+        (test_formats_epub.CONTENT, ".epub"),
+        *((content, suffix) for suffix, content in test_formats_odf.DOCUMENTS.items()),
         (b"PK is a name.", ""),
         (b"<!doctype html><p>Hello", ".html"),
         (b"\xef\xbb\xbf<!-- c -->\n<HTML lang=en>", ".html"),
@@ -47,6 +53,15 @@ def zipped(name: str) -> bytes:
 )
 def test_format_is_recognised_by_the_beginning_of_the_content(content: bytes, suffix: str) -> None:
     assert suffix_of(content) == suffix
+
+
+def test_document_within_a_document_does_not_count() -> None:
+    inner = word(f"<w:p>{run('Hello')}</w:p>")
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("ppt/presentation.xml", "")
+        archive.writestr("ppt/embeddings/a.docx", inner)
+    assert suffix_of(content.getvalue()) == ".pptx"
 
 
 @given(

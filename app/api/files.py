@@ -65,6 +65,9 @@ class FileFields(Body):
         description="`document`: the translated document. `review`: a page with each text beside its translation, "
         "those to check first at the top. `xliff`: the same as XLIFF 1.2, to change and send back as `review`",
     )
+    sheet_names: bool = Field(
+        False, strict=False, description="For .xlsx: translate the names of sheets, except those that a formula uses"
+    )
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
 
 
@@ -176,7 +179,11 @@ async def _write_reviewed(request: Request, file: Upload, fields: FileFields, re
 
 async def _open(request: Request, file: Upload, fields: FileFields) -> tuple[formats.Document, str]:
     """The document, and the name of its translation."""
-    format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
+    format_options: formats.FormatOptions = {
+        "line_breaks": fields.line_breaks,
+        "sheet_names": fields.sheet_names,
+        "redo_fuzzy": fields.redo_fuzzy,
+    }
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
     settings: Settings = request.state.settings

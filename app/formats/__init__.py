@@ -47,6 +47,12 @@ FORMATS = {
     ".xliff": Format("xliff", "application/xliff+xml"),
     ".xlf": Format("xliff", "application/xliff+xml"),
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ".pptx": Format("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    ".xlsx": Format("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ".epub": Format("epub", "application/epub+zip"),
+    ".odt": Format("odf", "application/vnd.oasis.opendocument.text"),
+    ".ods": Format("odf", "application/vnd.oasis.opendocument.spreadsheet"),
+    ".odp": Format("odf", "application/vnd.oasis.opendocument.presentation"),
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
@@ -57,6 +63,8 @@ class FormatOptions(TypedDict, total=False):
 
     line_breaks: LineBreaks
     """For plain text: whether to join lines."""
+    sheet_names: bool
+    """For workbooks: whether to translate the names of sheets."""
     redo_fuzzy: bool
     """For gettext catalogues: whether to translate fuzzy entries again."""
 
@@ -83,7 +91,7 @@ def read(
     from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
 
     reader = READERS[FORMATS[suffix].name]
-    arguments = {"target": target, "source": source, "max_chars": max_chars, **format_options}
+    arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
     passages = bounded_list(parsed.passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]

@@ -9,40 +9,37 @@ from __future__ import annotations
 
 import copy
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
 
 from lxml import etree
 
-from app.formats.document import UnreadableDocument, bounded_list
+from app.formats.document import bounded_list
 from app.formats.docx_elements import characters, field_placeholder, fields, is_container, is_link, is_word, placeholder
 from app.formats.passage_builder import PassageBuilder
-from app.formats.xml_parts import Element, clean, local_name, reference, split_references
+from app.formats.run_formats import (
+    MAX_COPIED_CHARS,
+    PLAIN,
+    FormatRules,
+    FormatTags,
+    RunFormat,
+    character_count,
+    check_copied,
+    main_format,
+)
+from app.formats.xml_parts import Element, alternatives, clean, local_name, reference, split_references
 from app.markup.passage import Passage
 
 _PROPERTIES = {"pPr", "rPr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
 _DROPPED = {"proofErr", "lastRenderedPageBreak", "softHyphen"}
 """Annotations of the original text, which do not apply to the translation."""
-_NOT_FORMAT = {"lang", "noProof", "rPrChange"}
-_VISIBLE_ON_SPACE = {"u", "strike", "dstrike", "highlight", "shd", "bdr"}
-"""Lines and colours: forms have underlined white space to fill in."""
-MAX_COPIED_CHARS = 256 << 20
-"""Limit on the formatting, in characters, that is copied into paragraphs. Properties that occur once in a file are
-copied to each run of a paragraph, and may be megabytes long."""
+_RULES = FormatRules(
+    ignored=frozenset({"lang", "noProof", "rPrChange"}),
+    # Lines and colours: forms have underlined white space to fill in.
+    on_space=frozenset({"u", "strike", "dstrike", "highlight", "shd", "bdr"}),
+)
 _SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-
-
-class _RunFormat(NamedTuple):
-    """A run's formatting: equal for runs that look the same."""
-
-    of_text: bytes
-    of_space: bytes
-
-
-_PLAIN = _RunFormat(b"", b"")
 
 
 @dataclass
@@ -54,7 +51,7 @@ class _ContentItem:
     properties: Element | None = None
     text: str | None = None
     """Set if it is text."""
-    format: _RunFormat = _PLAIN
+    format: RunFormat = PLAIN
 
 
 @dataclass
@@ -78,8 +75,7 @@ def paragraphs(root: Element, max_copied_chars: int = MAX_COPIED_CHARS) -> list[
         element for element in root.iter(etree.Element) if local_name(element) == "p" and is_word(element)
     )
     listed = [paragraph for paragraph in map(Paragraph, found) if paragraph.passage.text]
-    if sum(paragraph.copied_chars for paragraph in listed) > max_copied_chars:
-        raise UnreadableDocument("The file has too much formatting.")
+    check_copied((paragraph.copied_chars for paragraph in listed), max_copied_chars)
     return listed
 
 
@@ -95,15 +91,15 @@ class Paragraph:
         self.passage = self.builder.build_translatable(clean) or Passage("")
 
     @property
-    def text_box(self) -> Element | None:
-        """The enclosing element that is in the file twice, once for older readers, as text boxes are."""
-        return next((e for e in [*self.element.iterancestors()][::-1] if local_name(e) == "AlternateContent"), None)
+    def copies(self) -> Element | None:
+        """Text boxes are in the file twice, once for older readers."""
+        return alternatives(self.element)
 
     @property
     def copied_chars(self) -> int:
         """The approximate number of characters of formatting that `fill` copies: for all runs, and for the text beside
         each target."""
-        length = cache(_character_count)
+        length = cache(character_count)
         in_runs = sum(length(item.properties) for target in self.targets for item in target.items if item.in_run)
         of_text = (self.properties, *(target.properties for target in self.targets))
         return in_runs + (len(self.targets) + 1) * max(map(length, of_text))
@@ -116,10 +112,7 @@ class Paragraph:
     def _collect_content(self, parent: Element) -> Element | None:
         """Collects the content of `parent`. Returns the properties of most of its text."""
         items = list(_content_items(parent))
-        lengths: Counter[_RunFormat] = Counter()
-        for item in items:
-            lengths[item.format] += len((item.text or "").strip())
-        main = max(lengths, key=lambda key: lengths[key], default=_PLAIN)
+        main = main_format((item.format, item.text or "") for item in items)
         _Collector(self, items, main).collect()
         return next((item.properties for item in items if item.text is not None and item.format == main), None)
 
@@ -138,11 +131,15 @@ class Paragraph:
 class _Collector:
     """Walks through the items of a paragraph or container whose main format is `main`."""
 
-    def __init__(self, paragraph: Paragraph, items: Sequence[_ContentItem], main: _RunFormat) -> None:
-        self.paragraph, self.items, self.main = paragraph, items, main
+    def __init__(self, paragraph: Paragraph, items: Sequence[_ContentItem], main: RunFormat) -> None:
+        self.paragraph, self.items = paragraph, items
         self.builder = paragraph.builder
-        self.format = main
-        self.key: object = None
+        self.formats = FormatTags(
+            self.builder,
+            main,
+            lambda properties: paragraph.refer(_Target(opens=True, properties=properties)),
+            lambda: paragraph.refer(_Target(closes=True)),
+        )
         self.links: list[tuple[int, object]] = []
         """Open link fields, with their ends."""
 
@@ -157,34 +154,18 @@ class _Collector:
                 index = self._field(index, *found[index])
                 continue
             elif item.text is not None:
-                self._text(item)
+                self.formats.add_text(item.text, item.format, item.properties)
             elif not item.in_run and is_container(item.element):
-                self._switch_format(self.main)
+                self.formats.end()
                 self.paragraph.container(item.element)
             else:
                 self._add_copied([item], placeholder(item.element))
             index += 1
-        self._switch_format(self.main)
-
-    def _text(self, item: _ContentItem) -> None:
-        assert item.text is not None
-        differs = item.format.of_space != self.format.of_space
-        if differs or (item.format != self.format and item.text.strip()):
-            self._switch_format(item.format, item.properties)
-        self.builder.add_text(item.text)
-
-    def _switch_format(self, new_format: _RunFormat, properties: Element | None = None) -> None:
-        """Switches to another formatting."""
-        if self.format not in (new_format, self.main):
-            self.builder.close_tag(self.paragraph.refer(_Target(closes=True)), self.key)
-        if new_format not in (self.format, self.main):
-            self.key = object()
-            self.builder.open_tag(self.paragraph.refer(_Target(opens=True, properties=properties)), self.key)
-        self.format = new_format
+        self.formats.end()
 
     def _field(self, start: int, separator: int | None, end: int) -> int:
         """Collects a field: a value with all its content, except that a link's text is translated."""
-        self._switch_format(self.main)
+        self.formats.end()
         instruction = "".join(
             item.element.text or "" for item in self.items[start:separator] if local_name(item.element) == "instrText"
         )
@@ -207,7 +188,7 @@ class _Collector:
             self.builder.add_mark(raw)
 
     def _close_link(self, item: _ContentItem) -> None:
-        self._switch_format(self.main)
+        self.formats.end()
         self.builder.close_tag(self.paragraph.refer(_Target([item], closes=True)), self.links.pop()[1])
 
 
@@ -271,30 +252,10 @@ def _content_items(parent: Element) -> Iterator[_ContentItem]:
             yield _ContentItem(child)
             continue
         properties = next((e for e in child if local_name(e) == "rPr"), None)
-        format = _run_format(properties)
+        format = _RULES.format_of(properties)
         for element in child:
             if local_name(element) not in _PROPERTIES | _DROPPED:
                 yield _ContentItem(element, True, properties, characters(element), format)
-
-
-def _run_format(properties: Element | None) -> _RunFormat:
-    if properties is None:
-        return _PLAIN
-    by_element = {
-        etree.tostring(e, with_tail=False): local_name(e) for e in properties if local_name(e) not in _NOT_FORMAT
-    }
-    of_space = (text for text, name in by_element.items() if name in _VISIBLE_ON_SPACE)
-    return _RunFormat(b"".join(sorted(by_element)), b"".join(sorted(of_space)))
-
-
-def _character_count(properties: Element | None) -> int:
-    if properties is None:
-        return 0
-    return sum(
-        len(text)
-        for e in properties.iter()
-        for text in (str(e.tag), e.text or "", *e.attrib.keys(), *e.attrib.values())
-    )
 
 
 def _content_element(container: Element) -> Element:

@@ -10,7 +10,7 @@ from app.markup.extract import locate_passages
 from app.markup.html_tokenizer import tokens, value_spans
 from model.languages import language_alone
 
-_XML_ENCODING = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
+XML_ENCODING = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
 _META_CHARSET = re.compile(r"""<meta\b[^>]{0,200}\bcharset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _HEAD_CHARS = 4_096
 """The number of characters in which an encoding may be declared."""
@@ -22,7 +22,7 @@ def read(content: bytes, target: str = "", source: str = "") -> Content:
     Raises UnreadableDocument.
     """
     text, encode = decode(content)
-    check_declared_encoding(_XML_ENCODING.match(text))
+    check_declared_encoding(XML_ENCODING.match(text))
     check_declared_encoding(_META_CHARSET.search(text, 0, _HEAD_CHARS))
     text_in_target = _declare_language(text, source, target)
     return content_of_slots(

@@ -1,18 +1,23 @@
-"""An office document's package: a zip file whose parts are read within limits, and written back with some replaced."""
+"""A package of parts: a zip file that is read within limits, and written back with some parts replaced."""
 
 from __future__ import annotations
 
 import copy
 import io
+import posixpath
+import re
 import shutil
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from app.formats.document import UnreadableDocument
-from app.formats.xml_parts import local_name, parse_xml
+from app.formats.xml_parts import Element, local_name, parse_xml
 
 MAX_UNPACKED_BYTES = 256 << 20
 """All parts together, unpacked. Parts that are not text are copied one by one, never held together."""
@@ -22,46 +27,74 @@ MAX_TEXT_BYTES = 48 << 20
 _CHUNK_BYTES = 1 << 16
 """Chunk size in bytes for parts that are only copied."""
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-"""ECMA-376, part 2, allows no others; zipfile would unpack others without limit: a kilobyte of bzip2 to gigabytes."""
+"""ECMA-376, part 2, OpenDocument and EPUB allow no others; zipfile would unpack others without limit: a kilobyte of
+bzip2 to gigabytes."""
 _OLE_SIGNATURE = b"\xd0\xcf\x11\xe0"
+_ENTRY_SIGNATURE = b"PK\1\2"
+_OUTSIDE = re.compile(r"[\\/]|[A-Za-z]:|(?:.*[\\/])?\.\.(?:[\\/]|\Z)", re.DOTALL)
+"""A part's name that would leave the folder in which a program unpacks the file."""
+_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,1000}")
+
+
+class Relationship(NamedTuple):
+    """A reference from one part to another (ECMA-376, part 2, chapter 6.5)."""
+
+    id: str
+    kind: str
+    """The last segment of its type."""
+    target: str
+    """The name of the other part."""
 
 
 class Package:
-    """The zip file in `content`. Raises UnreadableDocument."""
+    """The zip file in `content`, which a file with this `suffix` is. Raises UnreadableDocument."""
 
     def __init__(
-        self, content: bytes, max_unpacked_bytes: int = MAX_UNPACKED_BYTES, max_text_bytes: int = MAX_TEXT_BYTES
+        self,
+        content: bytes,
+        suffix: str,
+        max_unpacked_bytes: int = MAX_UNPACKED_BYTES,
+        max_text_bytes: int = MAX_TEXT_BYTES,
     ) -> None:
-        self.content, self._max_text_bytes = content, max_text_bytes
+        self.content, self.suffix, self._max_text_bytes = content, suffix, max_text_bytes
         if content.startswith(_OLE_SIGNATURE):
             raise UnreadableDocument(
-                "The file is password-protected, or from a Word version before 2007; save it as .docx."
+                f"The file is password-protected, or from an Office version before 2007; save it as {suffix}."
             )
+        if content.count(_ENTRY_SIGNATURE) > 2 * _MAX_PARTS:  # zipfile would take seconds to list them
+            raise UnreadableDocument(f"The file has over {_MAX_PARTS} parts.")
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 self.parts = {info.filename: info for info in archive.infolist()}
-                repeated = len(archive.infolist()) > len(self.parts)
+                repeated = Counter(info.filename for info in archive.infolist()).most_common(1)
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-            raise UnreadableDocument(f"The file is not .docx: {error}.") from None
-        if repeated:
-            raise UnreadableDocument("The file has two parts with the same name.")
+            raise UnreadableDocument(f"The file is not {suffix}: {error}.") from None
+        if repeated and repeated[0][1] > 1:
+            raise UnreadableDocument(f"The file has two parts with the same name, {repeated[0][0][:100]!a}.")
+        if outside := next(filter(_OUTSIDE.match, self.parts), None):
+            raise UnreadableDocument(f"The part {outside[:100]!a} has a name that leads out of the file.")
+        if unfit := next((name for name in self.parts if not _NAME.fullmatch(name)), None):
+            raise UnreadableDocument(f"The part {unfit[:100]!a} has a name that no part can have.")
         if len(self.parts) > _MAX_PARTS or sum(info.file_size for info in self.parts.values()) > max_unpacked_bytes:
             raise UnreadableDocument(
                 f"Unpacked, the file is over {max_unpacked_bytes >> 20} MiB or {_MAX_PARTS} parts."
             )
         if unsupported := next((info for info in self.parts.values() if info.compress_type not in _COMPRESSIONS), None):
             raise UnreadableDocument(
-                f"The part {unsupported.filename} cannot be unpacked: .docx does not allow its compression."
+                f"The part {unsupported.filename} cannot be unpacked: {suffix} does not allow its compression."
             )
         self._text_bytes = 0
+        self._is_checked = False
 
     def read(self, name: str) -> bytes:
         """The part with this name, for parsing. Raises UnreadableDocument."""
         if name not in self.parts:
-            raise UnreadableDocument(f"The file is not .docx: it has no part {name}.")
+            raise UnreadableDocument(f"The file is not {self.suffix}: it has no part {name[:100]!a}.")
         self._text_bytes += self.parts[name].file_size
         if self._text_bytes > self._max_text_bytes:
-            raise UnreadableDocument(f"Unpacked, the text of the file is over {self._max_text_bytes >> 20} MiB.")
+            raise UnreadableDocument(
+                f"Unpacked, the text of the file is over {self._max_text_bytes >> 20} MiB: {name}."
+            )
         info = self.parts[name]
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpacking_errors(info), archive.open(info) as part:
             # At most the size in the directory. `archive.read` returns no more either, but unpacks up to 2 GiB first.
@@ -69,11 +102,54 @@ class Package:
 
     def check(self) -> None:
         """Raises UnreadableDocument if any part cannot be unpacked; this reads the parts that are only copied."""
+        if self._is_checked:
+            return
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
             for info in self.parts.values():
                 with _unpacking_errors(info), archive.open(info) as part:
                     while part.read(_CHUNK_BYTES):
                         pass
+        self._is_checked = True
+
+    def parse(self, name: str) -> Element:
+        """The root of the part with this name. Raises UnreadableDocument."""
+        return parse_xml(self.read(name), f"The part {name}")
+
+    def holds(self, name: str, pattern: re.Pattern[bytes]) -> bool:
+        """Whether the part has a match of at most 1,024 bytes, without holding it. The part must have been
+        `check`ed."""
+        return next(self.matches(name, pattern), None) is not None
+
+    def matches(self, name: str, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
+        """The matches of at most 1,024 bytes in a part, some of them twice. The part must have been `check`ed."""
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, archive.open(self.parts[name]) as part:
+            before = b""
+            while chunk := part.read(_CHUNK_BYTES):
+                chunk = before + chunk
+                yield from (found[0] for found in pattern.finditer(chunk))
+                before = chunk[-1_024:]
+
+    def relationships(self, name: str, kinds: Container[str]) -> list[Relationship]:
+        """The relationships of these kinds from a part to others, in order. Raises UnreadableDocument."""
+        folder, _, file = name.rpartition("/")
+        listed = posixpath.join(folder, "_rels", f"{file}.rels")
+        if listed not in self.parts:
+            return []
+        found = []
+        for element in self.parse(listed):
+            kind = (element.get("Type") or "").rpartition("/")[2]
+            if kind in kinds and element.get("TargetMode") != "External":
+                target = self.resolve(name, element.get("Target") or "")
+                found.append(Relationship(element.get("Id") or "", kind, target))
+        return found
+
+    def resolve(self, name: str, reference: str) -> str:
+        """The part to which `reference`, in the part with this name, refers. Raises UnreadableDocument."""
+        path = unquote(reference.partition("#")[0])
+        found = posixpath.normpath(posixpath.join("/", posixpath.dirname(name), path)).lstrip("/")
+        if found not in self.parts:
+            raise UnreadableDocument(f"The part {name} refers to {reference[:200]!a}, which the file does not have.")
+        return found
 
     def content_types(self) -> dict[str, str]:
         """The content type of each part that has its own, in package order."""
@@ -91,8 +167,10 @@ class Package:
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(package, "w") as copied:
             for name, info in self.parts.items():
                 source = io.BytesIO(parts[name]) if name in parts else archive.open(info)
-                with source, copied.open(copy.copy(info), "w") as part:
+                written = copy.copy(info)
+                with source, copied.open(written, "w") as part:
                     shutil.copyfileobj(source, part)
+                written.external_attr = info.external_attr  # zipfile fills in permissions
         return package.getvalue()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
+from app.formats import docx, epub, html, json_strings, markdown, odf, plain, po, pptx, subtitles, xliff, xlsx
 from app.formats.document import Content
 
 Reader = Callable[..., Content]
@@ -19,6 +19,10 @@ READERS: dict[str, Reader] = {
     "json": json_strings.read,
     "xliff": xliff.read,
     "docx": docx.read,
+    "pptx": pptx.read,
+    "xlsx": xlsx.read,
+    "odf": odf.read,
+    "epub": epub.read,
 }
 ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),
@@ -26,5 +30,8 @@ ARGUMENTS: dict[Reader, Sequence[str]] = {
     json_strings.read: ("target",),
     xliff.read: ("target",),
     html.read: ("target", "source"),
+    xlsx.read: ("sheet_names",),
+    odf.read: ("suffix",),
+    epub.read: ("target", "source"),
 }
 """Additional arguments of readers."""

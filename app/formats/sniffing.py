@@ -7,6 +7,16 @@ import re
 
 _HEAD_BYTES = 4_096
 """Number of bytes to examine."""
+_MAIN_PARTS = {b"word/document.xml": ".docx", b"ppt/presentation.xml": ".pptx", b"xl/workbook.xml": ".xlsx"}
+"""By the name of a part of zip files, which is not compressed: their suffix."""
+_TYPED_PACKAGE = re.compile(rb"PK\x03\x04.{26}mimetype(application/[\w.+-]{1,80}?)PK", re.DOTALL)
+"""A zip file whose first part, which is not compressed, is its type."""
+_PACKAGE_TYPES = {
+    b"application/vnd.oasis.opendocument.text": ".odt",
+    b"application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    b"application/vnd.oasis.opendocument.presentation": ".odp",
+    b"application/epub+zip": ".epub",
+}
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
 _SIGNATURES = {
     ".html": re.compile(r"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
@@ -20,9 +30,14 @@ _SIGNATURES = {
 
 def suffix_of(content: bytes) -> str:
     """The suffix for its format: ".txt" if it looks like nothing else, "" if it is an unknown kind of zip file."""
+    if typed := _TYPED_PACKAGE.match(content):
+        return _PACKAGE_TYPES.get(typed[1], "")
     if content.startswith(b"PK"):
         # Not from the zip directory, which may be damaged, or list hundreds of thousands of parts and take seconds.
-        return ".docx" if b"word/document.xml" in content else ""
+        # Its last mention is in the directory at the end; those before may be in a document within the document.
+        places = {suffix: content.rfind(part) for part, suffix in _MAIN_PARTS.items()}
+        suffix = max(places, key=lambda each: places[each])
+        return suffix if places[suffix] >= 0 else ""
     head = content[:_HEAD_BYTES]
     is_wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = head.decode("utf-16" if is_wide else "utf-8-sig", "replace")

@@ -14,9 +14,9 @@ from typing import cast
 from lxml import etree
 
 from app.formats.document import Content, TextLocation, UnreadableDocument, bounded_list
-from app.formats.passage_builder import PassageBuilder
+from app.formats.inline_content import InlineContent
 from app.formats.xml_edits import XmlEdits, XmlText
-from app.formats.xml_parts import Element, clean, local_name, parse_xml, reference, split_references, text_of
+from app.formats.xml_parts import Element, clean, local_name, parse_xml, text_of
 from app.markup.passage import OBJECT, VALUE, Passage
 from app.markup.render import render_source
 from app.text.mnemonics import Mnemonic, mnemonic_marks, remove_mnemonic
@@ -66,7 +66,7 @@ def read(content: bytes, target: str = "") -> Content:
     return Content(
         [passage for passage in passages if passage],
         write,
-        [_location(inline.target_element) for inline in inlines if inline.passage],
+        [_location(inline.element) for inline in inlines if inline.passage],
     )
 
 
@@ -163,72 +163,33 @@ def _location(target_element: Element) -> TextLocation:
     return TextLocation(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
 
 
-class _InlineContent:
-    """Converts the content of an element to a passage and back."""
+class _InlineContent(InlineContent):
+    """The content of a source, in what will be its target."""
 
     def __init__(self, target_element: Element, marks: frozenset[str]) -> None:
-        self.target_element = target_element
-        self.elements: list[Element | None] = []
-        """By number: an element, or None where one closes."""
-        self.builder = PassageBuilder()
+        super().__init__(target_element)
         preserves = next(
             (e.get(_SPACE) for e in [target_element, *target_element.iterancestors()] if e.get(_SPACE)), ""
         )
         self.wraps = preserves != "preserve"
         self.pairs = _pairs(target_element)
-        self._add_content(target_element)
+        self.collect(target_element)
         self.passage: Passage | None = self.builder.build_translatable(clean)
         self.mnemonic: Mnemonic | None = None
         if self.passage and not self.elements and (label := remove_mnemonic(self.passage.text, marks)):
             text, self.mnemonic = label
             self.passage = Passage(text, write=clean)
 
-    def fill(self, translation: str) -> None:
-        """Replaces the element's content by the translation's."""
-        for child in list(self.target_element):
-            self.target_element.remove(child)
-        self.target_element.text = None
-        open_elements = [self.target_element]
+    def add_text(self, text: str) -> None:
+        self.builder.add_text(_WRAPPED.sub(" ", text) if self.wraps else text)
 
-        def add_text(part: str) -> None:
-            if len(open_elements[-1]):
-                last = open_elements[-1][-1]
-                last.tail = (last.tail or "") + part
-            else:
-                open_elements[-1].text = (open_elements[-1].text or "") + part
-
-        def add_element(number: int) -> None:
-            element = self.elements[number]
-            if element is None:
-                open_elements.pop()
-                return
-            element.tail = None
-            open_elements[-1].append(element)
-            if self._is_open(element):
-                for child in list(element):
-                    element.remove(child)
-                element.text = None
-                open_elements.append(element)
-
-        split_references(translation, add_text, add_element)
-
-    def _add_content(self, element: Element) -> None:
-        self._add_text(element.text)
-        for child in element:
-            self._add_element(child)
-            self._add_text(child.tail)
-
-    def _add_text(self, text: str | None) -> None:
-        self.builder.add_text(_WRAPPED.sub(" ", text or "") if self.wraps else text or "")
-
-    def _add_element(self, element: Element) -> None:
-        name, raw = local_name(element), self._refer(element)
-        if self._is_open(element):
-            key = object()
-            self.builder.open_tag(raw, key)
-            self._add_content(element)
-            self.builder.close_tag(self._refer(None), key)
-        elif name == "mrk" and text_of(element):
+    def add_child(self, element: Element) -> None:
+        name = local_name(element)
+        if self.is_open(element):
+            self.add_open(element)
+            return
+        raw = self.refer(element)
+        if name == "mrk" and text_of(element):
             self.builder.add_protected(text_of(element), raw)
         elif element in self.pairs:
             is_opening, key = self.pairs[element]
@@ -240,12 +201,8 @@ class _InlineContent:
         else:
             self.builder.add_mark(raw)
 
-    def _refer(self, element: Element | None) -> str:
-        self.elements.append(element)
-        return reference(len(self.elements) - 1)
-
     @staticmethod
-    def _is_open(element: Element) -> bool:
+    def is_open(element: Element) -> bool:
         is_protected = element.get("mtype") == "protected" or element.get("translate") == "no"
         return local_name(element) in _PAIRED and not is_protected
 

@@ -56,6 +56,12 @@ def local_name(element: Element) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
+def alternatives(element: Element) -> Element | None:
+    """The outermost element around it that has its content in versions for newer and older readers (ECMA-376, part
+    3)."""
+    return next((e for e in [*element.iterancestors()][::-1] if local_name(e) == "AlternateContent"), None)
+
+
 def reference(number: int) -> str:
     """The text that refers to the element with this number."""
     return f"{_BEGIN}{number}{_END}"
@@ -69,6 +75,11 @@ def is_free_of_references(text: str) -> bool:
 def clean(text: str) -> str:
     """`text` without references and characters that are invalid in XML."""
     return _NOT_XML.sub("", text)
+
+
+def without_references(translation: str) -> str:
+    """The text of a translation."""
+    return clean(_REFERENCE.sub("", translation))
 
 
 def split_references(translation: str, add_text: Callable[[str], None], add_element: Callable[[int], None]) -> None:
