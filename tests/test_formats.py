@@ -153,7 +153,7 @@ def test_no_bytes_crash_a_reader(content: bytes, suffix: str) -> None:
         assert suffix in {".po", ".pot"} or as_it_was(read(f"a{suffix}", content)) == content
 
 
-@pytest.mark.parametrize("suffix", sorted(set(MEDIA_TYPES) - {".docx", ".xliff", ".xlf"}))
+@pytest.mark.parametrize("suffix", sorted(set(MEDIA_TYPES) - {".docx", ".xliff", ".xlf", ".properties"}))
 def test_bytes_of_another_encoding_are_refused_with_their_location(suffix: str) -> None:
     with pytest.raises(UnreadableDocument, match="not UTF-8: byte 3 is 0xe9"):
         read(f"a{suffix}", "Caf\xe9".encode("latin-1"))

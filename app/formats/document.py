@@ -71,7 +71,8 @@ class Document:
 
     `write` returns the file with a translation in the place of each passage, as the translator returns it: encoded by
     the passage's own `write`, with its tags and protected text. Unchanged passages leave the file unchanged, to the
-    byte, except in .po and .xliff, where translations are beside their sources.
+    byte, except in catalogues that hold translations beside their sources, such as .po, and where the target language
+    has other plural categories.
     """
 
     passages: Sequence[Passage]
@@ -99,6 +100,8 @@ class Slot(NamedTuple):
     encode: Callable[[str], str] = str
     name: str = ""
     lines: Sequence[tuple[int, int]] = ()
+    adds: bool = False
+    """Whether to write the content even where its translation is its source: at an empty span, it is new."""
 
     @property
     def pieces(self) -> Sequence[Piece]:
@@ -116,7 +119,7 @@ def content_of_slots(text: str, slots: Sequence[Slot], encode: Callable[[str], b
         parts, end, remaining = [], 0, iter(translations)
         for slot in slots:
             translated = fill(slot.pieces, remaining)
-            same = translated == fill(slot.pieces, map(render_source, slot.passages))
+            same = not slot.adds and translated == fill(slot.pieces, map(render_source, slot.passages))
             parts += [text[end : slot.start], text[slot.start : slot.end] if same else slot.encode(translated)]
             end = slot.end
         assert next(remaining, None) is None

@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from app.formats import docx, html, json_strings, markdown, plain, po, subtitles, xliff
+from app.formats import (
+    android,
+    apple_strings,
+    docx,
+    html,
+    json_strings,
+    markdown,
+    plain,
+    po,
+    properties,
+    resx,
+    stringsdict,
+    subtitles,
+    xcstrings,
+    xliff,
+)
 from app.formats.document import Content
 
 Reader = Callable[..., Content]
@@ -17,6 +32,13 @@ READERS: dict[str, Reader] = {
     "vtt": subtitles.read_vtt,
     "po": po.read,
     "json": json_strings.read,
+    "properties": properties.read,
+    "strings": apple_strings.read,
+    "stringsdict": stringsdict.read,
+    "xcstrings": xcstrings.read,
+    "arb": json_strings.read_arb,
+    "android": android.read,
+    "resx": resx.read,
     "xliff": xliff.read,
     "docx": docx.read,
 }
@@ -24,6 +46,13 @@ ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),
     po.read: ("target", "redo_fuzzy"),
     json_strings.read: ("target",),
+    properties.read: ("target",),
+    apple_strings.read: ("target",),
+    stringsdict.read: ("target",),
+    xcstrings.read: ("target", "source"),
+    json_strings.read_arb: ("target", "source"),
+    android.read: ("target",),
+    resx.read: ("target",),
     xliff.read: ("target",),
     html.read: ("target", "source"),
 }
