@@ -22,8 +22,9 @@ from app.text.plural_categories import CATEGORIES
 _QUANTITY = re.compile(r"""\squantity\s*=\s*["'](\w+)["']""")
 _REFERENCE = re.compile(r"[@?](?:[\w.]+:)?[\w+]+/[\w.]+|\?[\w.:]+")
 """A value that stands for another resource."""
-_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<one>[\s\S]))|(?P<space>\s+)|(?P<quote>\")")
+_ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<one>[\s\S]))|(?P<space>[ \t\r\n]+)|(?P<quote>\")")
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*+"')
+_SPACE = " \t\r\n"
 _ESCAPED = {"n": "\n", "t": "\t"}
 _SPELLINGS = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\t": "\\t"}
 
@@ -61,7 +62,7 @@ def _plural_items(text: str, node: XmlNode, name: str) -> Iterator[PluralItem]:
 def _value(text: str, node: XmlNode, name: str) -> Iterator[Value]:
     """The content of an element, if it is text."""
     raw = text[node.content : node.content_end]
-    shown = raw.strip()
+    shown = raw.strip(_SPACE)
     if not shown or _REFERENCE.fullmatch(shown):
         return
     start = node.content + raw.index(shown)

@@ -35,8 +35,8 @@ def read(content: bytes, target: str = "") -> Content:
 
 
 def read_arb(content: bytes, target: str = "", source: str = "") -> Content:
-    """Reads Flutter's catalogue, which will declare `target` as its locale if it declares `source`, or if `source` is ""
-    or auto. Raises UnreadableDocument."""
+    """Reads Flutter's catalogue. It will declare `target` as its locale if it declares `source`, or if that is "" or
+    auto. Raises UnreadableDocument."""
     text, encode = decode(content)
     catalogue = check_json(text)
     locale = locate(text).get("@@locale")

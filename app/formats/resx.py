@@ -1,4 +1,4 @@
-""".NET's .resx and .resw: translates values that are strings. Comments, typed values, the schema and layout are kept."""
+""".NET's .resx and .resw: translates values that are strings. Comments, typed values, schema and layout are kept."""
 
 from __future__ import annotations
 
