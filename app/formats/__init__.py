@@ -51,6 +51,9 @@ FORMATS = {
     ".xml": Format("android", "application/xml"),
     ".resx": Format("resx", "text/microsoft-resx"),
     ".resw": Format("resx", "text/microsoft-resx"),
+    ".yaml": Format("yaml", "application/yaml"),
+    ".yml": Format("yaml", "application/yaml"),
+    ".toml": Format("toml", "application/toml"),
     ".xliff": Format("xliff", "application/xliff+xml"),
     ".xlf": Format("xliff", "application/xliff+xml"),
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
@@ -66,6 +69,8 @@ class FormatOptions(TypedDict, total=False):
     """For plain text: whether to join lines."""
     redo_fuzzy: bool
     """For gettext catalogues: whether to translate fuzzy entries again."""
+    paths: str
+    """For JSON, YAML and TOML: the paths of the values to translate, such as "$.menu.*, $..title"; "" for all."""
 
 
 def read(

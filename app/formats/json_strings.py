@@ -12,24 +12,26 @@ from app.formats.catalogue_strings import Value, catalogue_content
 from app.formats.document import Content
 from app.formats.encodings import decode
 from app.formats.json_positions import check_characters, check_json, locate
+from app.formats.value_paths import PathFilter, value_path
 from model.languages import AUTO, language_alone
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
-_PLAIN_KEY = re.compile(r"[^\W\d]\w*")
 _AFTER_KEY = re.compile(r"[ \t\n\r]*:")
 _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])")
 
 
-def read(content: bytes, target: str = "") -> Content:
-    """Raises UnreadableDocument. `target`: the language to translate labels into."""
+def read(content: bytes, target: str = "", paths: str = "") -> Content:
+    """Raises UnreadableDocument. `target`: the language to translate labels into; `paths`: see PathFilter."""
+    chosen = PathFilter(paths)
     text, encode = decode(content)
     check_json(text)
     # A file that spells "é" as "\u00e9" stays within ASCII for a reason.
     ascii_only = text.isascii() and _WIDE_ESCAPE.search(text) is not None
     quoted = partial(json.dumps, ensure_ascii=ascii_only)
     values = (
-        Value(start, end, check_characters(json.loads(text[start:end]), start), quoted, path)
+        Value(start, end, check_characters(json.loads(text[start:end]), start), quoted, value_path(path))
         for start, end, path in _values(text)
+        if chosen.matches(path)
     )
     return catalogue_content(text, values, target, encode)
 
@@ -51,7 +53,7 @@ def read_arb(content: bytes, target: str = "", source: str = "") -> Content:
     return read(encode(text), target)
 
 
-def _values(text: str) -> Iterator[tuple[int, int, str]]:
+def _values(text: str) -> Iterator[tuple[int, int, Sequence[str | int]]]:
     """The positions of the string values, quotes included, and their paths, except for keys with "@", which belong to
     ARB or JSON-LD."""
     skipped_depth = -1
@@ -72,13 +74,4 @@ def _values(text: str) -> Iterator[tuple[int, int, str]]:
             if skipped_depth in (-1, len(path)):
                 skipped_depth = len(path) if str(path[-1]).startswith("@") else -1
         elif skipped_depth == -1:
-            yield *token.span(), _json_path(path)
-
-
-def _json_path(path: Sequence[str | int]) -> str:
-    """In JSONPath notation (RFC 9535): $.menu.items[0]."""
-    parts = ["$"]
-    for part in path:
-        is_plain = isinstance(part, str) and _PLAIN_KEY.fullmatch(part)
-        parts.append(f".{part}" if is_plain else f"[{json.dumps(part, ensure_ascii=False)}]")
-    return "".join(parts)
+            yield *token.span(), path

@@ -17,8 +17,10 @@ from app.formats import (
     resx,
     stringsdict,
     subtitles,
+    toml_strings,
     xcstrings,
     xliff,
+    yaml_strings,
 )
 from app.formats.document import Content
 
@@ -39,13 +41,17 @@ READERS: dict[str, Reader] = {
     "arb": json_strings.read_arb,
     "android": android.read,
     "resx": resx.read,
+    "yaml": yaml_strings.read,
+    "toml": toml_strings.read,
     "xliff": xliff.read,
     "docx": docx.read,
 }
 ARGUMENTS: dict[Reader, Sequence[str]] = {
     plain.read: ("max_chars", "line_breaks"),
     po.read: ("target", "redo_fuzzy"),
-    json_strings.read: ("target",),
+    json_strings.read: ("target", "paths"),
+    yaml_strings.read: ("target", "source", "paths"),
+    toml_strings.read: ("target", "paths"),
     properties.read: ("target",),
     apple_strings.read: ("target",),
     stringsdict.read: ("target",),
