@@ -54,6 +54,13 @@ FORMATS = {
     ".yaml": Format("yaml", "application/yaml"),
     ".yml": Format("yaml", "application/yaml"),
     ".toml": Format("toml", "application/toml"),
+    ".ts": Format("ts", "application/x-linguist"),
+    ".tmx": Format("tmx", "application/x-tmx+xml"),
+    ".ftl": Format("fluent", "text/plain"),
+    ".csv": Format("csv", "text/csv"),
+    ".tsv": Format("tsv", "text/tab-separated-values"),
+    ".ass": Format("ass", "text/x-ssa"),
+    ".ssa": Format("ass", "text/x-ssa"),
     ".xliff": Format("xliff", "application/xliff+xml"),
     ".xlf": Format("xliff", "application/xliff+xml"),
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
@@ -71,6 +78,8 @@ class FormatOptions(TypedDict, total=False):
     """For gettext catalogues: whether to translate fuzzy entries again."""
     paths: str
     """For JSON, YAML and TOML: the paths of the values to translate, such as "$.menu.*, $..title"; "" for all."""
+    columns: str
+    """For .csv and .tsv: the columns to translate, "text, title", or to fill in, "en=fr"."""
 
 
 def read(

@@ -43,13 +43,17 @@ class Value(NamedTuple):
 
 
 class PluralItem(NamedTuple):
-    """One form of a plural, characters [start, end) of a file, for a `category`, whose name is at `name`."""
+    """One form of a plural, characters [start, end) of a file, for a `category`, whose name is at `name`.
+
+    `opening`: what is before the name of a new form, if it is not what is before this one.
+    """
 
     category: str
     name: tuple[int, int]
     start: int
     end: int
     value: Value
+    opening: str = ""
 
 
 def read_string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
@@ -115,7 +119,7 @@ def _new_form(text: str, category: str, model: PluralItem, place: int) -> Value:
     """A form of `category` before the one at `place`, written like `model`."""
     gap = text[_before_space(text, place) : place]
     (name_start, name_end), value = model.name, model.value
-    before = f"{text[model.start : name_start]}{category}{text[name_end : value.start]}"
+    before = f"{model.opening or text[model.start : name_start]}{category}{text[name_end : value.start]}"
     after = text[value.end : model.end] + gap
 
     def encode(translation: str) -> str:

@@ -154,6 +154,13 @@ class _Parser:
         return self.known[1]
 
 
+def attribute_span(text: str, node: XmlNode, name: str) -> tuple[int, int] | None:
+    """Where the value of an attribute is in the start tag, without its quotation marks."""
+    pattern = rf"""\s{re.escape(name)}\s*=\s*(?:"([^"]*)"|'([^']*)')"""
+    found = re.compile(pattern).search(text, node.start, node.content)
+    return None if found is None else found.span(1 if found[1] is not None else 2)
+
+
 def plain_text(raw: str) -> str:
     """The characters of content without elements: references and CDATA resolved, comments left out."""
     parts, done = [], 0
