@@ -223,7 +223,7 @@ def translate(
     target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
     file: Annotated[
         Path | None,
-        typer.Option(help="Translate a document: .docx, .html, .json, .md, .po, .srt, .txt, .vtt, .xliff and others"),
+        typer.Option(help="Translate a document: .docx, .html, .json, .md, .po, .srt, .txt, .xliff, .yaml and others"),
     ] = None,
     in_: Annotated[
         str | None,
@@ -239,6 +239,12 @@ def translate(
         Lines, typer.Option(help="For .txt: keep each line, join the lines of a paragraph, or detect wrapping")
     ] = Lines.auto,
     redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="For .po: translate fuzzy entries again")] = False,
+    paths: Annotated[
+        str, typer.Option(help="For .json, .yaml, .toml: which values to translate: '$.menu.*, $..title'")
+    ] = "",
+    columns: Annotated[
+        str, typer.Option(help="For .csv, .tsv: which columns to translate: 'text, title', or fill in: 'en=fr'")
+    ] = "",
     glossary: Annotated[str, typer.Option(help="A file of terms (tsv or csv), or the name of a served glossary")] = "",
     markup: Annotated[Format, typer.Option("--format", help="html: treat each line as HTML")] = Format.text,
     bundles: Annotated[str | None, _setting("bundles")] = None,
@@ -263,12 +269,12 @@ def translate(
         workers=workers,
         quiet=quiet,
         file=file,
-        format_options={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy},
+        format_options={"line_breaks": line_breaks.value, "redo_fuzzy": redo_fuzzy, "paths": paths, "columns": columns},
         out=Path(out) if out else None,
         replace=replace,
     )
-    if not file and (redo_fuzzy or line_breaks is not Lines.auto):
-        raise typer.BadParameter("--redo-fuzzy and --line-breaks need --file")
+    if not file and (redo_fuzzy or paths or columns or line_breaks is not Lines.auto):
+        raise typer.BadParameter("--redo-fuzzy, --paths, --columns and --line-breaks need --file")
     if in_ is not None:
         if out is None or file or replace:
             raise typer.BadParameter("--in needs --out, and takes neither --file nor --replace")

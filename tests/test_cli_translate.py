@@ -291,6 +291,8 @@ def test_warnings_about_a_document_give_their_location(
         ["--file", "x.txt", "--format", "html"],
         ["--format", "xml"],
         ["--redo-fuzzy"],
+        ["--paths", "$.a"],
+        ["--columns", "a"],
         ["--line-breaks", "join"],
         ["--file", "x.txt", "--line-breaks", "cut"],
     ],

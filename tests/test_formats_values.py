@@ -312,5 +312,5 @@ def test_unreadable_path_is_refused(paths: str) -> None:
 
 
 def test_too_many_paths_are_refused() -> None:
-    with pytest.raises(UnreadableDocument, match="over 100 paths"):
+    with pytest.raises(UnreadableDocument, match="over 20 paths"):
         PathFilter("$.a," * 200)

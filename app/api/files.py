@@ -60,6 +60,19 @@ class FileFields(Body):
         None, description="The use of the translation memory, as in a TranslateRequest"
     )
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
+    paths: str = Field(
+        "",
+        max_length=2_000,
+        description="For .json, .yaml and .toml: the paths of the values to translate, or of what contains them, "
+        'separated by commas: `$.menu.*, $..title, $["a b"][0]`; without them, all values are',
+    )
+    columns: str = Field(
+        "",
+        max_length=2_000,
+        description="For .csv and .tsv: names or numbers of the columns to translate, separated by commas: `text, "
+        "title`; `en=fr` fills in the column fr where it is empty. Without them, the file needs columns named like both "
+        "languages",
+    )
 
 
 _FORM = {
@@ -132,7 +145,12 @@ async def _translate(
     request: Request, client: Client, file: Upload, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
     settings: Settings = request.state.settings
-    format_options: formats.FormatOptions = {"line_breaks": fields.line_breaks, "redo_fuzzy": fields.redo_fuzzy}
+    format_options: formats.FormatOptions = {
+        "line_breaks": fields.line_breaks,
+        "redo_fuzzy": fields.redo_fuzzy,
+        "paths": fields.paths,
+        "columns": fields.columns,
+    }
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
     document = await open_document(file.name, file.content, target, settings, fields.source, format_options)

@@ -9,7 +9,14 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import NamedTuple, TypedDict, Unpack
 
-from app.formats.document import Document, TextLocation, UnknownFormat, UnreadableDocument, bounded_list
+from app.formats.document import (
+    Document,
+    TextLocation,
+    UnknownFormat,
+    UnreadableDocument,
+    WrongOption,
+    bounded_list,
+)
 from app.text.line_breaks import LineBreaks
 
 __all__ = [
@@ -19,6 +26,7 @@ __all__ = [
     "TextLocation",
     "UnknownFormat",
     "UnreadableDocument",
+    "WrongOption",
     "read",
     "translated_name",
 ]
@@ -45,9 +53,9 @@ FORMATS = {
     ".json": Format("json", "application/json"),
     ".arb": Format("arb", "application/json"),
     ".properties": Format("properties", "text/x-java-properties"),
-    ".strings": Format("strings", "text/plain"),
-    ".stringsdict": Format("stringsdict", "application/xml"),
-    ".xcstrings": Format("xcstrings", "application/json"),
+    ".strings": Format("strings", "text/x-strings"),
+    ".stringsdict": Format("stringsdict", "application/x-plist"),
+    ".xcstrings": Format("xcstrings", "application/x-xcstrings+json"),
     ".xml": Format("android", "application/xml"),
     ".resx": Format("resx", "text/microsoft-resx"),
     ".resw": Format("resx", "text/microsoft-resx"),
@@ -56,7 +64,7 @@ FORMATS = {
     ".toml": Format("toml", "application/toml"),
     ".ts": Format("ts", "application/x-linguist"),
     ".tmx": Format("tmx", "application/x-tmx+xml"),
-    ".ftl": Format("fluent", "text/plain"),
+    ".ftl": Format("fluent", "text/x-fluent"),
     ".csv": Format("csv", "text/csv"),
     ".tsv": Format("tsv", "text/tab-separated-values"),
     ".ass": Format("ass", "text/x-ssa"),
@@ -94,7 +102,8 @@ def read(
 
     `target` is the language to translate into, for formats that record it, and `source` the file's language or auto;
     `max_chars` is the maximum number of characters per passage, for formats that can be cut anywhere. Raises
-    UnreadableDocument, including its subclass UnknownFormat. Takes seconds for megabytes; so does writing.
+    UnreadableDocument, including its subclasses UnknownFormat and WrongOption. Takes seconds for megabytes; so does
+    writing.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in MEDIA_TYPES:

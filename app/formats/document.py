@@ -29,6 +29,14 @@ class UnknownFormat(UnreadableDocument):
     """No reader supports the suffix of the file's name."""
 
 
+class WrongOption(UnreadableDocument):
+    """An option of the format does not fit the file; `option` is its name in FormatOptions."""
+
+    def __init__(self, option: str, message: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
 def bounded_list(found: Iterable[T]) -> list[T]:
     """The items of `found`, which become passages, as a list. Raises UnreadableDocument if there are too many."""
     listed = list(islice(found, MAX_PASSAGES + 1))

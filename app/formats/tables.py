@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from app.formats.catalogue_strings import Value, catalogue_content
-from app.formats.document import Content, UnreadableDocument, line_numbers
+from app.formats.document import Content, UnreadableDocument, WrongOption, line_numbers
 from app.formats.encodings import decode
 from model.languages import AUTO
 
@@ -94,14 +94,14 @@ def _rows(text: str, delimiter: str) -> Iterator[list[_Field]]:
 
 
 def _chosen(header: list[str], columns: str) -> list[_Column]:
-    """The columns that the option names. Raises UnreadableDocument."""
+    """The columns that the option names. Raises WrongOption."""
     found = []
     for name in filter(None, (part.strip() for part in columns.split(","))):
         left, _, right = name.partition("=") if name not in header else (name, "", "")
         source = _index(header, left.strip())
         found.append(_Column(source, _index(header, right.strip()) if right.strip() else source))
     if len({column.target for column in found}) < len(found):
-        raise UnreadableDocument("A column is named twice among those to translate.")
+        raise WrongOption("columns", "A column is named twice among those to translate.")
     return found
 
 
@@ -110,7 +110,7 @@ def _index(header: list[str], name: str) -> int:
         return header.index(name)
     if name.isascii() and name.isdecimal() and 0 < int(name[:6]) <= len(header):
         return int(name) - 1
-    raise UnreadableDocument(f"The file has no column {name!r}; {_known(header)}")
+    raise WrongOption("columns", f"The file has no column {name!r}; {_known(header)}")
 
 
 def _known(header: list[str]) -> str:
@@ -119,12 +119,12 @@ def _known(header: list[str]) -> str:
 
 
 def _by_language(header: list[str], source: str, target: str) -> list[_Column]:
-    """The columns that are named after the two languages. Raises UnreadableDocument."""
+    """The columns that are named after the two languages. Raises WrongOption."""
     codes = [name.replace("_", "-").lower() for name in header]
     wanted = [code.replace("_", "-").lower() for code in (source, target)]
     if source != AUTO and all(code in codes for code in wanted) and wanted[0] != wanted[1]:
         return [_Column(codes.index(wanted[0]), codes.index(wanted[1]))]
-    raise UnreadableDocument(f"Name the columns to translate with the option columns; {_known(header)}")
+    raise WrongOption("columns", f"Name the columns to translate with the option columns; {_known(header)}")
 
 
 def _values(row: list[_Field], header: list[str], chosen: list[_Column], delimiter: str) -> Iterator[Value]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.formats.document import UnreadableDocument
+from app.formats.document import WrongOption
 
 _PLAIN_KEY = re.compile(r"[^\W\d]\w*")
 _STEP = re.compile(
@@ -21,7 +21,7 @@ _STEP = re.compile(
     re.VERBOSE,
 )
 _MAX_STEPS = 30
-_MAX_PATHS = 100
+_MAX_PATHS = 20
 _SEPARATOR = re.compile(r"\s*,\s*|\s+")
 
 
@@ -46,7 +46,7 @@ class PathFilter:
     """Which values to translate: those at a path of the filter, or below one. An empty filter takes all."""
 
     def __init__(self, paths: str) -> None:
-        """`paths`: "$.menu.*, $..title". Raises UnreadableDocument if one is not understood."""
+        """`paths`: "$.menu.*, $..title". Raises WrongOption if one is not understood."""
         self.patterns: list[list[_Step]] = []
         place = 0
         while place < len(paths):
@@ -55,7 +55,7 @@ class PathFilter:
                 continue
             place = self._read(paths, place)
         if len(self.patterns) > _MAX_PATHS:
-            raise UnreadableDocument(f"There are over {_MAX_PATHS} paths of values to translate.")
+            raise WrongOption("paths", f"There are over {_MAX_PATHS} paths of values to translate.")
 
     def _read(self, paths: str, start: int) -> int:
         """Appends the path at `start`, and returns its end."""
@@ -69,7 +69,7 @@ class PathFilter:
             or (place < len(paths) and not _SEPARATOR.match(paths, place))
         ):
             shown = paths[start : start + 60].splitlines()[0]
-            raise UnreadableDocument(f"The path {shown} is not like $.menu.items[0], $.menu.* or $..title.")
+            raise WrongOption("paths", f"The path {shown} is not like $.menu.items[0], $.menu.* or $..title.")
         self.patterns.append(steps)
         return place
 
@@ -88,7 +88,7 @@ def _step(found: re.Match[str]) -> _Step:
         try:
             return _Step(json.loads(found["quoted"]), is_deep)
         except ValueError as error:
-            raise UnreadableDocument(f"The name {found['quoted']} is no JSON string: {error}.") from None
+            raise WrongOption("paths", f"The name {found['quoted']} is no JSON string: {error}.") from None
     return _Step(found["single"] if found["single"] is not None else found["name"], is_deep)
 
 
@@ -106,4 +106,6 @@ def _matches(steps: Sequence[_Step], path: Sequence[str | int]) -> bool:
             if step.key is None or (step.key == part and isinstance(step.key, str) == isinstance(part, str)):
                 after.add(done + 1)
         reached = after
+        if not reached:
+            return False
     return len(steps) in reached
