@@ -69,9 +69,9 @@ class FileFields(Body):
     columns: str = Field(
         "",
         max_length=2_000,
-        description="For .csv and .tsv: names or numbers of the columns to translate, separated by commas: `text, "
-        "title`; `en=fr` fills in the column fr where it is empty. Without them, the file needs columns named like both "
-        "languages",
+        description="For .csv and .tsv: names or numbers of the columns to translate, separated by commas: "
+        "`text, title`; `en=fr` fills in the column fr where it is empty. Without them, the file needs columns named "
+        "like both languages",
     )
 
 

@@ -58,7 +58,7 @@ class PluralItem(NamedTuple):
 
 def read_string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
     """`target`: the language to translate into; `marks`: the mnemonic marks that its catalogue certainly uses."""
-    if (pieces := icu_messages.message_pieces(text)) is not None:
+    if (pieces := icu_messages.message_pieces(text, target)) is not None:
         return CatalogueString(pieces)
     if labelled := mnemonics.remove_mnemonic(text, marks):
         label, mnemonic = labelled
