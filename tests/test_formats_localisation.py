@@ -279,7 +279,7 @@ def test_any_translation_is_text_in_fluent(translation: str) -> None:
         ("no message", "no message"),
         ("a = " + "{ " * 100_000, "nested too deeply"),
         ("a = " + "{ $b ->\n *[c] " * 3_000, "nested too deeply"),
-        ("a = b\n" * 100_000, "over 512 KiB"),
+        ("a = b\n" * 200_000, "over 1 MiB"),
     ],
 )
 def test_unreadable_fluent_is_refused(text: str, fault: str) -> None:

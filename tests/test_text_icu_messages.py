@@ -173,6 +173,12 @@ def test_long_messages_are_not_multiplied_without_limit() -> None:
     assert sum(map(len, passages(text))) < 2 * len(text)
 
 
+def test_messages_of_any_length_take_bounded_memory() -> None:
+    assert message_pieces("{n,plural,one{a}other{b}} " * 1_500, "ar") is None  # six branches each
+    assert message_pieces("{n,plural,one{a}other{b}} " * 5_000) is None
+    assert message_pieces("{n,plural,one{a}other{b}} " * 100, "ar") is not None
+
+
 def test_plain_text_may_be_a_message(bundle: Bundle) -> None:
     [one] = translated(bundle, RandomDecoder(bundle), ["{n, plural, one {Hello # cat} other {Hello # cats}}"])
     assert one.text and one.text.startswith("{n, plural, one {") and one.text.count("#") == 3  # many, too

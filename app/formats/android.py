@@ -24,6 +24,7 @@ _REFERENCE = re.compile(r"[@?](?:[\w.]+:)?[\w+]+/[\w.]+|\?[\w.:]+")
 """A value that stands for another resource."""
 _ESCAPE = re.compile(r"\\(?:u(?P<code>[0-9A-Fa-f]{4})|(?P<one>[\s\S]))|(?P<space>[ \t\r\n]+)|(?P<quote>\")")
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*+"')
+_MAX_HTML_CHARS = 200_000
 _SPACE = " \t\r\n"
 _ESCAPED = {"n": "\n", "t": "\t"}
 _SPELLINGS = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\t": "\\t"}
@@ -74,7 +75,7 @@ def _value(text: str, node: XmlNode, name: str) -> Iterator[Value]:
     inner = value.text[1:-1] if is_quoted else value.text
     encode = partial(_encode, plain_encoder(shown), _escaper(inner), is_quoted)
     decoded = _unescape(inner, is_quoted)
-    if CDATA.fullmatch(shown):
+    if CDATA.fullmatch(shown) and len(shown) <= _MAX_HTML_CHARS:
         html = inline_pieces(decoded)
         # The pieces are spelled for HTML, and then for Android, as a whole.
         yield value._replace(text=decoded, pieces=html, encode=encode)

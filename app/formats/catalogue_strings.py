@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from app.formats.document import Content, Slot, content_of_slots
+from app.formats.document import Content, Slot, check_count, content_of_slots
 from app.markup.passage import Passage, Piece
 from app.text import icu_messages, mnemonics
 from app.text.plural_categories import target_branches
@@ -74,17 +74,20 @@ def catalogue_content(
     read: Callable[[str, str, frozenset[str]], CatalogueString] = read_string,
 ) -> Content:
     """The catalogue `text`, of which only these values may change. `read` finds what to translate in each."""
-    found = sorted((one for one in values if one.adds or _has_letters(one)), key=lambda value: value.start)
+    found = sorted(_bounded(one for one in values if one.adds or _has_letters(one)), key=lambda value: value.start)
     marks = mnemonics.mnemonic_marks(value.text for value in found if value.pieces is None)
-    slots = []
+    slots, count = list[Slot](), 0
     for value in found:
+        check_count(count)
         if value.pieces is not None or not _has_letters(value):
             pieces = [value.text] if value.pieces is None else value.pieces
             slots.append(Slot(value.start, value.end, pieces, value.encode, value.name, adds=value.adds))
+            count += len(slots[-1].passages)
             continue
         string = read(value.text, target, marks)
         encoded = partial(_encode, string, value.encode)
         slots.append(Slot(value.start, value.end, string.pieces, encoded, value.name, adds=value.adds))
+        count += len(string.passages)
     return content_of_slots(text, slots, encode)
 
 
@@ -134,6 +137,15 @@ def _before_space(text: str, place: int) -> int:
     while place and text[place - 1].isspace():
         place -= 1
     return place
+
+
+def _bounded(values: Iterable[Value]) -> Iterator[Value]:
+    """`values`, as long as those with text are not too many. Raises UnreadableDocument."""
+    count = 0
+    for value in values:
+        count += _has_letters(value)
+        check_count(count)
+        yield value
 
 
 def _has_letters(value: Value) -> bool:

@@ -40,9 +40,14 @@ class WrongOption(UnreadableDocument):
 def bounded_list(found: Iterable[T]) -> list[T]:
     """The items of `found`, which become passages, as a list. Raises UnreadableDocument if there are too many."""
     listed = list(islice(found, MAX_PASSAGES + 1))
-    if len(listed) > MAX_PASSAGES:
-        raise UnreadableDocument(f"The file has over {MAX_PASSAGES} paragraphs or strings to translate. Split it.")
+    check_count(len(listed))
     return listed
+
+
+def check_count(passages: int) -> None:
+    """Raises UnreadableDocument if a document may not have as many passages."""
+    if passages > MAX_PASSAGES:
+        raise UnreadableDocument(f"The file has over {MAX_PASSAGES} paragraphs or strings to translate. Split it.")
 
 
 class TextLocation(NamedTuple):

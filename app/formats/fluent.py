@@ -22,8 +22,8 @@ from app.markup.passage import Piece
 from app.text.plural_categories import CATEGORIES
 
 _Element = ast.TextElement | ast.Placeable
-_MAX_CHARS = 512 << 10
-"""The parser takes ten seconds for a megabyte, and Mozilla's own files have up to 100 KB."""
+_MAX_CHARS = 1 << 20
+"""The parser takes seconds for a megabyte of short messages; Mozilla's own files have up to 100 KB."""
 _KEPT_ATTRIBUTES = {"accesskey", "key", "commandkey", "shortcut", "style", "width", "height"}
 _WRAPPED = re.compile(r"(?<=\S)[ ]*\r?\n[ ]*(?=\S)")
 _INDENTED = re.compile(r"\n( +)\S")
@@ -37,7 +37,7 @@ def read(content: bytes, target: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language whose plural categories selections get."""
     text, encode = decode(content)
     if len(text) > _MAX_CHARS:
-        raise UnreadableDocument(f"The file has over {_MAX_CHARS >> 10} KiB, which Fluent files rarely have. Split it.")
+        raise UnreadableDocument(f"The file has over {_MAX_CHARS >> 20} MiB, which Fluent files rarely have. Split it.")
     try:
         entries = FluentParser(with_spans=True).parse(text).body
         known = [entry for entry in entries if isinstance(entry, ast.Message | ast.Term)]
@@ -106,7 +106,8 @@ def _value(text: str, elements: Sequence[_Element], name: str) -> Value:
     start, end = _span(elements[0])[0], _span(elements[-1])[1]
     indented = _INDENTED.search(text, start, end)
     is_on_own_line = _BLOCK_START.search(text, max(0, start - _MAX_INDENT), start) is not None
-    encode = partial(_encode, is_on_own_line, indented[1] if indented else "    ", "\r\n" if "\r\n" in text else "\n")
+    line_end = "\r\n" if text.find("\r\n", start, end) >= 0 else "\n"
+    encode = partial(_encode, is_on_own_line, indented[1] if indented else "    ", line_end)
     return Value(start, end, text[start:end], encode, name, pieces=list(_pieces(text, elements)))
 
 

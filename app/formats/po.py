@@ -20,6 +20,8 @@ from app.text.mnemonics import mnemonic_marks
 
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
 _ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
+_LINE_ENDS = re.compile("[\x1c-\x1e\x85\u2028\u2029]")
+"""What polib takes for line ends, and gettext does not."""
 _MAX_STRING_CHARS = 200_000
 """Maximum number of characters of a string in the file: polib's time is quadratic."""
 
@@ -141,7 +143,8 @@ def _fill_entry(lines: Sequence[str], translations: Sequence[str], replaces: boo
 
 def _string_lines(keyword: str, text: str) -> list[str]:
     """`keyword` with `text`, one line of the file for each of its lines."""
-    parts = [f'"{polib.escape(part)}"' for part in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    plain = _LINE_ENDS.sub(" ", text)
+    parts = [f'"{polib.escape(part)}"' for part in re.findall(r"[^\n]*\n|[^\n]+", plain)]
     return [f"{keyword} {parts[0]}"] if len(parts) == 1 else [f'{keyword} ""', *parts]
 
 

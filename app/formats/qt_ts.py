@@ -39,14 +39,17 @@ def _language(text: str, root: XmlNode, target: str) -> Iterator[Value]:
 
 def _values(text: str, root: XmlNode, target: str) -> Iterator[Value]:
     spell = partial(escape, spellings=_SPELLINGS)
+    names: dict[XmlNode | None, str] = {}
     for message in root.descendants("message"):
         source, translation = message.find("source"), message.find("translation")
         if source is None or source.children or translation is None:
             continue
         if translation.attributes.get("type") != "unfinished":
             continue
-        context = message.parent.find("name") if message.parent else None
-        name = plain_text(text[context.content : context.content_end]) if context else ""
+        if message.parent not in names:
+            context = message.parent.find("name") if message.parent else None
+            names[message.parent] = plain_text(text[context.content : context.content_end]) if context else ""
+        name = names[message.parent]
         shown = plain_text(text[source.content : source.content_end])
         forms = [child for child in translation.children if child.name == "numerusform"]
         if message.attributes.get("numerus") != "yes":

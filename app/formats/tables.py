@@ -16,6 +16,7 @@ from app.formats.encodings import decode
 from model.languages import AUTO
 
 _MAX_COLUMNS = 10_000
+_EMPTY_LINES = re.compile(r"[\r\n]+")
 _NEEDS_QUOTES = re.compile(r'["\r\n]|\A\s|\s\Z')
 
 
@@ -55,8 +56,6 @@ def _read(content: bytes, delimiters: str, target: str, source: str, columns: st
     header = [field.text.strip() for field in next(rows, [])]
     if not header and not text.strip():
         return catalogue_content(text, (), target, encode)
-    if len(header) > _MAX_COLUMNS:
-        raise UnreadableDocument(f"The file has over {_MAX_COLUMNS} columns.")
     chosen = _chosen(header, columns) if columns.strip() else _by_language(header, source, target)
     values = (value for row in rows for value in _values(row, header, chosen, delimiter))
     return catalogue_content(text, values, target, encode)
@@ -78,6 +77,9 @@ def _rows(text: str, delimiter: str) -> Iterator[list[_Field]]:
     pattern = re.compile(rf'(?:"((?:[^"]|"")*+)")?+([^{delimiter}\r\n]*+)({delimiter}|\r\n?|\n|\Z)')
     place, row = 0, list[_Field]()
     while place < len(text) or row:
+        if not row and (empty := _EMPTY_LINES.match(text, place)):
+            place = empty.end()
+            continue
         found = pattern.match(text, place)
         is_open = found is not None and found[1] is None and found[2].startswith('"')
         if found is None or is_open or (found[1] is not None and found[2].strip()):
@@ -87,6 +89,8 @@ def _rows(text: str, delimiter: str) -> Iterator[list[_Field]]:
         value = found[1].replace('""', '"') if is_quoted else found[2]
         row.append(_Field(found.start(), found.end(1) + 1 if is_quoted else found.end(2), value, is_quoted))
         place = found.end()
+        if len(row) > _MAX_COLUMNS:
+            raise UnreadableDocument(f"The file has over {_MAX_COLUMNS} columns.")
         if found[3] != delimiter:
             if len(row) > 1 or row[0].text or row[0].is_quoted:
                 yield row

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from app.formats.catalogue_strings import Value, catalogue_content
-from app.formats.document import Content, UnreadableDocument, line_numbers
+from app.formats.document import Content, UnreadableDocument, bounded_list, line_numbers
 from app.formats.encodings import decode, escape_above
 from app.formats.value_paths import PathFilter, value_path
 
@@ -27,7 +27,9 @@ _SPELLINGS = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])|\\U")
 _MAX_KEY_PARTS = 100
-"""tomllib's time grows with their square."""
+"""Of one key; tomllib's time grows with their square."""
+_MAX_PARTS = 300_000
+"""Of all keys; tomllib keeps several objects for each."""
 _MAX_DEPTH = 100
 
 
@@ -35,7 +37,7 @@ def read(content: bytes, target: str = "", paths: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language to translate labels into; `paths`: see PathFilter."""
     text, encode = decode(content)
     chosen = PathFilter(paths)
-    values = list(_values(text, chosen))
+    values = bounded_list(_values(text, chosen))
     try:
         tomllib.loads(text)
     except RecursionError:
@@ -55,7 +57,7 @@ def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:
     """For each open list or inline table the path to it, to which its keys or indices are added."""
     indices: list[int] = []
     """The next index in each, -1 in a table."""
-    in_header, in_value = False, False
+    in_header, in_value, parts = False, False, 0
     for token in _TOKEN.finditer(text):
         first = token[0][0]
         if first == "#":
@@ -74,9 +76,11 @@ def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:
                 in_value = _close(containers, indices)
             elif first not in "[].,{}":
                 key.append(_key_part(token[0]))
-                if len(key) > _MAX_KEY_PARTS:
+                parts += 1
+                if len(key) > _MAX_KEY_PARTS or parts > _MAX_PARTS:
                     line = line_numbers(text)(token.start())
-                    raise UnreadableDocument(f"The key in line {line} has over {_MAX_KEY_PARTS} parts.")
+                    limits = f"{_MAX_KEY_PARTS} parts, or the file over {_MAX_PARTS}"
+                    raise UnreadableDocument(f"The key in line {line} has over {limits}.")
         elif first in "[{":
             base = [*(containers[-1] if containers else table), *_last(key, indices)]
             containers.append(base)

@@ -13,7 +13,7 @@ from functools import partial
 import yaml
 
 from app.formats.catalogue_strings import Value, catalogue_content
-from app.formats.document import Content, UnreadableDocument
+from app.formats.document import Content, UnreadableDocument, bounded_list
 from app.formats.encodings import decode
 from app.formats.value_paths import PathFilter, value_path
 from app.formats.yaml_scalars import is_string, written_like
@@ -31,7 +31,7 @@ def read(content: bytes, target: str = "", source: str = "", paths: str = "") ->
         raise UnreadableDocument("The file is not YAML: it begins with two byte order marks.")
     chosen = PathFilter(paths)
     try:
-        values = list(_values(text, chosen))
+        values = bounded_list(_values(text, chosen))
         values += _locale_key(text, source, target)
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         mark = getattr(error, "problem_mark", None)

@@ -27,6 +27,10 @@ _QUOTED = re.compile(r"'[{}#|](?:[^']|'')*'")
 _QUOTES_NEXT = re.compile(r"'(?=[{}#|]|\Z)")
 """An apostrophe that would quote what follows; other apostrophes are literal."""
 _MAX_DEPTH = 8
+_MAX_CHARS = 50_000
+"""Maximum number of characters of a message; each is an object while it is read."""
+_MAX_PIECES = 10_000
+"""Maximum number of pieces, of which other plural categories make more."""
 _MAX_REPEATED_CHARS = 10_000
 """Maximum number of characters that may be repeated in the branches."""
 
@@ -109,7 +113,7 @@ def message_pieces(text: str, target: str = "") -> list[Piece] | None:
     "Delete {n, plural, one {# file} other {# files}}?" becomes {n, plural, one {Delete # file?} other {...}}. Beside
     several choices, or with a number sign that would refer to another number there, they are separate passages.
     """
-    if not has_branches(text):
+    if not has_branches(text) or len(text) > _MAX_CHARS:
         return None
     reader = _Reader(text)
     try:
@@ -119,7 +123,10 @@ def message_pieces(text: str, target: str = "") -> list[Piece] | None:
     if reader.place < len(text) or not any(isinstance(part, _Choice) for part in message):
         return None
     found: list[Piece] = []
-    _Writer(found, "''" in text, target).message(message, in_plural=False)
+    try:
+        _Writer(found, "''" in text, target).message(message, in_plural=False)
+    except _NotAMessage:
+        return None
     return found
 
 
@@ -214,6 +221,8 @@ class _Writer:
             is_spaced = not number and choice.head[-1].isspace()  # the first branch may have been a later one
             opening = branch.opening.lstrip() if is_spaced else branch.opening
             self.found.append(("}" if number else choice.head) + opening)
+            if len(self.found) > _MAX_PIECES:
+                raise _NotAMessage
             self.message(_merge_texts([*before, *branch.message, *after]), choice.is_plural)
         self.found.append("}" + choice.end)
 
