@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from babel import Locale
 from babel.localedata import exists
+from babel.messages.plurals import PLURALS
 
 from app.text import plural_categories as ours
-from app.text.plural_categories import CATEGORIES, Branch, plural_categories, target_branches
+from app.text.plural_categories import CATEGORIES, Branch, gettext_header, plural_categories, target_branches
 from model.languages import NAMES
 
 
@@ -34,6 +35,14 @@ def test_languages_whose_one_counts_more_are_those_of_cldr() -> None:
     rules = {code: Locale(code).plural_form for code in ours._CARDINALS if exists(code)}
     repeated = {code for code, rule in rules.items() if any(rule(n) == "one" for n in range(2, 200))}
     assert repeated == ours._REPEATED_ONE
+
+
+def test_headers_of_gettext_are_those_of_babel() -> None:
+    # Babel has one form for Hungarian, which CLDR and gettext's manual give two.
+    for code in ours._GETTEXT_HEADERS.keys() & PLURALS.keys() - {"hu"}:
+        count, expression = PLURALS[code]
+        assert gettext_header(code) == f"nplurals={count}; plural={expression};"
+    assert gettext_header("pt_BR") == gettext_header("fr") and gettext_header("xx") == ""
 
 
 def test_variants_and_unknown_languages() -> None:

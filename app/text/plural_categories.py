@@ -48,6 +48,20 @@ _CARDINALS = {code: tuple(names.split()) for names, codes in _CARDINAL.items() f
 _ORDINALS = {code: tuple(names.split()) for names, codes in _ORDINAL.items() for code in codes.split()}
 
 
+_GETTEXT = {
+    "nplurals=1; plural=0;": "id ja km ko lo ms th vi zh",
+    "nplurals=2; plural=(n != 1);": "af bg bn ca da de el en eo es et eu fi gl ha he hu it ku nb nl nn no pt sv sw",
+    "nplurals=2; plural=(n > 1);": "fr",
+    "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);": "be bs hr"
+    " ru sr uk",
+    "nplurals=3; plural=((n==1) ? 0 : (n>=2 && n<=4) ? 1 : 2);": "cs sk",
+    "nplurals=3; plural=(n==1 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2);": "pl",
+    "nplurals=3; plural=(n==1 ? 0 : (n==0 || (n%100 > 0 && n%100 < 20)) ? 1 : 2);": "ro",
+}
+"""The header Plural-Forms, as gettext's manual has it, for the most frequent languages."""
+_GETTEXT_HEADERS = {code: header for header, codes in _GETTEXT.items() for code in codes.split()}
+
+
 class Branch(NamedTuple):
     """A branch of a translated plural, and the `source` branch that it translates."""
 
@@ -60,6 +74,17 @@ def plural_categories(language: str, ordinal: bool = False) -> tuple[str, ...]:
     code = language_alone(language)
     cardinal = _CARDINALS.get(code, ())
     return _ORDINALS.get(code, ("other",) if cardinal else ()) if ordinal else cardinal
+
+
+def gettext_header(language: str) -> str:
+    """The value of Plural-Forms in a gettext catalogue of `language`; "" if it is not known."""
+    is_brazilian = language.replace("_", "-").lower() == "pt-br"
+    return _GETTEXT_HEADERS.get("fr" if is_brazilian else language_alone(language), "")
+
+
+def counts_more_with_one(language: str) -> bool:
+    """Whether the category `one` of `language` also has numbers greater than 1, such as 21."""
+    return language_alone(language) in _REPEATED_ONE
 
 
 def target_branches(
@@ -76,8 +101,6 @@ def target_branches(
         return [Branch(name, name) for name in source]
     found = [Branch(name, name) for name in source if name not in CATEGORIES or (name in kept and name not in wanted)]
     for name in wanted:
-        is_wrong = (
-            name == "one" and not source.get(name) and source["other"] and language_alone(language) in _REPEATED_ONE
-        )
+        is_wrong = name == "one" and not source.get(name) and source["other"] and counts_more_with_one(language)
         found.append(Branch(name, name if name in source and not is_wrong else "other"))
     return found
