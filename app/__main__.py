@@ -238,7 +238,7 @@ def translate(
     file: Annotated[
         Path | None,
         typer.Option(
-            help="Translate a document: .docx, .pptx, .xlsx, .odt, .epub, .html, .md, .po, .srt, .txt and others"
+            help="Translate a document: .docx, .pptx, .xlsx, .odt, .epub, .html, .md, .po, .yaml and many others"
         ),
     ] = None,
     in_: Annotated[
@@ -258,6 +258,12 @@ def translate(
         bool, typer.Option("--sheet-names", help="For .xlsx: translate the names of sheets, too")
     ] = False,
     redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="For .po: translate fuzzy entries again")] = False,
+    paths: Annotated[
+        str, typer.Option(help="For .json, .yaml, .toml: which values to translate: '$.menu.*, $..title'")
+    ] = "",
+    columns: Annotated[
+        str, typer.Option(help="For .csv, .tsv: which columns to translate: 'text, title', or fill in: 'en=fr'")
+    ] = "",
     glossary: Annotated[str, typer.Option(help="A file of terms (tsv or csv), or the name of a served glossary")] = "",
     memory: Annotated[
         str, typer.Option(help="A translation memory: a file of pairs (tmx or tsv), or a service's file; off: none")
@@ -289,12 +295,18 @@ def translate(
         workers=workers,
         quiet=quiet,
         file=file,
-        format_options={"line_breaks": line_breaks.value, "sheet_names": sheet_names, "redo_fuzzy": redo_fuzzy},
+        format_options={
+            "line_breaks": line_breaks.value,
+            "sheet_names": sheet_names,
+            "redo_fuzzy": redo_fuzzy,
+            "paths": paths,
+            "columns": columns,
+        },
         out=Path(out) if out else None,
         replace=replace,
     )
-    if not file and (sheet_names or redo_fuzzy or line_breaks is not Lines.auto):
-        raise typer.BadParameter("--sheet-names, --redo-fuzzy and --line-breaks need --file")
+    if not file and (sheet_names or redo_fuzzy or paths or columns or line_breaks is not Lines.auto):
+        raise typer.BadParameter("--sheet-names, --redo-fuzzy, --paths, --columns and --line-breaks need --file")
     if in_ is not None:
         if out is None or file or replace:
             raise typer.BadParameter("--in needs --out, and takes neither --file nor --replace")

@@ -72,6 +72,13 @@ def test_word_document_comes_back_as_a_word_document(service: Service) -> None:
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nHello.\n"),
         ("a.po", 'msgid "Hello."\nmsgstr ""\n'),
         ("a.xliff", '<xliff version="2.0"><file><unit><segment><source>Hello</source></segment></unit></file></xliff>'),
+        ("a.xml", '<resources><string name="a">Hello</string></resources>'),
+        ("a.properties", "a=Hello"),
+        ("a.strings", '"a" = "Hello";'),
+        ("a.xcstrings", '{"sourceLanguage": "en", "strings": {"Hello": {}}}'),
+        ("a.yaml", "en: {a: Hello}"),
+        ("a.ftl", "a = Hello"),
+        ("a.csv", "en,fr\nHello,\n"),
         ("a.txt", ""),
     ],
 )
@@ -79,6 +86,13 @@ def test_every_format_is_served(service: Service, name: str, content: str) -> No
     response = send(service, name, content)
     assert response.status_code == 200
     assert response.headers["content-type"].partition(";")[0] == MEDIA_TYPES[Path(name).suffix]
+
+
+def test_options_choose_values_and_columns(service: Service) -> None:
+    found = send(service, "a.json", '{"a": "Hello.", "b": "Hello."}', paths="$.b")
+    assert found.json() == {"a": "Hello.", "b": translated(service, "Hello.")}
+    found = send(service, "a.csv", "id,text\nHello,Hello.\n", columns="text")
+    assert found.text == f"id,text\nHello,{translated(service, 'Hello.')}\n"
 
 
 def test_plain_text_file_may_be_longer_than_one_text(bundle_folder: Path) -> None:
@@ -176,6 +190,9 @@ def test_file_name_may_have_any_characters(service: Service) -> None:
         ("a.json", json.dumps("a" * 50_001), {}, 413, "50001 characters"),
         ("a.txt", "Hello", {"line_breaks": "cut"}, 422, "#/line_breaks"),
         ("a.txt", "Hello", {"redo_fuzzy": "perhaps"}, 422, "#/redo_fuzzy"),
+        ("a.json", '{"a": "Hello"}', {"paths": "a"}, 422, "#/paths"),
+        ("a.csv", "id,text\n1,Hello", {"columns": "title"}, 422, "#/columns"),
+        ("a.csv", "id,text\n1,Hello", {}, 422, "#/columns"),
         ("a.txt", "Hello", {"glossary": "none"}, 422, "no glossary 'none'"),
         ("a.txt", "Hello", {"glossary": '{"cat": 1}'}, 422, "the translation of 'cat' is not a string"),
         ("a.txt", "Hello", {"glossary": '{"cat"'}, 422, "#/glossary"),

@@ -300,6 +300,8 @@ def test_warnings_about_a_document_give_their_location(
         ["--format", "xml"],
         ["--redo-fuzzy"],
         ["--sheet-names"],
+        ["--paths", "$.a"],
+        ["--columns", "a"],
         ["--line-breaks", "join"],
         ["--file", "x.txt", "--line-breaks", "cut"],
     ],

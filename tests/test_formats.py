@@ -153,7 +153,7 @@ def test_no_bytes_crash_a_reader(content: bytes, suffix: str) -> None:
         assert suffix in {".po", ".pot"} or as_it_was(read(f"a{suffix}", content)) == content
 
 
-NOT_PLAIN_TEXT = {".docx", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub", ".xliff", ".xlf"}
+NOT_PLAIN_TEXT = {".docx", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub", ".xliff", ".xlf", ".properties"}
 
 
 @pytest.mark.parametrize("suffix", sorted(set(MEDIA_TYPES) - NOT_PLAIN_TEXT))
@@ -411,6 +411,36 @@ def test_language_with_one_plural_form_gets_the_plural() -> None:
     catalogue = 'msgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
     document = read("a.po", catalogue.encode())
     assert b'msgstr[0] "%D FILES"' in shouted(document)
+
+
+POT = """msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"
+
+msgid "One file"
+msgid_plural "%d files"
+msgstr[0] ""
+msgstr[1] ""
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "forms"),
+    [
+        ("de", ["ONE FILE", "%D FILES"]),
+        ("fr", ["ONE FILE", "%D FILES"]),
+        ("zh", ["%D FILES"]),
+        ("ru", ["%D FILES"] * 3),
+        ("pl", ["ONE FILE", "%D FILES", "%D FILES"]),
+        ("xx", ["ONE FILE", "%D FILES"]),
+    ],
+)
+def test_template_gets_the_plural_forms_of_the_target(target: str, forms: list[str]) -> None:
+    written = shouted(read("a.pot", POT.encode(), target)).decode()
+    catalogue = polib.pofile(f"\n{written}")
+    assert list(catalogue[0].msgstr_plural.values()) == forms
+    assert target == "xx" or catalogue.metadata["Plural-Forms"].startswith(f"nplurals={len(forms)}; ")
 
 
 def test_catalogue_whose_content_is_a_file_name_opens_no_file(tmp_path: Path) -> None:

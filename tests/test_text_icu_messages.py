@@ -54,6 +54,44 @@ def test_words_around_the_only_choice_move_into_its_branches() -> None:
     )
 
 
+def shouted_in(text: str, target: str) -> str:
+    """The message with its passages in capitals, for another language."""
+    pieces = message_pieces(text, target) or []
+    return "".join(p if isinstance(p, str) else render_source(replace(p, text=p.text.upper())) for p in pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "expected"),
+    [
+        (FILES, "de", "{n, plural, one {# FILE} other {# FILES}}"),
+        (FILES, "fr", "{n, plural, one {# FILE} many {# FILES} other {# FILES}}"),
+        (FILES, "zh", "{n, plural, other {# FILES}}"),
+        (FILES, "ru", "{n, plural, one {# FILE} few {# FILES} many {# FILES} other {# FILES}}"),
+        (FILES, "xx", "{n, plural, one {# FILE} other {# FILES}}"),
+        (
+            "{n,plural,=0{None}one{A file}other{# files}}",
+            "fr",
+            "{n,plural,=0{NONE}one{A FILE}many{# FILES}other{# FILES}}",
+        ),
+        ("{n,plural,=0{None}one{A file}other{# files}}", "zh", "{n,plural,=0{NONE}other{# FILES}}"),
+        ("{n,plural,one{A file}other{# files}}", "hr", "{n,plural,one{# FILES}few{# FILES}other{# FILES}}"),
+        (f"Open {FILES}.", "zh", "{n, plural, other {OPEN # FILES.}}"),
+        ("{n,selectordinal,one{#st} two{#nd} few{#rd} other{#th}}", "fr", "{n,selectordinal,one{#ST} other{#TH}}"),
+        ("{n,selectordinal,one{#st} two{#nd} few{#rd} other{#th}}", "de", "{n,selectordinal, other{#TH}}"),
+        ("{g, select, one {He} other {They}}", "zh", "{g, select, one {HE} other {THEY}}"),
+        (
+            f"{{g, select, male {{{FILES}}} other {{x}}}}",
+            "zh",
+            "{g, select, male {{n, plural, other {# FILES}}} other {X}}",
+        ),
+        ("{n, plural, offset:1 one {# x} other {y}}", "zh", "{n, plural, offset:1 other {Y}}"),
+    ],
+)
+def test_plurals_have_the_categories_of_the_target(text: str, target: str, expected: str) -> None:
+    assert shouted_in(text, target) == expected
+    assert message_pieces(shouted_in(text, target)) is not None
+
+
 def test_number_sign_keeps_its_meaning() -> None:
     inner = "{n, plural, one {# file in {m, plural, other {# folders}}} other {x}}"
     assert shouted(inner) == "{n, plural, one {# FILE IN {m, plural, other {# FOLDERS}}} other {X}}"
@@ -135,7 +173,13 @@ def test_long_messages_are_not_multiplied_without_limit() -> None:
     assert sum(map(len, passages(text))) < 2 * len(text)
 
 
+def test_messages_of_any_length_take_bounded_memory() -> None:
+    assert message_pieces("{n,plural,one{a}other{b}} " * 1_500, "ar") is None  # six branches each
+    assert message_pieces("{n,plural,one{a}other{b}} " * 5_000) is None
+    assert message_pieces("{n,plural,one{a}other{b}} " * 100, "ar") is not None
+
+
 def test_plain_text_may_be_a_message(bundle: Bundle) -> None:
     [one] = translated(bundle, RandomDecoder(bundle), ["{n, plural, one {Hello # cat} other {Hello # cats}}"])
-    assert one.text and one.text.startswith("{n, plural, one {") and one.text.count("#") == 2
+    assert one.text and one.text.startswith("{n, plural, one {") and one.text.count("#") == 3  # many, too
     assert one.text != "{n, plural, one {Hello # cat} other {Hello # cats}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 from pydantic import Field
@@ -69,6 +69,19 @@ class FileFields(Body):
         False, strict=False, description="For .xlsx: translate the names of sheets, except those that a formula uses"
     )
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
+    paths: str = Field(
+        "",
+        max_length=2_000,
+        description="For .json, .yaml and .toml: the paths of the values to translate, or of what contains them, "
+        'separated by commas: `$.menu.*, $..title, $["a b"][0]`; without them, all values are',
+    )
+    columns: str = Field(
+        "",
+        max_length=2_000,
+        description="For .csv and .tsv: names or numbers of the columns to translate, separated by commas: "
+        "`text, title`; `en=fr` fills in the column fr where it is empty. Without them, the file needs columns named "
+        "like both languages",
+    )
 
 
 _REVIEW = (
@@ -179,11 +192,8 @@ async def _write_reviewed(request: Request, file: Upload, fields: FileFields, re
 
 async def _open(request: Request, file: Upload, fields: FileFields) -> tuple[formats.Document, str]:
     """The document, and the name of its translation."""
-    format_options: formats.FormatOptions = {
-        "line_breaks": fields.line_breaks,
-        "sheet_names": fields.sheet_names,
-        "redo_fuzzy": fields.redo_fuzzy,
-    }
+    # Named alike.
+    format_options = cast(formats.FormatOptions, fields.model_dump(include=set(formats.FormatOptions.__annotations__)))
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
     settings: Settings = request.state.settings

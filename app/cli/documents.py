@@ -34,7 +34,7 @@ def read_document(
     """Raises CommandError."""
     try:
         return formats.read(path.name, path.read_bytes(), target, source=source, **(format_options or {}))
-    except formats.UnknownFormat as error:
+    except (formats.UnknownFormat, formats.WrongOption) as error:
         raise CommandError(WRONG_USAGE, str(error)) from None
     except formats.UnreadableDocument as error:
         raise CommandError(UNREADABLE, f"{path}: {error}") from None

@@ -9,7 +9,14 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import NamedTuple, TypedDict, Unpack
 
-from app.formats.document import Document, TextLocation, UnknownFormat, UnreadableDocument, bounded_list
+from app.formats.document import (
+    Document,
+    TextLocation,
+    UnknownFormat,
+    UnreadableDocument,
+    WrongOption,
+    bounded_list,
+)
 from app.text.line_breaks import LineBreaks
 
 __all__ = [
@@ -19,6 +26,7 @@ __all__ = [
     "TextLocation",
     "UnknownFormat",
     "UnreadableDocument",
+    "WrongOption",
     "read",
     "translated_name",
 ]
@@ -43,7 +51,24 @@ FORMATS = {
     ".po": Format("po", "text/x-gettext-translation"),
     ".pot": Format("po", "text/x-gettext-translation-template"),
     ".json": Format("json", "application/json"),
-    ".arb": Format("json", "application/json"),
+    ".arb": Format("arb", "application/json"),
+    ".properties": Format("properties", "text/x-java-properties"),
+    ".strings": Format("strings", "text/x-strings"),
+    ".stringsdict": Format("stringsdict", "application/x-plist"),
+    ".xcstrings": Format("xcstrings", "application/x-xcstrings+json"),
+    ".xml": Format("android", "application/xml"),
+    ".resx": Format("resx", "text/microsoft-resx"),
+    ".resw": Format("resx", "text/microsoft-resx"),
+    ".yaml": Format("yaml", "application/yaml"),
+    ".yml": Format("yaml", "application/yaml"),
+    ".toml": Format("toml", "application/toml"),
+    ".ts": Format("ts", "application/x-linguist"),
+    ".tmx": Format("tmx", "application/x-tmx+xml"),
+    ".ftl": Format("fluent", "text/x-fluent"),
+    ".csv": Format("csv", "text/csv"),
+    ".tsv": Format("tsv", "text/tab-separated-values"),
+    ".ass": Format("ass", "text/x-ssa"),
+    ".ssa": Format("ass", "text/x-ssa"),
     ".xliff": Format("xliff", "application/xliff+xml"),
     ".xlf": Format("xliff", "application/xliff+xml"),
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
@@ -67,6 +92,10 @@ class FormatOptions(TypedDict, total=False):
     """For workbooks: whether to translate the names of sheets."""
     redo_fuzzy: bool
     """For gettext catalogues: whether to translate fuzzy entries again."""
+    paths: str
+    """For JSON, YAML and TOML: the paths of the values to translate, such as "$.menu.*, $..title"; "" for all."""
+    columns: str
+    """For .csv and .tsv: the columns to translate, "text, title", or to fill in, "en=fr"."""
 
 
 def read(
@@ -81,7 +110,8 @@ def read(
 
     `target` is the language to translate into, for formats that record it, and `source` the file's language or auto;
     `max_chars` is the maximum number of characters per passage, for formats that can be cut anywhere. Raises
-    UnreadableDocument, including its subclass UnknownFormat. Takes seconds for megabytes; so does writing.
+    UnreadableDocument, including its subclasses UnknownFormat and WrongOption. Takes seconds for megabytes; so does
+    writing.
     """
     suffix = PurePath(name).suffix.lower()
     if suffix not in MEDIA_TYPES:

@@ -29,6 +29,14 @@ class UnknownFormat(UnreadableDocument):
     """No reader supports the suffix of the file's name."""
 
 
+class WrongOption(UnreadableDocument):
+    """An option of the format does not fit the file; `option` is its name in FormatOptions."""
+
+    def __init__(self, option: str, message: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
 def bounded_list(found: Iterable[T]) -> list[T]:
     """The items of `found`, which become passages, as a list. Raises UnreadableDocument if there are too many."""
     listed = list(islice(found, MAX_PASSAGES + 1))
@@ -76,7 +84,8 @@ class Document:
 
     `write` returns the file with a translation in the place of each passage, as the translator returns it: encoded by
     the passage's own `write`, with its tags and protected text. Unchanged passages leave the file unchanged, to the
-    byte, except in .po and .xliff, where translations are beside their sources.
+    byte, except in catalogues that hold translations beside their sources, such as .po, and where the target language
+    has other plural categories.
     """
 
     passages: Sequence[Passage]
@@ -104,6 +113,8 @@ class Slot(NamedTuple):
     encode: Callable[[str], str] = str
     name: str = ""
     lines: Sequence[tuple[int, int]] = ()
+    adds: bool = False
+    """Whether to write the content even where its translation is its source: at an empty span, it is new."""
 
     @property
     def pieces(self) -> Sequence[Piece]:
@@ -121,7 +132,7 @@ def content_of_slots(text: str, slots: Sequence[Slot], encode: Callable[[str], b
         parts, end, remaining = [], 0, iter(translations)
         for slot in slots:
             translated = fill(slot.pieces, remaining)
-            same = translated == fill(slot.pieces, map(render_source, slot.passages))
+            same = not slot.adds and translated == fill(slot.pieces, map(render_source, slot.passages))
             parts += [text[end : slot.start], text[slot.start : slot.end] if same else slot.encode(translated)]
             end = slot.end
         assert next(remaining, None) is None

@@ -33,3 +33,22 @@ def check_declared_encoding(declaration: re.Match[str] | None) -> None:
     """
     if declaration and not _SUPPORTED_NAME.fullmatch(declaration[1]):
         raise UnreadableDocument(f"The file declares the encoding {declaration[1]}. Save it as UTF-8.")
+
+
+def escape_above(limit: int, text: str, prefix: str) -> str:
+    """`text` with characters above the code point `limit` as their UTF-16 code units, `prefix` and four digits each."""
+    return text if max(text, default="") <= chr(limit) else "".join(_escaped(limit, one, prefix) for one in text)
+
+
+def _escaped(limit: int, character: str, prefix: str) -> str:
+    if ord(character) <= limit:
+        return character
+    units = character.encode("utf-16-be", "surrogatepass").hex().upper()
+    return "".join(f"{prefix}{units[place : place + 4]}" for place in range(0, len(units), 4))
+
+
+def join_surrogates(text: str) -> str:
+    """`text`, in which escapes may have spelled a character as two halves; a lone half becomes U+FFFD."""
+    if not any("\ud800" <= one <= "\udfff" for one in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -8,53 +8,52 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from app.formats.catalogue_strings import CatalogueString, read_string
-from app.formats.document import Content, Slot, UnreadableDocument, content_of_slots
+from app.formats.catalogue_strings import Value, catalogue_content
+from app.formats.document import Content
 from app.formats.encodings import decode
-from app.text.mnemonics import mnemonic_marks
+from app.formats.json_positions import check_characters, check_json, locate
+from app.formats.value_paths import PathFilter, value_path
+from model.languages import AUTO, language_alone
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
-_PLAIN_KEY = re.compile(r"[^\W\d]\w*")
 _AFTER_KEY = re.compile(r"[ \t\n\r]*:")
 _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])")
 
 
-def read(content: bytes, target: str = "") -> Content:
-    """Raises UnreadableDocument. `target`: the language to translate labels into."""
+def read(content: bytes, target: str = "", paths: str = "") -> Content:
+    """Raises UnreadableDocument. `target`: the language to translate labels into; `paths`: see PathFilter."""
+    chosen = PathFilter(paths)
     text, encode = decode(content)
-    _check(text)
+    check_json(text)
     # A file that spells "é" as "\u00e9" stays within ASCII for a reason.
     ascii_only = text.isascii() and _WIDE_ESCAPE.search(text) is not None
-    values: list[tuple[int, int, str, str]] = []
-    for start, end, path in _values(text):
-        value: str = json.loads(text[start:end])
-        if any("\ud800" <= character <= "\udfff" for character in value):
-            raise UnreadableDocument(f"The string at character {start} has a lone surrogate, which is not a character.")
-        if any(map(str.isalpha, value)):
-            values.append((start, end, path, value))
-    marks = mnemonic_marks(value for *_, value in values)
-    slots = []
-    for start, end, path, value in values:
-        string = read_string(value, target, marks)
-        slots.append(Slot(start, end, string.pieces, partial(_encode, string, ascii_only), path))
-    return content_of_slots(text, slots, encode)
+    quoted = partial(json.dumps, ensure_ascii=ascii_only)
+    values = (
+        Value(start, end, check_characters(json.loads(text[start:end]), start), quoted, value_path(path))
+        for start, end, path in _values(text)
+        if chosen.matches(path)
+    )
+    return catalogue_content(text, values, target, encode)
 
 
-def _encode(string: CatalogueString, ascii_only: bool, translation: str) -> str:
-    return json.dumps(string.finish(translation), ensure_ascii=ascii_only)
+def read_arb(content: bytes, target: str = "", source: str = "") -> Content:
+    """Reads Flutter's catalogue. It will declare `target` as its locale if it declares `source`, or if that is "" or
+    auto. Raises UnreadableDocument."""
+    text, encode = decode(content)
+    catalogue = check_json(text)
+    locale = locate(text).get("@@locale")
+    declared = catalogue.get("@@locale") if isinstance(catalogue, dict) else None
+    if (
+        locale
+        and target
+        and isinstance(declared, str)
+        and language_alone(source) in ("", AUTO, language_alone(declared))
+    ):
+        text = f"{text[: locale.start]}{json.dumps(target.replace('-', '_'))}{text[locale.end :]}"
+    return read(encode(text), target)
 
 
-def _check(text: str) -> None:
-    """Checks that `text` is JSON; then brackets and quotes suffice to locate its values."""
-    try:
-        json.loads(text, parse_int=str, parse_float=str)
-    except RecursionError:
-        raise UnreadableDocument("The JSON is nested too deeply.") from None
-    except ValueError as error:
-        raise UnreadableDocument(f"The file is not JSON: {error}.") from None
-
-
-def _values(text: str) -> Iterator[tuple[int, int, str]]:
+def _values(text: str) -> Iterator[tuple[int, int, Sequence[str | int]]]:
     """The positions of the string values, quotes included, and their paths, except for keys with "@", which belong to
     ARB or JSON-LD."""
     skipped_depth = -1
@@ -75,13 +74,4 @@ def _values(text: str) -> Iterator[tuple[int, int, str]]:
             if skipped_depth in (-1, len(path)):
                 skipped_depth = len(path) if str(path[-1]).startswith("@") else -1
         elif skipped_depth == -1:
-            yield *token.span(), _json_path(path)
-
-
-def _json_path(path: Sequence[str | int]) -> str:
-    """In JSONPath notation (RFC 9535): $.menu.items[0]."""
-    parts = ["$"]
-    for part in path:
-        is_plain = isinstance(part, str) and _PLAIN_KEY.fullmatch(part)
-        parts.append(f".{part}" if is_plain else f"[{json.dumps(part, ensure_ascii=False)}]")
-    return "".join(parts)
+            yield *token.span(), path

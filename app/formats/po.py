@@ -17,9 +17,15 @@ from app.formats.encodings import check_declared_encoding, decode
 from app.markup.extract import inline_pieces
 from app.text.icu_messages import has_branches
 from app.text.mnemonics import mnemonic_marks
+from app.text.plural_categories import counts_more_with_one, gettext_header
 
 _CHARSET = re.compile(r'^"Content-Type:[^"\n]*charset=(?!CHARSET)([^\s\\"]+)', re.MULTILINE | re.IGNORECASE)
 _ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
+_PLURAL_TEMPLATE = re.compile(r'^("Plural-Forms:[ ]*)nplurals=INTEGER; plural=EXPRESSION;', re.MULTILINE)
+"""As xgettext and msginit leave it for translators."""
+_FORM_COUNT = re.compile(r"nplurals[ ]*=[ ]*([1-6])\b")
+_LINE_ENDS = re.compile("[\x1c-\x1e\x85\u2028\u2029]")
+"""What polib takes for line ends, and gettext does not."""
 _MAX_STRING_CHARS = 200_000
 """Maximum number of characters of a string in the file: polib's time is quadratic."""
 
@@ -44,8 +50,11 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
     """
     text, encode = decode(content)
     check_declared_encoding(_CHARSET.search(text))
+    if header := gettext_header(target):
+        text = _PLURAL_TEMPLATE.sub(lambda found: f"{found[1]}{header}", text, count=1)
     lines = text.splitlines(keepends=True)
     catalogue = _parse(text)
+    forms = _form_count(catalogue)
     marks = mnemonic_marks(entry.msgid for entry in catalogue)
     entries: list[_Entry] = []
     strings: list[CatalogueString] = []
@@ -58,9 +67,8 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
             raise UnreadableDocument(
                 f"The file is not a gettext catalogue: the entry at line {start + 1} has no msgstr."
             )
-        entries.append(
-            _Entry(start, end, [len(strings) + form for form in _form_sources(entry)], _has_translation(entry))
-        )
+        sources = [len(strings) + source for source in _form_sources(entry, forms, target)]
+        entries.append(_Entry(start, end, sources, _has_translation(entry)))
         found = [_string(text, target, marks) for text in (entry.msgid, entry.msgid_plural) if text]
         strings += found
         line = next((i for i in range(start, end) if lines[i].lstrip().startswith("msgid")), start) + 1
@@ -80,12 +88,24 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
     return Content([passage for string in strings for passage in string.passages], write, locations)
 
 
-def _form_sources(entry: polib.POEntry) -> list[int]:
-    """The source of its msgstr, or of each plural form: 0 for the singular, 1 for the plural."""
+def _form_count(catalogue: polib.POFile) -> int:
+    """The number of plural forms that the header declares; 0 if it does not."""
+    found = _FORM_COUNT.search(catalogue.metadata.get("Plural-Forms", ""))
+    return int(found[1]) if found else 0
+
+
+def _form_sources(entry: polib.POEntry, forms: int, target: str) -> list[int]:
+    """The source of its msgstr, or of each plural form: 0 for the singular, 1 for the plural.
+
+    `forms`: their number, if the catalogue says it.
+    """
     if not entry.msgid_plural:
         return [0]
-    # A single form, as in Chinese, is the plural.
-    return [int(bool(form) or len(entry.msgstr_plural) == 1) for form in sorted(entry.msgstr_plural)]
+    count = forms or len(entry.msgstr_plural)
+    hides_number = "%" not in entry.msgid and "{" not in entry.msgid
+    # A single form, as in Chinese, is the plural; and so is a first form that also counts 21, as in Russian.
+    is_plural = count == 1 or (hides_number and counts_more_with_one(target))
+    return [int(bool(form) or is_plural) for form in range(count)]
 
 
 def _string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
@@ -141,7 +161,8 @@ def _fill_entry(lines: Sequence[str], translations: Sequence[str], replaces: boo
 
 def _string_lines(keyword: str, text: str) -> list[str]:
     """`keyword` with `text`, one line of the file for each of its lines."""
-    parts = [f'"{polib.escape(part)}"' for part in re.findall(r"[^\n]*\n|[^\n]+", text)]
+    plain = _LINE_ENDS.sub(" ", text)
+    parts = [f'"{polib.escape(part)}"' for part in re.findall(r"[^\n]*\n|[^\n]+", plain)]
     return [f"{keyword} {parts[0]}"] if len(parts) == 1 else [f'{keyword} ""', *parts]
 
 

@@ -17,11 +17,15 @@ _PACKAGE_TYPES = {
     b"application/vnd.oasis.opendocument.presentation": ".odp",
     b"application/epub+zip": ".epub",
 }
-_XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?"
+_XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?(?:<!DOCTYPE\s+\w+(?:\s[^>\[]*)?>\s*)?"
 _SIGNATURES = {
     ".html": re.compile(r"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
     ".xhtml": re.compile(_XML + r"<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
     ".xliff": re.compile(_XML + r"<xliff\b", re.DOTALL),
+    ".tmx": re.compile(_XML + r"<tmx\b", re.DOTALL),
+    ".ts": re.compile(_XML + r"<TS\b", re.DOTALL),
+    ".xml": re.compile(_XML + r"<resources\b", re.DOTALL),
+    ".ass": re.compile(r"\s*\[Script Info\]"),
     ".vtt": re.compile(r"WEBVTT(?=[ \t\r\n]|\Z)"),
     ".srt": re.compile(r"\s*\d{1,9}[ \t]*\r?\n(?:\d{1,4}:)?\d{1,2}:\d{1,2}[,.]\d{1,3}[ \t]*-->"),
     ".po": re.compile(r'(?:\s++|#[^\n]*+\n)*+msgid[ \t]+"'),

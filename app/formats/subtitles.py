@@ -65,7 +65,7 @@ def _read(content: bytes, is_vtt: bool) -> Content:
             passage = _passage([line.text for line in group], is_vtt)
             if passage:
                 breaks = [text[one.end : other.start] for one, other in pairwise(group)]
-                slots.append(Slot(group[0].start, group[-1].end, passage, partial(_break_lines, breaks), f"cue {cues}"))
+                slots.append(Slot(group[0].start, group[-1].end, passage, partial(break_lines, breaks), f"cue {cues}"))
     if not cues and text.strip() and not is_vtt:
         raise UnreadableDocument("The file has no subtitles: no line such as 00:00:01,000 --> 00:00:02,000.")
     return content_of_slots(text, slots, encode)
@@ -89,7 +89,7 @@ def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
     """The lines that belong together: up to a sentence end, an empty line, or a change of speaker."""
     group: list[_Line] = []
     for line in cue:
-        if len(group) == _MAX_LINES or (group and _is_separate(group[-1].text, line.text)):
+        if len(group) == _MAX_LINES or (group and is_separate(group[-1].text, line.text)):
             yield group
             group = []
         if line.text.strip():
@@ -98,7 +98,8 @@ def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
         yield group
 
 
-def _is_separate(line: str, following: str) -> bool:
+def is_separate(line: str, following: str) -> bool:
+    """Whether a line of a subtitle is no continuation of the one before it."""
     return not following.strip() or bool(_ENDS.search(line[-200:]) or _SPEAKER.match(following))
 
 
@@ -129,7 +130,7 @@ def _escape(text: str) -> str:
     return re.sub(r"[&<>\n\r]", lambda found: _ESCAPES[found[0]], text)
 
 
-def _break_lines(breaks: Sequence[str], text: str) -> str:
+def break_lines(breaks: Sequence[str], text: str) -> str:
     """`text` in lines of similar length, one more than there are `breaks`, which are inserted between them."""
     if not breaks:
         return text

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from typing import NamedTuple
 
 from app.markup.passage import Passage, Piece, ProtectedSpan
 from app.markup.render import render_source
+from app.text.plural_categories import target_branches
 
 _HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
 _ARGUMENT = re.compile(r"\{\s*[\w.-]+\s*(?:,\s*[a-z]+\s*(?:,[^{}']*)?)?\}")
@@ -25,6 +27,10 @@ _QUOTED = re.compile(r"'[{}#|](?:[^']|'')*'")
 _QUOTES_NEXT = re.compile(r"'(?=[{}#|]|\Z)")
 """An apostrophe that would quote what follows; other apostrophes are literal."""
 _MAX_DEPTH = 8
+_MAX_CHARS = 50_000
+"""Maximum number of characters of a message; each is an object while it is read."""
+_MAX_PIECES = 10_000
+"""Maximum number of pieces, of which other plural categories make more."""
 _MAX_REPEATED_CHARS = 10_000
 """Maximum number of characters that may be repeated in the branches."""
 
@@ -43,13 +49,46 @@ class _Raw:
     raw: str
 
 
+class _Branch(NamedTuple):
+    """A branch of a choice: its `name`, the `opening` with it and the brace, and the message up to the next brace."""
+
+    name: str
+    opening: str
+    message: Message
+
+
 @dataclass(frozen=True)
 class _Choice:
-    """An argument with branches: each has the text before its message, and the message."""
+    """An argument with branches, its `head` before them, and the `end` after the last one's brace."""
 
-    branches: Sequence[tuple[str, Message]]
+    kind: str
+    """`plural`, `selectordinal` or `select`."""
+    head: str
+    branches: Sequence[_Branch]
     end: str
-    is_plural: bool
+
+    @property
+    def is_plural(self) -> bool:
+        return self.kind != "select"
+
+    def branches_in(self, language: str) -> Sequence[_Branch]:
+        """The branches for `language`: a plural has one for each of its categories, new ones before `other`."""
+        if not self.is_plural:
+            return self.branches
+        by_name = {branch.name: branch for branch in self.branches}
+        shows = {branch.name: any(not isinstance(part, _Text) for part in branch.message) for branch in self.branches}
+        sources = dict(target_branches(shows, language, self.kind == "selectordinal"))
+        new = [
+            by_name[source]._replace(name=name, opening=by_name[source].opening.replace(source, name))
+            for name, source in sources.items()
+            if name not in by_name
+        ]
+        found = list[_Branch]()
+        for branch in self.branches:
+            found += new if branch.name == "other" else []
+            if branch.name in sources:
+                found.append(branch._replace(message=by_name[sources[branch.name]].message))
+        return found
 
 
 Message = Sequence[_Text | _Raw | _Choice]
@@ -64,14 +103,17 @@ def has_branches(text: str) -> bool:
     return "{" in text and _HEAD.search(text) is not None
 
 
-def message_pieces(text: str) -> list[Piece] | None:
+def message_pieces(text: str, target: str = "") -> list[Piece] | None:
     """The pieces of a message with branches, each translated separately; None if it is not certainly a message.
+
+    Plurals have the categories of `target`: those that the source lacks are translated from `other`, and those that the
+    target lacks are left out. Without `target`, they have the source's.
 
     Words beside a message's only choice move into its branches, as ICU advises, so that whole sentences are translated:
     "Delete {n, plural, one {# file} other {# files}}?" becomes {n, plural, one {Delete # file?} other {...}}. Beside
     several choices, or with a number sign that would refer to another number there, they are separate passages.
     """
-    if not has_branches(text):
+    if not has_branches(text) or len(text) > _MAX_CHARS:
         return None
     reader = _Reader(text)
     try:
@@ -81,7 +123,10 @@ def message_pieces(text: str) -> list[Piece] | None:
     if reader.place < len(text) or not any(isinstance(part, _Choice) for part in message):
         return None
     found: list[Piece] = []
-    _Writer(found, doubled="''" in text).message(message, in_plural=False)
+    try:
+        _Writer(found, "''" in text, target).message(message, in_plural=False)
+    except _NotAMessage:
+        return None
     return found
 
 
@@ -121,16 +166,15 @@ class _Reader:
         self.place = head.end()
         is_plural = head[1] != "select"
         selector = _PLURAL_SELECTOR if is_plural else _WORD_SELECTOR
-        branches: list[tuple[str, Message]] = []
-        before, names = head[0], list[str]()
+        branches: list[_Branch] = []
         while found := selector.match(self.text, self.place):
             self.place = found.end()
-            names.append(found[1])
-            branches.append((before + found[0], self.message(depth + 1, is_plural)))
-            before = self._take(_CLOSED)
-        if "other" not in names or len(set(names)) < len(names):
+            branches.append(_Branch(found[1], found[0], self.message(depth + 1, is_plural)))
+            self._take(_CLOSED)
+        names = {branch.name for branch in branches}
+        if "other" not in names or len(names) < len(branches):
             raise _NotAMessage
-        return _Choice(branches, before + self._take(_END), is_plural)
+        return _Choice(head[1], head[0], branches, self._take(_END))
 
     def _take(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self.text, self.place)
@@ -154,8 +198,8 @@ def _merge_texts(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
 class _Writer:
     """Appends the pieces of a message to `found`."""
 
-    def __init__(self, found: list[Piece], doubled: bool) -> None:
-        self.found, self.doubled = found, doubled
+    def __init__(self, found: list[Piece], doubled: bool, target: str) -> None:
+        self.found, self.doubled, self.target = found, doubled, target
 
     def message(self, message: Message, in_plural: bool) -> None:
         choices = [place for place, part in enumerate(message) if isinstance(part, _Choice)]
@@ -173,10 +217,14 @@ class _Writer:
                 self._choice(part, (), ())
 
     def _choice(self, choice: _Choice, before: Message, after: Message) -> None:
-        for head, message in choice.branches:
-            self.found.append(head)
-            self.message(_merge_texts([*before, *message, *after]), choice.is_plural)
-        self.found.append(choice.end)
+        for number, branch in enumerate(choice.branches_in(self.target)):
+            is_spaced = not number and choice.head[-1].isspace()  # the first branch may have been a later one
+            opening = branch.opening.lstrip() if is_spaced else branch.opening
+            self.found.append(("}" if number else choice.head) + opening)
+            if len(self.found) > _MAX_PIECES:
+                raise _NotAMessage
+            self.message(_merge_texts([*before, *branch.message, *after]), choice.is_plural)
+        self.found.append("}" + choice.end)
 
     def _can_move_in(self, message: Message, place: int) -> bool:
         """Whether the text beside the choice has words, and means the same inside its branches."""

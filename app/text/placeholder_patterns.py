@@ -59,6 +59,8 @@ PLACEHOLDER = re.compile(
     | (?<!\d) %[A-Za-z_]\w+%(?![\d(sd@$])
     # printf and strftime; no space as a flag, since "100% sure" has none
     | %% | (?<!\d) %L[1-9]\d?(?!\d)
+    # Apple's: a variable of a plural, and its argument
+    | (?<!\d) %(?:\d+\$)?\#@\w+@ | (?<!\d) %(?:\d+\$)?arg{_END}
     | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
         | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
     # Qt's; not in languages that put the percent sign before its number, such as Turkish

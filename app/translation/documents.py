@@ -54,6 +54,8 @@ async def open_document(
         document = await in_document_thread(reading)
     except formats.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
+    except formats.WrongOption as error:
+        raise InvalidFields.at(f"#/{error.option}", str(error)) from None
     except formats.UnreadableDocument as error:
         raise InvalidFields.at("#/file", str(error)) from None
     limit = settings.max_text_chars * settings.max_items

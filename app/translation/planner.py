@@ -129,7 +129,7 @@ class Planner:
         options, item = self.options, planned.item
         check_length(item_length(item), self._services.settings)
         label = _label(item, options)
-        pieces = [Passage(label.shown)] if label else _pieces(item, options)
+        pieces = [Passage(label.shown)] if label else _pieces(item, options, options.target)
         source, warnings = options.source, list[str]()
         if source == AUTO:
             detected, doubts, error = self._languages.choose(_text_of(pieces))
@@ -243,13 +243,14 @@ def _label(item: Item, options: Options) -> Label | None:
     return Label(item, *found) if found else None
 
 
-def _pieces(item: Item, options: Options) -> Sequence[Piece]:
+def _pieces(item: Item, options: Options, target: str = "") -> Sequence[Piece]:
+    """`target`: the language whose plural categories a message gets; without it, its own."""
     if not isinstance(item, str):
         return item
     if options.html:
         return markup_pieces(item)
     # A message whose words move into its branches cannot be aligned.
-    return (None if options.alignment else message_pieces(item)) or [Passage(item)]
+    return (None if options.alignment else message_pieces(item, target)) or [Passage(item)]
 
 
 def _text_of(pieces: Sequence[Piece]) -> str:

@@ -1,0 +1,156 @@
+"""TOML of translations: translates the values that are strings. Keys, comments, quotation marks and order are kept.
+
+tomllib checks that the file is TOML; then brackets, quotation marks and equals signs suffice to locate its values.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import partial
+
+from app.formats.catalogue_strings import Value, catalogue_content
+from app.formats.document import Content, UnreadableDocument, bounded_list, line_numbers
+from app.formats.encodings import decode, escape_above
+from app.formats.value_paths import PathFilter, value_path
+
+_TOKEN = re.compile(
+    r'"""(?:[^"\\]|\\[\s\S]|"(?!""))*+"{3,5}'
+    r"|'''(?:[^']|'(?!''))*+'{3,5}"
+    r'|"(?:[^"\\\n]|\\.)*+"'
+    r"|'[^'\n]*+'"
+    r"|\#[^\n]*+|[\[\]{},=.\n]|[^\s\"'\[\]{},=.\#]++"
+)
+_SPECIAL = re.compile('[\\\\"\x00-\x1f\x7f]')
+_SPELLINGS = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+_WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])|\\U")
+_MAX_KEY_PARTS = 100
+"""Of one key; tomllib's time grows with their square."""
+_MAX_PARTS = 300_000
+"""Of all keys; tomllib keeps several objects for each."""
+_MAX_DEPTH = 100
+
+
+def read(content: bytes, target: str = "", paths: str = "") -> Content:
+    """Raises UnreadableDocument. `target`: the language to translate labels into; `paths`: see PathFilter."""
+    text, encode = decode(content)
+    chosen = PathFilter(paths)
+    values = bounded_list(_values(text, chosen))
+    try:
+        tomllib.loads(text)
+    except RecursionError:
+        raise UnreadableDocument("The TOML is nested too deeply.") from None
+    except ValueError as error:
+        raise UnreadableDocument(f"The file is not TOML: {str(error).splitlines()[0]}.") from None
+    return catalogue_content(text, map(partial(_value, text), values), target, encode)
+
+
+def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:
+    """Where strings are, with their quotation marks, and their paths. The text need not be TOML.
+
+    Raises UnreadableDocument for what tomllib would take long to read.
+    """
+    table, key = list[str | int](), list[str]()
+    containers: list[list[str | int]] = []
+    """For each open list or inline table the path to it, to which its keys or indices are added."""
+    indices: list[int] = []
+    """The next index in each, -1 in a table."""
+    in_header, in_value, parts = False, False, 0
+    for token in _TOKEN.finditer(text):
+        first = token[0][0]
+        if first == "#":
+            continue
+        if first == "\n":
+            if not containers:
+                if in_header:
+                    table = list(key)
+                in_header, in_value, key = False, False, []
+        elif in_header or not in_value:
+            if first == "[" and not containers and not key:
+                in_header = True
+            elif first == "=":
+                in_value = True
+            elif first == "}" and containers:
+                in_value = _close(containers, indices)
+            elif first not in "[].,{}":
+                key.append(_key_part(token[0]))
+                parts += 1
+                if len(key) > _MAX_KEY_PARTS or parts > _MAX_PARTS:
+                    line = line_numbers(text)(token.start())
+                    limits = f"{_MAX_KEY_PARTS} parts, or the file over {_MAX_PARTS}"
+                    raise UnreadableDocument(f"The key in line {line} has over {limits}.")
+        elif first in "[{":
+            base = [*(containers[-1] if containers else table), *_last(key, indices)]
+            containers.append(base)
+            indices.append(0 if first == "[" else -1)
+            in_value, key = first == "[", []
+            if len(containers) > _MAX_DEPTH:
+                raise UnreadableDocument("The TOML is nested too deeply.")
+        elif first in "]}":
+            in_value = _close(containers, indices)
+        elif first == ",":
+            if indices and indices[-1] >= 0:
+                indices[-1] += 1
+            else:
+                in_value, key = False, []
+        elif first in "\"'":
+            path = [*(containers[-1] if containers else table), *_last(key, indices)]
+            if chosen.matches(path):
+                yield *token.span(), value_path(path)
+
+
+def _last(key: list[str], indices: list[int]) -> list[str | int]:
+    """The last part of a path: a key, or an index of the innermost list."""
+    return [indices[-1]] if indices and indices[-1] >= 0 else list(key)
+
+
+def _close(containers: list[list[str | int]], indices: list[int]) -> bool:
+    """Closes the innermost list or table; what follows is after a value."""
+    if containers:
+        containers.pop()
+        indices.pop()
+    return True
+
+
+def _key_part(token: str) -> str:
+    return token[1:-1] if token[0] in "\"'" else token
+
+
+def _value(text: str, found: tuple[int, int, str]) -> Value:
+    start, end, name = found
+    raw = text[start:end]
+    value = tomllib.loads(f"x={raw}")["x"]
+    ascii_only = raw.isascii() and _WIDE_ESCAPE.search(raw) is not None
+    return Value(start, end, value, partial(_written, raw, ascii_only), name)
+
+
+def _written(raw: str, ascii_only: bool, text: str) -> str:
+    """`text` in the quotation marks of `raw`, or in the ones that it needs."""
+    mark = raw[:3] if raw[:3] in ('"""', "'''") and len(raw) >= 6 else raw[0]
+    if mark == "'" and not ("'" in text or "\n" in text or _CONTROL.search(text)):
+        return f"'{text}'"
+    end = "\r\n" if "\r\n" in raw else "\n"
+    lead = next((line for line in ("\r\n", "\n") if raw.startswith(line, 3)), "") if len(mark) == 3 else ""
+    if text[:1] in ("\n", "\r"):
+        lead = lead or end  # the first line end is no part of the string
+    if mark == "'''" and "''" not in text and not text.endswith("'") and not _CONTROL.search(text):
+        return f"'''{lead}{text}'''" if "\n" not in text else f"'''{lead}{text.replace(chr(10), end)}'''"
+    spelled = _SPECIAL.sub(_escape, text)
+    if ascii_only:
+        spelled = "".join(one if ord(one) <= 0xFFFF else f"\\U{ord(one):08X}" for one in spelled)
+        spelled = escape_above(0x7F, spelled, "\\u")
+    if len(mark) == 1:
+        return f'"{spelled}"'
+    return f'"""{lead}{_with_lines(spelled, raw, end)}"""'
+
+
+def _escape(found: re.Match[str]) -> str:
+    return _SPELLINGS.get(found[0]) or f"\\u{ord(found[0]):04X}"
+
+
+def _with_lines(spelled: str, raw: str, end: str) -> str:
+    """A multi-line string's content: line ends as such, and quotation marks where no three are together."""
+    lines = re.sub(r"(\\\\)|\\n", lambda found: found[1] or end, spelled)
+    return re.sub(r'(\\\\)|\\"(?!\\"|\Z)', lambda found: found[1] or '"', lines)
