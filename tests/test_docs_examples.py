@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,7 +23,9 @@ from shared_fixtures import listening
 from test_formats_docx import run, word
 
 from app.engine.scheduler import Scheduler
-from app.errors import Overloaded
+from app.errors import Overloaded, StepFailed
+from app.translation.translator import Translator
+from app.translation.types import TranslatedPart, Translations
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
 TEXT = "Hello. How are you? I am well, thank you."
@@ -139,6 +141,40 @@ def test_program_says_in_the_services_words_what_is_wrong(program: str, url: str
     result = start(program, url, "en", "xx", "Hello.")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith("Language pair not served: No bundle translates from en to xx.")
+
+
+@each_program
+def test_program_ends_with_the_problem_of_a_stream_that_fails_midway(
+    program: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Translator.stream
+
+    async def broken(*arguments: Any) -> AsyncGenerator[TranslatedPart | Translations, None]:
+        parts = whole(*arguments)
+        yield await anext(parts)
+        await parts.aclose()
+        raise StepFailed("The decoding step of this sentence failed.")
+
+    monkeypatch.setattr(Translator, "stream", broken)
+    result = start(program, url, "en", "fr", TEXT)
+    assert result.returncode == 1
+    assert result.stdout.strip()
+    assert translated(url, TEXT).startswith(result.stdout)
+    assert result.stderr == "The model failed on this text: The decoding step of this sentence failed.\n"
+
+
+@each_program
+def test_program_notices_a_stream_that_was_cut_off(program: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Translator.stream
+
+    async def cut(*arguments: Any) -> AsyncGenerator[TranslatedPart | Translations, None]:
+        parts = whole(*arguments)
+        yield await anext(parts)
+        await parts.aclose()
+
+    monkeypatch.setattr(Translator, "stream", cut)
+    result = start(program, url, "en", "fr", TEXT)
+    assert (result.returncode, result.stderr) == (1, "the stream ended without `done`\n")
 
 
 def python_client() -> ModuleType:
