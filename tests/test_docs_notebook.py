@@ -6,6 +6,7 @@ import json
 import math
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import nbformat
@@ -36,15 +37,16 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the notebook computes, run from the repository's root, as from its own folder with the project installed."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(ROOT))  # the code beside the notebook, whatever is installed
+    """What the notebook computes."""
+    # Not in pytest's folder, whose path may be too long for a socket.
+    with pytest.MonkeyPatch.context() as patch, TemporaryDirectory() as sockets:
+        patch.setenv("PYTHONPATH", str(ROOT))  # as if this checkout were installed
         patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))  # no history in the home folder
         patch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path_factory.mktemp("jupyter")))
         notebook = nbformat.read(NOTEBOOK, as_version=4)
         notebook.cells.append(nbformat.v4.new_code_cell(FACTS))
-        config = Config(KernelManager={"transport": "ipc"})  # TCP would open ports
-        resources = {"metadata": {"path": str(ROOT)}}
+        config = Config(KernelManager={"transport": "ipc", "ip": f"{sockets}/kernel"})  # TCP would open ports
+        resources = {"metadata": {"path": str(NOTEBOOK.parent)}}  # where Jupyter starts a notebook's kernel
         NotebookClient(notebook, config=config, timeout=int(WAIT_S), resources=resources).execute()
     found: dict[str, Any] = json.loads(notebook.cells[-1].outputs[0].text)
     return found
