@@ -88,3 +88,18 @@ def test_sheets_are_renamed_on_request(shipped_url: str) -> None:
         answer = httpx.post(path, files=file, data={**FIELDS, "sheet_names": asked}, timeout=WAIT_S)
         names = openpyxl.load_workbook(io.BytesIO(answer.content)).sheetnames
         assert (names == ["First", "Second sheet"]) == (not is_renamed)
+
+
+@every_package
+def test_every_format_is_offered(service: Service, suffix: str) -> None:
+    page = service.get("/").text
+    assert f"{suffix}," in page.partition('accept="')[2].partition('"')[0] + ","
+    form = service.get("/openapi.json").json()["paths"]["/translate/file"]["post"]
+    assert MEDIA_TYPES[suffix] in form["responses"]["200"]["content"]
+    assert suffix in service.get("/libretranslate/frontend/settings").json()["supportedFilesFormat"]
+
+
+def test_unknown_value_of_the_option_is_refused(service: Service) -> None:
+    file = {"file": ("a.xlsx", test_formats_xlsx.INLINE)}
+    answer = service.request("POST", "/translate/file", files=file, data={**FIELDS, "sheet_names": "perhaps"})
+    assert (answer.status_code, answer.json()["errors"][0]["pointer"]) == (422, "#/sheet_names")

@@ -141,6 +141,13 @@ def test_only_texts_change() -> None:
     assert after["EPUB/text/a page.xhtml"].decode() == PAGE.format(title="ONE", body=expected)
 
 
+def test_reference_to_a_note_is_a_value_of_its_sentence() -> None:
+    (passage,) = (each for each in read("a.epub", CONTENT).passages if "sleeps" in each.text)
+    assert [(passage.text[each.start : each.end], each.raw) for each in passage.protected] == [
+        ("1", '<a epub:type="noteref" href="#n">1</a>')
+    ]
+
+
 def test_links_and_structure_are_those_of_the_source_as_lxml_sees_them() -> None:
     before, after = parts_of(CONTENT), parts_of(shouted(read("a.epub", CONTENT)))
     for name in CHANGED:

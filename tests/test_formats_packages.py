@@ -18,7 +18,7 @@ from office_packages import LAUGHS, changed_parts, nested_zip, parts_of, with_cl
 from test_formats import as_it_was, shouted
 from test_formats_docx import RICH, word
 
-from app.formats import Document, UnreadableDocument, read
+from app.formats import Document, UnreadableDocument, package, read
 
 PACKAGES: dict[str, tuple[bytes, str]] = {
     ".docx": (word(RICH), "word/document.xml"),
@@ -59,6 +59,14 @@ def test_part_that_unpacks_to_more_than_it_claims_is_refused(suffix: str) -> Non
     bomb = with_parts(content, {name: b" " * (64 << 20)})
     refused(suffix, bomb, f"Unpacked, the text|part {name} ")
     refused(suffix, with_claimed_size(bomb, name, 1_000), f"The part {name} cannot be unpacked: Bad CRC-32")
+
+
+@every_package
+def test_part_of_too_many_tags_is_refused(suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    content, name = PACKAGES[suffix]
+    monkeypatch.setattr(package, "MAX_TAGS", 5_000)
+    assert read(f"a{suffix}", content)
+    refused(suffix, with_parts(content, {name: f"<a>{'<b/>' * 5_000}</a>"}), f"over 5000 tags with its part {name}")
 
 
 @every_package

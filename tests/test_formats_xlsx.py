@@ -189,6 +189,22 @@ def test_column_that_a_formula_uses_keeps_its_name(name: str, formula: str, used
     assert (name.replace("&amp;", "&") not in texts(read("a.xlsx", content))) == used
 
 
+def test_many_columns_with_one_translation_are_told_apart() -> None:
+    columns = 3_000
+    book = openpyxl.Workbook()
+    book.active.append([f"Colour {chr(0x4E00 + number)}" for number in range(columns)])
+    book.active.append(list(range(columns)))
+    last = openpyxl.utils.get_column_letter(columns)
+    book.active.add_table(Table(displayName="T", ref=f"A1:{last}2"))
+    packed = io.BytesIO()
+    book.save(packed)
+    document = read("a.xlsx", packed.getvalue())
+    written = openpyxl.load_workbook(io.BytesIO(document.write(["Farbe"] * columns)))
+    names = written.active.tables["T"].column_names
+    assert names == [cell.value for cell in written.active[1]]
+    assert names == ["Farbe", *(f"Farbe {number}" for number in range(2, columns + 1))]
+
+
 def test_moved_words_keep_their_font() -> None:
     document = read("a.xlsx", INLINE)
     opening, closing = (tag.raw for tag in document.passages[1].tags)

@@ -24,6 +24,9 @@ MAX_UNPACKED_BYTES = 256 << 20
 _MAX_PARTS = 10_000
 MAX_TEXT_BYTES = 48 << 20
 """For parsed parts, whose trees take ten times as much memory."""
+MAX_TAGS = 1_500_000
+"""For parsed parts: an element of four bytes takes up to 700 in a paragraph, and 9 us. A sheet of 375,000 numbers has
+as many."""
 _CHUNK_BYTES = 1 << 16
 """Chunk size in bytes for parts that are only copied."""
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -83,7 +86,7 @@ class Package:
             raise UnreadableDocument(
                 f"The part {unsupported.filename} cannot be unpacked: {suffix} does not allow its compression."
             )
-        self._text_bytes = 0
+        self._text_bytes = self._tags = 0
         self._is_checked = False
 
     def read(self, name: str) -> bytes:
@@ -98,7 +101,11 @@ class Package:
         info = self.parts[name]
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpacking_errors(info), archive.open(info) as part:
             # At most the size in the directory. `archive.read` returns no more either, but unpacks up to 2 GiB first.
-            return part.read(info.file_size)
+            content = part.read(info.file_size)
+        self._tags += content.count(b"<")
+        if self._tags > MAX_TAGS:
+            raise UnreadableDocument(f"The text of the file has over {MAX_TAGS} tags with its part {name}.")
+        return content
 
     def check(self) -> None:
         """Raises UnreadableDocument if any part cannot be unpacked; this reads the parts that are only copied."""

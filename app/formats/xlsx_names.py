@@ -6,7 +6,8 @@ Formulas are not translated, so a name that one uses stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from html import unescape
 
 from app.formats.package import Package
@@ -29,7 +30,8 @@ _SHEET_REFERENCE = re.compile(
 _BRACKET = re.compile(r"[\[\]]")
 _ESCAPED = re.compile(r"'(.)", re.DOTALL)
 """A character with a meaning of its own in a formula."""
-_MAX_COLUMN_CHARS = 255
+_MAX_COLUMN_CHARS = 255 - 8  # and a number
+_MAX_ROUNDS = 5
 _MAX_SHEET_CHARS = 31
 _NOT_IN_SHEETS = re.compile(r"[\[\]:*?/\\\x00-\x1f]+")
 _RESERVED = "history"
@@ -52,7 +54,7 @@ class TableColumns:
             for part, kind in types.items():
                 if kind.endswith("+xml") and not kind.endswith("sharedStrings+xml"):
                     found = (match[1:-1].removeprefix(b"@") for match in package.matches(part, _IN_BRACKETS))
-                    self.used |= names & {_column_in_formula(each) for each in found}
+                    self.used |= {used for each in found if (used := _column_in_formula(each)) in names}
 
     def rename(self, passages: Sequence[Passage], translations: list[str], of_cells: Sequence[int]) -> dict[str, bytes]:
         """The tables with the names that their columns get by the translations of cells, by part.
@@ -62,24 +64,29 @@ class TableColumns:
         numbers: dict[str, list[int]] = {}
         for number in of_cells if self._tables else ():
             numbers.setdefault(passages[number].text, []).append(number)
-        changed = {}
-        for name in self._tables:
-            root = self._parsed(name)
-            columns = self._columns(root)
-            old = [_shown(column.get("name") or "") for column in columns]
-            taken = {each.casefold() for each in old if each not in numbers}
-            for column, shown in zip(columns, old, strict=True):
-                if shown in numbers:
-                    new = _name_of_column(passages, translations, numbers[shown], taken)
-                    taken.add(new.casefold())
-                    if new != shown:
-                        column.set("name", new.replace("\n", "_x000a_"))
-                        changed[name] = serialize(root)
-                label = column.get("totalsRowLabel")
-                if label in numbers:
-                    column.set("totalsRowLabel", without_references(translations[numbers[label][0]]))
-                    changed[name] = serialize(root)
-        return changed
+        tables = {name: self._parsed(name) for name in self._tables}
+        names = [[_shown(column.get("name") or "") for column in self._columns(root)] for root in tables.values()]
+        for shown in {each for columns in names for each in columns if each in numbers}:
+            _unify(passages, translations, numbers[shown])
+        for _ in range(_MAX_ROUNDS):  # since a text may be a header of several tables
+            separated = [_separate(columns, translations, numbers) for columns in names]
+            if not any(separated):
+                break
+        new = {shown: without_references(translations[found[0]]) for shown, found in numbers.items()}
+        return {name: serialize(root) for name, root in tables.items() if self._set_names(root, new)}
+
+    def _set_names(self, root: Element, new: Mapping[str, str]) -> bool:
+        """Sets the names of a table's columns, and returns whether any of them changed."""
+        is_changed = False
+        for column in self._columns(root):
+            shown, label = _shown(column.get("name") or ""), column.get("totalsRowLabel")
+            if new.get(shown, shown) != shown:
+                column.set("name", new[shown].replace("\n", "_x000a_"))
+                is_changed = True
+            if label is not None and new.get(label, label) != label:
+                column.set("totalsRowLabel", new[label])
+                is_changed = True
+        return is_changed
 
     def _parsed(self, name: str) -> Element:
         return parse_xml(self._tables[name], f"The part {name}")
@@ -89,21 +96,27 @@ class TableColumns:
         return list(root.iter("{*}tableColumn"))
 
 
-def _name_of_column(
-    passages: Sequence[Passage], translations: list[str], numbers: Sequence[int], taken: set[str]
-) -> str:
-    """The name of a column whose header cell has one of these passages, whose text is the same; all get its name."""
-    first = translations[numbers[0]]
-    plain = without_references(first)
-    if not plain.strip() or len(plain) > _MAX_COLUMN_CHARS - 8:
-        first = render_source(passages[numbers[0]])
-        plain = without_references(first)
-    suffix = _first_free(plain, taken)
+def _unify(passages: Sequence[Passage], translations: list[str], numbers: Sequence[int]) -> None:
+    """Gives passages with one text one translation that can be a column's name; its formatting may differ."""
+    plain = without_references(translations[numbers[0]])
+    is_possible = plain.strip() and len(plain) <= _MAX_COLUMN_CHARS
     for number in numbers:
-        is_same = without_references(translations[number]) == plain
-        translations[number] = (translations[number] if is_same else plain) + suffix
-    translations[numbers[0]] = first + suffix
-    return plain + suffix
+        if not is_possible:
+            translations[number] = render_source(passages[number])
+        elif without_references(translations[number]) != plain:
+            translations[number] = plain
+
+
+def _separate(columns: Sequence[str], translations: list[str], numbers: Mapping[str, Sequence[int]]) -> bool:
+    """Appends numbers to translations of a table's columns that are the same. Returns whether there were any."""
+    free = _FreeNames(each for each in columns if each not in numbers)
+    is_changed = False
+    for shown in dict.fromkeys(columns):
+        if shown in numbers and (suffix := free.take(without_references(translations[numbers[shown][0]]))):
+            for number in numbers[shown]:
+                translations[number] += suffix
+            is_changed = True
+    return is_changed
 
 
 class SheetNames:
@@ -128,13 +141,11 @@ class SheetNames:
     def adapt(self, passages: Sequence[Passage], translations: list[str], numbers: Sequence[int]) -> None:
         """Makes the translations with these numbers names that sheets may have, each of them only once."""
         renamed = {passages[number].text for number in numbers}
-        taken = {name.casefold() for name in self._all if name not in renamed} | {_RESERVED}
+        free = _FreeNames([_RESERVED, *(name for name in self._all if name not in renamed)])
         for number in numbers:
             name = " ".join(_NOT_IN_SHEETS.sub(" ", translations[number]).split()).strip("'")
             name = name[: _MAX_SHEET_CHARS - 4].rstrip(" '") or passages[number].text
-            name += _first_free(name, taken)
-            taken.add(name.casefold())
-            translations[number] = name
+            translations[number] = name + free.take(name)
 
 
 def _sheets(root: Element) -> list[Element]:
@@ -149,12 +160,21 @@ def _referenced(match: bytes) -> list[str]:
     return text.removesuffix("!").removeprefix("'").removesuffix("'").replace("''", "'").split(":")
 
 
-def _first_free(name: str, taken: set[str]) -> str:
-    """A suffix that makes `name` differ from those in `taken`, often none."""
-    number = 1
-    while f"{name}{f' {number}' if number > 1 else ''}".casefold() in taken:
-        number += 1
-    return f" {number}" if number > 1 else ""
+class _FreeNames:
+    """Names other than those `taken`, without regard to case."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = {name.casefold() for name in taken}
+        self._numbers: Counter[str] = Counter()
+
+    def take(self, name: str) -> str:
+        """A suffix that makes `name` a new one, often none."""
+        key, suffix = name.casefold(), ""
+        while f"{key}{suffix}" in self._taken:
+            self._numbers[key] += 1
+            suffix = f" {self._numbers[key] + 1}"
+        self._taken.add(f"{key}{suffix}")
+        return suffix
 
 
 def _column_in_formula(name: bytes) -> str:

@@ -278,7 +278,11 @@ def _is_well_formed(tokens: Iterable[Token], void: frozenset[str]) -> bool:
 
 
 def _translate_attribute(token: Token) -> bool | None:
-    """Whether a tag says that its element is translated; None if it does not say."""
+    """Whether a tag says that its element is translated; None if it does not say. A reference to a note is not."""
+    if "noteref" in token.raw:
+        found = attributes(token.raw)
+        if "noteref" in found.get("epub:type", "").split() or found.get("role") == "doc-noteref":
+            return False
     if "translate" not in token.raw.lower():
         return None
     found = attributes(token.raw)
