@@ -378,12 +378,12 @@ def test_truncated_catalogue_is_refused_by_line(catalogue: str, line: int) -> No
 
 def test_empty_catalogue_entries_are_filled_and_marked_fuzzy() -> None:
     document = read("a.po", PO.encode())
-    assert texts(document) == ['Hello "%s"\nmy friend', "One file", "%d files"]
-    written = document.write([passage.text.upper() for passage in document.passages])
+    assert texts(document) == ['Hello "%s"\nmy friend', "One file", "25 files"]
+    written = shouted(document)
     before, after = polib.pofile(f"\n{PO}"), polib.pofile(f"\n{written.decode()}")
     hello, files, *others = after
     assert (hello.msgstr, hello.flags) == ('HELLO "%S"\nMY FRIEND', ["fuzzy", "c-format"])
-    assert (files.msgstr_plural, files.flags) == ({0: "ONE FILE", 1: "%D FILES", 2: "%D FILES"}, ["fuzzy"])
+    assert (files.msgstr_plural, files.flags) == ({0: "ONE FILE", 1: "%d FILES", 2: "%d FILES"}, ["fuzzy"])
     assert [str(entry) for entry in others] == [str(entry) for entry in list(before)[2:]]
     assert (after.metadata, after.header) == (before.metadata, before.header)
     for old, new in zip(before, after, strict=True):
@@ -410,7 +410,7 @@ def test_tags_in_a_catalogue_stay_around_their_words() -> None:
 def test_language_with_one_plural_form_gets_the_plural() -> None:
     catalogue = 'msgid "One file"\nmsgid_plural "%d files"\nmsgstr[0] ""\n'
     document = read("a.po", catalogue.encode())
-    assert b'msgstr[0] "%D FILES"' in shouted(document)
+    assert b'msgstr[0] "%d FILES"' in shouted(document)
 
 
 POT = """msgid ""
@@ -428,12 +428,12 @@ msgstr[1] ""
 @pytest.mark.parametrize(
     ("target", "forms"),
     [
-        ("de", ["ONE FILE", "%D FILES"]),
-        ("fr", ["ONE FILE", "%D FILES"]),
-        ("zh", ["%D FILES"]),
-        ("ru", ["%D FILES"] * 3),
-        ("pl", ["ONE FILE", "%D FILES", "%D FILES"]),
-        ("xx", ["ONE FILE", "%D FILES"]),
+        ("de", ["ONE FILE", "%d FILES"]),
+        ("fr", ["ONE FILE", "%d FILES"]),
+        ("zh", ["%d FILES"]),
+        ("ru", ["%d FILES"] * 3),
+        ("pl", ["ONE FILE", "%d FILES", "%d FILES"]),
+        ("xx", ["ONE FILE", "%d FILES"]),
     ],
 )
 def test_template_gets_the_plural_forms_of_the_target(target: str, forms: list[str]) -> None:
@@ -483,7 +483,7 @@ msgstr "Bien"
 def test_fuzzy_translations_are_redone_only_on_request() -> None:
     assert read("a.po", FUZZY.encode()).passages == []
     document = read("a.po", FUZZY.encode(), redo_fuzzy=True)
-    assert texts(document) == ["The new %s", "One file", "%d files"]
+    assert texts(document) == ["The new %s", "One file", "25 files"]
     assert [location.line for location in document.locations] == [11, 16, 16]
     expected = """#, fuzzy
 msgid ""
@@ -499,7 +499,7 @@ msgstr "THE NEW %S"
 msgid "One file"
 msgid_plural "%d files"
 msgstr[0] "ONE FILE"
-msgstr[1] "%D FILES"
+msgstr[1] "%d FILES"
 
 #| msgid "left"
 msgid "Good"
@@ -514,7 +514,7 @@ def test_message_branches_are_translated_in_catalogues() -> None:
     message = 'It\'s {n, plural, one {# "file"} other {# files}}.'
     expected = "{n, plural, one {IT'S # \"FILE\".} other {IT'S # FILES.}}"
     document = read("a.json", json.dumps({"a": message, "b": "One"}).encode())
-    assert texts(document) == ['It\'s # "file".', "It's # files.", "One"]
+    assert texts(document) == ['It\'s 1 "file".', "It's 25 files.", "One"]
     assert [location.name for location in document.locations] == ["$.a", "$.a", "$.b"]
     assert json.loads(shouted(document)) == {"a": expected, "b": "ONE"}
     assert as_it_was(document) == json.dumps({"a": message, "b": "One"}).encode()

@@ -292,8 +292,8 @@ def test_stringsdict_gets_the_plural_categories_of_the_target(target: str, forms
     parsed = plistlib.loads(written)
     count = parsed["files"]["count"]
     assert [key for key in count if not key.startswith("NS")] == forms
-    expected = {"zero": "NO FILES", "one": "%D FILE"}
-    assert all(count[form] == expected.get(form, "%D FILES") for form in forms)
+    expected = {"zero": "NO FILES", "one": "%d FILE"}
+    assert all(count[form] == expected.get(form, "%d FILES") for form in forms)
     assert parsed["files"]["NSStringLocalizedFormatKey"] == "%#@COUNT@ & MORE"
     assert parsed["wide"] == {"NSStringVariableWidthRuleType": {"20": "SHORT"}}
     old, new = STRINGSDICT.splitlines(), written.decode().splitlines()
@@ -301,7 +301,7 @@ def test_stringsdict_gets_the_plural_categories_of_the_target(target: str, forms
         line for line in old if line in new
     ] and "\t\t\t<!-- the rest -->" in new
     if target == "fr":
-        assert "\t\t\t<key>many</key>\n\t\t\t<string>%D FILES</string>\n\t\t\t<key>other</key>" in written.decode()
+        assert "\t\t\t<key>many</key>\n\t\t\t<string>%d FILES</string>\n\t\t\t<key>other</key>" in written.decode()
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def without(value: Any, *languages: str) -> Any:
 
 def test_string_catalogue_gets_localisations_to_review() -> None:
     document = read("a.xcstrings", XCSTRINGS.encode(), "fr")
-    assert texts(document) == ["%lld files", "%lld file", "%lld files", "Hello", "New"]
+    assert texts(document) == ["25 files", "1 file", "25 files", "Hello", "New"]
     written = shouted(document).decode()
     strings = json.loads(written)["strings"]
 
@@ -341,7 +341,7 @@ def test_string_catalogue_gets_localisations_to_review() -> None:
     assert strings["New"]["localizations"]["fr"] == unit("NEW")
     assert strings["Done"]["localizations"]["fr"]["stringUnit"]["value"] == "Terminé"
     plural = strings["%lld files"]["localizations"]["fr"]["variations"]["plural"]
-    assert plural == {"many": unit("%LLD FILES"), "one": unit("%LLD FILE"), "other": unit("%LLD FILES")}
+    assert plural == {"many": unit("%lld FILES"), "one": unit("%lld FILE"), "other": unit("%lld FILES")}
     assert list(strings["%lld files"]["localizations"]) == ["en", "fr", "zh-Hans"]
     assert "localizations" not in strings["Interlinear"] and strings[""] == {}
     before = json.loads(XCSTRINGS)

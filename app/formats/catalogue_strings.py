@@ -11,6 +11,7 @@ from app.formats.document import Content, Slot, check_count, content_of_slots
 from app.markup.passage import Passage, Piece
 from app.text import icu_messages, mnemonics
 from app.text.plural_categories import target_branches
+from app.text.plural_numbers import first_only, numbered_passage
 
 _SHOWN_NUMBER = re.compile(r"[%#{]")
 """What a string that displays its number has."""
@@ -31,6 +32,7 @@ class Value(NamedTuple):
     """Characters [start, end) of a file that hold a string: its `text`, and how the file writes a translation.
 
     `pieces`: what to translate, if it is not `text`; they are already in the file's spelling. `adds`: see Slot.
+    `category`: of a form of a plural.
     """
 
     start: int
@@ -40,6 +42,7 @@ class Value(NamedTuple):
     name: str = ""
     adds: bool = False
     pieces: Sequence[Piece] | None = None
+    category: str = ""
 
 
 class PluralItem(NamedTuple):
@@ -66,6 +69,14 @@ def read_string(text: str, target: str, marks: frozenset[str]) -> CatalogueStrin
     return CatalogueString([Passage(text)])
 
 
+def read_form(text: str, category: str) -> CatalogueString | None:
+    """A form of a plural that shows a number; None if it shows none, or `category` is ""."""
+    if not category or not (found := numbered_passage(text, category)):
+        return None
+    passage, placeholder = found
+    return CatalogueString([passage], partial(first_only, placeholder))
+
+
 def catalogue_content(
     text: str,
     values: Iterable[Value],
@@ -84,7 +95,7 @@ def catalogue_content(
             slots.append(Slot(value.start, value.end, pieces, value.encode, value.name, adds=value.adds))
             count += len(slots[-1].passages)
             continue
-        string = read(value.text, target, marks)
+        string = read_form(value.text, value.category) or read(value.text, target, marks)
         encoded = partial(_encode, string, value.encode)
         slots.append(Slot(value.start, value.end, string.pieces, encoded, value.name, adds=value.adds))
         count += len(string.passages)
@@ -109,10 +120,11 @@ def plural_values(text: str, items: Sequence[PluralItem], target: str, kept: tup
     for number, (name, source) in enumerate(branches):
         model = by_category[source]
         if name == source:
-            yield model.value
+            yield model.value._replace(category=name)
         elif name in by_category:
             own = by_category[name].value
-            yield model.value._replace(start=own.start, end=own.end, name=own.name, adds=True)
+            value = model.value._replace(start=own.start, end=own.end, name=own.name, adds=True)
+            yield value._replace(category="many")  # the number is not 1
         else:
             following = next(by_category[one.name] for one in branches[number + 1 :] if one.name in by_category)
             yield _new_form(text, name, model, following.start)
@@ -129,7 +141,7 @@ def _new_form(text: str, category: str, model: PluralItem, place: int) -> Value:
         return f"{before}{value.encode(translation)}{after}"
 
     name = f"{value.name.removesuffix(model.category)}{category}"
-    return Value(place, place, value.text, encode, name, True, value.pieces)
+    return Value(place, place, value.text, encode, name, True, value.pieces, category)
 
 
 def _before_space(text: str, place: int) -> int:

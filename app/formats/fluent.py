@@ -8,7 +8,8 @@ text. Lines of a paragraph are joined, since they are wrapped for its translator
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 
@@ -18,8 +19,9 @@ from app.formats.catalogue_strings import PluralItem, Value, catalogue_content, 
 from app.formats.document import Content, UnreadableDocument
 from app.formats.encodings import decode
 from app.formats.passage_builder import PassageBuilder
-from app.markup.passage import Piece
+from app.markup.passage import Piece, ProtectedSpan
 from app.text.plural_categories import CATEGORIES
+from app.text.plural_numbers import fits_number, sample_number, with_placeholder
 
 _Element = ast.TextElement | ast.Placeable
 _MAX_CHARS = 1 << 20
@@ -67,7 +69,7 @@ def _values(text: str, pattern: ast.Pattern, name: str, target: str) -> Iterator
             yield _value(text, elements, name)
             continue
         for element in elements:
-            yield from _selection(text, _variants(element), name, target)
+            yield from _selection(text, element, name, target)
 
 
 def _is_selection(element: _Element) -> bool:
@@ -80,14 +82,24 @@ def _variants(element: _Element) -> list[ast.Variant]:
     return element.expression.variants
 
 
+def _variable(element: _Element) -> str:
+    """The variable that a selection depends on, or that a placeable is; "" if it is anything else."""
+    expression = element.expression if isinstance(element, ast.Placeable) else None
+    if isinstance(expression, ast.SelectExpression):
+        expression = expression.selector
+    return expression.id.name if isinstance(expression, ast.VariableReference) else ""
+
+
 def _span(node: ast.SyntaxNode) -> tuple[int, int]:
     assert node.span
     return node.span.start, node.span.end
 
 
-def _selection(text: str, variants: Sequence[ast.Variant], name: str, target: str) -> Iterator[Value]:
-    items = [_variant(text, variant, name) for variant in variants]
+def _selection(text: str, element: _Element, name: str, target: str) -> Iterator[Value]:
+    variants = _variants(element)
     names = {variant.key.name for variant in variants if isinstance(variant.key, ast.Identifier)}
+    variable = _variable(element) if names <= set(CATEGORIES) else ""
+    items = [_variant(text, variant, name, variable) for variant in variants]
     default = next(item for item, variant in zip(items, variants, strict=True) if variant.default)
     if names <= set(CATEGORIES) and default.category == "other":
         yield from plural_values(text, items, target)
@@ -95,27 +107,29 @@ def _selection(text: str, variants: Sequence[ast.Variant], name: str, target: st
         yield from (item.value for item in items)
 
 
-def _variant(text: str, variant: ast.Variant, name: str) -> PluralItem:
+def _variant(text: str, variant: ast.Variant, name: str, variable: str) -> PluralItem:
+    """`variable`: the number that a plural depends on, or ""."""
     key = variant.key.value if isinstance(variant.key, ast.NumberLiteral) else variant.key.name
-    value = _value(text, variant.value.elements, f"{name}[{key}]")
+    category = key if key in CATEGORIES else ""
+    value = _value(text, variant.value.elements, f"{name}[{key}]", variable if category else "", category)
     start, end = _span(variant)
     return PluralItem(key, _span(variant.key), start, end, value, " [" if variant.default else "[")
 
 
-def _value(text: str, elements: Sequence[_Element], name: str) -> Value:
+def _value(text: str, elements: Sequence[_Element], name: str, variable: str = "", category: str = "") -> Value:
     start, end = _span(elements[0])[0], _span(elements[-1])[1]
     indented = _INDENTED.search(text, start, end)
     is_on_own_line = _BLOCK_START.search(text, max(0, start - _MAX_INDENT), start) is not None
     line_end = "\r\n" if text.find("\r\n", start, end) >= 0 else "\n"
     encode = partial(_encode, is_on_own_line, indented[1] if indented else "    ", line_end)
-    return Value(start, end, text[start:end], encode, name, pieces=list(_pieces(text, elements)))
+    return Value(start, end, text[start:end], encode, name, pieces=list(_pieces(text, elements, variable, category)))
 
 
-def _pieces(text: str, elements: Sequence[_Element]) -> Iterator[Piece]:
+def _pieces(text: str, elements: Sequence[_Element], variable: str = "", category: str = "") -> Iterator[Piece]:
     """Text with placeables as passages, and selections within as text around the passages of their variants."""
     for is_selection, group in groupby(elements, _is_selection):
         if not is_selection:
-            yield _passage(text, list(group))
+            yield _passage(text, list(group), variable, category)
             continue
         for element in group:
             done, end = _span(element)
@@ -127,15 +141,30 @@ def _pieces(text: str, elements: Sequence[_Element]) -> Iterator[Piece]:
             yield text[done:end]
 
 
-def _passage(text: str, elements: Sequence[_Element]) -> Piece:
-    builder = PassageBuilder()
+def _passage(text: str, elements: Sequence[_Element], variable: str, category: str) -> Piece:
+    """A passage of elements, with a number in place of the only placeable that is `variable`, unless that is ""."""
+    shown = [element for element in elements if variable and _variable(element) == variable]
+    number = sample_number(category) if len(shown) == 1 and _fits_number(elements, shown[0]) else ""
+    builder, terms = PassageBuilder(), list[ProtectedSpan]()
+    write: Callable[[str], str] = _escape
     for element in elements:
+        raw = text[slice(*_span(element))]
         if isinstance(element, ast.TextElement):
             builder.add_text(_WRAPPED.sub(" ", element.value))
+        elif number and element is shown[0]:
+            terms.append(ProtectedSpan(builder.length, builder.length + len(number), number))
+            builder.add_text(number)
+            write = with_placeholder(_escape, number, raw)
         else:
-            raw = text[slice(*_span(element))]
             builder.add_protected(raw, raw)
-    return builder.build_translatable(_escape) or text[_span(elements[0])[0] : _span(elements[-1])[1]]
+    passage = builder.build_translatable(write)
+    return replace(passage, terms=tuple(terms)) if passage else text[_span(elements[0])[0] : _span(elements[-1])[1]]
+
+
+def _fits_number(elements: Sequence[_Element], shown: _Element) -> bool:
+    texts = [element.value if isinstance(element, ast.TextElement) else "{}" for element in elements]
+    place = elements.index(shown)
+    return fits_number("".join(texts[:place]), "".join(texts[place + 1 :]))
 
 
 def _escape(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import polib
 
-from app.formats.catalogue_strings import CatalogueString, read_string
+from app.formats.catalogue_strings import CatalogueString, read_form, read_string
 from app.formats.document import Content, TextLocation, UnreadableDocument, fill
 from app.formats.encodings import check_declared_encoding, decode
 from app.markup.extract import inline_pieces
@@ -69,7 +69,9 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
             )
         sources = [len(strings) + source for source in _form_sources(entry, forms, target)]
         entries.append(_Entry(start, end, sources, _has_translation(entry)))
-        found = [_string(text, target, marks) for text in (entry.msgid, entry.msgid_plural) if text]
+        categories = ("one", "other") if entry.msgid_plural else ("", "")
+        texts = zip((entry.msgid, entry.msgid_plural), categories, strict=True)
+        found = [read_form(text, category) or _string(text, target, marks) for text, category in texts if text]
         strings += found
         line = next((i for i in range(start, end) if lines[i].lstrip().startswith("msgid")), start) + 1
         locations += [TextLocation(line) for string in found for _ in string.passages]

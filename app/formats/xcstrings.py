@@ -26,9 +26,9 @@ _State = dict[str, Any]
 
 
 class _Text(str):
-    """A string to translate, in a localisation to write."""
+    """A string to translate, in a localisation to write; `category`: of a form of a plural."""
 
-    __slots__ = ()
+    category = ""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def _is_new(localization: Any, depth: int = 0) -> bool:
     return all(_is_new(inner, depth + 1) for inner in localization.values())
 
 
-def _translated(given: Any, target: str, depth: int) -> Any:
+def _translated(given: Any, target: str, depth: int, category: str = "") -> Any:
     """A copy of a localisation with the categories of `target`, whose strings are _Text. Raises UnreadableDocument."""
     if depth > _MAX_DEPTH:
         raise UnreadableDocument("The JSON is nested too deeply.")
@@ -107,14 +107,16 @@ def _translated(given: Any, target: str, depth: int) -> Any:
     found: _State = {}
     for key, value in given.items():
         if key == "stringUnit" and isinstance(value, dict) and isinstance(value.get("value"), str):
-            found[key] = {"state": "needs_review", "value": _Text(value["value"])}
+            shown = _Text(value["value"])
+            shown.category = category
+            found[key] = {"state": "needs_review", "value": shown}
         elif key == "plural" and isinstance(value, dict):
             shows = {name: _SHOWN_NUMBER.search(json.dumps(form)) is not None for name, form in value.items()}
             branches = target_branches(shows, target, kept=("zero",))
-            forms = {name: _translated(value[branch], target, depth + 1) for name, branch in branches}
+            forms = {name: _translated(value[branch], target, depth + 1, name) for name, branch in branches}
             found[key] = dict(sorted(forms.items()))
         else:
-            found[key] = _translated(value, target, depth + 1)
+            found[key] = _translated(value, target, depth + 1, category)
     return found
 
 
@@ -152,7 +154,7 @@ def _placed(
         if isinstance(part, _Text):
             check_characters(part, place)
             encoded = partial(_encode, pending, ascii_only)
-            values.append(Value(place, end if not values else place, part, encoded, key, adds=True))
+            values.append(Value(place, end if not values else place, part, encoded, key, True, None, part.category))
             pending = ""
         else:
             pending += part

@@ -12,12 +12,12 @@ from xml.parsers import expat
 
 from app.formats.document import UnreadableDocument
 from app.formats.encodings import check_declared_encoding, decode
+from app.formats.xml_edits import START_TAG
 from app.markup.char_refs import split_references
 
 MAX_ELEMENTS = 150_000
 """Each takes some 500 bytes, and microseconds during which nothing else runs. A catalogue of 4 MiB has fewer."""
 _MAX_DEPTH = 200
-_START_TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*\s*/?>")
 _HEAD_BYTES = 200
 _DECLARED = re.compile(r"(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,100}?\sencoding\s*=\s*[\"']([\w.:-]+)[\"']")
 _ASCII_LIKE = re.compile(r"(?:us-)?ascii|iso-?8859-\d{1,2}|windows-125\d|koi8-[ru]", re.IGNORECASE)
@@ -120,7 +120,7 @@ class _Parser:
                 f"{self.what} has over {MAX_ELEMENTS} elements, or over {_MAX_DEPTH} within each other. Split it."
             )
         start = self.parser.CurrentByteIndex
-        tag = _START_TAG.match(self.utf8, start)
+        tag = START_TAG.match(self.utf8, start)
         assert tag
         node = XmlNode(name, attributes, self.open, self._characters(start))
         node.content = self._characters(tag.end())

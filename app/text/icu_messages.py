@@ -7,7 +7,7 @@ treated as a message, and stays unchanged. Arguments without branches are ordina
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from app.markup.passage import Passage, Piece, ProtectedSpan
 from app.markup.render import render_source
 from app.text.plural_categories import target_branches
+from app.text.plural_numbers import fits_number, sample_number, with_placeholder
 
 _HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
 _ARGUMENT = re.compile(r"\{\s*[\w.-]+\s*(?:,\s*[a-z]+\s*(?:,[^{}']*)?)?\}")
@@ -201,7 +202,8 @@ class _Writer:
     def __init__(self, found: list[Piece], doubled: bool, target: str) -> None:
         self.found, self.doubled, self.target = found, doubled, target
 
-    def message(self, message: Message, in_plural: bool) -> None:
+    def message(self, message: Message, in_plural: bool, category: str = "") -> None:
+        """`category`: of the branch, if it is one of a plural."""
         choices = [place for place, part in enumerate(message) if isinstance(part, _Choice)]
         if len(choices) == 1 and self._can_move_in(message, choices[0]):
             before, choice, after = message[: choices[0]], message[choices[0]], message[choices[0] + 1 :]
@@ -210,7 +212,7 @@ class _Writer:
             return
         for is_choice, parts in groupby(message, lambda part: isinstance(part, _Choice)):
             if not is_choice:
-                self._passage(list(parts), in_plural)
+                self._passage(list(parts), in_plural, category)
                 continue
             for part in parts:
                 assert isinstance(part, _Choice)
@@ -223,7 +225,8 @@ class _Writer:
             self.found.append(("}" if number else choice.head) + opening)
             if len(self.found) > _MAX_PIECES:
                 raise _NotAMessage
-            self.message(_merge_texts([*before, *branch.message, *after]), choice.is_plural)
+            category = branch.name if choice.kind == "plural" else ""
+            self.message(_merge_texts([*before, *branch.message, *after]), choice.is_plural, category)
         self.found.append("}" + choice.end)
 
     def _can_move_in(self, message: Message, place: int) -> bool:
@@ -235,23 +238,45 @@ class _Writer:
         signs = "#" in words or any(part == _Raw("#") for part in others)
         return any(map(str.isalpha, words)) and not signs and len(words) * len(choice.branches) <= _MAX_REPEATED_CHARS
 
-    def _passage(self, parts: Message, in_plural: bool) -> None:
+    def _passage(self, parts: Message, in_plural: bool, category: str) -> None:
         """A passage of `parts` without choices, without the spaces at its ends; without letters, it is copied."""
         text, protected, has_letters = "", list[ProtectedSpan](), False
+        number = sample_number(category) if category and _can_show_number(parts) else ""
+        terms = list[ProtectedSpan]()
         for part in parts:
-            if isinstance(part, _Raw):
+            if number and part == _Raw("#"):
+                terms.append(ProtectedSpan(len(text), len(text) + len(number), number))
+                text += number
+            elif isinstance(part, _Raw):
                 protected.append(ProtectedSpan(len(text), len(text) + len(part.raw), part.raw))
                 text += part.raw
             elif isinstance(part, _Text):
                 text += part.text
                 has_letters = has_letters or any(map(str.isalpha, part.text))
-        write = partial(_escape, self.doubled, in_plural)
+        write: Callable[[str], str] = partial(_escape, self.doubled, in_plural)
+        if number:
+            write = with_placeholder(write, number, "#")
         if not has_letters:
             self.found.append(render_source(Passage(text, tuple(protected), write=write)))
             return
         start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-        moved = tuple(ProtectedSpan(one.start - start, one.end - start, one.raw) for one in protected)
-        self.found += [text[:start], Passage(text[start:end], moved, write=write), text[end:]]
+        moved, shown = (
+            tuple(ProtectedSpan(one.start - start, one.end - start, one.raw) for one in spans)
+            for spans in (protected, terms)
+        )
+        self.found += [text[:start], Passage(text[start:end], moved, write=write, terms=shown), text[end:]]
+
+
+def _can_show_number(parts: Message) -> bool:
+    """Whether the only number sign of `parts` is a word of its own, and their only number."""
+    places = [place for place, part in enumerate(parts) if part == _Raw("#")]
+    if len(places) != 1:
+        return False
+    before, after = (
+        "".join(part.text if isinstance(part, _Text) else "{}" for part in some)
+        for some in (parts[: places[0]], parts[places[0] + 1 :])
+    )
+    return fits_number(before, after)
 
 
 def _escape(doubled: bool, in_plural: bool, text: str) -> str:
