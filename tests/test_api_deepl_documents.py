@@ -133,8 +133,8 @@ def test_untranslatable_document_reports_the_reason(
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("a.pdf", {}, "must end in one of .*docx"),
-        ("a.txt", {"output_format": "docx"}, "keeps its own format, txt"),
+        ("a.png", {}, "must end in one of .*docx"),
+        ("a.txt", {"output_format": "docx"}, "is written as txt"),
         ("a.txt", {"target_lang": "XX"}, "'target_lang' not supported"),
         ("a.txt", {"formality": "more"}, "'formality' is not supported"),
         ("a.txt", {"glossary": "none"}, "No such glossary"),

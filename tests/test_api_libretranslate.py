@@ -560,7 +560,7 @@ def test_wrong_host_header_is_handled(service: Service, host: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "fields", "said"),
     [
-        ("a.pdf", "Hello", {}, ".docx"),
+        ("a.png", "Hello", {}, ".docx"),
         ("a.json", "{", {}, "not JSON"),
         ("a.txt", "Hello", {"target": "xx"}, "xx is not supported"),
         ("a.txt", "Hello", {"source": ""}, "missing source parameter"),

@@ -29,6 +29,7 @@ __all__ = [
     "WrongOption",
     "read",
     "translated_name",
+    "written_suffix",
 ]
 
 
@@ -37,6 +38,8 @@ class Format(NamedTuple):
 
     name: str
     media_type: str
+    written_as: str = ""
+    """The suffix of what is written, if that has another format."""
 
 
 FORMATS = {
@@ -72,6 +75,7 @@ FORMATS = {
     ".xliff": Format("xliff", "application/xliff+xml"),
     ".xlf": Format("xliff", "application/xliff+xml"),
     ".docx": Format("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ".pdf": Format("pdf", "application/pdf", written_as=".html"),
     ".pptx": Format("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
     ".xlsx": Format("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
     ".epub": Format("epub", "application/epub+zip"),
@@ -125,10 +129,17 @@ def read(
     parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
     passages = bounded_list(parsed.passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
-    return Document(passages, parsed.write, MEDIA_TYPES[suffix], locations)
+    return Document(passages, parsed.write, MEDIA_TYPES[written_suffix(suffix)], locations)
+
+
+def written_suffix(suffix: str) -> str:
+    """The suffix of a translated file: that of its source, mostly."""
+    found = FORMATS.get(suffix.lower())
+    return (found and found.written_as) or suffix
 
 
 def translated_name(name: str, target: str) -> str:
-    """Returns "report.fr.docx" for "report.docx"; drops the folders that some clients send."""
+    """Returns "report.fr.docx" for "report.docx", and "report.fr.html" for "report.pdf"; drops the folders that some
+    clients send."""
     path = PurePath(name.replace("\\", "/").rpartition("/")[2])
-    return f"{path.stem}.{target}{path.suffix}"
+    return f"{path.stem}.{target}{written_suffix(path.suffix)}"

@@ -19,6 +19,7 @@ _PACKAGE_TYPES = {
 }
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?(?:<!DOCTYPE\s+\w+(?:\s[^>\[]*)?>\s*)?"
 _SIGNATURES = {
+    ".pdf": re.compile(r"%PDF-\d"),
     ".html": re.compile(r"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
     ".xhtml": re.compile(_XML + r"<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL),
     ".xliff": re.compile(_XML + r"<xliff\b", re.DOTALL),

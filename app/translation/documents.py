@@ -20,7 +20,7 @@ from app.translation.types import AUTO, GlossaryOption, Options, TranslatedText,
 
 _MAX_DETECTION_CHARS = 10_000
 """How much of a document is used to detect its language."""
-_MARKUP_SUFFIXES = {".docx", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub", ".xliff", ".xlf"}
+_MARKUP_SUFFIXES = {".docx", ".pdf", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub", ".xliff", ".xlf"}
 _MAX_TEXT_BYTES = 4 << 20
 """Limit for files that are text, rather than mostly markup or pictures; a novel has a fourth of it. Parsing a larger
 file, in single steps, would delay all other requests by seconds."""

@@ -198,8 +198,9 @@ def _file_name(file: Upload, body: DocumentRequest) -> str:
     if _suffix(name) not in formats.MEDIA_TYPES:
         raise invalid_field("file", f"A file's name must end in one of {', '.join(formats.MEDIA_TYPES)}.")
     suffix = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
-    if formats.MEDIA_TYPES.get(suffix) != formats.MEDIA_TYPES[_suffix(name)]:
-        raise invalid_field("output_format", f"A document keeps its own format, {_suffix(name)[1:]}.")
+    written = formats.written_suffix(_suffix(name))
+    if formats.MEDIA_TYPES.get(formats.written_suffix(suffix)) != formats.MEDIA_TYPES[written]:
+        raise invalid_field("output_format", f"A document of this format is written as {written[1:]}.")
     return name
 
 
