@@ -33,7 +33,8 @@ _PENALTY = 1.0
 only."""
 _PRIOR_PENALTY = 50.0
 """Of the squared differences from the estimates of the bundle that was fine-tuned, which so count as much as about 300
-pairs. Fitted on 80 corrections without them, the error on Tatoeba's test set was 0.07 to 0.09, with them 0.02 to 0.04."""
+pairs. Fitted on 80 corrections without them, the error on Tatoeba's test set was 0.07 to 0.09, with them 0.02 to
+0.04."""
 
 
 class Judged(NamedTuple):
