@@ -198,6 +198,8 @@ class Tokenizer:
         For characters spelt in several byte tokens, the last adds them. Joined, without the first space, they are the
         text.
         """
+        if self._bytes.isdisjoint(ids):
+            return [self._texts[id] for id in ids]
         found: list[str] = []
         for in_bytes, run in groupby(ids, self._bytes.__contains__):
             if in_bytes:

@@ -13,6 +13,7 @@ from shared_fixtures import SHIPPED
 
 from model.bundle import open_bundle
 from model.bundle_weights import check_samples, load_bundle
+from model.quality import QualityModel
 from training.corpora.text_file import CorpusError
 from training.evaluation.calibrate import CalibrateOptions, calibrate_bundle
 from training.evaluation.calibration import Judged, auroc, calibration_error, fit, measure
@@ -58,6 +59,34 @@ def test_auroc_by_hand() -> None:
 def test_too_few_pairs_are_refused() -> None:
     with pytest.raises(CorpusError, match="10 usable pairs, too few"):
         fit(_judged(10), "dev.tsv")
+
+
+def _mean_distance(one: QualityModel, other: QualityModel) -> float:
+    """Between what they estimate."""
+    judged = [each.log_probs for each in _judged(500, seed=9)]
+    return float(np.mean([abs(one.quality(log_probs) - other.quality(log_probs)) for log_probs in judged]))
+
+
+def test_the_fewer_pairs_there_are_the_nearer_estimates_stay_to_those_of_the_initial_bundle() -> None:
+    prior = fit(_judged(4000))
+    worse = [one._replace(is_good=False) if number % 2 else one for number, one in enumerate(_judged(8000, seed=1))]
+    assert fit([], "corrections.tmx", prior) == prior
+    distances = [_mean_distance(prior, fit(worse[:count], prior=prior)) for count in (20, 80, 400, 8000)]
+    assert distances == sorted(distances)
+    assert distances[1] < _mean_distance(prior, fit(worse[:80])) / 2
+    assert _mean_distance(fit(worse, prior=prior), fit(worse)) < 0.01
+
+
+def test_few_pairs_of_the_same_kind_do_no_harm() -> None:
+    """As after fine-tuning on some corrections, of which 80 are held out."""
+    prior, others = fit(_judged(4000)), _judged(4000, seed=1)
+    errors = [
+        [measure(fit(few, prior=start), "others", others).error for start in (None, prior)]
+        for few in (_judged(80, seed) for seed in range(2, 12))
+    ]
+    plain, with_prior = np.mean(errors, axis=0)
+    assert with_prior < plain / 1.5
+    assert with_prior < 0.035
 
 
 @pytest.mark.bundle

@@ -214,4 +214,4 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
 
 
 def _word_fields(words: Sequence[DoubtfulWord]) -> list[dict[str, object]]:
-    return [word._asdict() for word in words]
+    return [{"span": word.span, "probability": word.probability} for word in words]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 from app.markup.passage import with_insertions, write_plain
@@ -26,7 +26,11 @@ class DoubtfulWord(NamedTuple):
 
 def doubtful_words(plan: TextPlan) -> list[DoubtfulWord]:
     """The doubtful words of a translation, in order. The sentences must be decoded."""
-    return [word.moved(at) for sentence, at in plan.rendered_sentences() for word in sentence_words(sentence)]
+    return [
+        word.moved(at) if at else word
+        for sentence, at in plan.rendered_sentences()
+        for word in sentence_words(sentence)
+    ]
 
 
 def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
@@ -37,25 +41,27 @@ def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
     limit = model.doubtful_word_log_prob
     words = sentence.bundle.target_tokenizer.words(decoded.tokens, decoded.log_probs, sentence.bundle.target)
     doubtful = [word for word in words if word[2] < limit]
-    if not doubtful:  # as for most translations; what follows takes longer
+    if not doubtful:
         return
-    text, spans = _token_spans(sentence)
+    text, spans = _word_spans(sentence, doubtful)
     inserted = [(one.start, len(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
-    for first, end, log_prob in doubtful:
-        start, word = spans[first][0], text[spans[first][0] : spans[end - 1][1]]
-        start += len(word) - len(word.lstrip())
+    for (start, end), (_, _, log_prob) in zip(spans, doubtful, strict=True):
+        word = text[start:end].lstrip()
         if any(map(str.isalnum, word)):
-            span = with_insertions((start, start + len(word.strip())), inserted)
-            yield DoubtfulWord(span, model.word_probability(log_prob))
+            start = end - len(word)
+            span = start, start + len(word.rstrip())
+            yield DoubtfulWord(with_insertions(span, inserted) if inserted else span, model.word_probability(log_prob))
 
 
-def _token_spans(sentence: Sentence) -> tuple[str, Sequence[tuple[int, int]]]:
-    """The translation without its tags, and the characters of each token in it."""
+def _word_spans(sentence: Sentence, words: Sequence[tuple[int, int, float]]) -> tuple[str, list[tuple[int, int]]]:
+    """The translation without its tags, and the characters of each word in it, with the spaces around them."""
     if not (sentence.passage.protected or sentence.passage.tags):
         texts = sentence.bundle.target_tokenizer.token_texts(sentence.best.decoded.tokens)
         text = sentence.render(sentence.best)
         if "".join(texts) == SPACE + text:  # as for most; what follows takes several times as long
-            return text, list(pairwise(max(0, end - 1) for end in accumulate(map(len, texts), initial=0)))
+            ends = list(accumulate(map(len, texts), initial=0))
+            return text, [(max(0, ends[first] - 1), ends[end] - 1) for first, end, _ in words]
     pieces = sentence.pieces(sentence.best)
     text = "".join(piece if isinstance(piece, str) else piece.raw for piece in pieces)
-    return text, sentence.target_spans(sentence.best)
+    spans = sentence.target_spans(sentence.best)
+    return text, [(spans[first][0], spans[end - 1][1]) for first, end, _ in words]

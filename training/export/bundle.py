@@ -22,6 +22,7 @@ from torch import Tensor
 from model.atomic_files import check_replaceable
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.machine import keep_freed_memory
+from model.quality import QualityModel
 from model.transformer import Transformer
 from model.weight_storage import STORAGES
 from training.compute import pick_device, use_threads
@@ -53,6 +54,8 @@ CONVERTER_OPTIONS = {"ctranslate2": ("dtype",), "marian": ()}
 """The options that a conversion of a bundle may have besides."""
 SERVED_FIELDS = ("decoding", "text", "reserved_copies")
 """Fields of config.json about serving, which a fine-tuned bundle has from the bundle that it started from."""
+CARRIED = ("general", "quality")
+"""Fields of an initial bundle's record that an export takes in, and its config.json does not repeat."""
 GENERAL_PAIRS = 200
 """Maximum number of development pairs that a bundle carries as general pairs."""
 Say = Callable[[str], None]
@@ -195,7 +198,7 @@ def export_run(
         "training": training_record(run, weights, model)
         | {"candidates": candidates, "form": options.form, "decoder_metrics": metrics}
         | ({"tradeoff": choice} if choice else {})
-        | ({"initial": {k: v for k, v in initial.items() if k not in ("general", *SERVED_FIELDS)}} if initial else {})
+        | ({"initial": {k: v for k, v in initial.items() if k not in (*CARRIED, *SERVED_FIELDS)}} if initial else {})
         | ({"parent": options.parent} if options.parent else {}),
         "metrics": metrics,
         "licence": options.licence,
@@ -223,7 +226,8 @@ def export_run(
             report(result, test, run.limits, say)
         record["metrics"] = [metric for result in results for metric in result.metrics()]
     unseen = [test for test in tests if not seen.get(test.name)]
-    record |= fit_as_served(write, [dev], unseen, device, say=say)
+    prior = QualityModel.read(initial["quality"]) if "quality" in initial else None
+    record |= fit_as_served(write, [dev], unseen, device, say=say, prior=prior)
     write(options.out)
     bundle = load_bundle(options.out, torch.device("cpu"))
     check_samples(bundle)

@@ -12,6 +12,7 @@ import torch
 
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
+from model.quality import QualityModel
 from training.corpora.text_file import CorpusError
 from training.evaluation.calibration import fit_quality
 from training.evaluation.evaluate import Result, TestSet, evaluate_served
@@ -49,12 +50,16 @@ def fit_as_served(
     device: torch.device,
     languages: Pair | None = None,
     say: Callable[[str], None] = print,
+    prior: QualityModel | None = None,
 ) -> dict[str, Any]:
     """The record's `quality`: estimates fitted on and measured on sets that the bundle was not trained on, at the
-    precision that serves; see `training.evaluation.calibration`. Empty, with a reason, if there are too few pairs."""
+    precision that serves; see `training.evaluation.calibration`. Empty, with a reason, if there are too few pairs.
+
+    `prior`: the estimates of the bundle that was fine-tuned.
+    """
     with _written(write, device, languages) as bundle:
         try:
-            entry, measured = fit_quality(prepare(bundle.model, "auto"), bundle, fitted_on, measured_on)
+            entry, measured = fit_quality(prepare(bundle.model, "auto"), bundle, fitted_on, measured_on, prior)
         except CorpusError as error:
             say(f"warning: the bundle will not estimate the quality of its translations: {error}")
             return {}

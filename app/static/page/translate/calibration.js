@@ -33,8 +33,9 @@ export function calibrationFigures({ fitted_on: fittedOn, measured }) {
     formatError(one.error),
     formatAuroc(one.auroc),
   ]);
+  const figures = shown ? [figure(shown)] : [];
   const columns = ["model.set", "model.sentences", "calibration.error", "calibration.auroc"].map((name) => text(name));
-  return make("div", { className: "calibration" }, figure(shown), table(text("calibration.figures"), columns, rows));
+  return make("div", { className: "calibration" }, ...figures, table(text("calibration.figures"), columns, rows));
 }
 
 function figure(measured) {
