@@ -125,6 +125,7 @@ def test_chinese_lines_are_joined_without_spaces() -> None:
         (["a word is bro-", "ken here."], ["a word is broken here."]),
         (["e\ufb03cient \ufb02ow"], ["efficient flow"]),
         (["12", " "], []),
+        (["Fruit:\n\u2022 apples\nand pears\n\u2022 plums"], ["Fruit:", "\u2022 apples and pears", "\u2022 plums"]),
     ],
 )
 def test_lines_and_blocks_are_joined_where_a_sentence_goes_on(found: list[str], joined: list[str]) -> None:

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from app.markup.passage import Passage
 _LINE_END_HYPHEN = re.compile(r"(\w)[-\u00ad\u2010]\n\s*(?=[^\W\d_])(?![A-Z])")
 """A word that goes on in the next line."""
 _HYPHEN_BEFORE_NAME = re.compile(r"(\w-)\n\s*(?=[A-Z])")
+_BEFORE_BULLET = re.compile(r"\n(?=\s*[\u2022\u2023\u25a0\u25aa\u25cb\u25cf\u25e6\u2043]\s)")
 _LIGATURES = str.maketrans({"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"})
 _SENTENCE_END = re.compile(r"[.!?:;。！？：；…][\"'”’»)\]]*$")
 _CJK = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
@@ -87,7 +88,7 @@ def paragraphs(found: Sequence[Block]) -> list[Block]:
     on_pages = Counter((key, block.page) for block in found if (key := _running_key(block.text)))
     pages = Counter(key for key, _ in on_pages)
     joined = list[Block]()
-    for block in found:
+    for block in _items(found):
         if pages[_running_key(block.text)] >= _RUNNING_PAGES or block.text.strip().isdecimal():
             continue
         text = _one_line(block.text)
@@ -101,6 +102,13 @@ def paragraphs(found: Sequence[Block]) -> list[Block]:
         else:
             joined.append(block._replace(text=text))
     return joined
+
+
+def _items(found: Sequence[Block]) -> Iterator[Block]:
+    """The blocks; each item of a list by itself."""
+    for block in found:
+        for text in _BEFORE_BULLET.split(block.text):
+            yield block._replace(text=text)
 
 
 def _running_key(text: str) -> str:
