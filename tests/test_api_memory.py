@@ -402,3 +402,15 @@ def test_deepls_documents_use_the_memory_that_they_name(bundle_folder: Path, tmp
             client.translate_document_upload(
                 b"A house.", filename="a.txt", **EN_FR, extra_body_parameters={"translation_memory_id": "another"}
             )
+
+
+def test_many_repairs_of_one_text_do_not_fill_the_queue(bundle_folder: Path, tmp_path: Path) -> None:
+    words = [f"{one}{two}" for one in ("sleep", "eat", "run", "sing") for two in ("s", "ing", "er", "y", "ed", "en")]
+    texts = [f"The big dog {word} in the house." for word in words]
+    place = str(tmp_path / "memory.sqlite")
+    with serving(bundle_folder, translation_memory=place, queue_tokens=3_000) as service:
+        remember(service, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
+        item = translated(service, " ".join(texts), memory="repair", repair_tolerance=10)
+        alone = [translated(service, text, memory="repair", repair_tolerance=10)["text"] for text in texts[:2]]
+        assert item["text"].startswith(" ".join(alone))
+        assert item["memory"] == "repaired"

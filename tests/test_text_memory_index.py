@@ -83,3 +83,15 @@ def test_a_search_finds_what_comparing_with_every_text_finds(texts: list[str], w
 def test_a_text_that_is_just_similar_enough_is_found() -> None:
     index = index_of(("open open open open open", "x"))
     assert [match.percentage for match in index.fuzzy("open open open", index.version, 1, 0.6)] == [60]
+
+
+def test_equally_similar_pairs_come_in_the_same_order_whatever_was_first() -> None:
+    pairs = [Pair("Open the file", "Ouvrir le fichier"), Pair("Open the folder", "Ouvrir le dossier")]
+    found = []
+    for order in (pairs, pairs[::-1]):
+        index = MemoryIndex("en", "fr")
+        for version, pair in enumerate(order, 1):
+            index.put(pair, version)
+        found.append(index.fuzzy("Open the book", 2, 5))
+    assert found[0] == found[1]
+    assert len(found[0]) == 2

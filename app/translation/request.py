@@ -26,6 +26,8 @@ from app.translation.word_quality import sentence_words
 MAX_INLINE_CHARS = 2_000
 """A request up to this size is prepared on the event loop, in about a millisecond. A larger one would delay others, and
 is prepared in a thread; switching to it costs as much as a short sentence."""
+MAX_CONCURRENT_REPAIRS = 8
+"""Of one request, since each scores up to 16 translations, and a long text must not fill the queue."""
 MAX_READ_TOGETHER = 16
 """Sentences in a pivot language that are read at once: a few milliseconds."""
 
@@ -53,6 +55,7 @@ class TranslationRequest:
         """Set when the plan of an item has grown, or no plan will grow any more."""
         self._repairs: dict[Sentence, Task[Candidate | None]] = {}
         """Repairs of similar translations from the memory, under way."""
+        self._repair_slots = asyncio.Semaphore(MAX_CONCURRENT_REPAIRS)
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
@@ -133,7 +136,8 @@ class TranslationRequest:
         await asyncio.wait([future])
         if future.cancelled() or future.exception() or sentence.similar is None:
             return None
-        return await repair(sentence, future.result(), sentence.similar, self._decode_all)
+        async with self._repair_slots:
+            return await repair(sentence, future.result(), sentence.similar, self._decode_all)
 
     async def _decode_all(self, sequences: Sequence[EngineSequence]) -> list[Decoded]:
         futures = await self._services.engine.decode(list(sequences), self.deadline)
