@@ -16,8 +16,8 @@ from quick_trainer import COMMAND
 from servers import WAIT_S
 from shared_fixtures import PAIRS, Service, make_bundle, serving
 
-from app.http.api_keys import new_key
 from app.errors import BundlesRefused
+from app.http.api_keys import new_key
 from app.services import adaptation, trainer
 from model.bundle import open_bundle
 
