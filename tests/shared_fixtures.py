@@ -282,8 +282,8 @@ def service(bundle_folder: Path) -> Iterator[Service]:
 def listening(
     bundles: Path,
     protocol: type[Connection] = Connection,
-    /,
     trainer: Sequence[str] | None = None,
+    /,
     **settings: Any,
 ) -> Iterator[str]:
     """Serves a folder of bundles on a real socket, for clients that need one; yields the URL."""

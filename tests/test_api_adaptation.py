@@ -190,7 +190,7 @@ def test_file_without_a_usable_pair_fails_with_the_trainers_reason(adapting: Adm
         ("\n", "own.tsv", {}, "#/file"),
         ("no memory", "own.tmx", {}, "#/file"),
         ("<x/>", "own.tmx", {}, "#/file"),
-        (OWN, "own.docx", {}, "#/file"),
+        ("PK\x03\x04\0", "own.docx", {}, "#/file"),
         (OWN, "own.tsv", {"minutes": "0"}, "#/minutes"),
         (OWN, "own.tsv", {"minutes": "nan"}, "#/minutes"),
         (OWN, "own.tsv", {"accept_general_loss": "101"}, "#/accept_general_loss"),

@@ -15,6 +15,7 @@ from shared_fixtures import PAIRS, listening, make_bundle
 from the_page import PHONE
 
 from app.http.api_keys import new_key
+from app.server.connection import Connection
 from model.bundle import open_bundle
 
 PANEL = "#adapt-panel"
@@ -62,7 +63,7 @@ def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         lines.append(f"{line}{more}\n")
     (folder / "keys").write_text("".join(lines))
     bundle = make_bundle(folder / "bundles" / "en-fr")
-    with listening(bundle.parent, trainer=COMMAND, api_keys_file=folder / "keys") as url:
+    with listening(bundle.parent, Connection, COMMAND, api_keys_file=folder / "keys") as url:
         yield Served(Visit(browser, url), keys, bundle)
 
 
@@ -75,13 +76,18 @@ def _checked(served: Served) -> Iterator[None]:
     served.visit.close()
 
 
+def choose(page: Page, content: bytes) -> None:
+    field = page.locator(f"{PANEL} input[type=file]")
+    field.set_input_files({"name": "own.tsv", "mimeType": "text/plain", "buffer": content})
+
+
 def test_file_is_learnt_and_the_result_served_when_it_is_accepted(served: Served) -> None:
     before = open_bundle(served.bundle).name
     page = served.opened()
     page.get_by_label("BLEU that may be lost on general texts").fill("100")
     page.get_by_label("Minutes, at most").fill("")
     expect(page.get_by_label("Model", exact=True)).to_have_value(before)
-    page.set_input_files(f"{PANEL} input[type=file]", {"name": "own.tsv", "mimeType": "text/plain", "buffer": OWN})
+    choose(page, OWN)
     expect(page.locator(f"{PANEL} .plan")).to_contain_text("until it stops improving")
     expect(page.locator(f"{PANEL} .plan code")).to_have_text(before)
     page.get_by_role("button", name="Start").click()
@@ -100,8 +106,7 @@ def test_file_is_learnt_and_the_result_served_when_it_is_accepted(served: Served
 def test_wrong_file_is_refused_beside_the_field(served: Served) -> None:
     served.visit.allowed.append(REFUSED)
     page = served.opened()
-    wrong = {"name": "own.tsv", "mimeType": "text/plain", "buffer": b"no pair\n"}
-    page.set_input_files(f"{PANEL} input[type=file]", wrong)
+    choose(page, b"no pair\n")
     expect(page.get_by_role("alert").filter(has_text="Line 1 is not a text")).to_be_visible()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import PurePath
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -34,13 +33,12 @@ _BODY = {
         MULTIPART: {
             "schema": form_with_file(
                 AdaptationFields.model_json_schema(),
-                "The pairs: TMX, whose name ends in `.tmx`; or lines of a text, a tab and its translation: `.tsv`",
+                "The pairs: TMX, whose name ends in `.tmx`; or lines of a text, a tab and its translation",
             ),
             "example": {"file": "Open\tOuvrir", "source": "en", "target": "fr"},
         }
     },
 }
-_SUFFIXES = ".tsv", ".tmx"
 
 
 async def _adaptations(request: Request, client: AdmittedClient) -> Adaptations:
@@ -72,8 +70,6 @@ async def plan(request: Request, adaptations: AdaptationsState, translator: Tran
     """
     file, form = await read_upload(request)
     fields: AdaptationFields = validated(AdaptationFields, form.by_name(), strict=False)
-    if PurePath(file.name).suffix.lower() not in _SUFFIXES:
-        raise InvalidFields.at("#/file", f"The file's name must end in {' or '.join(_SUFFIXES)}")
     bundle = translator.catalogue.find(*translator.catalogue.codes(fields.source, fields.target))
     if bundle.directions.count > 1:
         reason = f"{bundle.name} translates {bundle.directions.count:,} pairs of languages, and would translate one"

@@ -110,14 +110,23 @@ export class AdaptPanel {
     this.title.textContent = text("adapt");
     this.aside.textContent = text("adapt.aside");
     this.section.ariaLabel = text("adapt");
-    if (this.log) this.log.textContent = lines.join("\n");
-    if (state === this.#shown && !isForced) return;
+    if (state === this.#shown && !isForced) return this.#updateLog(lines);
     this.#shown = state;
     this.state.textContent = state === "none" ? text("adapt.none") : text(`adapt.${state}`, { model, error });
     this.state.classList.toggle("fault", state === "failed");
     const hadFocus = this.section.contains(document.activeElement);
     this.body.replaceChildren(...this.#content());
+    this.#updateLog(lines);
     if (hadFocus) this.state.focus(); // the button that was pressed is gone
+  }
+
+  /** Shows the last lines, unless the user has scrolled up to read others. */
+  #updateLog(lines) {
+    const log = this.log;
+    if (!log) return;
+    const isAtEnd = !log.textContent || log.scrollTop + log.clientHeight >= log.scrollHeight - 4;
+    log.textContent = lines.join("\n");
+    if (isAtEnd) log.scrollTop = log.scrollHeight;
   }
 
   #content() {
@@ -145,7 +154,7 @@ export class AdaptPanel {
   }
 
   #log(open) {
-    this.log = make("pre", { lang: "en", tabIndex: 0 }, (this.#status.lines ?? []).join("\n"));
+    this.log = make("pre", { lang: "en", tabIndex: 0 });
     this.log.ariaLabel = text("adapt.log");
     return make("details", { open }, make("summary", {}, text("adapt.log")), this.log);
   }
