@@ -119,9 +119,10 @@ class Adaptations:
 
         Raises AdaptationConflict.
         """
-        if self.current and self.current.state not in REPLACEABLE:
-            raise AdaptationConflict(f"An adaptation is in progress: it is {self.current.state}.")
-        await self.discard()
+        while self.current:  # another request may make one meanwhile
+            if self.current.state not in REPLACEABLE:
+                raise AdaptationConflict(f"An adaptation is in progress: it is {self.current.state}.")
+            await self.discard()
         options = [] if minutes is None else ["--minutes", f"{minutes:g}"]
         options += [] if accepted_loss is None else ["--accept-general-loss", f"{accepted_loss:g}"]
         folder = Path(tempfile.mkdtemp(prefix="interlinear-adaptation-"))
@@ -166,9 +167,10 @@ class Adaptations:
         async def guarded() -> None:
             try:
                 await work
-            except (TrainerFailed, OSError, ValueError) as error:
-                log.warning("adapting %s failed: %s", adaptation.bundle.name, error)
-                adaptation.error, adaptation.state = str(error), "failed"
+            except Exception as error:
+                is_expected = isinstance(error, TrainerFailed | OSError)
+                log.warning("adapting %s failed: %s", adaptation.bundle.name, error, exc_info=not is_expected)
+                adaptation.error, adaptation.state = str(error) or repr(error), "failed"
 
         self._task = asyncio.create_task(guarded())
 

@@ -64,7 +64,8 @@ async def run_trainer(command: Sequence[str], folder: Path, say: Callable[[str],
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": _search_path(), "PYTHONUNBUFFERED": "1"},
-        start_new_session=True,
+        # A group, to be killed as one; a session might make the niceness count for nothing (man 7 sched, autogroup).
+        process_group=0,
         limit=_MAX_LINE_BYTES,
     )
     last = ""
