@@ -107,9 +107,9 @@ export class AdaptPanel {
 
   #render(isForced = false) {
     const { state, lines = [], error, model } = this.#status;
-    this.title.textContent = text("adapt");
+    this.title.textContent = text("adapt.title");
     this.aside.textContent = text("adapt.aside");
-    this.section.ariaLabel = text("adapt");
+    this.section.ariaLabel = text("adapt.title");
     if (state === this.#shown && !isForced) return this.#updateLog(lines);
     this.#shown = state;
     this.state.textContent = state === "none" ? text("adapt.none") : text(`adapt.${state}`, { model, error });

@@ -2,7 +2,7 @@
 
 /** @type {Record<string, string>} */
 export const english = {
-  "adapt": "Adapt the model",
+  "adapt.title": "Adapt the model",
   "adapt.aside": "to translations of your own",
   "adapt.none": "The model learns the pairs of a file: .tsv, with a text, a tab and its translation on each line, or .tmx. It goes on translating meanwhile.",
   "adapt.choose": "Choose a file of pairs",
@@ -52,7 +52,7 @@ export const english = {
 
 /** @type {Record<string, string>} */
 export const chinese = {
-  "adapt": "调整模型",
+  "adapt.title": "调整模型",
   "adapt.aside": "使其适应您自己的译文",
   "adapt.none": "模型学习文件中的句对：.tsv（每行为原文、制表符和译文）或 .tmx。学习期间照常翻译。",
   "adapt.choose": "选择句对文件",
