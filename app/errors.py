@@ -8,9 +8,11 @@
     ├── NotAuthorised 401
     ├── NotAllowed 403
     ├── NoTranslationMemory 403
+    ├── NoAdaptation 403
     ├── PairNotServed 404
     ├── BodyTooSlow 408
     ├── BundlesRefused 409
+    ├── AdaptationConflict 409
     ├── TooMuchText 413
     ├── WrongContentType 415
     ├── InvalidFields 422
@@ -78,6 +80,11 @@ class NoTranslationMemory(ServiceError):
     example = "This service keeps no translation memory: its operator has not set INTERLINEAR_TRANSLATION_MEMORY."
 
 
+class NoAdaptation(ServiceError):
+    status, slug, title = 403, "no-adaptation", "No adaptation here"
+    example = "Adapting needs a service of one instance; this one has 4."
+
+
 class PairNotServed(ServiceError):
     status, slug, title = 404, "pair-not-served", "Language pair not served"
     example = "No bundle translates from en to xx. Served: en-fr."
@@ -91,6 +98,11 @@ class BodyTooSlow(ServiceError):
 class BundlesRefused(ServiceError):
     status, slug, title = 409, "bundles-refused", "The bundles cannot be served"
     example = "bundles/en-fr: model.safetensors does not match its checksum"
+
+
+class AdaptationConflict(ServiceError):
+    status, slug, title = 409, "adaptation-conflict", "Not possible in the adaptation's state"
+    example = "This needs an adaptation that is planned; there is none."
 
 
 class TooMuchText(ServiceError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.api import (
+    adaptation,
     attention,
     deepl,
     files,
@@ -52,6 +53,7 @@ from app.runtime.timeouts import SharedTimeout
 from app.server.connection import Connection
 from app.server.request_queue import RequestQueue
 from app.server.slow_readers import SlowReaders
+from app.services.adaptation import Adaptations, obstacle_to_adaptation
 from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
@@ -89,10 +91,12 @@ def create_app(
     reload_timing: ReloadTiming = RELOAD_TIMING,
     peers: Peers | None = None,
     admin_listener: socket.socket | None = None,
+    trainer: Sequence[str] | None = None,
 ) -> FastAPI:
     """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
 
     `peers`: the other instances of the service, if it has several; then `admin_listener` is the admin port's socket.
+    `trainer`: the command that starts the trainer; default: the one that is installed.
     `detect_early`: load the language detector at startup, rather than delay the first request that needs it. Raises
     SettingsError and BundleError.
     """
@@ -104,6 +108,8 @@ def create_app(
     turn = peers.turn if peers else nullcontext
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn)
     translation_memory = _translation_memory(settings, store)
+    obstacle = obstacle_to_adaptation(access_control.requires_key, settings.instances)
+    adaptations = Adaptations(obstacle, trainer)
     glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
         lag,
@@ -151,6 +157,7 @@ def create_app(
                 access_control=access_control,
                 downloads=Downloads(store, MAX_DOWNLOADS * settings.max_file_bytes),
                 background_jobs=background_jobs,
+                adaptations=adaptations,
                 glossaries=glossary_store,
                 translation_memory=translation_memory,
                 peers=peers,
@@ -160,6 +167,7 @@ def create_app(
                 translator=deployments.current.translator,
             )
         finally:
+            await adaptations.discard()
             await background_jobs.close()
             await deployments.stop()
             if loading:
@@ -242,7 +250,7 @@ def _translation_memory(settings: Settings, store: Store) -> TranslationMemory |
 def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRenderers:
     """Adds the routes, and returns each API's error format."""
     ours, theirs = settings.prefixes
-    for module in (translate, score, files, attention, memory, models):
+    for module in (translate, score, files, attention, memory, models, adaptation):
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
     app.include_router(libretranslate.router, prefix=theirs)

@@ -75,20 +75,23 @@ SENTENCES = [
 ]
 
 
+def measure_with_the_decoder(
+    write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device
+) -> list[Result]:
+    """Measures with the decoder alone, which starts at once, in place of the service."""
+    with TemporaryDirectory() as place:
+        write(Path(place, "bundle"))
+        bundle = load_bundle(Path(place, "bundle"), device)
+        check_samples(bundle)
+        how = (bundle.model, bundle.tokenizers, bundle.limits, bundle.target)
+        return [replace(evaluate_set(*how, test), served=True) for test in tests]
+
+
 @pytest.fixture(autouse=True)
 def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures exports with the decoder alone, which starts at once. Tests marked `real_service` use the service."""
-
-    def measured(write: Callable[[Path], None], tests: Sequence[TestSet], device: torch.device) -> list[Result]:
-        with TemporaryDirectory() as place:
-            write(Path(place, "bundle"))
-            bundle = load_bundle(Path(place, "bundle"), device)
-            check_samples(bundle)
-            how = (bundle.model, bundle.tokenizers, bundle.limits, bundle.target)
-            return [replace(evaluate_set(*how, test), served=True) for test in tests]
-
+    """Measures exports with `measure_with_the_decoder`. Tests marked `real_service` use the service."""
     if request.node.get_closest_marker("real_service") is None:
-        monkeypatch.setattr("training.export.bundle.measure_as_served", measured)
+        monkeypatch.setattr("training.export.bundle.measure_as_served", measure_with_the_decoder)
 
 
 SURE = "(the sample of a bundle made for tests)"
@@ -255,14 +258,20 @@ HARDLY_BUSY: dict[str, Any] = {"workers": 1, "precision": "float32", "max_wait_m
 """One worker, and no request is refused because the machine is slow."""
 
 
-def serving(bundles: Path | tuple[Path, ...], reload_timing: ReloadTiming = RELOAD_TIMING, **settings: Any) -> Service:
+def serving(
+    bundles: Path | tuple[Path, ...],
+    reload_timing: ReloadTiming = RELOAD_TIMING,
+    trainer: Sequence[str] | None = None,
+    **settings: Any,
+) -> Service:
     """The service of a folder of bundles, as a context manager; its worker is a thread."""
     chosen = Settings(
         bundles=bundles if isinstance(bundles, tuple) else (bundles,),
         device="cpu",
         **{**HARDLY_BUSY, **settings},
     )
-    return Service(create_app(chosen, load_catalogue(chosen), InProcessWorker, reload_timing=reload_timing))
+    app = create_app(chosen, load_catalogue(chosen), InProcessWorker, reload_timing=reload_timing, trainer=trainer)
+    return Service(app)
 
 
 @pytest.fixture(scope="session")
@@ -274,10 +283,16 @@ def service(bundle_folder: Path) -> Iterator[Service]:
 
 
 @contextmanager
-def listening(bundles: Path, protocol: type[Connection] = Connection, /, **settings: Any) -> Iterator[str]:
+def listening(
+    bundles: Path,
+    protocol: type[Connection] = Connection,
+    trainer: Sequence[str] | None = None,
+    /,
+    **settings: Any,
+) -> Iterator[str]:
     """Serves a folder of bundles on a real socket, for clients that need one; yields the URL."""
     chosen = Settings(bundles=(bundles,), device="cpu", **{**HARDLY_BUSY, **settings})
-    app = create_app(chosen, load_catalogue(chosen), InProcessWorker)
+    app = create_app(chosen, load_catalogue(chosen), InProcessWorker, trainer=trainer)
     config = uvicorn.Config(app, **{**server_options(chosen), "http": protocol})
     server = Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 
 from app.__main__ import cli as service
 from app.__main__ import with_training
-from app.cli.training_verbs import TRAINER, missing_packages
+from app.cli.training_verbs import TRAINER
+from app.services.trainer import missing_packages
 from training.__main__ import VERBS
 
 ROOT = Path(__file__).resolve().parent.parent

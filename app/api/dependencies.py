@@ -20,6 +20,7 @@ from app.runtime.shutdown import Shutdown
 from app.runtime.timeouts import SharedTimeout
 from app.server.request_queue import RequestQueue
 from app.server.slow_readers import SlowReaders
+from app.services.adaptation import Adaptations
 from app.services.background_jobs import BackgroundJobs
 from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
@@ -41,6 +42,7 @@ class State(TypedDict):
     """The queue where requests start."""
     access_control: AccessControl
     downloads: Downloads
+    adaptations: Adaptations
     background_jobs: BackgroundJobs
     """Documents that DeepL's API translates in the background."""
     slow_readers: SlowReaders

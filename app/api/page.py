@@ -11,6 +11,7 @@ from fastapi.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 from app.formats import MEDIA_TYPES
+from app.services.adaptation import Adaptations
 from app.settings import Settings
 
 router = APIRouter(include_in_schema=False)
@@ -40,7 +41,7 @@ _HEADERS = {
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
     """The page, with what this service has and accepts filled in."""
-    content = _rendered(request.state.settings)
+    content = _rendered(request.state.settings, request.state.adaptations)
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -58,7 +59,7 @@ async def part_of_page(path: str, request: Request) -> Response:
     return response
 
 
-def _rendered(settings: Settings) -> bytes:
+def _rendered(settings: Settings, adaptations: Adaptations) -> bytes:
     ours, _ = settings.prefixes
     values = {
         "API": f".{ours}/",
@@ -66,6 +67,7 @@ def _rendered(settings: Settings) -> bytes:
         "MAX_BYTES": settings.max_file_bytes,
         "FORMATS": ",".join(MEDIA_TYPES),
         "MEMORY": "off" if settings.translation_memory is None else "on",
+        "ADAPTATION": "off" if adaptations.obstacle else "on",
     }
     html = (_FOLDER / "index.html").read_text("utf-8")
     for name, value in values.items():

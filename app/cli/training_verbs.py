@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
-from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
+from collections.abc import Callable
 from typing import NamedTuple
 
 import typer
 
 from app.cli.exit_codes import CANNOT_SERVE
+from app.services.trainer import missing_for_trainer, trainer_command
 
 
 class Verb(NamedTuple):
@@ -37,30 +35,6 @@ TRAINER = {
 }
 
 
-def missing_packages(requirements: Iterable[str], extra: str) -> list[str]:
-    """The packages of `extra` that are not installed; `requirements` is in the format of
-    `importlib.metadata.requires`."""
-    found = []
-    for requirement in requirements:
-        if re.search(rf"extra == ['\"]{extra}['\"]", requirement):
-            name = re.split(r"[^\w.-]", requirement)[0]
-            try:
-                version(name)
-            except PackageNotFoundError:
-                found.append(name)
-    return found
-
-
-def missing_for_trainer() -> list[str]:
-    """The missing packages that keep the trainer from starting."""
-    if find_spec("training") is None:
-        return ["training"]
-    try:
-        return missing_packages(requires("interlinear") or (), "train")
-    except PackageNotFoundError:  # a checkout that was not installed
-        return []
-
-
 def command_of(verb: Verb) -> Callable[[typer.Context], None]:
     """A command that runs `python -m training` with this `verb` and its arguments."""
 
@@ -72,8 +46,7 @@ def command_of(verb: Verb) -> Callable[[typer.Context], None]:
                 file=sys.stderr,
             )
             raise typer.Exit(CANNOT_SERVE)
-        # -P: a file or folder called `training` in the current directory must not be mistaken for the trainer.
-        command = [sys.executable, "-P", "-m", "training", verb.name, *context.args]
+        command = [*trainer_command(), verb.name, *context.args]
         if sys.platform == "win32":
             raise typer.Exit(subprocess.call(command))
         os.execv(command[0], command)  # replaces this process, so that signals and exit codes are the trainer's

@@ -41,7 +41,7 @@ class Key:
     requests: Rate | None = None
     characters: Rate | None = None
     admin: bool = False
-    """Whether its holder may reload the bundles."""
+    """Whether its holder may reload and adapt the bundles."""
 
 
 class Keys:

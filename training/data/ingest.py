@@ -20,6 +20,7 @@ from training.corpora.text_file import CorpusError
 from training.data.options import MAX_REHEARSAL_WEIGHT, PrepareOptions, require
 from training.data.pair_store import CHUNK_PAIRS, PairStore, PairStoreWriter, hashes, is_first
 
+HELD_OUT = "held out for development"
 IN_DEVELOPMENT = "a sentence is in the development set"
 MIN_FINETUNING_DEV_PAIRS = 100
 """Minimum number of development pairs in fine-tuning, if there are five times as many pairs."""
@@ -110,7 +111,7 @@ def hold_out_dev(
         chosen[own] = choose_dev_pairs(keys[own], min(wanted, max(1, int(own.sum()) - 1)), options.seed)
         dev = [store.pairs[index] for index in chosen.nonzero()[0].tolist()]
         dev_keys, keys = keys[chosen], keys[~chosen]
-        store = store.keep(~chosen, skipped, "held out for development")
+        store = store.keep(~chosen, skipped, HELD_OUT)
     store = store.keep(~keys.sharing_a_side(dev_keys), skipped, IN_DEVELOPMENT)
     left = store.corpora < len(options.pairs)
     require(bool(left.any()), "no pair is left to train on: every one shares a sentence with the development set")

@@ -62,6 +62,8 @@ class RunArguments:
     mix: Annotated[tuple[str, ...], Option(metavar="FILE:N", panel=PANEL)] = ()
     """Also train on this corpus, N pairs for each of yours, to lose less in other fields; repeat for more."""
     tuning: Annotated[Values, OptionGroup(FineTuning)] = field(default_factory=dict)
+    dry_run: Annotated[bool, Option(panel=PANEL)] = False
+    """Only say what would be learnt, held out and measured."""
     export: Annotated[Values, OptionGroup(ExportOptions, ("licence", "attribution", "remarks"))] = field(
         default_factory=dict
     )

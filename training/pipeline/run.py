@@ -30,13 +30,14 @@ from training.optim.loop import CHANGEABLE, train
 from training.optim.trainer import TrainingError
 from training.pipeline.options import RunArguments, RunOptions, run_options
 from training.pipeline.plan import Plan, measure, within_minutes
+from training.pipeline.preview import Preview
 from training.pipeline.work_folder import is_made_by, same_direction_bundles
 
 Say = Callable[[str], None]
 
 
 def run_all(arguments: RunArguments, say: Say = print) -> None:
-    """Prepares, plans, trains and exports; skips the stages that are already done.
+    """Prepares, plans, trains and exports; skips the stages that are already done. A dry run writes only a preview.
 
     Raises BundleError, NotReplaceable, BusyError, CorpusError, TrainingError and ValueError, each with a one-line
     message.
@@ -47,6 +48,12 @@ def run_all(arguments: RunArguments, say: Say = print) -> None:
     started_at = time.monotonic()
     # An output that is busy or cannot be written must fail now, not after hours of training.
     with lock_folder(options.work), lock_output(options.export.out):
+        if arguments.dry_run:
+            preview = Preview.of(options, say)
+            preview.save(options.work)
+            for line in preview.describe():
+                say(line)
+            return
         _run_remaining_stages(options, started_at, say)
     say("to serve it:")
     say(f"  {serve_command(options.export.out)}")

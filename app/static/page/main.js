@@ -1,6 +1,7 @@
 // The page's entry point: connects its parts.
 
 import * as api from "./service/api.js";
+import { startAdaptation } from "./adapt/loader.js";
 import { startPreferences } from "./translate/preferences.js";
 import { copy } from "./lib/clipboard.js";
 import { createRequestLoop, isUnavailable, waitUntilReady } from "./service/request_loop.js";
@@ -329,6 +330,7 @@ async function loadLanguages() {
     applyFragment();
     clearNotices();
     await modelPanel.start();
+    startAdaptation(getRequest);
   } catch (error) {
     if (!isUnavailable(error)) {
       return showError(errorMessage(error), { words: text("again"), act: loadLanguages });

@@ -65,6 +65,11 @@ export async function put(path, body) {
   return readJSON(await send(path, { ...jsonOptions(body, {}), method: "PUT" }));
 }
 
+/** Deletes what is at `path`. @param {string} path @throws {Problem | Unreachable} */
+export async function remove(path) {
+  await send(path, { method: "DELETE" });
+}
+
 /** @param {string} path @param {object} body sent as JSON @param {{signal?: AbortSignal}} [options]
  *  @returns {Promise<Response>} successful, its body unread. @throws {Problem | Unreachable | DOMException} */
 export function postForResponse(path, body, options = {}) {

@@ -29,6 +29,7 @@ function askForKey(problem) {
       const value = field.value.trim();
       if (!HEADER_VALUE.test(value)) return void (message.textContent = text("key.wrong"));
       setKey(value, remember.checked);
+      document.dispatchEvent(new CustomEvent("keychange"));
       isGiven = true;
       dialog.close();
     };

@@ -1,0 +1,93 @@
+"""The trainer, which this package never imports: whether it is installed, and how it is started as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+
+NICENESS = 19
+"""The trainer's: it gets the processor time that nobody else wants, so that requests do not wait for it."""
+_MAX_LINE_BYTES = 1 << 20
+
+
+class TrainerFailed(Exception):
+    """The trainer ended with an error; the message is its last line."""
+
+
+def missing_packages(requirements: Iterable[str], extra: str) -> list[str]:
+    """The packages of `extra` that are not installed; `requirements` is in the format of
+    `importlib.metadata.requires`."""
+    found = []
+    for requirement in requirements:
+        if re.search(rf"extra == ['\"]{extra}['\"]", requirement):
+            name = re.split(r"[^\w.-]", requirement)[0]
+            try:
+                version(name)
+            except PackageNotFoundError:
+                found.append(name)
+    return found
+
+
+def missing_for_trainer() -> list[str]:
+    """The missing packages that keep the trainer from starting."""
+    if find_spec("training") is None:
+        return ["training"]
+    try:
+        return missing_packages(requires("interlinear") or (), "train")
+    except PackageNotFoundError:  # a checkout that was not installed
+        return []
+
+
+def trainer_command() -> list[str]:
+    """The beginning of the command."""
+    # -P: a file or folder called `training` in the current directory must not be mistaken for the trainer.
+    return [sys.executable, "-P", "-m", "training"]
+
+
+async def run_trainer(command: Sequence[str], folder: Path, say: Callable[[str], None]) -> None:
+    """Runs `command` in `folder` at low priority, and passes each line that it prints to `say`.
+
+    Kills the process, and those that it has started, when the caller is cancelled. Raises TrainerFailed and OSError.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": _search_path(), "PYTHONUNBUFFERED": "1"},
+        # A group, to be killed as one; a session might make the niceness count for nothing (man 7 sched, autogroup).
+        process_group=0,
+        limit=_MAX_LINE_BYTES,
+    )
+    last = ""
+    try:
+        with suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+        assert process.stdout
+        async for raw in process.stdout:
+            if line := raw.decode("utf-8", "replace").rstrip():
+                last = line
+                say(line)
+        code = await process.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    if code:
+        raise TrainerFailed(last.removeprefix("error: ") or f"The trainer ended with the code {code}.")
+
+
+def _search_path() -> str:
+    """PYTHONPATH with which another folder's process finds the trainer that belongs to this process."""
+    found = find_spec("training")
+    own = [str(Path(found.origin).parent.parent)] if found and found.origin else []
+    return os.pathsep.join(filter(None, [*own, os.environ.get("PYTHONPATH")]))
