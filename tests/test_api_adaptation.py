@@ -19,6 +19,7 @@ from shared_fixtures import PAIRS, Service, make_bundle, serving
 from app.errors import BundlesRefused
 from app.http.api_keys import new_key
 from app.services import adaptation, trainer
+from app.settings import Settings
 from model.bundle import open_bundle
 
 OWN = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS[:100])
@@ -268,8 +269,10 @@ def test_service_without_the_trainer_says_what_is_missing(bundles: Path, monkeyp
 
 
 def test_several_instances_cannot_adapt() -> None:
-    assert "one instance" in str(adaptation.obstacle_to_adaptation(has_keys=True, instances=2))
-    assert adaptation.obstacle_to_adaptation(has_keys=True, instances=1) is None
+    several = Settings(api_keys_file=Path("keys"), instances=2), Settings(api_keys_file=Path("keys"), store="redis://x")
+    for settings in several:
+        assert "one instance" in str(adaptation.obstacle_to_adaptation(settings))
+    assert adaptation.obstacle_to_adaptation(Settings(api_keys_file=Path("keys"))) is None
 
 
 def _processes_in(folder: Path) -> list[int]:
