@@ -221,6 +221,8 @@ def test_trainer_has_the_lowest_priority_and_dies_with_its_adaptation(waiting: A
     (folder,) = files_left(bundles)
     [process] = _processes_in(folder)
     assert os.getpriority(os.PRIO_PROCESS, process) == trainer.NICENESS
+    autogroup = Path(f"/proc/{process}/autogroup")
+    assert not autogroup.exists() or autogroup.read_text().endswith(f" nice {trainer.NICENESS}\n")
     assert slug(waiting.send()) == (409, "adaptation-conflict")
     assert waiting.request("DELETE").status_code == 204
     assert (_processes_in(folder), files_left(bundles)) == ([], [])
