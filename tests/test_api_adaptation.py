@@ -105,6 +105,7 @@ def models(one: Administrator) -> list[str]:
     return [model["model"] for model in response.json()]
 
 
+@pytest.mark.slow
 def test_adaptation_is_served_once_it_is_accepted_and_not_if_it_cannot_be(
     adapting: Administrator, bundles: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_adaptation_is_served_once_it_is_accepted_and_not_if_it_cannot_be(
     assert files_left(bundles) == []
 
 
+@pytest.mark.slow
 def test_refusal_of_the_trainer_is_told_and_the_bundle_stays(
     bundles: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -176,6 +178,7 @@ def test_refusal_of_the_trainer_is_told_and_the_bundle_stays(
     assert open_bundle(bundles / "en-fr").name == before
 
 
+@pytest.mark.slow
 def test_file_without_a_usable_pair_fails_with_the_trainers_reason(adapting: Administrator) -> None:
     assert adapting.send("Open\tOuvrir\n").status_code == 202
     status = adapting.when("failed")
@@ -212,6 +215,7 @@ def test_pair_without_a_bundle_is_refused(waiting: Administrator) -> None:
     assert slug(waiting.send(target="de")) == (404, "pair-not-served")
 
 
+@pytest.mark.slow
 def test_trainer_has_the_lowest_priority_and_dies_with_its_adaptation(waiting: Administrator, bundles: Path) -> None:
     assert waiting.send().status_code == 202
     end = time.monotonic() + WAIT_S
@@ -229,6 +233,7 @@ def test_trainer_has_the_lowest_priority_and_dies_with_its_adaptation(waiting: A
     assert waiting.request("DELETE").status_code == 204
 
 
+@pytest.mark.slow
 def test_trainer_dies_with_the_service(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, keys = serving_with(monkeypatch, bundles, WAITING)
     with service:

@@ -35,21 +35,19 @@ class Served(NamedTuple):
     keys: dict[str, str]
     bundle: Path
 
-    def page(self, key: str | None = "admin", **options: Any) -> Page:
-        """The page with that key, as soon as its languages are there."""
+    def page(self, key: str | None = "admin", status: dict[str, Any] | None = None, **options: Any) -> Page:
+        """The page with that key; `status`: what it is told instead of what is so."""
         page = self.visit.new(**options)
+        if status:
+            page.route("**/adaptation", lambda route: route.fulfill(json=status))
         if key:
             page.add_init_script(f"sessionStorage.setItem('interlinear.key', {json.dumps(self.keys[key])})")
         page.goto(f"{self.visit.url}/#en/fr/")
         return page
 
     def opened(self, status: dict[str, Any] | None = None, **options: Any) -> Page:
-        """The page with its panel open; `status`: what it is told instead of what is so."""
-        page = self.visit.new(**options)
-        if status:
-            page.route("**/adaptation", lambda route: route.fulfill(json=status))
-        page.add_init_script(f"sessionStorage.setItem('interlinear.key', {json.dumps(self.keys['admin'])})")
-        page.goto(f"{self.visit.url}/#en/fr/")
+        """The page of an administrator, with the panel open."""
+        page = self.page("admin", status, **options)
         page.locator(f"{PANEL} > summary").click()
         return page
 
