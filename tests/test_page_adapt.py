@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from chromium import REFUSED, Visit
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from quick_trainer import COMMAND
 from shared_fixtures import PAIRS, listening, make_bundle
 from the_page import PHONE
@@ -105,6 +105,21 @@ def test_wrong_file_is_refused_beside_the_field(served: Served) -> None:
     served.visit.allowed.append(REFUSED)
     page = served.opened()
     choose(page, b"no pair\n")
+    expect(page.get_by_role("alert").filter(has_text="Line 1 is not a text")).to_be_visible()
+
+
+def test_file_chosen_before_the_models_are_there_is_sent(served: Served) -> None:
+    served.visit.allowed.append(REFUSED)
+    page = served.page()
+    expect(page.locator(PANEL)).to_be_visible()
+    held: list[Route] = []
+    page.route("**/models", held.append)
+    page.locator(f"{PANEL} > summary").click()
+    choose(page, b"no pair\n")
+    page.wait_for_timeout(100)
+    while held:
+        held.pop().continue_()
+        page.wait_for_timeout(100)
     expect(page.get_by_role("alert").filter(has_text="Line 1 is not a text")).to_be_visible()
 
 
