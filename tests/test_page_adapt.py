@@ -113,7 +113,7 @@ def test_file_chosen_before_the_models_are_there_is_sent(served: Served) -> None
     page = served.page()
     expect(page.locator(PANEL)).to_be_visible()
     held: list[Route] = []
-    page.route("**/models", held.append)
+    page.route("**/models", lambda route: held.append(route))
     page.locator(f"{PANEL} > summary").click()
     choose(page, b"no pair\n")
     page.wait_for_timeout(100)
