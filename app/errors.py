@@ -82,7 +82,7 @@ class NoTranslationMemory(ServiceError):
 
 class NoAdaptation(ServiceError):
     status, slug, title = 403, "no-adaptation", "No adaptation here"
-    example = "Adapting needs a service of one instance; this one has 4."
+    example = "Adapting needs API keys, one of them marked `admin`: this service has no API key file."
 
 
 class PairNotServed(ServiceError):

@@ -108,8 +108,7 @@ def create_app(
     turn = peers.turn if peers else nullcontext
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn)
     translation_memory = _translation_memory(settings, store)
-    obstacle = obstacle_to_adaptation(access_control.requires_key, settings.instances)
-    adaptations = Adaptations(obstacle, trainer)
+    adaptations = Adaptations(obstacle_to_adaptation(settings), trainer)
     glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
     admin_routes = AdminRoutes(
         lag,

@@ -19,6 +19,7 @@ from shared_fixtures import PAIRS, Service, make_bundle, serving
 from app.errors import BundlesRefused
 from app.http.api_keys import new_key
 from app.services import adaptation, trainer
+from app.settings import Settings
 from model.bundle import open_bundle
 
 OWN = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS[:100])
@@ -104,6 +105,7 @@ def models(one: Administrator) -> list[str]:
     return [model["model"] for model in response.json()]
 
 
+@pytest.mark.slow
 def test_adaptation_is_served_once_it_is_accepted_and_not_if_it_cannot_be(
     adapting: Administrator, bundles: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -152,6 +154,7 @@ def test_adaptation_is_served_once_it_is_accepted_and_not_if_it_cannot_be(
     assert files_left(bundles) == []
 
 
+@pytest.mark.slow
 def test_refusal_of_the_trainer_is_told_and_the_bundle_stays(
     bundles: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -175,6 +178,7 @@ def test_refusal_of_the_trainer_is_told_and_the_bundle_stays(
     assert open_bundle(bundles / "en-fr").name == before
 
 
+@pytest.mark.slow
 def test_file_without_a_usable_pair_fails_with_the_trainers_reason(adapting: Administrator) -> None:
     assert adapting.send("Open\tOuvrir\n").status_code == 202
     status = adapting.when("failed")
@@ -211,6 +215,7 @@ def test_pair_without_a_bundle_is_refused(waiting: Administrator) -> None:
     assert slug(waiting.send(target="de")) == (404, "pair-not-served")
 
 
+@pytest.mark.slow
 def test_trainer_has_the_lowest_priority_and_dies_with_its_adaptation(waiting: Administrator, bundles: Path) -> None:
     assert waiting.send().status_code == 202
     end = time.monotonic() + WAIT_S
@@ -220,12 +225,15 @@ def test_trainer_has_the_lowest_priority_and_dies_with_its_adaptation(waiting: A
     (folder,) = files_left(bundles)
     [process] = _processes_in(folder)
     assert os.getpriority(os.PRIO_PROCESS, process) == trainer.NICENESS
+    autogroup = Path(f"/proc/{process}/autogroup")
+    assert not autogroup.exists() or autogroup.read_text().endswith(f" nice {trainer.NICENESS}\n")
     assert slug(waiting.send()) == (409, "adaptation-conflict")
     assert waiting.request("DELETE").status_code == 204
     assert (_processes_in(folder), files_left(bundles)) == ([], [])
     assert waiting.request("DELETE").status_code == 204
 
 
+@pytest.mark.slow
 def test_trainer_dies_with_the_service(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, keys = serving_with(monkeypatch, bundles, WAITING)
     with service:
@@ -268,8 +276,10 @@ def test_service_without_the_trainer_says_what_is_missing(bundles: Path, monkeyp
 
 
 def test_several_instances_cannot_adapt() -> None:
-    assert "one instance" in str(adaptation.obstacle_to_adaptation(has_keys=True, instances=2))
-    assert adaptation.obstacle_to_adaptation(has_keys=True, instances=1) is None
+    several = Settings(api_keys_file=Path("keys"), instances=2), Settings(api_keys_file=Path("keys"), store="redis://x")
+    for settings in several:
+        assert "one instance" in str(adaptation.obstacle_to_adaptation(settings))
+    assert adaptation.obstacle_to_adaptation(Settings(api_keys_file=Path("keys"))) is None
 
 
 def _processes_in(folder: Path) -> list[int]:

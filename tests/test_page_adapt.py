@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from chromium import REFUSED, Visit
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from quick_trainer import COMMAND
 from shared_fixtures import PAIRS, listening, make_bundle
 from the_page import PHONE
@@ -35,21 +35,19 @@ class Served(NamedTuple):
     keys: dict[str, str]
     bundle: Path
 
-    def page(self, key: str | None = "admin", **options: Any) -> Page:
-        """The page with that key, as soon as its languages are there."""
+    def page(self, key: str | None = "admin", status: dict[str, Any] | None = None, **options: Any) -> Page:
+        """The page with that key; `status`: what it is told instead of what is so."""
         page = self.visit.new(**options)
+        if status:
+            page.route("**/adaptation", lambda route: route.fulfill(json=status))
         if key:
             page.add_init_script(f"sessionStorage.setItem('interlinear.key', {json.dumps(self.keys[key])})")
         page.goto(f"{self.visit.url}/#en/fr/")
         return page
 
     def opened(self, status: dict[str, Any] | None = None, **options: Any) -> Page:
-        """The page with its panel open; `status`: what it is told instead of what is so."""
-        page = self.visit.new(**options)
-        if status:
-            page.route("**/adaptation", lambda route: route.fulfill(json=status))
-        page.add_init_script(f"sessionStorage.setItem('interlinear.key', {json.dumps(self.keys['admin'])})")
-        page.goto(f"{self.visit.url}/#en/fr/")
+        """The page of an administrator, with the panel open."""
+        page = self.page("admin", status, **options)
         page.locator(f"{PANEL} > summary").click()
         return page
 
@@ -107,6 +105,21 @@ def test_wrong_file_is_refused_beside_the_field(served: Served) -> None:
     served.visit.allowed.append(REFUSED)
     page = served.opened()
     choose(page, b"no pair\n")
+    expect(page.get_by_role("alert").filter(has_text="Line 1 is not a text")).to_be_visible()
+
+
+def test_file_chosen_before_the_models_are_there_is_sent(served: Served) -> None:
+    served.visit.allowed.append(REFUSED)
+    page = served.page()
+    expect(page.locator(PANEL)).to_be_visible()
+    held: list[Route] = []
+    page.route("**/models", lambda route: held.append(route))
+    page.locator(f"{PANEL} > summary").click()
+    choose(page, b"no pair\n")
+    page.wait_for_timeout(100)
+    while held:
+        held.pop().continue_()
+        page.wait_for_timeout(100)
     expect(page.get_by_role("alert").filter(has_text="Line 1 is not a text")).to_be_visible()
 
 

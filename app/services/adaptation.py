@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 
 from app.errors import AdaptationConflict, BundlesRefused, NoAdaptation
 from app.services.trainer import TrainerFailed, missing_for_trainer, run_trainer, trainer_command
+from app.settings import Settings
 from model.atomic_files import replacing_folder
 from model.bundle import Bundle, open_bundle
 from model.bundle_files import BundleError
@@ -235,12 +236,12 @@ class Adaptations:
             raise
 
 
-def obstacle_to_adaptation(has_keys: bool, instances: int) -> str | None:
+def obstacle_to_adaptation(settings: Settings) -> str | None:
     """Why a service cannot adapt bundles, or None."""
-    if not has_keys:
+    if settings.api_keys_file is None:
         return "Adapting needs API keys, one of them marked `admin`: this service has no API key file."
-    if instances > 1:
-        return f"Adapting needs a service of one instance; this one has {instances}."
+    if settings.instances > 1 or settings.store:
+        return "Adapting needs a service of one instance, since others would know nothing of it: this one has several."
     if missing := missing_for_trainer():
         return f"The trainer is not installed here: {', '.join(missing)} is missing; pip install 'interlinear[train]'."
     return None

@@ -64,14 +64,12 @@ async def run_trainer(command: Sequence[str], folder: Path, say: Callable[[str],
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
         env={**os.environ, "PYTHONPATH": _search_path(), "PYTHONUNBUFFERED": "1"},
-        # A group, to be killed as one; a session might make the niceness count for nothing (man 7 sched, autogroup).
-        process_group=0,
+        start_new_session=True,  # to be killed as a group; uvloop knows no `process_group`
         limit=_MAX_LINE_BYTES,
     )
     last = ""
     try:
-        with suppress(ProcessLookupError):
-            os.setpriority(os.PRIO_PROCESS, process.pid, NICENESS)
+        _lower_priority(process.pid)
         assert process.stdout
         async for raw in process.stdout:
             if line := raw.decode("utf-8", "replace").rstrip():
@@ -84,6 +82,14 @@ async def run_trainer(command: Sequence[str], folder: Path, say: Callable[[str],
         await process.wait()
     if code:
         raise TrainerFailed(last.removeprefix("error: ") or f"The trainer ended with the code {code}.")
+
+
+def _lower_priority(process: int) -> None:
+    """Makes the leader of a session yield to all others, before it starts threads and processes."""
+    with suppress(OSError):  # it has ended
+        os.setpriority(os.PRIO_PROCESS, process, NICENESS)
+    with suppress(OSError):  # where Linux groups processes by session, niceness counts only within one (man 7 sched)
+        Path(f"/proc/{process}/autogroup").write_text(str(NICENESS), encoding="ascii")
 
 
 def _search_path() -> str:

@@ -9,7 +9,7 @@ const GENERAL = "general set"; // the trainer's name for the pairs that a bundle
 /** @param {object} plan @param {[string, string]} languages @returns {HTMLElement} a list of facts */
 export function planOf(plan, languages) {
   const left = Object.entries(plan.left_out).map(([reason, count]) =>
-    make("div", {}, text("adapt.left.why", { count: number(count), reason })),
+    make("div", {}, `${number(count)}: `, make("span", { lang: "en" }, reason)),
   );
   const general = Object.entries(plan.general).map(([name, count]) => make("div", {}, setName(name, count)));
   const time = plan.minutes === null ? "free" : "limit";

@@ -84,8 +84,9 @@ export class AdaptPanel {
     this.#refresh();
   }
 
-  #send(file) {
-    const model = this.models.find(({ model: name }) => name === this.#fields.model);
+  async #send(file) {
+    if (!this.models) await this.#loadModels(); // the user was faster
+    const model = this.models?.find(({ model: name }) => name === this.#fields.model);
     if (!file || !model) return;
     const { minutes, accept_general_loss } = this.#fields;
     const fields = { source: model.source, target: model.target, minutes, accept_general_loss, file };
