@@ -15,11 +15,14 @@ MARKED_BY_FIXTURE = {"browser": "browser", "shipped_url": "bundle", "shipped_en_
 """Fixture to marker: it goes on each test that uses the fixture, directly or through another one."""
 _MARKED_BY_MODULE = {
     "browser": """
-        api_docs_page page page_adapt page_attention page_calibration page_languages page_late page_script page_texts
+        api_docs_page page page_adapt page_attention page_calibration page_languages page_late page_script
+        page_texts
     """,
     # These run in the network namespace that `make scale-test` makes.
     "ray": "cluster_bulk_ray replica replica_commands replica_schema",
-    "bundle": "backends benchmarks_mixed_soak invariance invariance_prefixes shipped soak synthetic_translate",
+    "bundle": """
+        backends benchmarks_mixed_soak invariance invariance_prefixes shipped soak synthetic_translate
+    """,
     # These train, start processes, wait for real time to pass, or send many requests.
     "slow": """
         adapt_finetune adapt_imported adapt_transfer api_admin_server api_deepl api_deepl_documents
@@ -29,9 +32,11 @@ _MARKED_BY_MODULE = {
         deploy_balancer docs_examples docs_notebook end_to_end engine evaluation_evaluate evaluation_service_command
         export_bundle export_ctranslate2 export_interpolation file_lock formats_large formats_packages
         http_held_bytes importing_bundle importing_ctranslate2 importing_dtype importing_memory importing_model_bin
-    "browser": """
-        api_docs_page page page_adapt page_attention page_calibration page_languages page_late page_script page_texts
-    """,
+        int8_kernels int8_prepared int8_products invariance invariance_prefixes makefile memory_kill
+        optim_distributed optim_loop optim_signals pipeline_preview pipeline_recipe_file pipeline_run process_map
+        schemathesis serve server server_connection server_header_limits server_instances server_listener
+        server_request_queue server_slow_readers server_supervisor services_reload shared_store soak
+        synthetic_translate training_main
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}
