@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,8 @@ def _fault(url: str) -> str | None:
     """What is wrong with `url`, or None if it answers."""
     try:
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=TIMEOUT_S).close()
+    except urllib.error.HTTPError as error:
+        return str(error)
     except OSError as error:
         return str(getattr(error, "reason", error))
     return None
