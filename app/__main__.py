@@ -237,9 +237,7 @@ def translate(
     target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
     file: Annotated[
         Path | None,
-        typer.Option(
-            help="Translate a document: .docx, .pptx, .xlsx, .odt, .epub, .html, .md, .po, .yaml and many others"
-        ),
+        typer.Option(help="Translate a document: .docx, .pptx, .xlsx, .odt, .html, .md, .po, .srt and many others"),
     ] = None,
     in_: Annotated[
         str | None,
