@@ -412,8 +412,9 @@ def test_unknown_kind_of_answer_is_refused(service: Service) -> None:
     assert send(service, "a.txt", "Hello.", **{"as": "pdf"}).status_code == 422
 
 
-def test_document_without_text_can_be_reviewed(service: Service) -> None:
+@pytest.mark.parametrize(("name", "content"), [("a.txt", "1\n"), ("a.txt", ""), ("a.json", "{}")])
+def test_document_without_text_can_be_reviewed(service: Service, name: str, content: str) -> None:
     for kind in ("review", "xliff"):
-        response = send(service, "a.txt", "1\n", **{"as": kind})
+        response = send(service, name, content, **{"as": kind})
         assert response.status_code == 200
-    assert reviewed(service, "a.txt", "1\n", response.content).text == "1\n"
+    assert reviewed(service, name, content, response.content).text == content

@@ -176,7 +176,7 @@ async def _translate(
 
     review = await review_document(translator, document, fields.source, fields.target, glossary, memory)
     suffix = ".html" if fields.as_ == "review" else ".xliff"
-    passages, locations = zip(*((unit.original, unit.location) for unit in review.units), strict=True) or ((), ())
+    passages, locations = [unit.original for unit in review.units], [unit.location for unit in review.units]
     report = await asyncio.to_thread(report_of, f"{name}{suffix}", passages, locations, review.done)
     return await write_review(review, file.name, fields.as_), formats.MEDIA_TYPES[suffix], report
 
