@@ -26,7 +26,7 @@ def index_url(environ: Mapping[str, str]) -> str:
     """The index to add, or ''. Says on standard error if PyTorch's own cannot be reached."""
     default = "" if sys.platform != "linux" or any(map(Path.exists, NVIDIA_DEVICES)) else CPU_INDEX
     url = environ.get("TORCH_INDEX_URL", default)
-    # Of any other index pip itself says what is wrong. This one may be asked for without anybody knowing.
+    # pip itself reports what is wrong with another index. Nobody may know that this one is asked for.
     if url == CPU_INDEX and (fault := _fault(f"{url}/torch/")):
         print(f"{url} cannot be reached ({fault}): pip takes PyTorch's default build, 2.7 GB", file=sys.stderr)
         return ""

@@ -3,9 +3,9 @@
 The stored translation is forced, to see by attention which of its words translate the words that differ. Then the model
 translates the sentence itself, forced to begin as the stored translation does up to these words, or to a word or two
 before; where its own words meet the rest of the stored translation again, they are joined (cf. Koehn and Senellart
-2010, "Convergence of translation memory and statistical machine translation"). Of the results that the model scores no
-lower than its own translation of the sentence, or no lower by more than a tolerance, the one that keeps the most of the
-stored translation is used.
+2010, "Convergence of translation memory and statistical machine translation"). A result is
+usable if the model scores it no lower than its own translation of the sentence, or no lower by more than a tolerance;
+the usable one that keeps the most of the stored translation is used.
 """
 
 from __future__ import annotations
