@@ -25,9 +25,9 @@ from app.http.api_keys import Keys
 from app.server.listener import CannotListen, listen
 from app.services.startup import (
     bundle_folders,
+    checked_bundle,
     decodes_in_int8,
     device_of,
-    load_catalogue,
     memory_needs,
     wanted_workers,
     worker_config,
@@ -35,7 +35,7 @@ from app.services.startup import (
 )
 from app.settings import PREFIX, Settings, SettingsError, ignored_variables, load_settings, without_password
 from model import __version__
-from model.bundle import open_bundle
+from model.bundle import Bundle
 from model.bundle_files import BundleError
 from model.int8.isa import KernelsUnavailable
 from model.int8.library import instruction_set, library
@@ -195,27 +195,24 @@ def _store(url: str) -> Iterator[Finding]:
 def _bundles(settings: Settings) -> Generator[Finding, None, Catalogue | None]:
     """Returns the catalogue, if all bundles are right."""
     try:
-        folders = [folder for place in bundle_folders(settings.bundles) for folder in place]
+        places = bundle_folders(settings.bundles)
     except BundleError as fault:
         yield error("bundles", str(fault))
         return None
-    faults = 0
-    for folder in folders:
-        try:
-            open_bundle(folder)
-        except BundleError as fault:
-            faults += 1
-            yield error("bundles", f"{fault}: export or copy it again, or take it out of the folder")
+    opened, faults = [list[Bundle]() for _ in places], 0
+    for bundles, folders in zip(opened, places, strict=True):
+        for folder in folders:
+            try:
+                bundles.append(checked_bundle(folder))
+            except BundleError as fault:
+                faults += 1
+                yield error("bundles", f"{fault}: export or copy it again, or take it out of the folder")
     if faults:
         return None
-    try:
-        catalogue = load_catalogue(settings)
-    except BundleError as fault:
-        yield error("bundles", str(fault))
-        return None
+    catalogue = Catalogue(*opened, pivot=settings.pivot)
     lengths = [len(catalogue.route(*pair)) for pair in catalogue.pairs()]
     pairs = f"{lengths.count(1)} language pairs, {lengths.count(2)} more through another language"
-    yield ok("bundles", f"{len(folders)}, checksums right; {pairs}")
+    yield ok("bundles", f"{sum(map(len, opened))}, checksums right; {pairs}")
     without = [bundle.name for bundle in catalogue if bundle.quality is None]
     if without:
         yield warning("bundles", f"no estimate of quality for {', '.join(without)}: `interlinear calibrate` fits one")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from app.formats.passage_builder import PassageBuilder
-from app.formats.xml_parts import Element, reference, split_references
+from app.formats.xml_parts import Element, append_text, reference, split_references
 
 
 class InlineContent(ABC):
@@ -31,10 +31,7 @@ class InlineContent(ABC):
 
     def write_text(self, parent: Element, text: str) -> None:
         """Appends text to an element."""
-        if len(parent):
-            parent[-1].tail = (parent[-1].tail or "") + text
-        else:
-            parent.text = (parent.text or "") + text
+        append_text(parent, text)
 
     def collect(self, element: Element) -> None:
         """Adds the content of an element."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from lxml import etree
@@ -16,6 +17,7 @@ from lxml import etree
 from app.formats.document import TextLocation, UnreadableDocument
 from app.formats.xml_parts import (
     Element,
+    append_text,
     clean,
     is_free_of_references,
     local_name,
@@ -56,7 +58,7 @@ class Unit:
     codes: Sequence[Code]
     location: TextLocation
 
-    @property
+    @cached_property
     def source(self) -> str:
         """The source, with references to its codes, without what XML cannot contain."""
         parts = list[str]()
@@ -173,12 +175,6 @@ def _add_note(unit: Element, subject: str, text: str) -> None:
 def _fill(element: Element, text: str, codes: Sequence[Code]) -> None:
     """Sets the content of an empty element."""
 
-    def add_text(part: str) -> None:
-        if len(element):
-            element[-1].tail = (element[-1].tail or "") + part
-        else:
-            element.text = (element.text or "") + part
-
     def add_code(number: int) -> None:
         code = codes[number]
         child = _add(element, code.name, id=str(number + 1))
@@ -187,7 +183,7 @@ def _fill(element: Element, text: str, codes: Sequence[Code]) -> None:
         if shown := clean(code.text or code.raw):
             child.set("equiv-text", shown)
 
-    split_references(text, add_text, add_code)
+    split_references(text, partial(append_text, element), add_code)
 
 
 def read_xliff(content: bytes, units: Sequence[Unit]) -> list[str]:

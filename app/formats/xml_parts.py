@@ -51,6 +51,14 @@ def text_of(element: Element) -> str:
     return "".join(part for part in element.itertext() if isinstance(part, str))
 
 
+def append_text(element: Element, text: str) -> None:
+    """Appends text to its content."""
+    if len(element):
+        element[-1].tail = (element[-1].tail or "") + text
+    else:
+        element.text = (element.text or "") + text
+
+
 def local_name(element: Element) -> str:
     """The name without its namespace; "" for a comment or a processing instruction."""
     return etree.QName(element).localname if isinstance(element.tag, str) else ""

@@ -26,10 +26,10 @@ def load_catalogue(settings: Settings) -> Catalogue:
     Raises BundleError.
     """
     places = bundle_folders(settings.bundles)
-    return Catalogue(*(map(_checked, folders) for folders in places), pivot=settings.pivot)
+    return Catalogue(*(map(checked_bundle, folders) for folders in places), pivot=settings.pivot)
 
 
-def _checked(folder: Path) -> Bundle:
+def checked_bundle(folder: Path) -> Bundle:
     """Opens the bundle in `folder`. Raises BundleError, also if it has no samples to detect wrong results with."""
     bundle = open_bundle(folder)
     if not bundle.config["samples"]:

@@ -76,7 +76,7 @@ async def translate_document(
 
     Raises the errors of Translator.translate, and the first error of a passage: a file is never returned in part.
     """
-    options = (await options_for(translator, document, source, target, glossary))._replace(memory=memory)
+    options = await options_for(translator, document, source, target, glossary, memory)
     done = await translator.translate([[passage] for passage in document.passages], options)
     return await _write(document, done.items), done
 
@@ -93,7 +93,7 @@ async def translate_in_batches(
 
     Other requests are served between them. A request that is refused as overload is repeated.
     """
-    options = (await options_for(translator, document, source, target, glossary))._replace(memory=memory)
+    options = await options_for(translator, document, source, target, glossary, memory)
     items: list[TranslatedText] = []
     for part in _batches(document.passages):
         items += (await retry_while_overloaded(partial(translator.translate, part, options))).items
@@ -145,13 +145,18 @@ def _without_stop_iteration(work: Callable[[], T]) -> T:
 
 
 async def options_for(
-    translator: Translator, document: Document, source: str, target: str, glossary: GlossaryOption
+    translator: Translator,
+    document: Document,
+    source: str,
+    target: str,
+    glossary: GlossaryOption,
+    memory: MemoryOption | None,
 ) -> Options:
     """The options for all passages; `source` may be AUTO. Raises PairNotServed."""
     served, into = translator.catalogue.codes(source, target)
     if served == AUTO:
         source = await asyncio.to_thread(_document_language, translator, document, into)
-    return Options(source, target, glossary)
+    return Options(source, target, glossary, memory=memory)
 
 
 def _document_language(translator: Translator, document: Document, target: str) -> str:

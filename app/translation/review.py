@@ -38,7 +38,7 @@ async def review_document(
     memory: MemoryOption | None = None,
 ) -> Review:
     """Translates as `translate_document` does, and writes nothing. Raises what that raises."""
-    options = (await options_for(translator, document, source, target, glossary))._replace(memory=memory)
+    options = await options_for(translator, document, source, target, glossary, memory)
     units = await _units(document)
     done = await translator.translate([[unit.passage] for unit in units], options)
     reviewed = []
@@ -60,12 +60,14 @@ async def write_review(review: Review, name: str, kind: ReviewKind) -> bytes:
 async def write_reviewed(document: Document, review: bytes) -> bytes:
     """The document with the translations of a review in XLIFF. Raises InvalidFields."""
     units = await _units(document)
+
+    def write() -> bytes:
+        return document.write(translations_of(document.passages, units, read_xliff(review, units)))
+
     try:
-        targets = await in_document_thread(partial(read_xliff, review, units))
+        return await in_document_thread(write)
     except UnreadableDocument as error:
         raise InvalidFields.at("#/review", str(error)) from None
-    texts = translations_of(document.passages, units, targets)
-    return await in_document_thread(partial(document.write, texts))
 
 
 async def _units(document: Document) -> list[Unit]:

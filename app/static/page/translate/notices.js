@@ -6,7 +6,7 @@ import { number, text } from "../i18n/index.js";
 
 const MAX_WARNINGS = 3;
 const MAX_EXCERPT = 60; // code points of a sentence in advice to check it
-const DOUBTFUL = 0.5; // a sentence whose quality is lower should be checked; as in model/quality.py
+export const DOUBTFUL = 0.5; // a sentence whose quality is lower should be checked; as in model/quality.py
 const RETRY_SENTENCE = / Retry after \d+ s\.$/; // the service's advice, which the page words itself
 
 const container = document.getElementById("notes");

@@ -2,12 +2,11 @@
 
 import * as api from "../service/api.js";
 import { make } from "../lib/dom.js";
-import { announce, errorMessage } from "./notices.js";
+import { DOUBTFUL, announce, errorMessage } from "./notices.js";
 import { addTexts, number, text } from "../i18n/index.js";
 import { chinese, english } from "../i18n/review.js";
 
 const XLIFF = "urn:oasis:names:tc:xliff:document:1.2";
-const DOUBTFUL = 0.5; // as in model/quality.py
 const SHOWN_AT_ONCE = 100;
 const MAX_CODE = 24; // characters of a code that are shown
 
