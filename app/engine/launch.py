@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol, Self
 
 from app.engine.ipc import FrontConnection, WorkerConnection, encode_frame
 from app.engine.messages import ToFront, WorkerConfig
+from app.runtime.child_process import ChildProcess
 
-_ROOT = Path(__file__).resolve().parent.parent.parent
 log = logging.getLogger(__name__)
 
 
@@ -46,25 +41,12 @@ Launch = Callable[[WorkerConfig], Worker]
 """Starts a worker and sends it its configuration."""
 
 
-class WorkerProcess:
+class WorkerProcess(ChildProcess):
     """A worker in its own process. It exits when the front's end of the connection is closed."""
 
     def __init__(self, config: WorkerConfig | None = None) -> None:
         """`config`: None to send it later, with `configure`."""
-        self.end, theirs = socket.socketpair()
-        path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-        try:
-            with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "app.engine.worker", str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=[theirs.fileno()],
-                    env={**os.environ, "PYTHONPATH": path},
-                )
-        except BaseException:
-            self.end.close()
-            raise
-        self.pid = self._process.pid
+        super().__init__("app.engine.worker")
         if config:
             self.configure(config)
 
@@ -72,13 +54,6 @@ class WorkerProcess:
         """Sends the configuration, once. Blocks until the process has read most of a long one."""
         with suppress(OSError):  # it has ended, as the closed connection will show
             self.end.sendall(encode_frame(config))
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def wait(self) -> str:
-        code = self._process.wait()
-        return f"killed by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
 
 
 class EarlyWorkers:
