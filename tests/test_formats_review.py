@@ -14,8 +14,9 @@ from translate.storage import xliff as toolkit_xliff
 
 from app import formats
 from app.formats import Document, UnreadableDocument
-from app.formats.review import Reviewed, read_xliff, translations_of, units_of, write_xliff
+from app.formats.review import read_xliff, write_xliff
 from app.formats.review_html import write_html
+from app.formats.units import Reviewed, translations_of, units_of
 from app.formats.xml_parts import clean
 from app.markup.passage import NestedPassage, Passage, ProtectedSpan, Tag, reference
 from app.markup.render import render_source
@@ -153,10 +154,10 @@ def test_segments_that_a_tool_adds_are_passed_through() -> None:
     assert written(found, changed) == b"<p>Bonjour.</p>"
 
 
-def test_noncharacters_of_the_document_are_refused() -> None:
-    passage = Passage("a \ufdd00\ufdd1 b")
-    with pytest.raises(UnreadableDocument, match="noncharacters"):
-        units_of([passage], [formats.TextLocation()])
+def test_noncharacters_of_the_document_are_no_codes_and_survive_a_review_without_changes() -> None:
+    content = "<p>a \ufdd00\ufdd1 <b>b</b> \ufdd0\ufdd1 c</p>".encode()
+    found, review = reviewed(content)
+    assert written(found, review) == content
 
 
 def test_page_has_what_to_check_first_at_the_top_and_escapes_all() -> None:

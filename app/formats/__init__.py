@@ -21,12 +21,14 @@ from app.text.line_breaks import LineBreaks
 
 __all__ = [
     "MEDIA_TYPES",
+    "PACKED_SUFFIXES",
     "Document",
     "FormatOptions",
     "TextLocation",
     "UnknownFormat",
     "UnreadableDocument",
     "WrongOption",
+    "format_suffix",
     "read",
     "translated_name",
     "written_suffix",
@@ -85,6 +87,8 @@ FORMATS = {
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
+PACKED_SUFFIXES = {".docx", ".pdf", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub"}
+"""Files that are mostly markup or pictures, compressed."""
 
 
 class FormatOptions(TypedDict, total=False):
@@ -117,11 +121,7 @@ def read(
     UnreadableDocument, including its subclasses UnknownFormat and WrongOption. Takes seconds for megabytes; so does
     writing.
     """
-    suffix = PurePath(name).suffix.lower()
-    if suffix not in MEDIA_TYPES:
-        raise UnknownFormat(
-            f"A file's name must end in one of {', '.join(MEDIA_TYPES)}; this one's ends in {suffix!r}."
-        )
+    suffix = format_suffix(name)
     from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
 
     reader = READERS[FORMATS[suffix].name]
@@ -130,6 +130,16 @@ def read(
     passages = bounded_list(parsed.passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
     return Document(passages, parsed.write, MEDIA_TYPES[written_suffix(suffix)], locations)
+
+
+def format_suffix(name: str) -> str:
+    """The suffix that decides a file's format. Raises UnknownFormat."""
+    suffix = PurePath(name).suffix.lower()
+    if suffix not in MEDIA_TYPES:
+        raise UnknownFormat(
+            f"A file's name must end in one of {', '.join(MEDIA_TYPES)}; this one's ends in {suffix!r}."
+        )
+    return suffix
 
 
 def written_suffix(suffix: str) -> str:

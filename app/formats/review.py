@@ -1,4 +1,4 @@
-"""A translated document for review: each passage with its translation, as XLIFF 1.2, and back into the document.
+"""A translated document for review: each unit with its translation, as XLIFF 1.2, and back into the document.
 
 In both, codes stand for tags and protected parts, `bx` and `ex` around words and `x` alone: whatever the format, a
 reviewer moves them but cannot break them.
@@ -7,127 +7,19 @@ reviewer moves them but cannot break them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from lxml import etree
 
-from app.formats.document import TextLocation, UnreadableDocument
-from app.formats.xml_parts import (
-    Element,
-    append_text,
-    clean,
-    is_free_of_references,
-    local_name,
-    parse_xml,
-    reference,
-    split_references,
-    text_of,
-)
-from app.markup.passage import Passage, ProtectedSpan, Tag, resolve_references, write_plain
-from app.markup.render import render_source
+from app.formats.document import UnreadableDocument
+from app.formats.units import Code, Reviewed, Unit, reference, split_codes
+from app.formats.xml_parts import Element, append_text, clean, local_name, parse_xml, text_of
 
 NAMESPACE = "urn:oasis:names:tc:xliff:document:1.2"
 _NAMES = {"open": "bx", "close": "ex", "mark": "x"}
+"""Of the elements for codes, by kind."""
 _TRANSPARENT = ("mrk",)
 """What translation tools put around segments and terms."""
-
-
-class Code(NamedTuple):
-    """A tag or protected part of a passage; its number is its place among the passage's codes."""
-
-    name: str
-    """Of its XLIFF element: `bx` opens, `ex` closes, `x` stands alone."""
-    pair: int
-    """The number of the code that opens the pair, or its own."""
-    raw: str
-    """In the document's own encoding; may refer to nested passages."""
-    text: str
-    """What it stands for, as far as it is text."""
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A passage to review: one of the document's, or nested in one."""
-
-    passage: Passage
-    """With a reference to the code in the place of each raw part."""
-    original: Passage
-    codes: Sequence[Code]
-    location: TextLocation
-
-    @cached_property
-    def source(self) -> str:
-        """The source, with references to its codes, without what XML cannot contain."""
-        parts = list[str]()
-        split_references(render_source(self.passage), parts.append, lambda number: parts.append(reference(number)))
-        return "".join(parts)
-
-
-class Reviewed(NamedTuple):
-    """A unit's translation, with references to its codes, and what is known of it."""
-
-    target: str
-    quality: float | None
-    warnings: Sequence[str]
-    words: Sequence[tuple[int, int]]
-    """Doubtful words, as code points [start, end) of `target`, in order."""
-
-
-def _place(part: ProtectedSpan | Tag) -> int:
-    return part.start if isinstance(part, ProtectedSpan) else part.at
-
-
-def units_of(passages: Sequence[Passage], locations: Sequence[TextLocation]) -> list[Unit]:
-    """The passages in order, each followed by those nested in it. Raises UnreadableDocument."""
-    return [unit for pair in zip(passages, locations, strict=True) for unit in _units(*pair)]
-
-
-def _units(passage: Passage, location: TextLocation) -> Iterator[Unit]:
-    """Raises UnreadableDocument."""
-    codes = list[Code]()
-    protected, tags, opened = list[ProtectedSpan](), list[Tag](), list[int]()
-    # In the order of the text, tags before the character that they are before.
-    parts: list[ProtectedSpan | Tag] = [*passage.tags, *passage.protected]
-    for part in sorted(parts, key=_place):
-        number = len(codes)
-        if isinstance(part, ProtectedSpan):
-            codes.append(Code("x", number, part.raw, passage.text[part.start : part.end]))
-            protected.append(part._replace(raw=reference(number)))
-            continue
-        if part.kind == "open":
-            opened.append(number)
-        pair = opened.pop() if part.kind == "close" and opened else number
-        codes.append(Code(_NAMES[part.kind], pair, part.raw, ""))
-        tags.append(part._replace(raw=reference(number)))
-    if not is_free_of_references(passage.text):
-        raise UnreadableDocument("The file has noncharacters (U+FDD0, U+FDD1), which a review cannot contain.")
-    prepared = replace(passage, protected=tuple(protected), tags=tuple(tags), write=write_plain, nested=())
-    yield Unit(prepared, passage, codes, location)
-    for inner in passage.nested:
-        yield from _units(inner.passage, location)
-
-
-def translations_of(passages: Sequence[Passage], units: Sequence[Unit], targets: Sequence[str]) -> list[str]:
-    """A translation for each passage, as `Document.write` takes them, from the targets of all units."""
-    remaining = iter(zip(units, targets, strict=True))
-    return [_translation(passage, remaining) for passage in passages]
-
-
-def _translation(passage: Passage, remaining: Iterator[tuple[Unit, str]]) -> str:
-    unit, target = next(remaining)
-    nested = {inner.number: _translation(inner.passage, remaining) for inner in passage.nested}
-    if target == unit.source and not nested:
-        return render_source(passage)  # with what XML cannot contain
-    parts = list[str]()
-    split_references(
-        target,
-        lambda text: parts.append(passage.write(text)),
-        lambda number: parts.append(resolve_references(unit.codes[number].raw, nested.get)),
-    )
-    return "".join(parts)
 
 
 # ---- XLIFF
@@ -177,13 +69,13 @@ def _fill(element: Element, text: str, codes: Sequence[Code]) -> None:
 
     def add_code(number: int) -> None:
         code = codes[number]
-        child = _add(element, code.name, id=str(number + 1))
-        if code.name != "x":
+        child = _add(element, _NAMES[code.kind], id=str(number + 1))
+        if code.kind != "mark":
             child.set("rid", str(code.pair + 1))
         if shown := clean(code.text or code.raw):
             child.set("equiv-text", shown)
 
-    split_references(text, partial(append_text, element), add_code)
+    split_codes(text, codes, lambda part: append_text(element, clean(part)), add_code)
 
 
 def read_xliff(content: bytes, units: Sequence[Unit]) -> list[str]:
@@ -201,13 +93,15 @@ def read_xliff(content: bytes, units: Sequence[Unit]) -> list[str]:
         if element is None:
             raise UnreadableDocument(f"{what} is missing.")
         source, target = (element.find(f"{{{NAMESPACE}}}{name}") for name in ("source", "target"))
-        if source is None or _text(source, unit, what) != unit.source.strip():
+        shown = _cleaned(unit.source, unit).strip()
+        if source is None or _text(source, unit, what) != shown:
             raise UnreadableDocument(f"{what} is of another document: its source is not the document's.")
         if target is None or not (text_of(target).strip() or len(target)):
             raise UnreadableDocument(f"{what} has no target.")
         text = _text(target, unit, what)
         _check_codes(text, unit, what)
-        targets.append(_between_blanks_of(unit.source, text))
+        # What is unchanged keeps what XML cannot contain.
+        targets.append(unit.source if text.strip() == shown else _between_blanks_of(unit.source, text))
     if len(by_id) > len(units):
         raise UnreadableDocument(f"The review has {len(by_id)} units, and the document {len(units)} texts.")
     return targets
@@ -220,9 +114,20 @@ def _between_blanks_of(source: str, target: str) -> str:
     return f"{before}{target.strip()}{after}"
 
 
+def _cleaned(text: str, unit: Unit) -> str:
+    """A unit's text with references to its codes, without what XML cannot contain."""
+    parts = list[str]()
+
+    def add_code(number: int) -> None:
+        parts.append(reference(number))
+
+    split_codes(text, unit.codes, lambda part: parts.append(clean(part)), add_code)
+    return "".join(parts)
+
+
 def _text(element: Element, unit: Unit, what: str) -> str:
-    """The content of a source or target, with references to its codes."""
-    parts = [element.text or ""]
+    """The content of a source or target, with references to its codes, and none that was written as text."""
+    parts = [clean(element.text or "")]
     for child in element:
         name = local_name(child)
         if name in _TRANSPARENT:
@@ -231,7 +136,7 @@ def _text(element: Element, unit: Unit, what: str) -> str:
             parts.append(reference(_number(child, unit, what)))
         elif name:
             raise UnreadableDocument(f"{what} has an element {clean(name)}, which the review did not have.")
-        parts.append(child.tail or "")
+        parts.append(clean(child.tail or ""))
     return "".join(parts)
 
 
@@ -244,7 +149,7 @@ def _number(code: Element, unit: Unit, what: str) -> int:
 
 def _check_codes(text: str, unit: Unit, what: str) -> None:
     counted = Counter[int]()
-    split_references(text, lambda _: None, lambda number: counted.update([number]))
+    split_codes(text, unit.codes, lambda _: None, lambda number: counted.update([number]))
     for number in range(len(unit.codes)):
         if counted[number] != 1:
             wrong = "lacks" if not counted[number] else "repeats"
@@ -253,9 +158,9 @@ def _check_codes(text: str, unit: Unit, what: str) -> None:
 
     def enter(number: int) -> None:
         code = unit.codes[number]
-        if code.name == "bx":
+        if code.kind == "open":
             open_codes.add(number)
-        elif code.name == "ex" and code.pair not in open_codes and code.pair != number:
+        elif code.kind == "close" and code.pair not in open_codes and code.pair != number:
             raise UnreadableDocument(f"{what} closes the code id={code.pair + 1} before it opens it.")
 
-    split_references(text, lambda _: None, enter)
+    split_codes(text, unit.codes, lambda _: None, enter)

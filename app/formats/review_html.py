@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from app.formats.review import Code, Reviewed, Unit
-from app.formats.xml_parts import clean, split_references
+from app.formats.units import Code, Reviewed, Unit, split_codes
+from app.formats.xml_parts import clean
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; --line: #8884; --mark: #c2410c; }
@@ -86,8 +86,8 @@ def _shown(text: str, codes: Sequence[Code]) -> str:
 
     def add_code(number: int) -> None:
         code = codes[number]
-        name = clean(code.text) or {"bx": f"{code.pair + 1}⟨", "ex": f"⟩{code.pair + 1}"}.get(code.name, "·")
+        name = clean(code.text) or {"open": f"{code.pair + 1}⟨", "close": f"⟩{code.pair + 1}"}.get(code.kind, "·")
         parts.append(f'<code title="{escape(clean(code.raw))}">{escape(name)}</code>')
 
-    split_references(text, lambda part: parts.append(escape(part)), add_code)
+    split_codes(text, codes, lambda part: parts.append(escape(clean(part))), add_code)
     return "".join(parts)
