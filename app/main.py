@@ -33,6 +33,7 @@ from app.api import (
 from app.api.admin_server import AdminRoutes, AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
+from app.documents.processes import DocumentProcesses
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.access_log import ID_HEADER, AccessLog
@@ -110,6 +111,7 @@ def create_app(
     translation_memory = _translation_memory(settings, store)
     adaptations = Adaptations(obstacle_to_adaptation(settings), trainer)
     glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
+    documents = DocumentProcesses()
     admin_routes = AdminRoutes(
         lag,
         partial(exposition, metrics, peers),
@@ -123,7 +125,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        work = partial(translate_task, deployments, settings, access_control, translation_memory)
+        work = partial(translate_task, deployments, documents, settings, access_control, translation_memory)
         background_jobs = BackgroundJobs(store, work, MAX_BACKGROUND_JOBS * settings.max_file_bytes)
         budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
         slow_readers = SlowReaders(settings.send_timeout_ms / 1000, budgets.responses)
@@ -156,6 +158,7 @@ def create_app(
                 access_control=access_control,
                 downloads=Downloads(store, MAX_DOWNLOADS * settings.max_file_bytes),
                 background_jobs=background_jobs,
+                documents=documents,
                 adaptations=adaptations,
                 glossaries=glossary_store,
                 translation_memory=translation_memory,
@@ -168,6 +171,7 @@ def create_app(
         finally:
             await adaptations.discard()
             await background_jobs.close()
+            await documents.stop()
             await deployments.stop()
             if loading:
                 await loading

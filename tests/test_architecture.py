@@ -159,17 +159,19 @@ ORDER = {
     "app.text": "app.markup app.settings app.errors model.languages model.machine model.normalisation model.scripts"
     " model.shared_file",
     "app.formats": "app.text app.markup model.languages",
+    "app.documents": "app.formats app.markup app.runtime app.errors model.machine model.quality",
     "app.engine": "app.runtime app.errors model",
-    "app.translation": "app.engine app.formats app.text app.markup app.settings app.runtime app.errors model",
-    "app.services": "app.translation app.engine app.formats app.text app.markup app.settings app.runtime app.errors"
+    "app.translation": "app.engine app.documents app.formats app.text app.markup app.settings app.runtime app.errors"
     " model",
+    "app.services": "app.translation app.engine app.documents app.formats app.text app.markup app.settings app.runtime"
+    " app.errors model",
     "app.cli": "app.services app.translation app.engine app.formats app.text app.markup app.settings app.runtime"
     " app.errors model",
     "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
     "app.http": "app.engine app.server app.settings app.runtime app.errors",
-    "app.api": "app.http app.services app.translation app.engine app.formats app.text app.markup app.server"
-    " app.settings app.runtime app.errors model",
+    "app.api": "app.http app.services app.translation app.engine app.documents app.formats app.text app.markup"
+    " app.server app.settings app.runtime app.errors model",
     "app.cluster": "app.bulk app.cli app.api app.http app.server app.engine app.settings app.runtime app.errors model",
     "app.doctor": "app.services app.http app.server app.engine app.settings app.runtime app.errors model",
     "app.main": "app model",

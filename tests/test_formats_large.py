@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
 from pathlib import Path
 
 import pytest
-from servers import WAIT_S
 from shared_fixtures import serving
 from test_api_files import PATH
 from test_formats_docx import run, word
 
-from app import formats
 from app.formats import UnreadableDocument, document, docx_paragraphs, read
-from app.settings import Settings
 from app.translation import documents
 
 _UNIT = "<trans-unit id='{}'><source>Hello.</source></trans-unit>"
@@ -65,38 +60,3 @@ def test_text_has_a_size_limit_that_pictures_and_markup_do_not(
         assert status("a.txt", b"a" * 100) == 200
         assert status("a.TXT", b"a" * 101) == status("a.json", of("a.json", 20)) == 413
         assert status("a.docx", of("a.docx", 2)) == status("a.XLIFF", of("a.xliff", 2)) == 200
-
-
-def test_many_documents_leave_threads_for_texts() -> None:
-    done = threading.Event()
-
-    def slowly(name: str, content: bytes, target: str, *others: object) -> formats.Document:
-        assert done.wait(2 * WAIT_S)
-        return read(name, content, target)
-
-    async def texts_meanwhile() -> None:
-        opening = [
-            asyncio.create_task(documents.open_document("a.txt", b"Hello.", "fr", Settings(), read=slowly))
-            for _ in range(100)
-        ]
-        await asyncio.sleep(0)
-        try:
-            async with asyncio.timeout(WAIT_S):
-                assert await asyncio.to_thread(str, 1) == "1"
-        finally:
-            done.set()
-        assert len(await asyncio.gather(*opening)) == 100
-
-    asyncio.run(texts_meanwhile())
-
-
-def test_a_reader_that_stops_early_blocks_no_caller() -> None:
-    def stop(name: str, content: bytes, target: str, *others: object) -> formats.Document:
-        raise StopIteration
-
-    async def opened() -> None:
-        async with asyncio.timeout(WAIT_S):
-            await documents.open_document("a.txt", b"Hello.", "fr", Settings(), read=stop)
-
-    with pytest.raises(RuntimeError, match="stopped early"):
-        asyncio.run(opened())

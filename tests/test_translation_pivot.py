@@ -16,6 +16,7 @@ from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from shared_fixtures import make_bundle
 
+from app.documents.processes import DocumentProcesses
 from app.engine import sequence as engine
 from app.engine.job import Job
 from app.engine.registry import Catalogue
@@ -24,7 +25,7 @@ from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, 
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.settings import Settings
 from app.text.placeholders import find_placeholders
-from app.translation.documents import open_document, translate_document
+from app.translation.documents import document_file, open_document, translate_document
 from app.translation.translator import Translator
 from app.translation.types import Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
@@ -538,8 +539,13 @@ DOCUMENTS = {
 def test_documents_keep_their_structure(bundles: list[Bundle], name: str) -> None:
     async def run(make: Callable[[Bundle], FakeDecoder], target: str) -> str:
         both = translator(bundles, make)
-        document = await open_document(name, DOCUMENTS[name].encode(), target, both.settings, "fr")
-        return (await translate_document(both, document, "fr", target))[0].decode()
+        processes = DocumentProcesses()
+        try:
+            file = document_file(processes, "", name, DOCUMENTS[name].encode(), target, both.settings, "fr")
+            document = await open_document(file, both.settings)
+            return (await translate_document(both, document, "fr", target))[0].decode()
+        finally:
+            await processes.stop()
 
     assert asyncio.run(run(CannedDecoder, "de")) == asyncio.run(run(CannedDecoder, "en"))
     twice = asyncio.run(run(with_words(chat="cat", cat="Hello", va="are", are="you"), "de"))

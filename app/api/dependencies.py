@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict
 from fastapi import Depends, Request
 
 from app.api.admin_server import AdminServer
+from app.documents.processes import DocumentProcesses
 from app.engine.engine import Engine
 from app.errors import NoTranslationMemory
 from app.http.auth import AccessControl, Client, bearer
@@ -45,6 +46,8 @@ class State(TypedDict):
     adaptations: Adaptations
     background_jobs: BackgroundJobs
     """Documents that DeepL's API translates in the background."""
+    documents: DocumentProcesses
+    """Read and write documents."""
     slow_readers: SlowReaders
     """Monitors how responses are sent."""
     glossaries: GlossaryStore

@@ -35,7 +35,8 @@ from app.services.downloads import Download, Downloads
 from app.settings import Settings
 from app.text.glossary_files import read_file
 from app.text.line_breaks import LineBreaks
-from app.translation.documents import open_document, translate_document
+from app.translation.documents import DocumentFile, document_file, in_time, open_document, translate_document
+from app.translation.review import review_document, write_review
 from app.translation.translator import Translator
 
 router = APIRouter()
@@ -144,9 +145,13 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
     limits = {"glossary": settings.max_body_bytes, "review": settings.max_file_bytes}
     file, form = await read_upload(request, limits)
     fields = validated(FileFields, form.by_name() | _glossary(form))
+    document = _document_file(request, client, file, fields)
     if review := form.files.get("review"):
-        return await while_connected(request, _write_reviewed(request, file, fields, review.content))
-    content, media_type, report = await while_connected(request, _translate(request, client, file, fields))
+        written = await while_connected(request, in_time(settings, document.write_reviewed(review.content)))
+        headers = download_headers(formats.translated_name(file.name, document.file.target))
+        return Response(written.content, media_type=written.media_type, headers=headers)
+    work = in_time(settings, _translate(request, client, document, fields))
+    content, media_type, report = await while_connected(request, work)
     downloads: Downloads = request.state.downloads
     report_name = None
     with suppress(StoreUnavailable):  # the translation does not need it
@@ -161,10 +166,11 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
 
 
 async def _translate(
-    request: Request, client: Client, file: Upload, fields: FileFields
+    request: Request, client: Client, file: DocumentFile, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
     translator: Translator = request.state.translator
-    document, name = await _open(request, file, fields)
+    document = await open_document(file, request.state.settings)
+    name = formats.translated_name(file.file.name, file.file.target)
     await client.charge(document.characters)
     glossary = fields.glossary or None
     memory = await memory_option(request, fields.source, fields.target, fields.memory)
@@ -172,33 +178,28 @@ async def _translate(
         content, done = await translate_document(translator, document, fields.source, fields.target, glossary, memory)
         report = await asyncio.to_thread(report_of, name, document.passages, document.locations, done)
         return content, document.media_type, report
-    from app.translation.review import review_document, write_review  # with lxml, as formats.read loads it
-
     review = await review_document(translator, document, fields.source, fields.target, glossary, memory)
     suffix = ".html" if fields.as_ == "review" else ".xliff"
-    passages, locations = [unit.original for unit in review.units], [unit.location for unit in review.units]
-    report = await asyncio.to_thread(report_of, f"{name}{suffix}", passages, locations, review.done)
-    return await write_review(review, file.name, fields.as_), formats.MEDIA_TYPES[suffix], report
+    report = await asyncio.to_thread(report_of, f"{name}{suffix}", document.passages, document.locations, review.done)
+    return await write_review(document, review, fields.as_), formats.MEDIA_TYPES[suffix], report
 
 
-async def _write_reviewed(request: Request, file: Upload, fields: FileFields, review: bytes) -> Response:
-    """The document with the translations of its review."""
-    from app.translation.review import write_reviewed  # as above
-
-    document, name = await _open(request, file, fields)
-    content = await write_reviewed(document, review)
-    return Response(content, media_type=document.media_type, headers=download_headers(name))
-
-
-async def _open(request: Request, file: Upload, fields: FileFields) -> tuple[formats.Document, str]:
-    """The document, and the name of its translation."""
+def _document_file(request: Request, client: Client, file: Upload, fields: FileFields) -> DocumentFile:
     # Named alike.
     format_options = cast(formats.FormatOptions, fields.model_dump(include=set(formats.FormatOptions.__annotations__)))
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
-    settings: Settings = request.state.settings
-    document = await open_document(file.name, file.content, target, settings, fields.source, format_options)
-    return document, formats.translated_name(file.name, target)
+    state = request.state
+    return document_file(
+        state.documents,
+        client.identity,
+        file.name,
+        file.content,
+        target,
+        state.settings,
+        fields.source,
+        format_options,
+    )
 
 
 def _glossary(form: Fields) -> dict[str, Any]:

@@ -1,17 +1,19 @@
-"""Translates documents, from bytes to bytes; app.formats reads and writes them."""
+"""Translates documents, from bytes to bytes; app.documents reads and writes them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from pathlib import PurePath
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TypeVar
 
 from app import formats
-from app.errors import InvalidFields, Overloaded, TooMuchText, WrongContentType
-from app.formats import Document
+from app.documents.messages import Content, File, Read, ReviewKind, Texts, Write, WriteReview, WriteReviewed
+from app.documents.processes import DocumentProcesses
+from app.errors import DeadlinePassed, Overloaded, TooMuchText, WrongContentType
+from app.formats import TextLocation
+from app.formats.units import Reviewed, escape
 from app.markup.passage import Passage
 from app.settings import Settings
 from app.translation.memory import MemoryOption
@@ -20,48 +22,112 @@ from app.translation.types import AUTO, GlossaryOption, Options, TranslatedText,
 
 _MAX_DETECTION_CHARS = 10_000
 """How much of a document is used to detect its language."""
-_MARKUP_SUFFIXES = {".docx", ".pdf", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub", ".xliff", ".xlf"}
+_MARKUP_SUFFIXES = {*formats.PACKED_SUFFIXES, ".xliff", ".xlf"}
 _MAX_TEXT_BYTES = 4 << 20
-"""Limit for files that are text, rather than mostly markup or pictures; a novel has a fourth of it. Parsing a larger
-file, in single steps, would delay all other requests by seconds."""
+"""Limit for files that are text, rather than mostly markup or pictures; a novel has a fourth of it."""
 _MAX_BATCH_CHARS = 10_000
 """Characters per request if a document is translated in several."""
-_DOCUMENT_THREADS = ThreadPoolExecutor(2, "documents")
-"""Reading or writing a document can take seconds. With threads of their own, two at a time, documents cannot occupy all
-the threads that prepare texts."""
 MIN_PAUSE_S = 1.0
 """Minimum pause before a request that was refused as overload is repeated."""
 T = TypeVar("T")
 
 
-async def open_document(
+@dataclass(frozen=True)
+class DocumentFile:
+    """A file that a client sent, and the processes that read and write it. Coroutines raise InvalidFields."""
+
+    file: File
+    processes: DocumentProcesses
+    owner: str
+    """The client, for whom the file waits its turn."""
+
+    async def read(self) -> Texts:
+        answer = await self.processes.run(Read(self.file), self.owner)
+        assert isinstance(answer, Texts)
+        return answer
+
+    async def write_reviewed(self, review: bytes) -> Content:
+        """The document with the translations of its review in XLIFF."""
+        return await self._written(WriteReviewed(self.file, review))
+
+    async def write(self, targets: Sequence[str]) -> Content:
+        """The document with a translation in the place of each text."""
+        return await self._written(Write(self.file, list(targets)))
+
+    async def write_review(
+        self, kind: ReviewKind, languages: tuple[str, str], model: str, reviewed: Sequence[Reviewed]
+    ) -> Content:
+        """The document's review, with what is known of each text's translation."""
+        return await self._written(WriteReview(self.file, kind, languages, model, list(reviewed)))
+
+    async def _written(self, job: Write | WriteReview | WriteReviewed) -> Content:
+        answer = await self.processes.run(job, self.owner)
+        assert isinstance(answer, Content)
+        return answer
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document to translate: its texts in order, each with references to its codes in the place of its markup."""
+
+    file: DocumentFile
+    passages: Sequence[Passage]
+    locations: Sequence[TextLocation]
+    media_type: str
+    """Of the translated document."""
+
+    @cached_property
+    def characters(self) -> int:
+        """Number of characters to translate."""
+        return sum(len(passage.text) for passage in self.passages)
+
+
+def document_file(
+    processes: DocumentProcesses,
+    owner: str,
     name: str,
     content: bytes,
     target: str,
     settings: Settings,
     source: str = AUTO,
     format_options: formats.FormatOptions | None = None,
-    read: Callable[..., Document] = formats.read,
-) -> Document:
-    """Reads `content` as a document to translate from `source` into `target`; the suffix of `name` decides its format.
+) -> DocumentFile:
+    """A file to translate from `source` into `target`; the suffix of `name` decides its format.
 
-    Raises WrongContentType, InvalidFields, and TooMuchText if it has more text than a request may have.
+    Raises WrongContentType, and TooMuchText for a file of text that is too large.
     """
-    if len(content) > _MAX_TEXT_BYTES and PurePath(name).suffix.lower() not in _MARKUP_SUFFIXES:
-        raise TooMuchText(f"The file is over the limit of {_MAX_TEXT_BYTES} bytes for text. Split it.")
     try:
-        reading = partial(read, name, content, target, settings.max_text_chars, source, **(format_options or {}))
-        document = await in_document_thread(reading)
+        suffix = formats.format_suffix(name)
     except formats.UnknownFormat as error:
         raise WrongContentType(str(error)) from None
-    except formats.WrongOption as error:
-        raise InvalidFields.at(f"#/{error.option}", str(error)) from None
-    except formats.UnreadableDocument as error:
-        raise InvalidFields.at("#/file", str(error)) from None
+    if len(content) > _MAX_TEXT_BYTES and suffix not in _MARKUP_SUFFIXES:
+        raise TooMuchText(f"The file is over the limit of {_MAX_TEXT_BYTES} bytes for text. Split it.")
+    options = tuple(sorted((format_options or {}).items()))
+    file = File(name, content, target, source, settings.max_text_chars, options)  # type: ignore[arg-type]
+    return DocumentFile(file, processes, owner)
+
+
+async def open_document(file: DocumentFile, settings: Settings) -> Document:
+    """Reads a document. Raises InvalidFields, and TooMuchText if it has more text than a request may have."""
+    texts = await file.read()
+    passages = [
+        Passage(unit.text, unit.protected, unit.tags, escape, unit.is_whole, (), unit.terms) for unit in texts.units
+    ]
+    document = Document(file, passages, [unit.location for unit in texts.units], texts.media_type)
     limit = settings.max_text_chars * settings.max_items
     if document.characters > limit:
         raise TooMuchText(f"The file has {document.characters} characters of text, over the limit of {limit}.")
     return document
+
+
+async def in_time(settings: Settings, work: Awaitable[T]) -> T:
+    """The result of `work`, which is cancelled when the service's deadline for a request passes. Raises
+    DeadlinePassed."""
+    try:
+        async with asyncio.timeout(settings.deadline_ms / 1000):
+            return await work
+    except TimeoutError:
+        raise DeadlinePassed(f"Not finished within {settings.deadline_ms} ms.") from None
 
 
 async def translate_document(
@@ -128,20 +194,7 @@ async def _write(document: Document, items: Sequence[TranslatedText]) -> bytes:
         if item.error:
             raise item.error
         texts.append(item.text or "")
-    return await in_document_thread(partial(document.write, texts))
-
-
-async def in_document_thread(work: Callable[[], T]) -> T:
-    """The result of `work`, which reads or writes a document."""
-    return await asyncio.get_running_loop().run_in_executor(_DOCUMENT_THREADS, _without_stop_iteration, work)
-
-
-def _without_stop_iteration(work: Callable[[], T]) -> T:
-    """Calls `work`. A future does not accept StopIteration: a task that awaits it would wait for ever."""
-    try:
-        return work()
-    except StopIteration as error:
-        raise RuntimeError("a document's reader or writer stopped early") from error
+    return (await document.file.write(texts)).content
 
 
 async def options_for(

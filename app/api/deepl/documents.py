@@ -31,6 +31,7 @@ from app.api.deepl.wire_format import (
     validated,
 )
 from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file, schema_of
+from app.documents.processes import DocumentProcesses
 from app.errors import InvalidFields, StoreUnavailable, TooManyCharacters
 from app.formats.sniffing import suffix_of
 from app.http.auth import AccessControl, Account, Client
@@ -42,7 +43,7 @@ from app.services.reload import Deployments
 from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
 from app.text.glossary import Glossary, GlossaryChain
-from app.translation.documents import open_document, translate_in_batches
+from app.translation.documents import document_file, open_document, translate_in_batches
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
 from app.translation.types import AUTO
@@ -162,6 +163,7 @@ async def upload(request: Request, caller: Caller) -> Response:
 
 async def translate_task(
     deployments: Deployments,
+    documents: DocumentProcesses,
     settings: Settings,
     access_control: AccessControl,
     translation_memory: TranslationMemory | None,
@@ -170,7 +172,9 @@ async def translate_task(
 ) -> JobResult:
     """Translates an encoded DocumentTask. Raises ServiceError."""
     task = await asyncio.to_thread(_decode_task, encoded)
-    document = await open_document(task.name, task.content, task.target, settings, task.source)
+    owner = task.account.identity
+    file = document_file(documents, owner, task.name, task.content, task.target, settings, task.source)
+    document = await open_document(file, settings)
     if attempt == 1:  # another instance that has died has charged them
         await access_control.client_of(task.account).charge(document.characters)
     glossary = await asyncio.to_thread(_merged, task.glossaries)

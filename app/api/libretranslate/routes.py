@@ -52,7 +52,7 @@ from app.services.downloads import Download, Downloads
 from app.services.memory_log import Scope
 from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
-from app.translation.documents import open_document, translate_document
+from app.translation.documents import document_file, in_time, open_document, translate_document
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, TranslatedText
@@ -220,7 +220,8 @@ async def libre_translate_file(request: Request) -> Response:
     body = _served(_validated(FileToTranslate, fields, "source", "target"), translator.catalogue)
     downloads: Downloads = request.state.downloads
     downloads.check()
-    translated = await while_connected(request, _translated_file(request, client, file, body))
+    work = in_time(request.state.settings, _translated_file(request, client, file, body))
+    translated = await while_connected(request, work)
     name = await downloads.add(translated)
     if name is None:
         raise TooMuchText("The translated file is too large to be kept for download.")
@@ -231,14 +232,16 @@ async def libre_translate_file(request: Request) -> Response:
 
 
 async def _translated_file(request: Request, client: Client, file: Upload, body: FileToTranslate) -> Download:
-    document = await open_document(file.name, file.content, body.target, request.state.settings, body.source)
+    state = request.state
+    given = document_file(
+        state.documents, client.identity, file.name, file.content, body.target, state.settings, body.source
+    )
+    document = await open_document(given, state.settings)
     content = file.content
     if body.source != body.target:
         await client.charge(document.characters)
         memory = await memory_option(request, body.source, body.target)
-        content, _ = await translate_document(
-            request.state.translator, document, body.source, body.target, memory=memory
-        )
+        content, _ = await translate_document(state.translator, document, body.source, body.target, memory=memory)
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
 

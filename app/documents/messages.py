@@ -1,0 +1,161 @@
+"""What the service and the processes that read and write documents send each other, and what a document may cost.
+
+A frame is the length in four bytes (little endian), then MessagePack.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import PurePath
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from app.formats import PACKED_SUFFIXES, TextLocation
+from app.formats.units import Reviewed
+from app.markup.passage import ProtectedSpan, Tag
+
+_LENGTH = struct.Struct("<I")
+LENGTH_BYTES = _LENGTH.size
+ReviewKind = Literal["review", "xliff"]
+"""A page in HTML, or XLIFF."""
+
+BASE_SECONDS, MAX_SECONDS = 1.0, 40.0
+"""Of processor time, for any document."""
+SECONDS_PER_MB = 10.0
+"""The costliest format of text takes 2.5 on a processor of 2023 (docs/text.md)."""
+PACKED_SECONDS_PER_MB = 40.0
+"""For archives, which unpack to twenty times their size, and for PDF, of which a megabyte has 700 pages."""
+BASE_BYTES, MAX_BYTES = 64 << 20, 1 << 30
+"""Of memory, beside what the process itself has."""
+BYTES_PER_BYTE = 400
+PACKED_BYTES_PER_BYTE = 2_000
+QUICK_SECONDS = 3.0
+"""Documents that may take longer are read in a process of their own."""
+
+
+class Budget(Struct, frozen=True):
+    """What one step with a document may take."""
+
+    seconds: float
+    """Of processor time."""
+    memory_bytes: int
+
+
+class File(Struct, frozen=True):
+    """A document, and how to read it: the arguments of `formats.read`."""
+
+    name: str
+    content: bytes
+    target: str
+    source: str
+    max_chars: int
+    options: tuple[tuple[str, str | bool], ...] = ()
+    """FormatOptions."""
+
+    @property
+    def budget(self) -> Budget:
+        """In proportion to the file's size."""
+        size = len(self.content)
+        is_packed = PurePath(self.name).suffix.lower() in PACKED_SUFFIXES
+        seconds = (PACKED_SECONDS_PER_MB if is_packed else SECONDS_PER_MB) * size / 1_000_000
+        memory = (PACKED_BYTES_PER_BYTE if is_packed else BYTES_PER_BYTE) * size
+        return Budget(min(BASE_SECONDS + seconds, MAX_SECONDS), min(BASE_BYTES + memory, MAX_BYTES))
+
+
+class UnitText(Struct, frozen=True, array_like=True):
+    """A unit's passage, with references to its codes, and its location."""
+
+    text: str
+    protected: tuple[ProtectedSpan, ...]
+    tags: tuple[Tag, ...]
+    is_whole: bool
+    terms: tuple[ProtectedSpan, ...]
+    location: TextLocation
+
+
+class Read(Struct, frozen=True, tag=True):
+    """Asks for the units of a document."""
+
+    file: File
+
+
+class Write(Struct, frozen=True, tag=True):
+    """Asks for a document with a translation of each unit."""
+
+    file: File
+    targets: list[str]
+
+
+class WriteReview(Struct, frozen=True, tag=True):
+    """Asks for a document's review."""
+
+    file: File
+    kind: ReviewKind
+    languages: tuple[str, str]
+    model: str
+    reviewed: list[Reviewed]
+
+
+class WriteReviewed(Struct, frozen=True, tag=True):
+    """Asks for a document with the translations of its review."""
+
+    file: File
+    review: bytes
+
+
+Job = Read | Write | WriteReview | WriteReviewed
+
+
+class Order(Struct, frozen=True):
+    """A job and what it may take."""
+
+    job: Job
+    budget: Budget
+
+
+class Texts(Struct, frozen=True, tag=True):
+    """A document's units, in order."""
+
+    units: list[UnitText]
+    media_type: str
+
+
+class Content(Struct, frozen=True, tag=True):
+    """A written file."""
+
+    content: bytes
+    media_type: str
+
+
+class Refusal(Struct, frozen=True, tag=True):
+    """Why a document is refused, in a line; `field`: of the request."""
+
+    field: str
+    message: str
+
+
+class Failure(Struct, frozen=True, tag=True):
+    """A fault of ours, which the process has logged."""
+
+    message: str
+
+
+Answer = Texts | Content | Refusal | Failure
+
+encode = msgspec.msgpack.Encoder().encode
+decode_order = msgspec.msgpack.Decoder(Order).decode
+_answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
+decode_answer = _answers.decode
+
+
+def frame(message: Order | Answer) -> bytes:
+    """Encodes a message with its length."""
+    content = encode(message)
+    return _LENGTH.pack(len(content)) + content
+
+
+def length(head: bytes) -> int:
+    """The length of the message that follows these bytes of a frame."""
+    return int(_LENGTH.unpack(head)[0])

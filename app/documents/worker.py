@@ -1,0 +1,199 @@
+"""A process that reads and writes documents, one after the other, each within its budget.
+
+    python -m app.documents.worker DESCRIPTOR
+
+The kernel enforces the budgets: nothing that a parser does, in Python or in C, goes on beyond them. When the time is
+up, the process ends by SIGPROF.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from cachetools import LRUCache
+
+from app import formats
+from app.documents.messages import (
+    LENGTH_BYTES,
+    Answer,
+    Budget,
+    Content,
+    Failure,
+    File,
+    Job,
+    Order,
+    Read,
+    Refusal,
+    Texts,
+    UnitText,
+    Write,
+    WriteReview,
+    decode_order,
+    frame,
+    length,
+)
+from app.formats.review import read_xliff, write_xliff
+from app.formats.review_html import write_html
+from app.formats.units import Unit, translations_of, units_of
+from app.runtime.json_logs import log_to_stderr
+from model.machine import give_freed_memory_back
+from model.quality import DOUBTFUL
+
+NICENESS = 5
+"""Documents give way to the workers and the front, which everyone waits for."""
+MAX_OPEN_BYTES = 8 << 20
+"""Documents whose files are as large together stay parsed between being read and written; others are parsed again."""
+LARGE_BYTES = 100_000
+"""After a larger file, freed memory goes back to the system."""
+TOO_MUCH_MEMORY = "The file takes too much memory for its size."
+log = logging.getLogger(__name__)
+
+
+class OpenDocument:
+    """A parsed document and its units."""
+
+    def __init__(self, file: File) -> None:
+        """Raises UnreadableDocument."""
+        self.size = len(file.content)
+        options: Any = dict(file.options)
+        self.document = formats.read(file.name, file.content, file.target, file.max_chars, file.source, **options)
+        self.units = units_of(self.document.passages, self.document.locations)
+
+    def write(self, targets: list[str]) -> Content:
+        translations = translations_of(self.document.passages, self.units, targets)
+        return Content(self.document.write(translations), self.document.media_type)
+
+
+class DocumentWorker:
+    """Does jobs. Documents stay open until they are written or others take their place."""
+
+    def __init__(self) -> None:
+        self._open: LRUCache[File, OpenDocument] = LRUCache(MAX_OPEN_BYTES, getsizeof=lambda found: found.size)
+        self.is_worn_out = False
+        """Whether another process should take the place of this one."""
+
+    def answer(self, order: Order) -> bytes:
+        """Does the job within its budget. Returns the answer's frame."""
+        try:
+            with within(order.budget):
+                return frame(self._do(order.job))
+        except Exception as error:
+            return frame(self._refusal(error))
+
+    def _refusal(self, error: Exception) -> Refusal | Failure:
+        if isinstance(error, formats.WrongOption):
+            return Refusal(error.option, str(error))
+        if isinstance(error, formats.UnreadableDocument):
+            return Refusal("file", str(error))
+        if isinstance(error, RecursionError):
+            return Refusal("file", "The file is nested too deeply.")
+        if isinstance(error, MemoryError):
+            self.is_worn_out = True  # libraries in C may have been left half-way
+            return Refusal("file", TOO_MUCH_MEMORY)
+        log.error("A document could not be read or written", exc_info=error)
+        return Failure(f"{type(error).__name__} while a document was read or written")
+
+    def _do(self, job: Job) -> Answer:
+        if isinstance(job, Read):
+            return _texts(self._opened(job.file))
+        found = self._opened(job.file)
+        self._open.pop(job.file, None)
+        if isinstance(job, Write):
+            return found.write(job.targets)
+        if isinstance(job, WriteReview):
+            return Content(_write_review(job, found.units), "")
+        try:
+            targets = read_xliff(job.review, found.units)
+        except formats.UnreadableDocument as error:
+            return Refusal("review", str(error))
+        return found.write(targets)
+
+    def _opened(self, file: File) -> OpenDocument:
+        found = self._open.get(file)
+        if found is None:
+            found = OpenDocument(file)
+            if found.size <= MAX_OPEN_BYTES:
+                self._open[file] = found
+        return found
+
+
+def _write_review(job: WriteReview, units: list[Unit]) -> bytes:
+    given = (job.file.name, job.languages, units, job.reviewed, job.model)
+    return write_html(*given, DOUBTFUL) if job.kind == "review" else write_xliff(*given)
+
+
+def _texts(found: OpenDocument) -> Texts:
+    passages = ((unit.passage, unit.location) for unit in found.units)
+    return Texts(
+        # A reader may have given a string a subclass of its own.
+        [
+            UnitText(str(one.text), one.protected, one.tags, one.whole, one.terms, location)
+            for one, location in passages
+        ],
+        found.document.media_type,
+    )
+
+
+@contextmanager
+def within(budget: Budget) -> Iterator[None]:
+    """A context that ends the process when the processor time is over, and raises MemoryError for more memory."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = _address_space() + budget.memory_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
+    signal.setitimer(signal.ITIMER_PROF, budget.seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def _address_space() -> int:
+    """In bytes, of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def serve(end: socket.socket) -> None:
+    """Does what arrives on `end` until the service closes it."""
+    worker = DocumentWorker()
+    with end.makefile("rwb") as stream:
+        while len(head := stream.read(LENGTH_BYTES)) == LENGTH_BYTES:
+            order = decode_order(stream.read(length(head)))
+            stream.write(worker.answer(order))
+            stream.flush()
+            if len(order.job.file.content) > LARGE_BYTES:
+                del order
+                give_freed_memory_back()
+            if worker.is_worn_out:
+                return
+
+
+def main(descriptor: int) -> None:
+    """Serves on the socket that this process inherited."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole process group; the front decides when to exit
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # no handler of Python's would run inside a parser
+    os.nice(NICENESS)
+    with suppress(OSError):  # where memory is short, the kernel ends this process rather than one with weights
+        Path("/proc/self/oom_score_adj").write_text("500")
+    log_to_stderr()
+    import app.formats.readers  # noqa: F401  # before budgets count
+
+    gc.freeze()
+    with socket.socket(fileno=descriptor) as end:
+        serve(end)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

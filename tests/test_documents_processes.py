@@ -1,0 +1,246 @@
+"""Documents are read and written in processes of their own, within budgets that the kernel enforces."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from test_formats_ten_of_a_kind import KINDS, Draw
+
+from app import formats
+from app.documents.messages import BASE_BYTES, BASE_SECONDS, QUICK_SECONDS, File, Read, Texts, Write
+from app.documents.processes import DocumentProcesses
+from app.errors import InvalidFields
+from app.formats.units import escape
+from app.markup.passage import Passage
+from app.markup.render import render_source
+from app.runtime.child_process import ChildProcess
+
+WAIT_S = 60.0
+TEXT = b"Hello.\n\nHow are you?\n"
+
+
+def file(content: bytes = TEXT, name: str = "a.txt") -> File:
+    return File(name, content, "fr", "en", 50_000)
+
+
+def hostile() -> ChildProcess:
+    return ChildProcess("hostile_document_worker")
+
+
+@pytest.fixture(autouse=True)
+def _find_test_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+
+def run(work: Callable[[DocumentProcesses], Awaitable[None]], launch: Callable[[], ChildProcess] | None = None) -> None:
+    async def within_time() -> None:
+        processes = DocumentProcesses(launch) if launch else DocumentProcesses()
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await work(processes)
+        finally:
+            await processes.stop()
+        assert processes.pids() == []
+
+    asyncio.run(within_time())
+
+
+async def read(processes: DocumentProcesses, one: File, owner: str = "a") -> Texts:
+    answer = await processes.run(Read(one), owner)
+    assert isinstance(answer, Texts)
+    return answer
+
+
+async def same_again(processes: DocumentProcesses, one: File, owner: str = "a") -> bytes:
+    """The document, written with the source of each text."""
+    texts = await read(processes, one, owner)
+    passages = [Passage(unit.text, unit.protected, unit.tags, escape, terms=unit.terms) for unit in texts.units]
+    answer = await processes.run(Write(one, [render_source(passage) for passage in passages]), owner)
+    assert not isinstance(answer, Texts)
+    return answer.content
+
+
+SAMPLES = {
+    "a.txt": "One.\r\n\r\nTwo <b> & three.\ufdd01\ufdd1\r\n",
+    "a.md": "# One *two*\n\n- [three](http://x.example/?a=1&b=2) `code`\n",
+    "a.html": '<p title="Tip &amp; trick">Press <b>Save</b>&nbsp;<code>F5</code> <img alt="A picture"> now.</p>',
+    "a.srt": "1\n00:00:01,000 --> 00:00:02,000\n<i>Hello</i>\nyou.\n",
+    "a.json": '{"a": "Hello {name}, you have {n, plural, one {# file} other {# files}}.", "b": ["x"]}',
+    "a.yaml": "top: {a: Hello there, b: 'It''s %s'}\n",
+    "a.xml": '<resources><string name="a">It\\\'s <b>bold</b></string></resources>',
+    "a.properties": "a=It''s {0}\nb=Hello there\n",
+}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_unchanged_texts_leave_a_document_as_it_is(name: str) -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        content = SAMPLES[name].encode()
+        assert await same_again(processes, file(content, name)) == content
+
+    run(work)
+
+
+def test_a_process_writes_documents_of_each_kind_as_the_library_does() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        for name, (make, _) in KINDS.items():
+            content, _ = make(Draw(1))
+            one = file(content, name)
+            one = msgspec.structs.replace(one, options=(("columns", "text"),) if name == "a.csv" else ())
+            options: Any = dict(one.options)
+            found = formats.read(name, content, "fr", 50_000, "en", **options)
+            expected = found.write([render_source(passage) for passage in found.passages])
+            assert await same_again(processes, one) == expected, name
+
+    run(work)
+
+
+@pytest.mark.parametrize("content", [b"loop", b"backtrack"])
+def test_what_takes_too_long_is_refused_and_the_next_document_is_read(content: bytes) -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        with pytest.raises(InvalidFields, match="#/file: The file takes too long"):
+            await read(processes, file(content))
+        assert await same_again(processes, file()) == TEXT
+
+    run(work, hostile)
+
+
+def test_what_takes_too_much_memory_is_refused_by_a_process_that_then_ends() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        await read(processes, file())
+        [before] = processes.pids()
+        with pytest.raises(InvalidFields, match="#/file: The file takes too much memory"):
+            await read(processes, file(b"fill"))
+        assert await same_again(processes, file()) == TEXT
+        assert processes.pids() != [before]
+
+    run(work, hostile)
+
+
+def test_what_crashes_its_process_is_refused() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        with pytest.raises(InvalidFields, match="does not survive it"):
+            await read(processes, file(b"crash"))
+        assert await same_again(processes, file()) == TEXT
+
+    run(work, hostile)
+
+
+def test_a_document_survives_the_end_of_its_process(tmp_path: Path) -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        given = file(f"die once {tmp_path / 'died'}".encode())
+        with pytest.raises(RuntimeError, match="FileExistsError"):  # it was read a second time
+            await read(processes, given)
+        texts = await read(processes, file())
+        os.kill(processes.pids()[0], 9)
+        answer = await processes.run(Write(file(), [unit.text for unit in texts.units]), "a")
+        assert not isinstance(answer, Texts) and answer.content == TEXT
+
+    run(work, hostile)
+
+
+def test_too_deep_recursion_is_refused_and_an_error_of_ours_is_raised() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        with pytest.raises(InvalidFields, match="nested too deeply"):
+            await read(processes, file(b"recurse"))
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await read(processes, file(b"fail"))
+
+    run(work, hostile)
+
+
+def test_work_ends_when_its_task_is_cancelled() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        await read(processes, file())
+        [pid] = processes.pids()
+        task = asyncio.create_task(read(processes, file(b"loop")))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while is_running(pid):  # noqa: ASYNC110  # a process tells nobody
+            await asyncio.sleep(0.01)
+        assert await same_again(processes, file()) == TEXT
+
+    run(work, hostile)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_stopping_ends_what_a_process_does() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        await read(processes, file())
+        [pid] = processes.pids()
+        task = asyncio.create_task(read(processes, file(b"loop")))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.wait([task])
+        await processes.stop()
+        assert not is_running(pid)
+
+    run(work, hostile)
+
+
+def test_a_process_ends_with_the_service() -> None:
+    child = ChildProcess("app.documents.worker")
+    child.end.close()
+    assert child.wait() == "ended with status 0"
+
+
+def test_owners_take_turns() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        await read(processes, file())
+        order: list[str] = []
+
+        async def one(owner: str) -> None:
+            await read(processes, file(), owner)
+            order.append(owner)
+
+        many = [asyncio.create_task(one("many")) for _ in range(20)]
+        await asyncio.sleep(0)
+        await asyncio.gather(one("few"), *many)
+        assert order.index("few") <= 2
+
+    run(work)
+
+
+def test_a_waiting_job_that_is_cancelled_holds_up_no_other() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        tasks = [asyncio.create_task(same_again(processes, file(), f"{n % 3}")) for n in range(30)]
+        await asyncio.sleep(0)
+        for task in tasks[1::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert done[::2] == [TEXT] * 15
+        assert await same_again(processes, file()) == TEXT
+
+    run(work)
+
+
+def test_quick_documents_do_not_wait_for_slow_ones() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        slow = asyncio.create_task(read(processes, file(b"loop" + b" " * 400_000)))
+        assert await same_again(processes, file()) == TEXT
+        assert not slow.done()
+        slow.cancel()
+        await asyncio.wait([slow])
+
+    run(work, lambda: ChildProcess("hostile_document_worker"))
+
+
+def test_budgets_are_in_proportion_to_size() -> None:
+    assert file(b"x").budget.seconds == pytest.approx(BASE_SECONDS, abs=0.01)
+    assert file(b"x").budget.memory_bytes == pytest.approx(BASE_BYTES, rel=0.01)
+    assert file(b"x" * 4_000).budget.seconds < file(b"x" * 4_000, "a.pdf").budget.seconds < QUICK_SECONDS
+    assert file(b"x" * 400_000).budget.seconds > QUICK_SECONDS
