@@ -15,11 +15,13 @@ from test_formats_ten_of_a_kind import KINDS, Draw
 from app import formats
 from app.documents.messages import BASE_BYTES, BASE_SECONDS, QUICK_SECONDS, File, Read, Texts, Write
 from app.documents.processes import DocumentProcesses
-from app.errors import InvalidFields
+from app.errors import DeadlinePassed, InvalidFields
 from app.formats.units import escape
 from app.markup.passage import Passage
 from app.markup.render import render_source
 from app.runtime.child_process import ChildProcess
+from app.settings import Settings
+from app.translation.documents import document_file, in_time, open_document
 
 WAIT_S = 60.0
 TEXT = b"Hello.\n\nHow are you?\n"
@@ -244,3 +246,17 @@ def test_budgets_are_in_proportion_to_size() -> None:
     assert file(b"x").budget.memory_bytes == pytest.approx(BASE_BYTES, rel=0.01)
     assert file(b"x" * 4_000).budget.seconds < file(b"x" * 4_000, "a.pdf").budget.seconds < QUICK_SECONDS
     assert file(b"x" * 400_000).budget.seconds > QUICK_SECONDS
+
+
+def test_the_deadline_ends_the_work_with_a_document() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        settings = Settings(deadline_ms=50)
+        await read(processes, file())
+        [pid] = processes.pids()
+        given = document_file(processes, "a", "a.txt", b"loop", "fr", settings)
+        with pytest.raises(DeadlinePassed, match="within 50 ms"):
+            await in_time(settings, open_document(given, settings))
+        while is_running(pid):  # noqa: ASYNC110  # a process tells nobody
+            await asyncio.sleep(0.01)
+
+    run(work, hostile)
