@@ -298,5 +298,6 @@ def server_options(settings: Settings) -> dict[str, Any]:
         # Longer than the minute for which proxies keep idle connections open: if we closed first, a request already on
         # its way would be lost.
         "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": 30,
+        # A third less than the process has to end altogether.
+        "timeout_graceful_shutdown": 20,
     }
