@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import sys
-from contextlib import suppress
 from enum import Enum, StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -114,11 +113,20 @@ def _run_server(settings: Settings, catalogue: Catalogue, launch: Launch) -> Non
 
 
 def _run_until_signal(server: Server, sockets: list[socket.socket]) -> None:
+    from app.runtime.watchdog import MAX_STOP_S, SIGNALS, Watchdog
+
     gc.freeze()  # scanning a hundred thousand objects would stall all requests
+    server.watchdog = Watchdog(server.drain_s + MAX_STOP_S)
     # uvicorn finishes what it has accepted and then raises the signal again; a requested shutdown is not a failure.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with suppress(KeyboardInterrupt):
-        server.run(sockets)
+    for number in SIGNALS:
+        signal.signal(number, _exit)
+    server.run(sockets)
+
+
+def _exit(*_: object) -> None:
+    """Ends the process without waiting for threads whose work nobody needs any more."""
+    logging.shutdown()
+    os._exit(0)
 
 
 def serve_instances(

@@ -13,13 +13,13 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi_offline import FastAPIOffline
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.api import (
     adaptation,
     attention,
     deepl,
+    docs_page,
     files,
     health,
     libretranslate,
@@ -187,8 +187,8 @@ def create_app(
             if peers:
                 peers.stop()
 
-    # Like FastAPI's, but with the assets of /docs from this package and not from the network.
-    app: FastAPI = FastAPIOffline(
+    app = FastAPI(
+        docs_url=None,  # FastAPI's loads its assets from the network
         redoc_url=None,
         # A redirect would send text and key again, unencrypted if the proxy's scheme is unknown.
         redirect_slashes=False,
@@ -259,6 +259,8 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRend
     app.include_router(libretranslate.router, prefix=theirs)
     app.include_router(deepl.router, prefix=DEEPL)
     app.include_router(page.router)
+    app.include_router(docs_page.router)
+    app.mount(docs_page.ASSETS, docs_page.ASSET_FILES)
     by_prefix = {ours: ProblemResponse, theirs: libretranslate.render_problem, DEEPL: deepl.render_problem}
     renderers = ErrorRenderers({**by_prefix, **dict.fromkeys(OPERATION_PATHS, ProblemResponse)})
     add_handlers(app, metrics.count_refusal, renderers)
@@ -302,5 +304,6 @@ def server_options(settings: Settings) -> dict[str, Any]:
         # Longer than the minute for which proxies keep idle connections open: if we closed first, a request already on
         # its way would be lost.
         "timeout_keep_alive": 75,
-        "timeout_graceful_shutdown": 30,
+        # A third less than the process has to end altogether.
+        "timeout_graceful_shutdown": 20,
     }

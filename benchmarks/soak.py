@@ -21,7 +21,7 @@ import urllib.error
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -106,9 +106,16 @@ def wait_until_ready(port: int) -> float:
 
 
 def workers_of(front: int) -> list[int]:
-    """Process ids of the service's workers: the children of all its threads."""
+    """Process ids of the service's workers, among the children of all its threads."""
     lists = [file.read_text() for file in Path(f"/proc/{front}/task").glob("*/children")]
-    return [int(child) for text in lists for child in text.split()]
+    return [child for text in lists for child in map(int, text.split()) if is_worker(child)]
+
+
+def is_worker(process: int) -> bool:
+    """Whether a process decodes; False if it has ended."""
+    with suppress(OSError):
+        return b"app.engine.worker" in Path(f"/proc/{process}/cmdline").read_bytes()
+    return False
 
 
 def memory(front: int) -> float:

@@ -13,47 +13,71 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import time
+from time import time, time_ns
 
 DIGEST_BYTES = 32
 MAX_UNUSED_S = 30 * 24 * 3600
 """Files that no process has opened for this long are deleted when another is made."""
 
 
-def map_file(path: Path, make: Callable[[], Iterable[bytes]]) -> mmap.mmap:
-    """Maps the file, read-only. If there is none, or a damaged one, it is made of the parts that `make` returns.
+class MappedFile:
+    """A file's content in `memory`, read-only. What is written to the file later changes it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, and ValueError if the file is empty."""
+        with open(path, "rb") as file:
+            self._modified = os.fstat(file.fileno()).st_mtime_ns
+            self.memory = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+            self._descriptor = os.dup(file.fileno())
+
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):
+            os.close(self._descriptor)
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing has been written to the file since it was opened; takes 1 µs."""
+        return os.fstat(self._descriptor).st_mtime_ns == self._modified
+
+    def note_use(self) -> None:
+        """Keeps the file from being deleted as unused."""
+        with suppress(OSError):  # another user's
+            os.utime(self._descriptor, ns=(time_ns(), self._modified))
+
+
+def map_file(path: Path, make: Callable[[], Iterable[bytes]]) -> MappedFile:
+    """Maps the file. If there is none, or a damaged one, it is made of the parts that `make` returns.
 
     Its name must identify its content. Raises OSError, and the errors of `make`.
     """
-    if (memory := _open(path)) is None:
+    if (mapped := _open(path)) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path.parent):
-            memory = _open(path)  # unless another process made it meanwhile
-            if memory is None:
+            mapped = _open(path)  # unless another process made it meanwhile
+            if mapped is None:
                 _write(path, make())
                 _delete_unused(path.parent)
-                memory = _open(path)
-    if memory is None:
+                mapped = _open(path)
+    if mapped is None:
         raise OSError(f"{path} is not what was written to it")
-    return memory
+    return mapped
 
 
-def _open(path: Path) -> mmap.mmap | None:
+def _open(path: Path) -> MappedFile | None:
     """Maps the file; None if there is none, or a damaged one."""
     try:
-        with open(path, "rb") as file:
-            memory = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        mapped = MappedFile(path)
     except (FileNotFoundError, ValueError):  # an empty file cannot be mapped
         return None
+    memory = mapped.memory
     with memoryview(memory) as view:
         intact = hashlib.sha256(view[:-DIGEST_BYTES]).digest() == view[-DIGEST_BYTES:]
     if not intact:
         return None
     if hasattr(mmap, "MADV_DONTNEED"):
         memory.madvise(mmap.MADV_DONTNEED)  # no page counts as this process's until it is used
-    with suppress(OSError):  # another user's
-        os.utime(path)
-    return memory
+    mapped.note_use()
+    return mapped
 
 
 def _write(path: Path, parts: Iterable[bytes]) -> None:
@@ -85,5 +109,5 @@ def _delete_unused(folder: Path) -> None:
     oldest = time() - MAX_UNUSED_S
     for path in folder.iterdir():
         with suppress(OSError):  # another process was faster
-            if path.name != ".lock" and path.stat().st_mtime < oldest:
+            if path.name != ".lock" and path.stat().st_atime < oldest:
                 path.unlink()

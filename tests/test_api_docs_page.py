@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 from chromium import Visit
 from playwright.sync_api import Browser, Locator, Page, Route
+from servers import WAIT_S
 from shared_fixtures import listening
 
 from app.http.api_keys import new_key
@@ -32,6 +34,7 @@ def test_docs_page_loads_nothing_from_other_hosts_and_its_example_works(browser:
         visit = Visit(browser, url)
         page = visit.page("/docs")
         assert status(opened(page, "/translate")) == "200"
+        assert status(opened(page, "/attention")) == "200"
         assert page.locator(".opblock").count() > 30
         assert page.get_by_role("button", name="Authorize").count() == 0
         assert f"{url}/translate" in visit.requests
@@ -77,3 +80,14 @@ def test_docs_page_works_behind_a_proxy_that_adds_a_path(browser: Browser, bundl
         assert status(opened(page, "/translate")) == "200"
         visit.check()
         visit.close()
+
+
+def test_every_page_has_a_security_policy_without_scripts_of_its_own(bundle_folder: Path) -> None:
+    with listening(bundle_folder) as url, httpx.Client(base_url=url, timeout=WAIT_S) as client:
+        body = {"text": "Hello.", "source": "en", "target": "fr", "as": "svg"}
+        for answer in (client.get("/docs"), client.get("/"), client.post("/attention", json=body)):
+            policy = answer.headers["content-security-policy"]
+            assert answer.status_code == 200
+            assert "default-src 'none'" in policy
+            assert "unsafe-inline" not in "".join(part for part in policy.split(";") if "script-src" in part)
+            assert answer.headers["x-content-type-options"] == "nosniff"

@@ -12,6 +12,7 @@ from time import time
 import pytest
 import torch
 
+from app.engine.executor import BundleExecutor, DecodingTask
 from model import shared_file
 from model.backends import prepare
 from model.bundle_files import BundleError
@@ -90,6 +91,38 @@ def test_damaged_file_is_made_again(spec: ModelSpec, expected: Results, weights_
     made.write_bytes(damaged[damage])
     assert decoded(load_prepared(spec), spec) == expected
     assert len(list(weights_folder.iterdir())) == 2  # and the lock
+
+
+def finished(executor: BundleExecutor) -> list[DecodingTask]:
+    """The tasks of the steps until none is left."""
+    found = []
+    while executor.busy:
+        found += executor.step()[0]
+    return found
+
+
+def test_file_changed_while_it_is_used_ends_the_worker_before_its_next_answer(
+    spec: ModelSpec, expected: Results, weights_folder: Path
+) -> None:
+    """Whatever the worker decoded since then may be wrong, and would stay in the front's cache."""
+    sample = spec.samples[0]
+
+    def task(number: int) -> DecodingTask:
+        return DecodingTask(number, sample.hypothesis(spec.limits), False)
+
+    executor = BundleExecutor(load_prepared(spec), spec, rows=2)
+    executor.add(task(0))
+    assert [list(each.hypothesis.tokens) for each in finished(executor)] == [list(sample.target_ids)]
+    [made] = weights_folder.glob("*.int8")
+    load_prepared(spec)  # another worker's use changes nothing
+    executor.backend.check_weights()
+    with made.open("r+b") as file:
+        file.seek(made.stat().st_size // 2)
+        file.write(bytes(64))
+    executor.add(task(1))
+    with pytest.raises(BundleError, match="changed while in use"):
+        finished(executor)
+    assert decoded(load_prepared(spec), spec) == expected
 
 
 def test_workers_that_start_together_make_one_file(spec: ModelSpec, expected: Results, weights_folder: Path) -> None:

@@ -30,6 +30,7 @@ from app.main import create_app, server_options
 from app.server.server import Server
 from app.services.startup import load_catalogue
 from app.settings import Settings
+from benchmarks.soak import is_worker
 
 ROOT = Path(__file__).resolve().parent.parent
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
@@ -143,7 +144,8 @@ def test_neither_the_front_nor_an_int8_worker_loads_pytorch(bundle_folder: Path)
             for path in ("/translate", "/attention"):
                 assert httpx.post(f"http://127.0.0.1:{port}{path}", json=HELLO, timeout=60).status_code == 200
             threads = Path(f"/proc/{process.pid}/task").iterdir()
-            [worker] = [child for thread in threads for child in (thread / "children").read_text().split()]
+            children = [int(child) for thread in threads for child in (thread / "children").read_text().split()]
+            [worker] = filter(is_worker, children)
             loaded, loaded_by_worker = (Path(f"/proc/{number}/maps").read_text() for number in (process.pid, worker))
         finally:
             process.send_signal(signal.SIGTERM)

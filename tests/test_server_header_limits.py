@@ -102,6 +102,39 @@ def test_header_that_does_not_arrive_times_out(beginning: bytes) -> None:
         assert ended(connection) == b""
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked",
+        b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: identity",
+        POST + b"Transfer-Encoding: identity, chunked",
+        POST + b"Transfer-Encoding: gzip, chunked",
+        POST + b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked",
+        POST + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        POST + b"Transfer-Encoding: chunked\r\nContent-Length: 1",
+        POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked",
+        POST + b"Transfer-Encoding: identity",
+    ],
+)
+def test_body_whose_end_others_may_see_elsewhere_is_refused(head: bytes) -> None:
+    """The request does not begin, and neither does one that its body may hold."""
+    while begun.acquire(blocking=False):  # those of other tests
+        pass
+    with connected() as connection:
+        connection.sendall(head + b"\r\n\r\n1\r\na\r\n0\r\n\r\n")
+        found = ended(connection)
+        assert not begun.acquire(blocking=False)
+    assert found.startswith(b"HTTP/1.1 400 ") and b"connection: close" in found and found.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("coding", [b"chunked", b"Chunked"])
+def test_chunked_body_is_read(coding: bytes) -> None:
+    with connected() as connection:
+        connection.sendall(POST + b"Transfer-Encoding: " + coding + b"\r\n\r\n1\r\na\r\n0\r\n\r\n")
+        assert answer(connection).endswith(b"1")
+    assert begun.acquire(blocking=False)
+
+
 def test_header_that_arrives_too_slowly_times_out() -> None:
     with connected(patience_s=0.5) as connection, pytest.raises(ConnectionError):
         pour(connection, b"A", pause_s=0.1)

@@ -108,8 +108,8 @@ def test_killed_instance_loses_only_what_is_in_it(running: Instances) -> None:
 
 def test_instances_end_with_their_supervisor_after_what_they_have_accepted(running: Instances) -> None:
     instances = [*running.processes().values()]
-    processes = instances + [worker for instance in instances for worker in children(instance)]
-    assert len(processes) == 4
+    processes = instances + [child for instance in instances for child in children(instance)]
+    assert len(processes) == 6  # each has a worker and a watchdog
     text = " ".join(f"Sentence number {number}." for number in range(2_000))
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(running.post, "/translate", {**HELLO, "text": text})

@@ -280,6 +280,18 @@ def test_unreadable_bundle_changes_nothing(site: Site, file: str) -> None:
         assert service.get("/ready").status_code == 200
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_damaged_bundle_whose_checksums_are_those_served_is_refused(site: Site, file: str) -> None:
+    with site.serving() as service:
+        assert site.translate(service).status_code == 200
+        path = site.bundles / "en-fr" / file
+        path.write_bytes(path.read_bytes()[:-1])
+        refused = site.reload(service)
+        assert refused.status_code == 409
+        assert f"{file} does not match its checksum" in refused.json()["detail"]
+        assert site.translate(service).status_code == 200
+
+
 def test_bundle_with_wrong_samples_changes_nothing(site: Site) -> None:
     with site.serving() as service:
         before = site.translate(service).json()["model"]

@@ -93,6 +93,8 @@ class BundleExecutor:
             finished = self.batch.step() if self._running else []
         except Exception as error:
             return [], self._isolate(joining, error)
+        if finished:
+            self.backend.check_weights()  # which ends the worker: nothing that it decodes may reach the cache
         done = [self._running.pop(hypothesis) for hypothesis in finished]
         broken = [task for task in done if not math.isfinite(sum(task.hypothesis.log_probs))]
         if broken:

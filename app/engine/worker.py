@@ -168,7 +168,11 @@ def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None)
         for message in messages:
             assert isinstance(message, Assignments)
             loop.accept(message)
-        loop.step(report)
+        try:
+            loop.step(report)
+        except BundleError as error:  # the front gives the tasks to another worker
+            log.critical("the worker stops: %s", error)
+            return
         if is_due(report, sent, loop.has_waiting):
             if not front.send(report):
                 return

@@ -1,6 +1,7 @@
-"""uvicorn's HTTP protocol with limits on the request head: its size, and the time it may take to arrive.
+"""uvicorn's HTTP protocol with limits on the request head: its size, its transfer coding, and the time it may take to
+arrive.
 
-uvicorn with httptools has neither limit: an endless URL or header fills the memory, and is copied again with every
+uvicorn with httptools has none of these: an endless URL or header fills the memory, and is copied again with every
 chunk, which blocks all other requests.
 """
 
@@ -47,6 +48,10 @@ class HeaderLimitsProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._made_progress = True
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if codings and (codings != [b"chunked"] or self.parser.get_http_version() != "1.1"):
+            # What is before us may have read another end of the body (RFC 9112, sections 6.1 and 6.3).
+            raise ValueError("only HTTP/1.1 has a transfer coding, and we know only chunked")  # answered with 400
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

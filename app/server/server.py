@@ -11,6 +11,7 @@ import socket
 import uvicorn
 
 from app.runtime.shutdown import Shutdown
+from app.runtime.watchdog import Watchdog
 from app.server.listener import Listener
 
 CHECK_INTERVAL_S = 0.1
@@ -24,9 +25,12 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, drain_s: float = 0.0, sharers: int = 1) -> None:
         super().__init__(config)
         self.drain_s, self.sharers = drain_s, sharers
+        self.watchdog: Watchdog | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets
+        if self.watchdog:
+            self.watchdog.watch()
         await super().startup(sockets=[])
         self.lifespan.state.setdefault("shutdown", Shutdown())
         self.listen(sockets)

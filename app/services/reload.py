@@ -205,9 +205,9 @@ class Deployments:
         try:
             # Before loading: a change during the load must not go unnoticed.
             fingerprint = await asyncio.to_thread(_fingerprint_of_folders, self.settings)
-            if fingerprint == self.current.fingerprint:
-                return None
             bundles = await asyncio.to_thread(load_catalogue, self.settings)
+            if fingerprint == self.current.fingerprint:  # and the files are those whose checksums it has
+                return None
             return self._create(bundles, fingerprint)
         except (BundleError, SettingsError) as error:
             raise BundlesRefused(str(error)) from None

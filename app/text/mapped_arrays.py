@@ -30,7 +30,7 @@ def array_file(original: Path, name: str) -> Path:
 
 def map_arrays(path: Path, make: Callable[[], Iterable[np.ndarray]]) -> list[np.ndarray]:
     """The arrays of that file, which `make` returns if there is none. Raises OSError, and the errors of `make`."""
-    return list(_read(map_file(path, lambda: _written(make()))))
+    return list(_read(map_file(path, lambda: _written(make())).memory))
 
 
 def _written(arrays: Iterable[np.ndarray]) -> Iterator[bytes]:

@@ -99,6 +99,10 @@ class Backend(Protocol):
 
     def new_batch(self, rows: int, limits: Limits) -> Batch: ...
 
+    def check_weights(self) -> None:
+        """Raises BundleError if another process may have changed the weights since they were loaded."""
+        ...
+
 
 def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
     """The number of rows that `hypotheses` take."""

@@ -96,6 +96,9 @@ class TorchBackend:
         self.model = with_tiled_products(model, self.tiles)
         self.weight_bytes = sum(weight.numel() * weight.element_size() for weight in model.parameters())
 
+    def check_weights(self) -> None:
+        """See `Backend`. They are in memory of this process."""
+
     def new_batch(self, rows: int, limits: Limits) -> DecodeBatch:
         return DecodeBatch(self.new_state(rows, limits), self.config)
 

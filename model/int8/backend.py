@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from model.bundle_files import BundleError
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.int8.batch import Int8Batch
@@ -16,6 +17,7 @@ from model.int8.library import library
 from model.int8.weights import Layout, Weights, check_widths, pack_into_memory
 
 if TYPE_CHECKING:  # an int8 worker does without PyTorch
+    from model.shared_file import MappedFile
     from model.transformer import Transformer
 
 
@@ -29,9 +31,14 @@ class Int8Backend:
 
     precision, device = "int8", "cpu"
 
-    def __init__(self, memory: mmap.mmap, config: ModelConfig, kernels: ctypes.CDLL) -> None:
-        """`memory`: the weights, packed for these kernels, which only read them. Raises MemoryError."""
-        self.config, self.library = config, kernels
+    def __init__(
+        self, memory: mmap.mmap, config: ModelConfig, kernels: ctypes.CDLL, file: MappedFile | None = None
+    ) -> None:
+        """`memory`: the weights, packed for these kernels, which only read them; that of `file`, if there is one.
+
+        Raises MemoryError.
+        """
+        self.config, self.library, self._file = config, kernels, file
         self._packed = np.frombuffer(memory, np.uint8)
         self.weight_bytes = len(memory)
         self.model: int | None = kernels.model_open(self._packed.ctypes.data)
@@ -58,6 +65,11 @@ class Int8Backend:
     def __del__(self) -> None:
         if getattr(self, "model", None):
             self.library.model_close(self.model)
+
+    def check_weights(self) -> None:
+        """See `model.decoding.batch.Backend`."""
+        if self._file and not self._file.is_unchanged:
+            raise BundleError("the file of the prepared weights was changed while in use")
 
     def new_batch(self, rows: int, limits: Limits) -> Int8Batch:
         return Int8Batch(self, rows, limits)

@@ -35,11 +35,12 @@ def load_prepared(spec: ModelSpec, isa: str = "auto") -> Int8Backend:
     layout = layout_of(kernels)
     try:
         path = _path(spec, layout)
-        memory = map_file(path, lambda: packed(_read(spec), spec.architecture, layout, kernels))
+        mapped = map_file(path, lambda: packed(_read(spec), spec.architecture, layout, kernels))
+        return Int8Backend(mapped.memory, spec.architecture, kernels, mapped)
     except (OSError, RuntimeError) as error:
         log.warning("%s: workers do not share these weights, which cannot be kept in a file: %s", spec.name, error)
         memory = pack_into_memory(_read(spec), spec.architecture, layout, kernels)
-    return Int8Backend(memory, spec.architecture, kernels)
+        return Int8Backend(memory, spec.architecture, kernels)
 
 
 def _path(spec: ModelSpec, layout: Layout) -> Path:
