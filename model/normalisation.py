@@ -6,6 +6,9 @@ Target text is not changed. Normalisation of both sides, such as canonical compo
 from __future__ import annotations
 
 import re
+import unicodedata
+from functools import cache
+from itertools import groupby
 from typing import Literal
 
 Punctuation = Literal["moses"]
@@ -32,6 +35,36 @@ _CHANGED = re.compile(
     rf"(?P<nothing>(?<=[{_UNSPACED}]){_UNSEEN}+(?=[{_UNSPACED}]))|(?! (?!{_UNSEEN}))(?P<run>{_RUN})|[‘’‛ʼ]"
 )
 """A run of blanks and invisible characters, except a single space; an apostrophe other than the typewriter's."""
+
+_SHORT_CHARS = 256
+"""In texts up to this length no run of marks is long enough to matter: composing takes a third of a millisecond."""
+_COMPOSITE_MARKS = "\u0f73\u0f75\u0f81"
+"""Marks that decompose, and whose own combining class is 0."""
+
+
+def compose(text: str) -> str:
+    """`text` in NFC, in time proportional to its length.
+
+    `unicodedata.normalize` takes time quadratic in a run of combining marks, and holds the interpreter: 50,000 marks
+    take three seconds. Here runs of marks are put in canonical order first, which does not change the result.
+    """
+    if len(text) > _SHORT_CHARS and not text.isascii():
+        text = _mark_runs().sub(_in_canonical_order, text)
+    return unicodedata.normalize("NFC", text)
+
+
+def _in_canonical_order(run: re.Match[str]) -> str:
+    characters = "".join([unicodedata.normalize("NFD", character) for character in run[0]])
+    between_starters = groupby(characters, lambda character: not unicodedata.combining(character))
+    return "".join([mark for _, marks in between_starters for mark in sorted(marks, key=unicodedata.combining)])
+
+
+@cache
+def _mark_runs() -> re.Pattern[str]:
+    """Matches runs of more than 30 combining marks, which no language writes (Unicode's Stream-Safe Text Format)."""
+    marks = "".join(filter(unicodedata.combining, map(chr, range(0x10000))))
+    mark = f"[{marks}{_COMPOSITE_MARKS}\U00010000-\U0001ffff]"  # one range for all others: `re` tries each in turn
+    return re.compile(f"{mark}{mark}{{30,}}")
 
 
 def normalise_source(text: str) -> str:

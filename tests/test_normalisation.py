@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+import unicodedata
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model.normalisation import normalise_source, source_offsets
+from model.normalisation import compose, normalise_source, source_offsets
 
+MARKS = st.text("\u0301\u0316\u0345\u0334\u05b0\u0327\u0344\u0f73\u0f75\u0f71\U0001d165\u3099a é각\uff9e", max_size=40)
 NOISE = st.text(" \t\n\u00a0\u2009\u202f\u3000\u200b\u200c\u200d\u00ad\ufeff\u2060\u1680\u061c’'‘ab.é你مक👩\ufe0f")
 
 
@@ -57,3 +61,21 @@ def test_normalised_characters_map_to_the_text_in_order(text: str) -> None:
     for number, character in enumerate(plain):
         stands_for = text[offsets[number] : offsets[number + 1]]
         assert normalise_source(stands_for)[-1:] == character or character in "\u200c\u200d"
+
+
+@given(st.lists(MARKS, min_size=1).map("".join), st.integers(1, 20))
+def test_composing_long_runs_of_marks_gives_nfc(text: str, times: int) -> None:
+    text *= times
+    assert compose(text) == unicodedata.normalize("NFC", text)
+    assert compose("\u0301\u0316" * 200 + text) == unicodedata.normalize("NFC", "\u0301\u0316" * 200 + text)
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0f73", "\u0344\u0334"])
+def test_composing_takes_time_in_proportion_to_the_marks(marks: str) -> None:
+    def seconds(times: int) -> float:
+        start = time.process_time()
+        compose("a" + marks * times)
+        return time.process_time() - start
+
+    seconds(1_000)  # builds the pattern
+    assert seconds(80_000) < 20 * seconds(10_000)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from app.markup.passage import ProtectedSpan
 from model.languages import language_alone
+from model.normalisation import compose
 
 MAX_TERMS = 10_000
 MAX_CHARS = 200
@@ -113,7 +114,7 @@ class Glossary:
             return " " if word.splitlines() == [word] else word
         if self._turkic:
             word = word.replace("I", "ı").replace("İ", "i")
-        return word.casefold() if word.isascii() else unicodedata.normalize("NFC", word).casefold()
+        return word.casefold() if word.isascii() else compose(word).casefold()
 
 
 class GlossaryChain(Glossary):
@@ -174,7 +175,7 @@ def entry_error(term: str, translation: str) -> str | None:
 
 
 def _normalise_spaces(text: str) -> str:
-    return unicodedata.normalize("NFC", " ".join(text.split()))
+    return compose(" ".join(text.split()))
 
 
 def _best_entry(entries: Sequence[_Entry], text: str, start: int, end: int) -> _Entry | None:
