@@ -6,6 +6,7 @@ model.languages.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple, TypedDict, Unpack
 
@@ -16,6 +17,8 @@ from app.formats.document import (
     UnreadableDocument,
     WrongOption,
     bounded_list,
+    check_passages,
+    write_bounded,
 )
 from app.text.line_breaks import LineBreaks
 
@@ -128,8 +131,10 @@ def read(
     arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
     passages = bounded_list(parsed.passages)
+    check_passages(passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
-    return Document(passages, parsed.write, MEDIA_TYPES[written_suffix(suffix)], locations)
+    write = partial(write_bounded, parsed.write, len(content))
+    return Document(passages, write, MEDIA_TYPES[written_suffix(suffix)], locations)
 
 
 def format_suffix(name: str) -> str:

@@ -19,6 +19,12 @@ _LINE_END = re.compile(r"\r\n?|\n")
 MAX_PASSAGES = 50_000
 """Per document. A small compressed file may hold ten times as many one-letter paragraphs, which would take minutes to
 read and delay other requests by seconds."""
+MAX_DEPTH = 200
+"""Levels of whatever nests in a format: elements, values, passages. What reads them may call itself for each."""
+_MAX_GROWTH = 16
+_MIN_OUTPUT_BYTES = 1 << 20
+"""What is written may have this many bytes, or that many times those of the file and its translations. A plural of one
+form gets six, with what is around them."""
 
 
 class UnreadableDocument(ValueError):
@@ -48,6 +54,31 @@ def check_count(passages: int) -> None:
     """Raises UnreadableDocument if these are too many for a document."""
     if passages > MAX_PASSAGES:
         raise UnreadableDocument(f"The file has over {MAX_PASSAGES} paragraphs or strings to translate. Split it.")
+
+
+def check_passages(passages: Iterable[Passage]) -> None:
+    """Raises UnreadableDocument if these, with the passages nested in them, are too many, or nested too deeply."""
+    level, count, depth = list(passages), 0, 0
+    while level:
+        count, depth = count + len(level), depth + 1
+        check_count(count)
+        check_depth(depth)
+        level = [inner.passage for passage in level for inner in passage.nested]
+
+
+def check_depth(depth: int, what: str = "The file") -> None:
+    """Raises UnreadableDocument if these are too many levels for a document."""
+    if depth > MAX_DEPTH:
+        raise UnreadableDocument(f"{what} is nested too deeply: it has over {MAX_DEPTH} levels.")
+
+
+def write_bounded(write: Callable[[Sequence[str]], bytes], size: int, translations: Sequence[str]) -> bytes:
+    """What `write` returns for a file of `size` bytes. Raises UnreadableDocument if that is too long."""
+    written = write(translations)
+    given = size + 4 * sum(map(len, translations))  # in UTF-8
+    if len(written) > max(_MIN_OUTPUT_BYTES, _MAX_GROWTH * given):
+        raise UnreadableDocument(f"With its translations, the file would have {len(written)} bytes. Split it.")
+    return written
 
 
 class TextLocation(NamedTuple):

@@ -6,27 +6,26 @@ no place there. Pictures and layout are left out. A scan is refused.
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from app.formats import pdf_text
-from app.formats.document import Content, TextLocation, UnreadableDocument
+from app.formats.document import Content, TextLocation
 from app.markup.passage import Passage
 
 _LINE_END_HYPHEN = re.compile(r"(\w)[-\u00ad\u2010]\n\s*(?=[^\W\d_])(?![A-Z])")
 """A word that goes on in the next line."""
 _HYPHEN_BEFORE_NAME = re.compile(r"(\w-)\n\s*(?=[A-Z])")
-_BEFORE_BULLET = re.compile(r"\n(?=\s*[\u2022\u2023\u25a0\u25aa\u25cb\u25cf\u25e6\u2043]\s)")
+_BEFORE_BULLET = re.compile(r"\n(?=[^\S\n]*[\u2022\u2023\u25a0\u25aa\u25cb\u25cf\u25e6\u2043]\s)")
 _LIGATURES = str.maketrans({"\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl"})
 _SENTENCE_END = re.compile(r"[.!?:;。！？：；…][\"'”’»)\]]*$")
+_END_CHARS = 100
+"""Of a paragraph, for its last sentence's end."""
 _CJK = r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]"
-_SPACE_IN_CJK = re.compile(rf"(?<={_CJK})\s*\n\s*(?={_CJK})")
+_SPACE_IN_CJK = re.compile(rf"(?<={_CJK})\s+(?={_CJK})")
+_RUNNING_NUMBER = re.compile(r"\d+|(?<![ivxlc])[ivxlc]+$")
 _RUNNING_PAGES = 3
 """A line on so many pages, apart from its number, is a running head."""
 _HEADINGS = ((1.5, "h1"), (1.15, "h2"))
@@ -68,18 +67,9 @@ def _encode(text: str) -> str:
 
 
 def _blocks(content: bytes) -> list[Block]:
-    """What the program app.formats.pdf_text finds."""
-    # Not -m, which has to find our package from wherever this runs; -P, since modules beside it are named like
-    # the standard library's.
-    command = [sys.executable, "-P", pdf_text.__file__]
-    try:
-        done = subprocess.run(command, input=content, capture_output=True, timeout=2 * pdf_text.MAX_SECONDS, check=True)
-        found = json.loads(done.stdout)
-    except (subprocess.SubprocessError, ValueError):
-        raise UnreadableDocument("The PDF takes too long or too much memory to read.") from None
-    if isinstance(found, dict):
-        raise UnreadableDocument(found["fault"])
-    return [Block(*each) for each in found]
+    from app.formats.pdf_text import blocks  # here, since the library takes 0.2 s to load
+
+    return [Block(*each) for each in blocks(content)]
 
 
 def paragraphs(found: Sequence[Block]) -> list[Block]:
@@ -87,21 +77,24 @@ def paragraphs(found: Sequence[Block]) -> list[Block]:
     has parted."""
     on_pages = Counter((key, block.page) for block in found if (key := _running_key(block.text)))
     pages = Counter(key for key, _ in on_pages)
-    joined = list[Block]()
+    joined = list[tuple[Block, list[str]]]()
     for block in _items(found):
         if pages[_running_key(block.text)] >= _RUNNING_PAGES or block.text.strip().isdecimal():
             continue
         text = _one_line(block.text)
         if not text:
             continue
-        before = joined[-1] if joined else None
-        if before and before.size == block.size and not _SENTENCE_END.search(before.text) and text[:1].islower():
-            hyphen = before.text[-1:] in "-\u00ad\u2010" and before.text[-2:-1].isalpha()
-            whole = before.text[:-1] + text if hyphen else f"{before.text} {text}"
-            joined[-1] = before._replace(text=whole)
+        before, parts = joined[-1] if joined else (block, [""])
+        end = parts[-1][-_END_CHARS:]
+        if joined and before.size == block.size and not _SENTENCE_END.search(end) and text[:1].islower():
+            if end[-1:] in "-\u00ad\u2010" and end[-2:-1].isalpha():
+                parts[-1] = parts[-1][:-1]
+            else:
+                text = f" {text}"
+            parts.append(text)
         else:
-            joined.append(block._replace(text=text))
-    return joined
+            joined.append((block, [text]))
+    return [block._replace(text="".join(parts)) for block, parts in joined]
 
 
 def _items(found: Sequence[Block]) -> Iterator[Block]:
@@ -114,13 +107,17 @@ def _items(found: Sequence[Block]) -> Iterator[Block]:
 def _running_key(text: str) -> str:
     """What is the same on each page of a running head; empty if it is too long for one."""
     words = text.split()
-    return " ".join(re.sub(r"\d+|[ivxlc]+$", "#", word) for word in words) if 0 < len(words) <= 12 else ""
+    return " ".join(_RUNNING_NUMBER.sub("#", word) for word in words) if 0 < len(words) <= 12 else ""
 
 
 def _one_line(text: str) -> str:
     text = _LINE_END_HYPHEN.sub(r"\1", text.translate(_LIGATURES).strip())
     text = _HYPHEN_BEFORE_NAME.sub(r"\1", text)
-    return " ".join(_SPACE_IN_CJK.sub("", text).split())
+    return " ".join(_SPACE_IN_CJK.sub(_unless_line_end, text).split())
+
+
+def _unless_line_end(space: re.Match[str]) -> str:
+    return "" if "\n" in space[0] else space[0]
 
 
 def _body_size(found: Sequence[Block]) -> float:

@@ -1,74 +1,77 @@
-"""Reads the text of a PDF, as a program of its own: bytes on standard input, JSON on standard output.
+"""Reads the text of a PDF with pdfminer.six, in reading order, as the positions of the letters show it.
 
-    python -m app.formats.pdf_text < report.pdf
-
-A damaged or hostile file may keep a parser busy for ever or fill the memory, so that it has a process, which sets its
-own limits. Prints a list of blocks, each [page, size of its letters, text], in reading order as pdfminer.six finds it
-by the positions of the letters; or {"fault": ...}, a line.
+A damaged or hostile file may keep the library busy for ever; app/formats/pdf_budget.py counts its work.
 """
 
 from __future__ import annotations
 
-import io
-import json
 import logging
-import resource
-import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-MAX_SECONDS = 60
-MAX_BYTES = 1 << 30
-"""Of memory: a page of a hundred thousand letters takes 400 MB."""
+from pdfminer.converter import PDFPageAggregator
+from pdfminer.layout import LAParams, LTTextBox, LTTextLine
+from pdfminer.pdfdocument import PDFPasswordIncorrect
+from pdfminer.pdfinterp import PDFPageInterpreter
+from pdfminer.pdfpage import PDFPage
+from pdfminer.pdftypes import dict_value, resolve1, stream_value
+from pdfminer.psexceptions import PSEOF
+from pdfminer.psparser import PSKeyword, PSLiteralTable, keyword_name
+
+from app.formats.document import UnreadableDocument
+from app.formats.pdf_budget import Budget, ContentParser, Document, Resources
+from app.formats.pdf_layout import Page
+
 MAX_PAGES = 2_000
+_LETTER_UNITS = 20
+_METHODS = str.maketrans({"*": "_a", '"': "_w", "'": "_q"})
+_NAMES = dict(PSLiteralTable.dict)
+"""Names that the library itself uses. It would keep those of every file, too."""
+
+logging.getLogger("pdfminer").setLevel(logging.CRITICAL)
 
 
-class Unreadable(Exception):
-    """Why the text cannot be read, in one line."""
-
-
-def blocks(content: bytes) -> Iterator[tuple[int, float, str]]:
-    """The page, from 1, the size of the letters in points, and the text of each block. Raises Unreadable, and whatever
-    the library raises for a damaged file."""
-    from pdfminer.converter import PDFPageAggregator
-    from pdfminer.layout import LAParams, LTTextBox, LTTextLine
-    from pdfminer.pdfdocument import PDFDocument, PDFPasswordIncorrect, PDFTextExtractionNotAllowed
-    from pdfminer.pdfinterp import PDFPageInterpreter, PDFResourceManager
-    from pdfminer.pdfpage import PDFPage
-    from pdfminer.pdfparser import PDFParser
-
+def blocks(content: bytes, budget: Budget | None = None) -> Iterator[tuple[int, float, str]]:
+    """The page, from 1, the size of the letters in points, and the text of each block. Raises UnreadableDocument."""
     try:
-        document = PDFDocument(PDFParser(io.BytesIO(content)))
+        yield from _blocks(content, budget or Budget(len(content)))
+    except UnreadableDocument:
+        raise
     except PDFPasswordIncorrect:
-        raise Unreadable("The PDF is encrypted, and its password is not empty: save it without one.") from None
-    resources = PDFResourceManager()
-    device = PDFPageAggregator(resources, laparams=LAParams())
-    interpreter = PDFPageInterpreter(resources, device)
+        raise UnreadableDocument("The PDF is encrypted, and its password is not empty: save it without one.") from None
+    except Exception as error:  # whatever a damaged file brings about in the library
+        raise UnreadableDocument(f"The file is not a PDF that can be read: {type(error).__name__}.") from None
+    finally:
+        PSLiteralTable.dict = dict(_NAMES)
+
+
+def _blocks(content: bytes, budget: Budget) -> Iterator[tuple[int, float, str]]:
+    document = Document(content, budget)
+    resources = Resources(budget)
+    device = _Device(resources, budget)
+    interpreter = _Interpreter(resources, device, budget)
     has_text, pages = False, 0
-    try:
-        for page in PDFPage.create_pages(document):
-            pages += 1
-            if pages > MAX_PAGES:
-                raise Unreadable(f"The PDF has over {MAX_PAGES:,} pages. Split it.")
-            interpreter.process_page(page)
-            for box in device.get_result():
-                if not isinstance(box, LTTextBox):
-                    continue
-                lines = [line for line in box if isinstance(line, LTTextLine)]
-                # A heading is often close to its text: a change of the font is a new block.
-                for (size, _), same in groupby(lines, _font):
-                    text = "".join(line.get_text() for line in same)
-                    if size and text.strip():
-                        has_text = True
-                        yield pages, size, text
-    except PDFTextExtractionNotAllowed:
-        raise Unreadable("The PDF forbids to take its text out.") from None
+    for page in PDFPage.create_pages(document):
+        pages += 1
+        if pages > MAX_PAGES:
+            raise UnreadableDocument(f"The PDF has over {MAX_PAGES:,} pages. Split it.")
+        interpreter.process_page(page)
+        for box in device.get_result():
+            if not isinstance(box, LTTextBox):
+                continue
+            lines = [line for line in box if isinstance(line, LTTextLine)]
+            # A heading is often close to its text: a change of the font is a new block.
+            for (size, _), same in groupby(lines, _font):
+                text = "".join(line.get_text() for line in same)
+                if size and text.strip():
+                    has_text = True
+                    yield pages, size, text
     if not pages:
-        raise Unreadable("The file is not a PDF, or has no pages.")
+        raise UnreadableDocument("The file is not a PDF, or has no pages.")
     if not has_text:
-        raise Unreadable(
+        raise UnreadableDocument(
             "The PDF has no text: it is a scan, or its letters are drawings. Recognise its text first (OCR)."
         )
 
@@ -79,21 +82,80 @@ def _font(line: Any) -> tuple[float, str]:
     return max(fonts, key=fonts.__getitem__, default=(0.0, ""))
 
 
-def main() -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (MAX_SECONDS, MAX_SECONDS))
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
-    logging.disable()
-    result: object
-    try:
-        result = list(blocks(sys.stdin.buffer.read()))
-    except Unreadable as fault:
-        result = {"fault": str(fault)}
-    except MemoryError:
-        result = {"fault": "The PDF takes too much memory to read."}
-    except Exception as error:  # whatever a damaged file brings about in the library
-        result = {"fault": f"The file is not a PDF that can be read: {type(error).__name__}."}
-    json.dump(result, sys.stdout)
+class _Device(PDFPageAggregator):
+    """Collects the letters of a page, and nothing else of it."""
+
+    def __init__(self, resources: Resources, budget: Budget) -> None:
+        super().__init__(resources, laparams=LAParams())
+        self._budget = budget
+
+    def begin_page(self, page: PDFPage, ctm: Any) -> None:
+        super().begin_page(page, ctm)
+        self.cur_item = Page(self.pageno, self.cur_item.bbox, self._budget)
+
+    def render_string(self, textstate: Any, seq: Any, ncs: Any, graphicstate: Any) -> None:
+        count = sum(len(one) for one in seq if isinstance(one, bytes))
+        self._budget.spend(2 * len(seq) + _LETTER_UNITS * count / (2 if textstate.font.is_multibyte() else 1))
+        super().render_string(textstate, seq, ncs, graphicstate)
+
+    def paint_path(self, *_: object) -> None:
+        """Leaves out lines and areas."""
+
+    def begin_figure(self, *_: object) -> None:
+        """Leaves out pictures."""
+
+    def render_image(self, *_: object) -> None:
+        """Leaves out pictures."""
+
+    def end_figure(self, *_: object) -> None:
+        """Leaves out pictures."""
 
 
-if __name__ == "__main__":
-    main()
+class _Interpreter(PDFPageInterpreter):
+    """Draws pages, within the budget. Forms are pictures, whose text was never read."""
+
+    def __init__(self, resources: Resources, device: _Device, budget: Budget) -> None:
+        super().__init__(resources, device)
+        self._budget = budget
+
+    def init_resources(self, resources: dict[object, object]) -> None:
+        kinds: Mapping[object, Any] = dict_value(resources)
+        self._budget.spend(sum(len(kind) for kind in map(resolve1, kinds.values()) if isinstance(kind, (dict, list))))
+        super().init_resources(resources)
+
+    def pop(self, n: int) -> list[Any]:
+        """The last operands. The library copies those before them, which may be as many as the page has."""
+        if n <= 0:
+            return super().pop(n)
+        popped = self.argstack[-n:]
+        del self.argstack[-n:]
+        return popped
+
+    def do_q(self) -> None:
+        self._budget.spend(5)
+        super().do_q()
+
+    def do_Do(self, xobjid_arg: Any) -> None:
+        """Leaves out pictures and forms."""
+
+    def execute(self, streams: Sequence[object]) -> None:
+        found = [stream for stream in map(stream_value, streams) if stream.objid is not None]
+        try:
+            parser = ContentParser(found, self._budget)
+        except PSEOF:
+            return
+        while True:
+            try:
+                _, token = parser.nextobject()
+            except PSEOF:
+                return
+            if not isinstance(token, PSKeyword):
+                self.push(token)
+                continue
+            operator = getattr(self, f"do_{str(keyword_name(token)).translate(_METHODS)}", None)
+            if operator is None:
+                continue
+            count = operator.__code__.co_argcount - 1
+            operands = self.pop(count)
+            if len(operands) == count:
+                operator(*operands)

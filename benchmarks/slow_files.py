@@ -1,0 +1,229 @@
+"""Looks for small files that take long to read, to write, or to review: a hill climb over each format's grammar.
+
+    python -m benchmarks.slow_files [--minutes 60] [--format yaml ...] [--bytes 4096] [--seed 0]
+
+Files are made of the pieces of a grammar (benchmarks/grammars_text.py, benchmarks/grammars_packages.py), repeated and
+nested. What costs the most processor time or memory is changed at random and measured again, each time in a process of
+its own with limits. Prints each grammar's worst file with its costs, those of the same file four times as long, and
+keeps it under build/slow_files. Fails if a file of 4 KB takes over 0.5 s or 64 MB, in proportion if --bytes is greater,
+or if it raises anything but UnreadableDocument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import json
+import os
+import random
+import re
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from app.formats import Document, UnreadableDocument, read
+from app.formats.review import Reviewed, read_xliff, translations_of, units_of, write_xliff
+from app.formats.review_html import write_html
+from app.markup.passage import Passage
+from app.markup.render import render_source
+from benchmarks.grammars import Genome, Grammar, mutated, scaled, seeds
+
+BOUND_BYTES, BOUND_S, BOUND_MB = 4096, 0.5, 64.0
+_LIMIT_S, _LIMIT_MB = 4, 2048
+"""At which a process that works on a file is killed."""
+_FOLDER = Path("build", "slow_files")
+_MAX_KEPT = 6
+_OTHER_LETTERS = str.maketrans("abcdefghijklmnopqrstuvwxyz", "bcdefghijklmnopqrstuvwxyza")
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class Cost(NamedTuple):
+    """Processor seconds, megabytes by which memory grew, and a traceback if something was raised."""
+
+    seconds: float
+    megabytes: float
+    fault: str = ""
+
+    def share(self, size: int) -> float:
+        """Of the bound for a file of that many bytes; over 1 is too much."""
+        scale = max(1.0, size / BOUND_BYTES)
+        return max(self.seconds / BOUND_S, self.megabytes / BOUND_MB) / scale
+
+
+class Found(NamedTuple):
+    genome: Genome
+    cost: Cost
+
+
+def read_and_write(name: str, content: bytes, options: dict[str, Any]) -> None:
+    """Reads a document, writes it with other texts, and writes and reads its review. Raises UnreadableDocument."""
+    document = read(name, content, max_chars=50_000, **options)
+    document.write([_other_text(passage) for passage in document.passages])
+    _review(document)
+
+
+def _review(document: Document) -> None:
+    units = units_of(document.passages, document.locations)
+    targets = [unit.source.translate(_OTHER_LETTERS) for unit in units]
+    reviewed = [Reviewed(text, 0.3, ["A warning."], [one.span() for one in _WORD.finditer(text)]) for text in targets]
+    write_html("a", ("en", "fr"), units, reviewed, "model", 0.5)
+    back = read_xliff(write_xliff("a", ("en", "fr"), units, reviewed, "model"), units)
+    document.write(translations_of(document.passages, units, back))
+
+
+def _other_text(passage: Passage) -> str:
+    return render_source(_with_other_text(passage))
+
+
+def _with_other_text(passage: Passage) -> Passage:
+    nested = tuple(inner._replace(passage=_with_other_text(inner.passage)) for inner in passage.nested)
+    return replace(passage, text=passage.text.translate(_OTHER_LETTERS), nested=nested)
+
+
+def measure(work: Callable[[], None]) -> Cost:
+    """The cost of `work` in a process of its own, which is killed at the limits."""
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        _work_and_exit(work, writing)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answer = pipe.read()
+    _, status, used = os.wait4(child, 0)
+    if answer:
+        return Cost(*json.loads(answer))
+    killed = os.waitstatus_to_exitcode(status)
+    megabytes = (used.ru_maxrss - before.ru_maxrss) / 1024
+    fault = "" if killed in (-signal.SIGKILL, -signal.SIGXCPU) else f"the process ended with {killed}"
+    return Cost(used.ru_utime + used.ru_stime, megabytes, fault)
+
+
+def _work_and_exit(work: Callable[[], None], writing: int) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (_LIMIT_S, _LIMIT_S + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + (_LIMIT_MB << 20),) * 2)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    fault = ""
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    try:
+        work()
+    except UnreadableDocument as error:
+        if len(str(error).splitlines()) != 1:
+            fault = f"{error!r} is not one line"
+    except MemoryError:
+        pass  # the peak says so
+    except BaseException:
+        fault = traceback.format_exc()
+    seconds = time.process_time() - began
+    megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    with open(writing, "wb") as pipe:
+        pipe.write(json.dumps([seconds, megabytes, fault]).encode())
+    os._exit(0)
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+
+
+def cost_of(genome: Genome, grammar: Grammar) -> Cost:
+    content, options = grammar.build(genome.text(grammar)), grammar.options[genome.option]
+    work = grammar.work or read_and_write
+    return measure(lambda: work(f"a{grammar.suffix}", content, options))
+
+
+def climb(grammar: Grammar, seconds: float, limit: int, draw: random.Random) -> tuple[list[Found], int]:
+    """The worst files found in that time, and the number of files tried.
+
+    First the one that takes the longest, then the one that takes the most memory, then those that raise something.
+    """
+    ends, tried = time.monotonic() + seconds, 0
+    slow, large, faults = list[Found](), list[Found](), dict[str, Found]()
+    waiting = seeds(grammar, limit, draw)
+    while time.monotonic() < ends or not tried:
+        genome = next(waiting, None)
+        if genome is None or (tried > 20 and draw.random() < 0.5):
+            parents = [found.genome for found in (*slow, *large)]
+            genome = mutated(draw.choice(parents), parents, grammar, limit, draw)
+        found = Found(genome, cost_of(genome, grammar))
+        tried += 1
+        if found.cost.share(limit) > 1:  # of several runs the cheapest, since others work on this machine, too
+            found = min([found, *(Found(genome, cost_of(genome, grammar)) for _ in range(2))], key=_seconds)
+        if found.cost.fault:
+            faults.setdefault(found.cost.fault.splitlines()[-1], found)
+        slow = sorted([*slow, found], key=_seconds, reverse=True)[:_MAX_KEPT]
+        large = sorted([*large, found], key=_megabytes, reverse=True)[: _MAX_KEPT // 2]
+    return [slow[0], large[0], *faults.values()], tried
+
+
+def _seconds(found: Found) -> float:
+    return found.cost.seconds
+
+
+def _megabytes(found: Found) -> float:
+    return found.cost.megabytes
+
+
+def grammars() -> list[Grammar]:
+    from benchmarks.grammars_packages import GRAMMARS as PACKAGES
+    from benchmarks.grammars_text import GRAMMARS as TEXT
+
+    return [*TEXT, *PACKAGES]
+
+
+def report(grammar: Grammar, worst: Sequence[Found], tried: int, limit: int) -> list[str]:
+    """Prints and keeps the worst files; returns a line for each that is over the bound or raised something."""
+    wrong = []
+    _FOLDER.mkdir(parents=True, exist_ok=True)
+    for kind, found in zip(("time", "memory", *("fault" for _ in worst[2:])), worst, strict=True):
+        text = found.genome.text(grammar)
+        place = _FOLDER / f"{grammar.name}-{kind}{grammar.suffix}"
+        place.write_bytes(grammar.build(text))
+        longer = cost_of(scaled(found.genome, 4), grammar)
+        cost = found.cost
+        print(
+            f"| {grammar.name} | {kind} | {len(text.encode()):,} | {cost.seconds:.3f} | {cost.megabytes:.1f} |"
+            f" {longer.seconds:.3f} | {longer.megabytes:.1f} | {tried:,} | {found.genome} |",
+            flush=True,
+        )
+        if cost.fault or cost.share(limit) > 1:
+            what = cost.fault or f"{cost.seconds:.2f} s, {cost.megabytes:.0f} MB"
+            wrong.append(f"{place} ({grammar.options[found.genome.option]}): {what}")
+    return wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60, help="for all grammars together")
+    parser.add_argument("--format", nargs="*", default=(), help="grammars by their names or by how these begin")
+    parser.add_argument("--bytes", type=int, default=BOUND_BYTES, help="maximum size of a file's text")
+    parser.add_argument("--seed", type=int, help="default: another one each time")
+    given = parser.parse_args()
+    seed = random.randrange(1 << 32) if given.seed is None else given.seed
+    chosen = [one for one in grammars() if not given.format or one.name.startswith(tuple(given.format))]
+    if not chosen:
+        parser.error(f"the grammars are {', '.join(one.name for one in grammars())}")
+    print(f"seed {seed}, files of up to {given.bytes:,} bytes; the same four times as long in columns six and seven")
+    print("| grammar | worst in | bytes | s | MB | s, longer | MB, longer | tried | file |")
+    print("|---|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
+    wrong = []
+    for grammar in chosen:
+        with contextlib.suppress(UnreadableDocument):  # so that each process has what reading loads
+            read(f"a{grammar.suffix}", grammar.build(""))
+        gc.collect()
+        gc.freeze()
+        draw = random.Random(f"{seed} {grammar.name}")
+        worst, tried = climb(grammar, given.minutes * 60 / len(chosen), given.bytes, draw)
+        wrong += report(grammar, worst, tried, given.bytes)
+    if wrong:
+        sys.exit("\n".join(["", *wrong]))
+
+
+if __name__ == "__main__":
+    main()
