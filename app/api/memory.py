@@ -82,7 +82,8 @@ async def remember(
         fields: MemoryFields = validated(MemoryFields, form.by_name())
         scope = _scope(translator, client, fields.source, fields.target)
         try:
-            pairs = await asyncio.to_thread(read_pairs, *file, scope.source, scope.target)
+            async with memory.turns(client.name).long:
+                pairs = await asyncio.to_thread(read_pairs, *file, scope.source, scope.target, memory.limits.pairs)
         except UnreadableDocument as error:
             raise InvalidFields.at("#/file", str(error)) from None
         if not pairs:
@@ -91,8 +92,7 @@ async def remember(
         body = validated(MemoryRequest, await JSONRequest(request.scope, request.receive).json())
         scope = _scope(translator, client, body.source, body.target)
         pairs = [(pair.text, pair.translation) for pair in body.pairs]
-    for text in (text for pair in pairs for text in pair):
-        translator.check_length(len(text))
+    translator.check_length(max(len(text) for pair in pairs for text in pair))
     version = await memory.put(scope, pairs, client.name)
     return JSONResponse({"pairs": len(pairs), "memory_version": version})
 
@@ -114,9 +114,11 @@ async def search(
     """Return the pairs whose texts are the most similar to a text, with percentages."""
     translator.check_length(len(text))
     found = await memory.snapshot(_scope(translator, client, source, target))
-    matches = await asyncio.to_thread(found.fuzzy, text, limit, MIN_SIMILARITY)
+    async with memory.turns(client.name).short:
+        matches = await asyncio.to_thread(found.fuzzy, text, limit, MIN_SIMILARITY)
+        exact = await asyncio.to_thread(found.exact, text)
     return MemoryMatches(
-        exact=found.exact(text),
+        exact=exact,
         matches=[
             MemoryMatch(text=match.pair.source, translation=match.pair.target, percentage=match.percentage)
             for match in matches
@@ -168,7 +170,8 @@ async def export(
     """Download all pairs of a direction, with the time and the key's name of each."""
     scope = _scope(translator, client, source, target)
     found = await memory.snapshot(scope)
-    content = await asyncio.to_thread(lambda: write_tmx(found.memory.pairs(), scope.source, scope.target, __version__))
+    async with memory.turns(client.name).long:
+        content = await asyncio.to_thread(write_tmx, found.pairs(), scope.source, scope.target, __version__)
     headers = download_headers(f"memory.{scope.source}-{scope.target}.tmx")
     return Response(content, media_type=TMX, headers=headers)
 

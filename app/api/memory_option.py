@@ -36,4 +36,4 @@ async def memory_option(
     client: Client = state["client"]
     mode = wanted or "exact"
     snapshots = await memory.snapshots(client.name, *translator.catalogue.codes(source, target), mode != "exact")
-    return MemoryOption(snapshots, mode, repair_tolerance)
+    return MemoryOption(snapshots, mode, repair_tolerance, memory.turns(client.name))

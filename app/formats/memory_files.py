@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import PurePath
 
 from lxml import etree
@@ -18,14 +19,20 @@ TMX = "application/x-tmx+xml"
 _LANG = "{http://www.w3.org/XML/1998/namespace}lang"
 _NATIVE_CODES = {"bpt", "ept", "it", "ph", "ut"}
 """Elements whose content is a code of another format, no text (TMX 1.4b, "Inline Elements")."""
+_MAX_TAGS = 2_000_000
+"""Ten for each of 200,000 pairs; they take up to 300 MB while they are read."""
 
 
-def read_pairs(name: str, content: bytes, source: str, target: str) -> list[tuple[str, str]]:
+def read_pairs(
+    name: str, content: bytes, source: str, target: str, max_pairs: int | None = None
+) -> list[tuple[str, str]]:
     """The texts and translations of a file: TMX if its name ends in .tmx, else a text, a tab and its translation on
-    each line. Raises UnreadableDocument."""
-    if PurePath(name).suffix.lower() == ".tmx":
-        return list(_read_tmx(content, source, target))
-    return list(_read_tsv(content))
+    each line. Raises UnreadableDocument, also if there are more than `max_pairs`."""
+    found = _read_tmx(content, source, target) if PurePath(name).suffix.lower() == ".tmx" else _read_tsv(content)
+    pairs = list(islice(found, None if max_pairs is None else max_pairs + 1))
+    if max_pairs is not None and len(pairs) > max_pairs:
+        raise UnreadableDocument(f"The file has more than {max_pairs:,} pairs.")
+    return pairs
 
 
 def write_tmx(pairs: Iterable[Pair], source: str, target: str, version: str) -> bytes:
@@ -34,17 +41,26 @@ def write_tmx(pairs: Iterable[Pair], source: str, target: str, version: str) -> 
     header = {"creationtool": "Interlinear", "creationtoolversion": version, "segtype": "sentence"}
     header |= {"o-tmf": "Interlinear", "adminlang": "en", "srclang": source, "datatype": "plaintext"}
     etree.SubElement(root, "header", header)
-    body = etree.SubElement(root, "body")
-    for pair in pairs:
-        created = datetime.fromtimestamp(pair.created, UTC).strftime("%Y%m%dT%H%M%SZ")
-        unit = etree.SubElement(body, "tu", creationdate=created)
-        if pair.author:
-            unit.set("creationid", pair.author)
-        for language, text in ((source, pair.source), (target, pair.target)):
-            variant = etree.SubElement(unit, "tuv", {_LANG: language})
-            etree.SubElement(variant, "seg").text = clean(text)
+    etree.SubElement(root, "body")
+    units = [_written_unit(pair, source, target) for pair in pairs]  # a tree of all would take ten times the memory
     written: bytes = etree.tostring(root, encoding="UTF-8", xml_declaration=True, pretty_print=True)
-    return written
+    if not units:
+        return written
+    start, _, end = written.rpartition(b"<body/>")
+    return b"".join([start, b"<body>\n", *units, b"  </body>", end])
+
+
+def _written_unit(pair: Pair, source: str, target: str) -> bytes:
+    created = datetime.fromtimestamp(pair.created, UTC).strftime("%Y%m%dT%H%M%SZ")
+    unit = etree.Element("tu", creationdate=created)
+    if pair.author:
+        unit.set("creationid", pair.author)
+    for language, text in ((source, pair.source), (target, pair.target)):
+        variant = etree.SubElement(unit, "tuv", {_LANG: language})
+        etree.SubElement(variant, "seg").text = clean(text)
+        variant.text, variant[0].tail, variant.tail = "\n        ", "\n      ", "\n      "
+    unit.text, unit[-1].tail, unit.tail = "\n      ", "\n    ", "\n"
+    return b"    " + etree.tostring(unit, encoding="UTF-8", xml_declaration=False)
 
 
 def _read_tsv(content: bytes) -> Iterator[tuple[str, str]]:
@@ -59,6 +75,8 @@ def _read_tsv(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 def _read_tmx(content: bytes, source: str, target: str) -> Iterator[tuple[str, str]]:
+    if content.count(b"<") > _MAX_TAGS:
+        raise UnreadableDocument(f"The TMX file has more than {_MAX_TAGS:,} tags.")
     root = parse_xml(content, "The TMX file")
     if local_name(root) != "tmx":
         raise UnreadableDocument(f"The file is not TMX: its first element is {local_name(root)}.")

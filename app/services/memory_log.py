@@ -6,13 +6,15 @@ changed since a version, so that each instance keeps an index up to date.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from app.text.memory_index import Pair
 
 MAX_REMOVED = 10_000
 """How many removed pairs of a scope are remembered, by their ids alone; who is behind by more reads all pairs again."""
+MAX_TOGETHER, MAX_BYTES_TOGETHER = 500, 1 << 20
+"""Pairs that are written or read in one step, so that others' steps come in between."""
 
 
 class Scope(NamedTuple):
@@ -43,18 +45,18 @@ class Change(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What changed in a scope."""
+    """A part of what changed in a scope."""
 
     version: int
     """The scope's version after all changes."""
     is_complete: bool
-    """Whether these are all pairs of the scope, rather than what changed since a version."""
+    """Whether the parts are all pairs of the scope, rather than what changed since a version."""
     changes: Sequence[Change]
     """In order of version."""
 
 
 class MemoryFull(Exception):
-    """The pairs would be over a limit of the memory; nothing was written."""
+    """The pairs would be over a limit of the memory."""
 
     def __init__(self, scarce: str) -> None:
         super().__init__(scarce)
@@ -65,6 +67,9 @@ class MemoryFull(Exception):
 class MemoryLog(Protocol):
     """All methods raise Unavailable if the log cannot be read or written."""
 
+    @property
+    def limits(self) -> Limits: ...
+
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
@@ -72,13 +77,14 @@ class MemoryLog(Protocol):
     async def versions(self, owner: str) -> dict[tuple[str, str], int]:
         """The version of each direction of an owner that has ever had a pair."""
 
-    async def changes(self, scope: Scope, since: int) -> Changes:
-        """What changed after version `since`; all pairs if the log does not know any more."""
+    def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
+        """What changed after version `since`; all pairs if the log does not know any more. One part at least."""
 
     async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
-        """Writes all pairs, each with its text's id, or none; returns the new version when they are safe.
+        """Writes pairs, each with its text's id; returns the new version when they are safe.
 
-        A pair replaces one with the same id. Raises MemoryFull.
+        A pair replaces one with the same id. Up to MAX_TOGETHER are written at once or not at all; if more are
+        interrupted, some may have been written. Raises MemoryFull, before anything is written.
         """
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
@@ -88,6 +94,30 @@ class MemoryLog(Protocol):
         """Erases all pairs; returns their number, and the version."""
 
 
+PAIR_BYTES = 64
+
+
 def size_of(pair: Pair) -> int:
     """The bytes that a pair counts as."""
-    return len(pair.source.encode()) + len(pair.target.encode()) + 64
+    return len(pair.source.encode()) + len(pair.target.encode()) + PAIR_BYTES
+
+
+def parts_of(pairs: Sequence[tuple[str, Pair]]) -> Iterator[Sequence[tuple[str, Pair]]]:
+    """Pairs with distinct ids, in parts that are written in one step."""
+    part, size = list[tuple[str, Pair]](), 0
+    for id, pair in dict(pairs).items():
+        added = size_of(pair)
+        if part and (len(part) == MAX_TOGETHER or size + added > MAX_BYTES_TOGETHER):
+            yield part
+            part, size = [], 0
+        part.append((id, pair))
+        size += added
+    yield part
+
+
+def check_growth(limits: Limits, pairs: int, size: int) -> None:
+    """Raises MemoryFull if so many pairs and bytes in all are over a limit."""
+    if pairs > limits.pairs:
+        raise MemoryFull("pairs")
+    if size > limits.size:
+        raise MemoryFull("bytes")

@@ -61,6 +61,21 @@ return version
 )
 """ARGV: scope, most pairs, most bytes, then for each pair, whose ids are distinct, its text's id, the pair, its size.
 Returns the version, or what is scarce."""
+GROWTH = Script.of(
+    _SCOPE,
+    """
+local number, bytes = 0, 0
+for n = 2, #ARGV, 2 do
+  local old = redis.call('HGET', sizes, ARGV[n])
+  number = number + (old and 0 or 1)
+  bytes = bytes + tonumber(ARGV[n + 1]) - tonumber(old or 0)
+end
+local held = redis.call('HMGET', totals, 'pairs', 'bytes')
+return {number, bytes, tonumber(held[1] or 0), tonumber(held[2] or 0)}
+""",
+)
+"""ARGV: scope, then for each pair, whose ids are distinct, its text's id and its size. Returns how many pairs and bytes
+more there would be, and how many there are in all scopes."""
 REMOVE = Script.of(
     _SCOPE,
     """
@@ -141,4 +156,4 @@ return found
 """
 )
 """ARGV: "OWNER/". Returns "SOURCE/TARGET" and the version of each of the owner's scopes."""
-ALL = (PUT, REMOVE, CLEAR, CHANGES, VERSIONS)
+ALL = (PUT, GROWTH, REMOVE, CLEAR, CHANGES, VERSIONS)

@@ -8,20 +8,40 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from app.errors import Unavailable
-from app.services.memory_log import MAX_REMOVED, Change, Changes, Limits, MemoryFull, Scope, size_of
+from app.services.memory_log import (
+    MAX_REMOVED,
+    MAX_TOGETHER,
+    PAIR_BYTES,
+    Change,
+    Changes,
+    Limits,
+    Scope,
+    check_growth,
+    parts_of,
+    size_of,
+)
 from app.settings import PREFIX, SettingsError
 from app.text.memory_index import Pair
 
 T = TypeVar("T")
-_BUSY_TIMEOUT_S = 10.0
-"""How long to wait for another process that writes."""
+Totals = tuple[int, int]
+"""Pairs and bytes."""
+_BUSY_TIMEOUT_S, _CHECKPOINT_TIMEOUT_MS = 10.0, 200
+"""How long to wait for another process that writes; and when the log is to be overwritten, for one that reads."""
+_PAUSE_S = 0.01
+"""Between two parts of a long write, for other processes that wait: SQLite lets them try again and again."""
+_ROWS = 200
+"""Rows that are read in one step."""
+_CLEARED = "/"
+"""Begins the owner of a scope whose pairs are being deleted; no name of a key contains a slash."""
 _FORMAT = 1
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS scopes (
@@ -40,25 +60,35 @@ CREATE TABLE IF NOT EXISTS totals (pairs INTEGER NOT NULL, bytes INTEGER NOT NUL
 INSERT INTO totals SELECT 0, 0 WHERE NOT EXISTS (SELECT 1 FROM totals);
 """
 """A removed pair stays as a row without texts. `complete_since`: from which version on all removals are known."""
+_BYTES = f"LENGTH(CAST(source AS BLOB)) + LENGTH(CAST(target AS BLOB)) + {PAIR_BYTES}"
+_SIZE = f"SELECT {_BYTES} FROM pairs WHERE scope = ? AND source IS NOT NULL"
 log = logging.getLogger(__name__)
 
 
 class SQLiteLog:
-    """The log in a file. One thread uses it, so that nothing waits for the disk on the event loop."""
+    """The log in a file. One thread writes and another reads, so that nothing waits for the disk on the event loop, and
+    no reader for a writer."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
         """Raises SettingsError if the file cannot be used."""
-        self._path, self._limits = path, limits
-        self._thread = ThreadPoolExecutor(1, "memory")
+        self._path, self.limits = path, limits
+        self._writer, self._reader = ThreadPoolExecutor(1, "memory-writer"), ThreadPoolExecutor(1, "memory-reader")
+        self._has_erased_texts = False
+        """Whether the write-ahead log may have texts that were erased."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._database = self._thread.submit(self._open).result()
+            self._database = self._writer.submit(self._open).result()
+            self._reading = self._reader.submit(self._connect).result()
         except (OSError, sqlite3.Error, ValueError) as error:
-            self._thread.shutdown()
+            self._writer.shutdown()
+            self._reader.shutdown()
             raise SettingsError(f"{PREFIX}TRANSLATION_MEMORY={path}: {error}") from None
 
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+
     def _open(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._path, timeout=_BUSY_TIMEOUT_S, isolation_level=None)
+        database = self._connect()
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
             database.execute(f"PRAGMA {pragma}")
         with _Transaction(database):
@@ -71,122 +101,193 @@ class SQLiteLog:
         return database
 
     async def start(self) -> None:
-        pass
+        await self._delete_cleared()  # what a killed process has left
 
     async def stop(self) -> None:
-        await self._run(self._database.close)
-        self._thread.shutdown()
+        await self._read(self._reading.close)
+        await self._write(self._database.close)
+        self._reader.shutdown()
+        self._writer.shutdown()
 
     async def versions(self, owner: str) -> dict[tuple[str, str], int]:
-        return await self._run(lambda: self._versions(owner))
+        return await self._read(lambda: self._versions(owner))
 
-    async def changes(self, scope: Scope, since: int) -> Changes:
-        return await self._run(lambda: self._changes(scope, since))
+    async def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
+        parts = self._changes(scope, since)
+        try:
+            while part := await self._read(lambda: next(parts, None)):
+                yield part
+        finally:
+            await self._read(parts.close)
+            if self._has_erased_texts:
+                await self._write(self._checkpoint)
 
     async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
-        return await self._run(lambda: self._put(scope, pairs))
+        parts = list(parts_of(pairs))
+        if len(parts) > 1:  # each part is checked again when it is written
+            growth = [await self._read(partial(self._growth, self._reading, scope, part)) for part in parts]
+            held = await self._read(lambda: self._totals(self._reading))
+            check_growth(self.limits, *map(sum, zip(held, *growth, strict=True)))
+        version = await self._write(lambda: self._put(scope, parts[0]))
+        for part in parts[1:]:
+            await asyncio.sleep(_PAUSE_S)
+            version = await self._write(partial(self._put, scope, part))
+        return version
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
-        return await self._run(lambda: self._remove(scope, text_ids))
+        return await self._write(lambda: self._remove(scope, text_ids))
 
     async def clear(self, scope: Scope) -> tuple[int, int]:
-        return await self._run(lambda: self._clear(scope))
+        cleared = await self._write(lambda: self._clear(scope))
+        await self._delete_cleared()
+        return cleared
 
-    async def _run(self, work: Callable[[], T]) -> T:
+    async def _delete_cleared(self) -> None:
+        while await self._write(self._delete_some_cleared):
+            await asyncio.sleep(_PAUSE_S)  # noqa: ASYNC110, nothing is waited for
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        return await self._run(self._reader, work)
+
+    async def _write(self, work: Callable[[], T]) -> T:
+        return await self._run(self._writer, work)
+
+    async def _run(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         """Raises Unavailable."""
         try:
             # Shielded: a client that leaves cannot stop a transaction, so nobody must believe that it did.
-            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, work))
+            return await asyncio.shield(asyncio.get_running_loop().run_in_executor(thread, work))
         except (sqlite3.Error, OSError) as error:
             log.error("the translation memory %s: %s", self._path, error)
             raise Unavailable(f"The translation memory cannot be used: {error}") from None
 
-    # ---- In the thread
+    # ---- In the reading thread
 
     def _versions(self, owner: str) -> dict[tuple[str, str], int]:
-        rows = self._database.execute("SELECT source, target, version FROM scopes WHERE owner = ?", (owner,))
+        rows = self._reading.execute("SELECT source, target, version FROM scopes WHERE owner = ?", (owner,))
         return {(source, target): version for source, target, version in rows}
 
-    def _changes(self, scope: Scope, since: int) -> Changes:
-        with _Transaction(self._database, "DEFERRED"):  # one state of the file for both queries
-            found = self._find(scope)
+    def _changes(self, scope: Scope, since: int) -> Generator[Changes, None, None]:
+        # A connection of its own, since it goes on with one state of the file while others ask for the newest.
+        with closing(self._connect()) as database, _Transaction(database, "DEFERRED"):
+            found = self._find(database, scope)
             if found is None:
-                return Changes(0, True, ())
+                yield Changes(0, True, ())
+                return
             id, version, complete_since = found
             is_complete = since < complete_since or since == 0
-            rows = self._database.execute(
+            rows = database.execute(
                 "SELECT version, text_id, source, target, created, author FROM pairs WHERE scope = ? AND version > ?"
                 + " AND source IS NOT NULL" * is_complete
                 + " ORDER BY version",
                 (id, 0 if is_complete else since),
             )
-            changes = [
-                Change(version, text_id, None if source is None else Pair(source, target, created, author))
-                for version, text_id, source, target, created, author in rows
-            ]
-        return Changes(version, is_complete, changes)
+            while True:
+                part = [
+                    Change(version, text_id, None if source is None else Pair(source, target, created, author))
+                    for version, text_id, source, target, created, author in rows.fetchmany(_ROWS)
+                ]
+                yield Changes(version, is_complete, part)
+                if len(part) < _ROWS:
+                    return
+
+    def _growth(self, database: sqlite3.Connection, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> Totals:
+        """How many pairs and bytes more there are if these pairs are put."""
+        found = self._find(database, scope)
+        number, size = len(pairs), sum(size_of(pair) for _, pair in pairs)
+        for text_id, _ in pairs if found else ():
+            row = database.execute(f"{_SIZE} AND text_id = ?", (found and found[0], text_id)).fetchone()
+            if row:
+                number, size = number - 1, size - row[0]
+        return number, size
+
+    def _totals(self, database: sqlite3.Connection) -> Totals:
+        totals: Totals = database.execute("SELECT pairs, bytes FROM totals").fetchone()
+        return totals
+
+    # ---- In the writing thread
 
     def _put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
         with _Transaction(self._database):
             self._database.execute("INSERT OR IGNORE INTO scopes (owner, source, target) VALUES (?, ?, ?)", scope)
+            self._add_to_totals(*self._growth(self._database, scope, pairs))
+            check_growth(self.limits, *self._totals(self._database))
             id, version = self._next_version(scope)
-            for text_id, pair in dict(pairs).items():
-                self._count(-1, id, text_id)
-                self._database.execute(
-                    "INSERT OR REPLACE INTO pairs (scope, text_id, version, source, target, created, author)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (id, text_id, version, *pair),
-                )
-                self._database.execute("UPDATE totals SET pairs = pairs + 1, bytes = bytes + ?", (size_of(pair),))
-            number, size = self._database.execute("SELECT pairs, bytes FROM totals").fetchone()
-            if number > self._limits.pairs:
-                raise MemoryFull("pairs")
-            if size > self._limits.size:
-                raise MemoryFull("bytes")
+            self._database.executemany(
+                "INSERT OR REPLACE INTO pairs (scope, text_id, version, source, target, created, author)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(id, text_id, version, *pair) for text_id, pair in pairs],
+            )
         return version
 
     def _remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
         with _Transaction(self._database):
-            found = self._find(scope)
+            found = self._find(self._database, scope)
             if found is None:
                 return 0, 0
             id, version, _ = found
-            existing = [text_id for text_id in dict.fromkeys(text_ids) if self._count(-1, id, text_id)]
-            if not existing:
+            sizes = {
+                text_id: row[0]
+                for text_id in dict.fromkeys(text_ids)
+                if (row := self._database.execute(f"{_SIZE} AND text_id = ?", (id, text_id)).fetchone())
+            }
+            if not sizes:
                 return 0, version
             id, version = self._next_version(scope)
+            self._add_to_totals(-len(sizes), -sum(sizes.values()))
             self._database.executemany(
                 "UPDATE pairs SET version = ?, source = NULL, target = NULL, created = NULL, author = NULL"
                 " WHERE scope = ? AND text_id = ?",
-                [(version, id, text_id) for text_id in existing],
+                [(version, id, text_id) for text_id in sizes],
             )
             self._forget_removed(id, MAX_REMOVED)
         self._checkpoint()
-        return len(existing), version
+        return len(sizes), version
 
     def _clear(self, scope: Scope) -> tuple[int, int]:
+        """Gives the scope's pairs to an owner that no key has, to be deleted in parts."""
         with _Transaction(self._database):
-            found = self._find(scope)
+            found = self._find(self._database, scope)
             if found is None:
                 return 0, 0
             id, version, _ = found
-            rows = self._database.execute(
-                "SELECT source, target FROM pairs WHERE scope = ? AND source IS NOT NULL", (id,)
-            )
-            sizes = [size_of(Pair(source, target)) for source, target in rows]
-            if sizes:
-                id, version = self._next_version(scope)
-                self._database.execute("DELETE FROM pairs WHERE scope = ?", (id,))
-                self._database.execute("UPDATE scopes SET complete_since = ? WHERE id = ?", (version, id))
+            (number,) = self._database.execute(
+                "SELECT COUNT(*) FROM pairs WHERE scope = ? AND source IS NOT NULL", (id,)
+            ).fetchone()
+            if number:
+                version += 1
+                self._database.execute("UPDATE scopes SET owner = ? WHERE id = ?", (f"{_CLEARED}{id}", id))
                 self._database.execute(
-                    "UPDATE totals SET pairs = pairs - ?, bytes = bytes - ?", (len(sizes), sum(sizes))
+                    "INSERT INTO scopes (owner, source, target, version, complete_since) VALUES (?, ?, ?, ?, ?)",
+                    (*scope, version, version),
                 )
-        self._checkpoint()
-        return len(sizes), version
+        return number, version
 
-    def _find(self, scope: Scope) -> tuple[int, int, int] | None:
+    def _delete_some_cleared(self) -> bool:
+        """Deletes pairs of a cleared scope, if there is one. Returns whether there may be more."""
+        with _Transaction(self._database):
+            found = self._database.execute(
+                "SELECT id FROM scopes WHERE owner >= ? AND owner < ?", (_CLEARED, chr(ord(_CLEARED) + 1))
+            ).fetchone()
+            if found is None:
+                return False
+            rows = self._database.execute(
+                f"SELECT text_id, {_BYTES} FROM pairs WHERE scope = ? LIMIT ?", (*found, MAX_TOGETHER)
+            ).fetchall()
+            sizes = [size for _, size in rows if size is not None]
+            self._add_to_totals(-len(sizes), -sum(sizes))
+            self._database.executemany(
+                "DELETE FROM pairs WHERE scope = ? AND text_id = ?", [(*found, text_id) for text_id, _ in rows]
+            )
+            if not rows:
+                self._database.execute("DELETE FROM scopes WHERE id = ?", found)
+        if not rows:
+            self._checkpoint()
+        return True
+
+    def _find(self, database: sqlite3.Connection, scope: Scope) -> tuple[int, int, int] | None:
         """The scope's id, version, and the version from which on removals are known."""
-        found: tuple[int, int, int] | None = self._database.execute(
+        found: tuple[int, int, int] | None = database.execute(
             "SELECT id, version, complete_since FROM scopes WHERE owner = ? AND source = ? AND target = ?", scope
         ).fetchone()
         return found
@@ -200,17 +301,8 @@ class SQLiteLog:
         ).fetchone()
         return found
 
-    def _count(self, sign: int, id: int, text_id: str) -> bool:
-        """Adds the pair to the totals, or with -1 takes it off. Returns whether there is one."""
-        row = self._database.execute(
-            "SELECT source, target FROM pairs WHERE scope = ? AND text_id = ? AND source IS NOT NULL", (id, text_id)
-        ).fetchone()
-        if row is None:
-            return False
-        self._database.execute(
-            "UPDATE totals SET pairs = pairs + ?, bytes = bytes + ?", (sign, sign * size_of(Pair(*row)))
-        )
-        return True
+    def _add_to_totals(self, number: int, size: int) -> None:
+        self._database.execute("UPDATE totals SET pairs = pairs + ?, bytes = bytes + ?", (number, size))
 
     def _forget_removed(self, id: int, most: int) -> None:
         """Forgets the oldest removals of a scope beyond the last `most`."""
@@ -225,9 +317,11 @@ class SQLiteLog:
             self._database.execute("UPDATE scopes SET complete_since = ? WHERE id = ?", (row[0], id))
 
     def _checkpoint(self) -> None:
-        """Overwrites the write-ahead log, so that an erased text is in no file any more, unless another process reads
-        it at this moment: then the next one does."""
-        self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        """Overwrites the write-ahead log, so that an erased text is in no file any more. If somebody reads it at this
+        moment, who reads all changes does so at the end, or the next deletion."""
+        self._database.execute(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
+        (self._has_erased_texts, *_) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        self._database.execute(f"PRAGMA busy_timeout={round(1000 * _BUSY_TIMEOUT_S)}")
 
 
 def read_memory(path: Path, owner: str) -> dict[tuple[str, str], list[Pair]]:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
-from app.services.memory_log import MAX_REMOVED, Change, Changes, Limits, MemoryFull, Scope, size_of
-from app.services.memory_scripts import CHANGES, CLEAR, PUT, REMOVE, VERSIONS
+from app.services.memory_log import (
+    MAX_REMOVED,
+    MAX_TOGETHER,
+    Change,
+    Changes,
+    Limits,
+    MemoryFull,
+    Scope,
+    check_growth,
+    parts_of,
+    size_of,
+)
+from app.services.memory_scripts import CHANGES, CLEAR, GROWTH, PUT, REMOVE, VERSIONS
 from app.services.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 
@@ -17,7 +29,7 @@ class ValkeyLog:
     `appendonly yes` and `appendfsync always`, it is on the disk when it is acknowledged."""
 
     def __init__(self, store: ValkeyStore, limits: Limits) -> None:
-        self._store, self._limits = store, limits
+        self._store, self.limits = store, limits
 
     async def start(self) -> None:
         pass
@@ -33,19 +45,31 @@ class ValkeyLog:
             found[source, target] = int(version)
         return found
 
-    async def changes(self, scope: Scope, since: int) -> Changes:
+    async def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
         version, is_complete, *rest = await self._store.run(CHANGES, "memory", _name(scope), since)
-        changes = [
-            Change(int(float(changed)), id.decode(), msgspec.json.decode(pair, type=Pair) if pair else None)
-            for changed, id, pair in zip(rest[::3], rest[1::3], rest[2::3], strict=True)
-        ]
-        return Changes(int(version), bool(is_complete), changes)
+        for start in range(0, len(rest) or 1, 3 * MAX_TOGETHER):
+            part = rest[start : start + 3 * MAX_TOGETHER]
+            changes = [
+                Change(int(float(changed)), id.decode(), msgspec.json.decode(pair, type=Pair) if pair else None)
+                for changed, id, pair in zip(part[::3], part[1::3], part[2::3], strict=True)
+            ]
+            yield Changes(int(version), bool(is_complete), changes)
+            await asyncio.sleep(0)
 
     async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
-        parts = [part for id, pair in dict(pairs).items() for part in (id, msgspec.json.encode(pair), size_of(pair))]
-        answer: bytes = await self._store.run(PUT, "memory", _name(scope), *self._limits, *parts)
-        if not answer.isdigit():
-            raise MemoryFull(answer.decode())
+        parts = list(parts_of(pairs))
+        if len(parts) > 1:  # each part is checked again when it is written
+            number = size = 0
+            for part in parts:
+                sizes = [each for id, pair in part for each in (id, size_of(pair))]
+                more, bytes_more, *held = await self._store.run(GROWTH, "memory", _name(scope), *sizes)
+                number, size = number + more, size + bytes_more
+            check_growth(self.limits, number + held[0], size + held[1])
+        for part in parts:
+            values = [each for id, pair in part for each in (id, msgspec.json.encode(pair), size_of(pair))]
+            answer: bytes = await self._store.run(PUT, "memory", _name(scope), *self.limits, *values)
+            if not answer.isdigit():
+                raise MemoryFull(answer.decode())
         return int(answer)
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:

@@ -6,18 +6,29 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from app.errors import InvalidFields
-from app.services.memory_log import Changes, MemoryFull, MemoryLog, Scope
+from app.services.memory_log import Change, Limits, MemoryFull, MemoryLog, Scope, check_growth
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
-from app.text.memory_slots import normalise, text_id
+from app.text.memory_slots import id_of_normalised, normalise, text_id
+from app.translation.memory import Turns
 from model.languages import AUTO
 
-_MAX_INLINE_CHANGES = 50
-"""More changes are applied in a thread: 100,000 take two seconds."""
+T = TypeVar("T")
+_STEP_S = 0.01
+"""How long one task uses the thread before the next one does."""
+MAX_BYTES_PER_PAIR = 2_000
+"""In all indexes together, of the pairs that the log may have."""
+_NONCHARACTER = re.compile("[\ufdd0-\ufdef]")
 
 
 @dataclass
@@ -40,13 +51,28 @@ class TranslationMemory:
 
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
+        self._thread = ThreadPoolExecutor(1, "memory-index")
+        """Runs all long work, in turns of a few milliseconds."""
         self._loaded: dict[Scope, _Loaded] = {}
+        """The least recently used first."""
+        self._evicted: WeakValueDictionary[Scope, MemoryIndex] = WeakValueDictionary()
+        """Those that a request still uses."""
+        self._turns: dict[str, Turns] = {}
 
     async def start(self) -> None:
         await self._log.start()
 
     async def stop(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
         await self._log.stop()
+
+    @property
+    def limits(self) -> Limits:
+        return self._log.limits
+
+    def turns(self, owner: str) -> Turns:
+        """The owner's locks for work with memories outside the event loop."""
+        return self._turns.setdefault(owner, Turns.new())
 
     async def snapshots(
         self, owner: str, source: str, target: str, with_similar: bool = False
@@ -61,7 +87,8 @@ class TranslationMemory:
             if source in (one, AUTO) and target == other:
                 found[one, other] = snapshot = await self._up_to_date(Scope(owner, one, other), version)
                 if with_similar:
-                    await asyncio.to_thread(snapshot.memory.prepare_fuzzy)
+                    await self._in_steps(snapshot.memory.prepare_fuzzy())
+                    self._evict()
         return found
 
     async def snapshot(self, scope: Scope) -> MemorySnapshot:
@@ -81,9 +108,11 @@ class TranslationMemory:
         A pair replaces one whose text differs in nothing but white space; of several such pairs, the last one counts.
         Raises InvalidFields.
         """
-        by_id = checked_pairs(pairs, time.time(), author)
+        by_id: dict[str, Pair] = {}
         try:
-            return await self._log.put(scope, list(by_id.items()))
+            async with self.turns(scope.owner).writing:
+                await self._in_steps(_check(pairs, time.time(), author, by_id, self._log.limits))
+                return await self._log.put(scope, list(by_id.items()))
         except MemoryFull as full:
             raise InvalidFields.at(
                 "#", f"The translation memory would be over its limit in {full.scarce}: delete pairs first"
@@ -99,9 +128,11 @@ class TranslationMemory:
 
     async def _up_to_date(self, scope: Scope, version: int) -> MemorySnapshot:
         """The memory in this version or a later one."""
-        loaded = self._loaded.get(scope)
+        loaded = self._loaded.pop(scope, None)
         if loaded is None:
-            loaded = self._loaded[scope] = _Loaded(MemoryIndex(scope.source, scope.target))
+            index = self._evicted.get(scope) or MemoryIndex(scope.source, scope.target)
+            loaded = _Loaded(index, index.version)
+        self._loaded[scope] = loaded
         while loaded.version < version:
             if loaded.reading is None:
                 loaded.reading = asyncio.create_task(self._read_on(scope, loaded))
@@ -110,26 +141,80 @@ class TranslationMemory:
         return loaded.snapshot
 
     async def _read_on(self, scope: Scope, loaded: _Loaded) -> None:
+        index = loaded.index
         try:
-            changes = await self._log.changes(scope, loaded.version)
-            # If it has all pairs, a new one: requests may still be answered from the present one.
-            index = MemoryIndex(scope.source, scope.target) if changes.is_complete else loaded.index
-            if len(changes.changes) > _MAX_INLINE_CHANGES or index.is_wasteful:
-                index = await asyncio.to_thread(_applied, index, changes)
-            else:
-                index = _applied(index, changes)
-            loaded.index, loaded.version = index, changes.version
+            is_new, version = False, loaded.version
+            async with aclosing(self._log.changes(scope, loaded.version)) as parts:
+                async for part in parts:
+                    if part.is_complete and not is_new:  # requests may still be answered from the present one
+                        index, is_new = MemoryIndex(scope.source, scope.target), True
+                    await self._in_steps(_apply(index, part.changes))
+                    version = part.version
+            index.version = version
+            if index.is_wasteful:
+                index = await self._in_steps(index.compacted()) or index
+            loaded.index, loaded.version = index, version
         finally:
             loaded.reading = None
+        self._evict()
+
+    def _evict(self) -> None:
+        """Forgets indexes while all take too much memory: of the owner with the most, those not used for the longest
+        time, but not the last one."""
+        limit = MAX_BYTES_PER_PAIR * self._log.limits.pairs
+        while True:
+            sizes: dict[str, int] = {}
+            for scope, loaded in self._loaded.items():
+                sizes[scope.owner] = sizes.get(scope.owner, 0) + loaded.index.size
+            if sum(sizes.values()) <= limit:
+                return
+            largest = max(sizes, key=sizes.__getitem__)
+            *idle, _ = [scope for scope, loaded in self._loaded.items() if scope.owner == largest]
+            unused = next((scope for scope in idle if self._loaded[scope].reading is None), None)
+            if unused is None:
+                return
+            self._evicted[unused] = self._loaded.pop(unused).index
+
+    async def _in_steps(self, work: Iterator[T | None]) -> T | None:
+        """Runs `work` in the thread, in turns with others', and returns what comes last."""
+        step = partial(_advance, work)
+        while not (done := await asyncio.get_running_loop().run_in_executor(self._thread, step)):
+            pass
+        return done[0]
+
+
+def _advance(work: Iterator[T | None]) -> tuple[T | None] | None:
+    """Goes on with `work` for a moment. Returns its last value at the end, and before that None."""
+    until = time.monotonic() + _STEP_S
+    last = None
+    for last in work:
+        if time.monotonic() > until and last is None:
+            return None
+    return (last,)
 
 
 def checked_pairs(pairs: Sequence[tuple[str, str]], created: float, author: str) -> dict[str, Pair]:
     """Pairs of a text and its translation as a memory keeps them, by their texts' ids. Raises InvalidFields."""
-    made = [Pair(normalise(source), target.strip(), created, author) for source, target in pairs]
-    for number, pair in enumerate(made):
+    by_id: dict[str, Pair] = {}
+    for _ in _check(pairs, created, author, by_id):
+        pass
+    return by_id
+
+
+def _check(
+    pairs: Sequence[tuple[str, str]], created: float, author: str, by_id: dict[str, Pair], limits: Limits | None = None
+) -> Iterator[None]:
+    """Fills `by_id`; yields after each pair. Raises InvalidFields, and MemoryFull before any work if there are too many
+    pairs."""
+    if limits:
+        check_growth(limits, len(pairs), 0)
+        check_growth(limits, 0, sum(len(source) + len(target) for source, target in pairs))
+    for number, (source, target) in enumerate(pairs):
+        pair = Pair(normalise(source), target.strip(), created, author)
         if fault := _fault_of(pair):
-            raise InvalidFields.at(f"#/{number}" if len(made) > 1 else "#", fault)
-    return {text_id(pair.source): pair for pair in made}
+            raise InvalidFields.at(f"#/{number}" if len(pairs) > 1 else "#", fault)
+        by_id[id_of_normalised(pair.source).hex()] = pair
+        yield
 
 
 def _ignore_failure(reading: asyncio.Task[None]) -> None:
@@ -138,18 +223,19 @@ def _ignore_failure(reading: asyncio.Task[None]) -> None:
         reading.exception()
 
 
-def _applied(index: MemoryIndex, changes: Changes) -> MemoryIndex:
-    for version, id, pair in changes.changes:
+def _apply(index: MemoryIndex, changes: Sequence[Change]) -> Iterator[None]:
+    """Makes the changes; yields after each."""
+    for version, id, pair in changes:
         if pair is None:
             index.remove(id, version)
         else:
             index.put(pair, version)
-    return index.compacted() if index.is_wasteful else index
+        yield
 
 
 def _fault_of(pair: Pair) -> str | None:
     if not pair.source or not pair.target:
         return "A pair needs a text and its translation"
-    if any("\ufdd0" <= character <= "\ufdef" for text in pair[:2] for character in text):
+    if any(_NONCHARACTER.search(text) for text in pair[:2]):
         return "A text contains a noncharacter of Unicode"
     return None

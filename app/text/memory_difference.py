@@ -52,11 +52,11 @@ def compare(stored: Abstracted, translation: Abstracted, new: Abstracted) -> Alm
 
 def _with_values(text: Abstracted, values: dict[Slot, str]) -> tuple[str, list[tuple[int, int]]]:
     """The text with other values in slots, and for each the end of the slot and how much longer it has become."""
-    made, at = "", 0
+    parts, at = list[str](), 0
     places: list[tuple[int, int]] = []
     for slot in text.slots:
         value = values.get(slot, slot.value)
-        made += text.text[at : slot.start] + value
+        parts += [text.text[at : slot.start], value]
         places.append((slot.end, len(value) - len(slot.value)))
         at = slot.end
-    return made + text.text[at:], places
+    return "".join([*parts, text.text[at:]]), places

@@ -1,30 +1,57 @@
 """The pairs of one direction of a translation memory, found by an equal text or by a similar one.
 
-An index only grows, so that whoever reads an older version of it still finds what that version had.
+An index only grows, so that whoever reads an older version of it still finds what that version had. When it holds much
+that is former, a new one takes its place.
 """
 
 from __future__ import annotations
 
+import sys
 from array import array
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import ceil, floor, inf
 from threading import Lock
 from typing import NamedTuple
+from zlib import crc32
 
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from app.text.memory_difference import AlmostEqual, compare
-from app.text.memory_slots import TOKEN, Abstracted, abstract, substitute, text_id
+from app.text.memory_slots import (
+    MAX_CHARS,
+    TOKEN,
+    Abstracted,
+    abstract,
+    abstract_normalised,
+    id_of_normalised,
+    normalise,
+    substitute,
+)
 
 MIN_SIMILARITY = 0.5
 """The least similarity that a search may ask for."""
+MAX_COMPARED, MAX_COMPARED_BYTES = 20, 20_000
+"""How many pairs that differ only in values are compared, and how much of them."""
+MAX_TOKENS = 1_000
+"""A text with more is similar to none."""
 _FIRST_SURROGATE, _SURROGATES = 0xD800, 0x800
-_MAX_TOKENS = 0x110000 - _SURROGATES
-
-
-MAX_COMPARED = 20
+_CODE_POINTS = 0x110000 - _SURROGATES
+_MAX_NUMBERED = 1 << 17
+"""So many different tokens have a number of their own; the others share what numbers are left."""
+_MAX_POSTINGS_LISTS = 1 << 16
+_MAX_POSTINGS = 1_000_000
+"""Of the rarest tokens of a text, which one search reads."""
+_MAX_COST, _MAX_CALL_COST = 20_000_000, 200_000
+"""Of the comparisons in one search, and in one call of C, which holds the interpreter: the blocks of 64 tokens of one
+text times the tokens of the other, and _PAIR_COST for each."""
+_PAIR_COST = 100
+_ENTRY_BYTES, _KEY_BYTES, _TOKEN_BYTES, _POSTINGS_BYTES = 600, 350, 300, 300
+"""What an entry, a key, a token and a list of postings take in memory, besides their texts and numbers."""
+_MIN_FORMER_BYTES = 1 << 20
+_CACHED_TEXTS = 256
 
 
 class Pair(NamedTuple):
@@ -42,12 +69,30 @@ class Pair(NamedTuple):
 class _Entry:
     """A pair, which is in the memory from version `born` until before version `died`."""
 
-    pair: Pair
-    source: Abstracted
+    source: bytes
+    """In UTF-8, which takes less memory than a string with a single character beyond Latin-1."""
+    target: bytes
+    created: float
+    author: str
+    key: bytes
+    """The abstracted source; `source` itself if it has no slots."""
     born: int
     died: float = inf
-    target: Abstracted | None = None
-    """None until a slot's value has to be replaced."""
+    former: _Entry | None = None
+    """The pair with the same text before it."""
+
+    @property
+    def pair(self) -> Pair:
+        return Pair(self.source.decode(), self.target.decode(), self.created, self.author)
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory, without what finds similar texts."""
+        key_size = 0 if self.key is self.source else _KEY_BYTES + len(self.key)
+        return _ENTRY_BYTES + len(self.source) + len(self.target) + key_size
+
+    def is_in(self, version: int) -> bool:
+        return self.born <= version < self.died
 
 
 class FuzzyMatch(NamedTuple):
@@ -68,49 +113,72 @@ class MemoryIndex:
     """Of the last change."""
     count: int = 0
     """Number of pairs in the last version."""
-    _alive: dict[str, _Entry] = field(default_factory=dict)
-    """Those of the last version, by their text's id."""
-    _by_key: dict[str, list[_Entry]] = field(default_factory=dict)
-    """By abstracted text, the oldest first."""
+    _by_id: dict[bytes, _Entry] = field(default_factory=dict)
+    """The last one with each text, perhaps removed, by the text's id."""
+    _by_key: dict[bytes, list[_Entry]] = field(default_factory=dict)
+    """Those with slots by abstracted text, the oldest first."""
     _entries: list[_Entry] = field(default_factory=list)
     _similar: _SimilarTexts = field(default_factory=lambda: _SimilarTexts())
+    _bytes: int = 0
+    _former_bytes: int = 0
 
     def put(self, pair: Pair, version: int) -> None:
         """Adds the pair, in place of the one with the same text."""
-        source, id = abstract(pair.source, self.source, self.target), text_id(pair.source)
-        self._end(id, version)
-        entry = _Entry(pair, source, version)
+        text = normalise(pair.source)
+        abstracted, source = abstract_normalised(text, self.source, self.target), text.encode()
+        key = abstracted.key.encode() if abstracted.slots else source
+        entry = _Entry(source, pair.target.encode(), pair.created, sys.intern(pair.author), key, version)
+        self._put(id_of_normalised(text), entry)
+        self.version = version
+
+    def _put(self, id: bytes, entry: _Entry) -> None:
+        self._end(id, entry.born)
+        entry.former = self._by_id.get(id)
+        if entry.key is not entry.source:
+            of_key = self._by_key.setdefault(entry.key, [])
+            if of_key:
+                entry.key = of_key[0].key
+            of_key.append(entry)
         self._entries.append(entry)
-        self._by_key.setdefault(source.key, []).append(entry)
-        self._alive[id] = entry
-        self.count, self.version = len(self._alive), version
+        self._by_id[id] = entry
+        self._bytes += entry.size
+        self.count += 1
 
     def remove(self, id: str, version: int) -> None:
         """Removes the pair whose text has this `text_id`, if there is one."""
-        self._end(id, version)
-        self.count, self.version = len(self._alive), version
+        self._end(bytes.fromhex(id), version)
+        self.version = version
 
-    def _end(self, id: str, version: int) -> None:
-        entry = self._alive.pop(id, None)
-        if entry:
+    def _end(self, id: bytes, version: int) -> None:
+        entry = self._by_id.get(id)
+        if entry and entry.died == inf:
             entry.died = version
+            self._former_bytes += entry.size
+            self.count -= 1
+
+    @property
+    def size(self) -> int:
+        """Bytes in memory."""
+        return self._bytes + self._similar.size
 
     @property
     def is_wasteful(self) -> bool:
-        """Whether it holds more former pairs than present ones."""
-        return len(self._entries) > 2 * len(self._alive) + 1_000
+        """Whether it holds many former pairs."""
+        return self._former_bytes > (self._bytes - self._former_bytes) // 4 + _MIN_FORMER_BYTES
 
-    def compacted(self) -> MemoryIndex:
-        """An index of the last version alone."""
+    def compacted(self) -> Iterator[MemoryIndex | None]:
+        """Makes an index of the last version alone, which comes last; yields None after each step."""
         index = MemoryIndex(self.source, self.target)
-        for entry in self._alive.values():
-            index.put(entry.pair, entry.born)
+        for id, entry in [(id, entry) for id, entry in self._by_id.items() if entry.died == inf]:
+            index._put(id, replace(entry, former=None))
+            yield None
         index.version = self.version
-        return index
+        yield index
 
-    def pairs(self) -> list[Pair]:
-        """The pairs of the last version, the oldest first."""
-        return [entry.pair for entry in self._alive.values()]
+    def pairs(self, version: int | None = None) -> Iterator[Pair]:
+        """The pairs of a version, by default the last one, the oldest first."""
+        version = self.version if version is None else version
+        return (entry.pair for entry in self._entries if entry.is_in(version))
 
     def exact(self, text: str, version: int) -> str | None:
         """The translation of a text that is equal to `text` in this version, with the values of its slots.
@@ -118,22 +186,34 @@ class MemoryIndex:
         None if no pair's text is equal, or if several with other values, of the newest MAX_COMPARED, would translate it
         in different ways.
         """
-        new = abstract(text, self.source, self.target)
-        entries = [each for each in self._by_key.get(new.key, ()) if each.born <= version < each.died]
-        for entry in entries:
-            if entry.source.text == new.text:
-                return entry.pair.target
-        found = {self._substituted(entry, new) for entry in entries[-MAX_COMPARED:]} - {None}
-        return found.pop() if len(found) == 1 else None
+        text = normalise(text)
+        same = self._by_id.get(id_of_normalised(text))
+        while same and same.born > version:
+            same = same.former
+        if same and same.is_in(version):
+            return same.target.decode()
+        new = abstract_normalised(text, self.source, self.target)
+        found: str | None = None
+        compared = size = 0
+        for entry in reversed(self._by_key.get(new.key.encode("utf-8", "surrogatepass"), ()) if new.slots else ()):
+            if not entry.is_in(version):
+                continue
+            compared, size = compared + 1, size + len(entry.source) + len(entry.target)
+            if compared > MAX_COMPARED or size > MAX_COMPARED_BYTES:
+                break
+            translated = self._substituted(entry, new)
+            if found is not None and translated not in (None, found):
+                return None
+            found = found or translated
+        return found
 
     def _substituted(self, entry: _Entry, new: Abstracted) -> str | None:
-        if entry.target is None:
-            entry.target = abstract(entry.pair.target, self.target, self.source)
-        return substitute(entry.source, entry.target, new)
+        source = _abstract_stored(entry.source, self.source, self.target)
+        return substitute(source, _abstract_stored(entry.target, self.target, self.source), new)
 
-    def prepare_fuzzy(self) -> None:
-        """Does what the first call of `fuzzy` would: two seconds for 100,000 pairs."""
-        self._similar.add(self._entries)
+    def prepare_fuzzy(self) -> Iterator[None]:
+        """Does what the first call of `fuzzy` would, two seconds' work for 100,000 pairs; yields after each."""
+        return self._similar.add(self._entries)
 
     def almost_equal(self, text: str, match: FuzzyMatch) -> AlmostEqual | None:
         """See `compare`, for a match of `text`."""
@@ -144,22 +224,29 @@ class MemoryIndex:
         return compare(source, target, abstract(text, self.source, self.target))
 
     def fuzzy(self, text: str, version: int, limit: int, min_similarity: float = 0.6) -> list[FuzzyMatch]:
-        """The pairs with the most similar texts in this version, the most similar first. Takes milliseconds.
+        """The pairs with the most similar texts in this version, the most similar first. Takes milliseconds; of very
+        many that may be similar, the newest are compared.
 
         Similarity is 1 less the edit distance in tokens, divided by the tokens of the longer text. It is at least
         `min_similarity`, itself at least MIN_SIMILARITY.
         """
         new = abstract(text, self.source, self.target)
-        self.prepare_fuzzy()
+        for _ in self.prepare_fuzzy():
+            pass
         found: list[FuzzyMatch] = []
         for number, similarity in self._similar.find(new.key, max(min_similarity, MIN_SIMILARITY)):
             entry = self._entries[number]
-            if not entry.born <= version < entry.died:
-                continue
-            same = entry.source.text == new.text
-            found.append(FuzzyMatch(entry.pair, 100 if same else min(99, floor(100 * similarity))))
+            if entry.is_in(version):
+                pair = entry.pair
+                percentage = 100 if pair.source == new.text else min(99, floor(100 * similarity))
+                found.append(FuzzyMatch(pair, percentage))
         found.sort(key=lambda match: (-match.percentage, -match.pair.created, match.pair.source))  # never by its number
         return found[:limit]
+
+
+@lru_cache(_CACHED_TEXTS)
+def _abstract_stored(text: bytes, language: str, other: str) -> Abstracted:
+    return abstract(text.decode(), language, other)
 
 
 class MemorySnapshot(NamedTuple):
@@ -176,51 +263,103 @@ class MemorySnapshot(NamedTuple):
         """See `MemoryIndex.fuzzy`."""
         return self.memory.fuzzy(text, self.version, limit, min_similarity)
 
+    def pairs(self) -> Iterator[Pair]:
+        """See `MemoryIndex.pairs`."""
+        return self.memory.pairs(self.version)
+
 
 class _SimilarTexts:
-    """Texts as strings with one character per token, and for each token the texts that have it."""
+    """Texts as strings with one character per token, and for each token the texts that have it, and perhaps others."""
 
     def __init__(self) -> None:
+        self.size = 0
+        """Bytes in memory."""
         self._numbers: dict[str, int] = {}
         self._texts: list[str] = []
-        self._having: dict[str, array[int]] = {}
+        self._having: dict[int, array[int]] = {}
         self._lock = Lock()
 
-    def add(self, entries: list[_Entry]) -> None:
-        """Adds the keys of those of `entries` that it does not have yet."""
-        with self._lock:
-            for number in range(len(self._texts), len(entries)):
-                text = self._encode(entries[number].source.key, is_new=True)
-                self._texts.append(text)
-                for token in set(text):
-                    self._having.setdefault(token, array("I")).append(number)
+    def add(self, entries: list[_Entry]) -> Iterator[None]:
+        """Adds the keys of those of `entries` that it does not have yet; yields after each."""
+        while len(self._texts) < len(entries):
+            with self._lock:
+                if (number := len(self._texts)) < len(entries):
+                    self._add(number, entries[number].key)
+            yield
+
+    def _add(self, number: int, key: bytes) -> None:
+        text = self._encode(_tokens(key.decode()), is_new=True)
+        self._texts.append(text)
+        for token in set(text):
+            postings = self._having.get(place := _postings_place(token))
+            if postings is None:
+                postings = self._having[place] = array("I")
+                self.size += _POSTINGS_BYTES
+            postings.append(number)
+        self.size += sys.getsizeof(text) + 5 * len(set(text)) + 9
 
     def find(self, key: str, min_similarity: float) -> Iterator[tuple[int, float]]:
-        """The number and the similarity of every text that is similar enough."""
-        text = self._encode(key)
+        """The number and the similarity of every text that is similar enough, or of the newest of very many."""
+        text = self._encode(_tokens(key))
         if not text:
             return
+        shortest, longest = min_similarity * len(text), len(text) / min_similarity
+        texts = self._texts
+        numbers = [n for n in self._sharing(text, min_similarity) if shortest <= len(texts[n]) <= longest]
+        cost = _PAIR_COST + ceil(len(text) / 64) * int(longest)  # of a comparison, at most
+        if len(numbers) * cost > _MAX_COST:
+            numbers = sorted(numbers, reverse=True)[: _MAX_COST // cost]
+        at_once = max(1, _MAX_CALL_COST // cost)
+        cutoff = min_similarity - 0.01  # with 0.6, rapidfuzz does not find 3 of 5
+        for start in range(0, len(numbers), at_once):
+            some = [texts[n] for n in numbers[start : start + at_once]]
+            score = Levenshtein.normalized_similarity
+            for _, similarity, at in process.extract(text, some, scorer=score, limit=None, score_cutoff=cutoff):
+                if similarity >= min_similarity - 1e-9:
+                    yield numbers[start + at], similarity
+
+    def _sharing(self, text: str, min_similarity: float) -> set[int]:
+        """The texts that have a token of those of which every similar text has one."""
         # A similar text has this many of the tokens, so it has one of any set of the others and one more.
         shared = ceil(min_similarity * len(text) - 1e-9)
-        by_frequency = sorted(text, key=lambda token: len(self._having.get(token, ())))
-        shortest, longest = min_similarity * len(text), len(text) / min_similarity
-        numbers = {n for token in set(by_frequency[: len(text) - shared + 1]) for n in self._having.get(token, ())}
-        texts = {n: other for n in numbers if shortest <= len(other := self._texts[n]) <= longest}
-        cutoff = min_similarity - 0.01  # with 0.6, rapidfuzz does not find 3 of 5
-        found = process.extract(text, texts, scorer=Levenshtein.normalized_similarity, limit=None, score_cutoff=cutoff)
-        for _, similarity, number in found:
-            if similarity >= min_similarity - 1e-9:
-                yield number, similarity
+        by_frequency = sorted((self._having.get(_postings_place(token), _NO_POSTINGS) for token in text), key=len)
+        numbers: set[int] = set()
+        read = 0
+        for postings in {id(each): each for each in by_frequency[: len(text) - shared + 1]}.values():
+            read += len(postings)
+            if read > _MAX_POSTINGS:
+                break
+            numbers.update(postings)
+        return numbers
 
-    def _encode(self, key: str, is_new: bool = False) -> str:
+    def _encode(self, tokens: Sequence[str], is_new: bool = False) -> str:
         """A character per token; of a text that is not added, tokens that no other text has become one character."""
-        return "".join(_character(self._number(token, is_new)) for token in TOKEN.findall(key))
+        return "".join([_character(self._number(token, is_new)) for token in tokens])
 
     def _number(self, token: str, is_new: bool) -> int:
         number = self._numbers.get(token)
-        if number is None and is_new and len(self._numbers) + 1 < _MAX_TOKENS:
+        if number is None and len(self._numbers) >= _MAX_NUMBERED:
+            others = _CODE_POINTS - 1 - _MAX_NUMBERED
+            return 1 + _MAX_NUMBERED + crc32(token.encode("utf-8", "surrogatepass")) % others
+        if number is None and is_new:
             number = self._numbers[token] = len(self._numbers) + 1
+            self.size += _TOKEN_BYTES + sys.getsizeof(token)
         return number or 0
+
+
+_NO_POSTINGS = array("I")
+
+
+def _tokens(key: str) -> Sequence[str]:
+    """The tokens of a text; none if it is too long to be similar to any."""
+    if len(key) > MAX_CHARS:
+        return ()
+    tokens = TOKEN.findall(key)
+    return tokens if len(tokens) <= MAX_TOKENS else ()
+
+
+def _postings_place(token: str) -> int:
+    return ord(token) % _MAX_POSTINGS_LISTS
 
 
 def _character(number: int) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,7 +14,11 @@ from typing import NamedTuple
 from app.text.numbers import find_written_numbers
 from app.text.placeholders import find_placeholders, is_nesting
 from model.languages import language_alone
+from model.normalisation import compose
 
+MAX_CHARS, MAX_SLOTS = 5_000, 100
+"""A longer text, or one with more slots, equals only itself, and is similar to none: so the work for a text, and what
+is kept of it, stay small."""
 _BLANKS = re.compile(r"[^\S\n]+")
 _LINE_END = re.compile(r" ?(?:\r\n?|\n) ?")
 _BEGIN, _END = "\ufdd0", "\ufdd1"
@@ -68,24 +71,34 @@ class Abstracted(NamedTuple):
 
 def normalise(text: str) -> str:
     """`text` in NFC, with one space for each run of blanks in a line, and without outer blanks."""
-    text = unicodedata.normalize("NFC", text)
-    return _LINE_END.sub("\n", _BLANKS.sub(" ", text)).strip()
+    return _LINE_END.sub("\n", _BLANKS.sub(" ", compose(text))).strip()
 
 
 def text_id(text: str) -> str:
     """Names a text among those of a direction, whatever its white space, without showing it."""
-    return hashlib.blake2b(normalise(text).encode(), digest_size=16).hexdigest()
+    return id_of_normalised(normalise(text)).hex()
+
+
+def id_of_normalised(text: str) -> bytes:
+    """`text_id` of a text that is normalised."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def abstract(text: str, language: str, other: str) -> Abstracted:
     """Takes the slots out of `text`, which is in `language`. `other`: the language of its translation or source."""
-    text = normalise(text)
-    slots = _find_slots(text, language, other)
-    key, at = "", 0
+    return abstract_normalised(normalise(text), language, other)
+
+
+def abstract_normalised(text: str, language: str, other: str) -> Abstracted:
+    """`abstract` for a text that is normalised."""
+    slots = _find_slots(text, language, other) if len(text) <= MAX_CHARS else ()
+    if len(slots) > MAX_SLOTS:
+        slots = ()
+    parts, at = list[str](), 0
     for slot in slots:
-        key += _escaped(text[at : slot.start]) + f"{_BEGIN}{slot.kind}{_END}"
+        parts += [_escaped(text[at : slot.start]), _BEGIN, slot.kind, _END]
         at = slot.end
-    return Abstracted(text, key + _escaped(text[at:]), slots)
+    return Abstracted(text, "".join([*parts, _escaped(text[at:])]), slots)
 
 
 def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> str | None:
@@ -122,11 +135,11 @@ def substitute_slots(stored: Abstracted, translation: Abstracted, pairs: Sequenc
     # what changes, in a form that is no slot: then nothing here can be told apart.
     if any(translation.text.count(value) != _occurrences(translation, value) for value in changed):
         return None
-    text, at = "", 0
+    parts, at = list[str](), 0
     for slot in translation.slots:
-        text += translation.text[at : slot.start] + changed.get(slot.value, slot.value)
+        parts += [translation.text[at : slot.start], changed.get(slot.value, slot.value)]
         at = slot.end
-    return text + translation.text[at:]
+    return "".join([*parts, translation.text[at:]])
 
 
 def tokens(text: Abstracted) -> Iterator[tuple[str, int, int]]:
@@ -155,9 +168,12 @@ def _escaped(text: str) -> str:
 def _find_slots(text: str, language: str, other: str) -> tuple[Slot, ...]:
     protected = [one for one in find_placeholders(text, language) if not is_nesting(one.raw)]
     slots = [Slot(one.start, one.end, one.raw, _kind_of_placeholder(one.raw)) for one in protected]
+    at = 0  # the first placeholder that ends after the number begins: both come in order
     for number in find_written_numbers(text, other, among_ideographs=True):
         start, end = number.span()
-        if not any(one.start < end and start < one.end for one in protected):
+        while at < len(protected) and protected[at].end <= start:
+            at += 1
+        if at == len(protected) or protected[at].start >= end:
             slots.append(Slot(start, end, number[0], _kind_of_number(number[0], language, other)))
     return tuple(sorted(slots))
 

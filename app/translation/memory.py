@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from asyncio import Lock
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -37,6 +38,23 @@ class Suggestion(NamedTuple):
     """Whether the translation of that part is this pair's, repaired."""
 
 
+class Turns(NamedTuple):
+    """The locks for an owner's work outside the event loop: one piece of each kind at a time, so that threads are left
+    for others."""
+
+    short: Lock
+    long: Lock
+    writing: Lock
+
+    @classmethod
+    def new(cls) -> Turns:
+        return cls(Lock(), Lock(), Lock())
+
+
+class Abandoned(Exception):
+    """The request is over; nobody waits for its plan."""
+
+
 class MemoryOption(NamedTuple):
     """The memories that a request may use."""
 
@@ -45,6 +63,8 @@ class MemoryOption(NamedTuple):
     mode: MemoryMode = "exact"
     repair_tolerance: float = 0.0
     """How much lower than its own translation the model may score a repaired one."""
+    turns: Turns | None = None
+    """None if nobody else waits."""
 
 
 class RememberedText(str):
@@ -69,6 +89,8 @@ class MemoryLookup:
     glossary: Glossary | None
     """A translation without the terms that the request requires is not used."""
     repair_tolerance: float = 0.0
+    is_abandoned: Callable[[], bool] = lambda: False
+    """Whether nobody waits for the plan any more; then look-ups raise Abandoned."""
     used: int = 0
     """How many texts or sentences have an exact translation."""
     suggestions: list[Suggestion] = field(default_factory=list)
@@ -81,6 +103,7 @@ class MemoryLookup:
 
     def text(self, text: str) -> str | None:
         """The translation of a whole plain text, with its outer blanks."""
+        self._check()
         found = self.snapshot.exact(text) if self.snapshot and text.strip() else None
         if found is None or not self._has_terms(text, found):
             return None
@@ -113,6 +136,7 @@ class MemoryLookup:
         the most similar one if it can be repaired and the request wants that."""
         if self.snapshot is None or self.mode == "exact":
             return None
+        self._check()
         text = passage.text
         found = self.snapshot.fuzzy(text, MAX_SUGGESTIONS)
         self._searched.add(normalise(text))
@@ -129,6 +153,10 @@ class MemoryLookup:
         if self.snapshot and self.mode != "exact" and normalise(text) not in self._searched:
             found = self.snapshot.fuzzy(text, MAX_SUGGESTIONS)
             self.suggestions[:0] = [Suggestion(match, (0, len(text))) for match in found]
+
+    def _check(self) -> None:
+        if self.is_abandoned():
+            raise Abandoned
 
     def _has_terms(self, text: str, translation: str) -> bool:
         if self.glossary is None:

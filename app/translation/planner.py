@@ -61,6 +61,8 @@ class Planner:
             options = options._replace(source=source, target=target)
         self.options = options
         """The request's options, with the codes of served languages."""
+        self.is_abandoned = False
+        """Set when nobody waits for the plan any more, which perhaps a thread is making."""
         self._services = services
         self._glossaries: dict[str, Glossary] = {}
         """The request's glossary, by source language."""
@@ -189,7 +191,7 @@ class Planner:
         if wanted is None or self.options.prefix:  # the user wants a translation of their own
             return None
         snapshot = wanted.snapshots.get((source, self.options.target))
-        return MemoryLookup(snapshot, wanted.mode, glossary, wanted.repair_tolerance)
+        return MemoryLookup(snapshot, wanted.mode, glossary, wanted.repair_tolerance, lambda: self.is_abandoned)
 
     def _too_many_tokens(self) -> TooMuchText:
         tokens = self._services.settings.queue_tokens

@@ -6,6 +6,7 @@ import asyncio
 from asyncio import Event, Future, Task
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import nullcontext
 from time import monotonic
 
 from app.engine.sequence import Decoded
@@ -65,10 +66,17 @@ class TranslationRequest:
         """Plans all items: splits them into sentences."""
         self._planner.check_pair()
         memory = self._options.memory
-        searches = memory is not None and memory.mode != "exact"  # which takes milliseconds
-        is_quick = self._is_short and not searches and (self._options.source != AUTO or self._services.detector.ready)
+        uses_memory = memory is not None and bool(memory.snapshots)  # what a look-up costs, the memory's pairs decide
+        is_quick = (
+            self._is_short and not uses_memory and (self._options.source != AUTO or self._services.detector.ready)
+        )
         plan = self._planner.plan
-        self._items = plan(self._texts) if is_quick else await asyncio.to_thread(plan, self._texts)
+        turns = memory.turns if memory and uses_memory else None
+        if is_quick:
+            self._items = plan(self._texts)
+        else:
+            async with (turns.short if self._is_short else turns.long) if turns else nullcontext():
+                self._items = await asyncio.to_thread(plan, self._texts)
 
     async def start(self) -> None:
         """Submits the first sentences of all items to the engine."""
@@ -206,6 +214,7 @@ class TranslationRequest:
 
     def cancel(self) -> None:
         """Cancels the decoding of sentences that are not finished."""
+        self._planner.is_abandoned = True
         if self._second_legs and self._second_legs.done():
             self._second_legs.cancelled() or self._second_legs.exception()  # which nobody may have awaited
         elif self._second_legs:

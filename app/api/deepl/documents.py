@@ -180,7 +180,8 @@ async def translate_task(
     glossary = await asyncio.to_thread(_merged, task.glossaries)
     memory = None
     if translation_memory and task.memory is not None:
-        memory = MemoryOption(await translation_memory.snapshots(task.memory, task.source, task.target))
+        snapshots = await translation_memory.snapshots(task.memory, task.source, task.target)
+        memory = MemoryOption(snapshots, turns=translation_memory.turns(task.memory))
     # The deployment that accepted the request may be retired before the job starts.
     with deployments.current as deployment:
         content = await translate_in_batches(

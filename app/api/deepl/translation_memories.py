@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated
 from uuid import NAMESPACE_URL, uuid5
@@ -59,9 +61,11 @@ async def list_memories(
     memory: TranslationMemory | None = request.state.translation_memory
     found = sorted(await memory.directions(caller.name), key=_direction) if memory else []
     shown = found[page * page_size : (page + 1) * page_size]
-    return JSONResponse(
-        {"translation_memories": [_entry(caller.name, each) for each in shown], "total_count": len(found)}
-    )
+    entries = list[dict[str, object]]()
+    for each in shown:
+        async with memory.turns(caller.name).long if memory else nullcontext():
+            entries.append(await asyncio.to_thread(_entry, caller.name, each))
+    return JSONResponse({"translation_memories": entries, "total_count": len(found)})
 
 
 async def memory_of(request: Request, owner: str, id: str | None, source: str, target: str) -> MemoryOption | None:
@@ -72,7 +76,7 @@ async def memory_of(request: Request, owner: str, id: str | None, source: str, t
     memory: TranslationMemory | None = request.state.translation_memory
     if memory is None or id != memory_id(owner, source, target):
         raise invalid_field("translation_memory_id", f"No translation memory of {source}-{target} has this id.")
-    return MemoryOption(await memory.snapshots(owner, source, target))
+    return MemoryOption(await memory.snapshots(owner, source, target), turns=memory.turns(owner))
 
 
 def memory_id(owner: str, source: str, target: str) -> str:
@@ -86,13 +90,13 @@ def _direction(snapshot: MemorySnapshot) -> tuple[str, str]:
 
 def _entry(owner: str, snapshot: MemorySnapshot) -> dict[str, object]:
     source, target = _direction(snapshot)
-    times = [pair.created for pair in snapshot.memory.pairs()]
+    times = [pair.created for pair in snapshot.pairs()]
     return {
         "translation_memory_id": memory_id(owner, source, target),
         "name": f"{source}-{target}",
         "source_language": source,
         "target_languages": [target],
         "segment_count": len(times),
-        "creation_time": datetime.fromtimestamp(min(times), UTC).isoformat(),
-        "updated_time": datetime.fromtimestamp(max(times), UTC).isoformat(),
+        "creation_time": datetime.fromtimestamp(min(times, default=0), UTC).isoformat(),
+        "updated_time": datetime.fromtimestamp(max(times, default=0), UTC).isoformat(),
     }
