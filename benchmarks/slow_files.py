@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from app.formats import Document, UnreadableDocument, read
-from app.formats.review import Reviewed, read_xliff, translations_of, units_of, write_xliff
+from app.formats.review import read_xliff, write_xliff
 from app.formats.review_html import write_html
+from app.formats.units import Reviewed, translations_of, units_of
 from app.markup.passage import Passage
 from app.markup.render import render_source
 from benchmarks.grammars import Genome, Grammar, mutated, scaled, seeds

@@ -25,6 +25,7 @@ _MAX_GROWTH = 16
 _MIN_OUTPUT_BYTES = 1 << 20
 """What is written may have this many bytes, or that many times those of the file and its translations. A plural of one
 form gets six, with what is around them."""
+_MAX_NAME_CHARS = 500
 
 
 class UnreadableDocument(ValueError):
@@ -79,6 +80,11 @@ def write_bounded(write: Callable[[Sequence[str]], bytes], size: int, translatio
     if len(written) > max(_MIN_OUTPUT_BYTES, _MAX_GROWTH * given):
         raise UnreadableDocument(f"With its translations, the file would have {len(written)} bytes. Split it.")
     return written
+
+
+def part_of_name(text: str) -> str:
+    """`text` for the names of all that is in something with that name: long ones would be repeated for each."""
+    return text if len(text) <= _MAX_NAME_CHARS else f"{text[:_MAX_NAME_CHARS]}…"
 
 
 class TextLocation(NamedTuple):

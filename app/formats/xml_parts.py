@@ -17,7 +17,7 @@ Element = etree._Element
 
 _BEGIN, _END = "\ufdd0", "\ufdd1"
 """Noncharacters, which Unicode reserves for a process's internal use."""
-_REFERENCE = re.compile(f"{_BEGIN}([0-9]+){_END}")
+_REFERENCE = re.compile(f"{_BEGIN}([0-9]{{1,9}}){_END}")
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -53,8 +53,9 @@ def text_of(element: Element) -> str:
 
 def append_text(element: Element, text: str) -> None:
     """Appends text to its content."""
-    if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
+    last = next(element.iterchildren(reversed=True), None)  # len(element) would count them
+    if last is not None:
+        last.tail = (last.tail or "") + text
     else:
         element.text = (element.text or "") + text
 
