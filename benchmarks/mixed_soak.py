@@ -32,8 +32,9 @@ import typer
 
 from app.http.api_keys import new_key
 from app.runtime.process_memory import proportional_set_size
+from benchmarks.balancer import children
 from benchmarks.cores import processor
-from benchmarks.soak import pseudoword_sentences, running_service, workers_of
+from benchmarks.soak import pseudoword_sentences, running_service
 
 SENTENCES = pseudoword_sentences(5_000, 14, seed=5)
 SAMPLES = 30
@@ -61,7 +62,7 @@ class ResourceUsage:
         """Measures the usage; repeats if a worker exits meanwhile, as in a reload."""
         while True:
             try:
-                workers = workers_of(front)
+                workers = children(front)
                 sizes = [proportional_set_size(process) / 1e6 for process in (front, *workers)]
                 files = Counter(_named_descriptors(front, workers))
                 threads = Counter(f"thread {comm.read_text().strip()}" for comm in _threads(front, workers))

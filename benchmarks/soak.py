@@ -30,6 +30,7 @@ import torch
 import typer
 
 from app.runtime.process_memory import proportional_set_size
+from benchmarks.balancer import children, family
 from benchmarks.cores import processor
 from benchmarks.ports import free_port
 from benchmarks.servers import CACHE, CACHE_BYTES
@@ -106,9 +107,8 @@ def wait_until_ready(port: int) -> float:
 
 
 def workers_of(front: int) -> list[int]:
-    """Process ids of the service's workers, among the children of all its threads."""
-    lists = [file.read_text() for file in Path(f"/proc/{front}/task").glob("*/children")]
-    return [child for text in lists for child in map(int, text.split()) if is_worker(child)]
+    """Process ids of the service's workers."""
+    return list(filter(is_worker, children(front)))
 
 
 def is_worker(process: int) -> bool:
@@ -119,9 +119,8 @@ def is_worker(process: int) -> bool:
 
 
 def memory(front: int) -> float:
-    """MB of the front process and its workers, pages that they share counted once; NaN if one of them exits
-    meanwhile."""
-    return sum(map(proportional_set_size, (front, *workers_of(front)))) / 1e6
+    """MB of all processes of the service, pages that they share counted once; NaN if one of them exits meanwhile."""
+    return sum(map(proportional_set_size, family(front))) / 1e6
 
 
 # ---- The clients

@@ -110,7 +110,7 @@ def test_instances_end_with_their_supervisor_after_what_they_have_accepted(runni
     instances = [*running.processes().values()]
     processes = instances + [child for instance in instances for child in children(instance)]
     assert len(processes) == 6  # each has a worker and a watchdog
-    text = " ".join(f"Sentence number {number}." for number in range(2_000))
+    text = " ".join(f"Sentence number {number}." for number in range(400))
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(running.post, "/translate", {**HELLO, "text": text})
         assert becomes(lambda: sum(running.series("interlinear_queue_sentences").values()) > 0 or asked.done())
