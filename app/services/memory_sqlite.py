@@ -143,8 +143,8 @@ class SQLiteLog:
         return cleared
 
     async def _delete_cleared(self) -> None:
-        while await self._write(self._delete_some_cleared):
-            await asyncio.sleep(_PAUSE_S)  # noqa: ASYNC110, nothing is waited for
+        while await self._write(self._delete_some_cleared):  # noqa: ASYNC110, which waits for nobody
+            await asyncio.sleep(_PAUSE_S)
 
     async def _read(self, work: Callable[[], T]) -> T:
         return await self._run(self._reader, work)
