@@ -222,7 +222,7 @@ def worst(seed: int | str, steps: int) -> Iterator[tuple[str, Recipe]]:
 
 
 def main(
-    minutes: float = 60.0,
+    minutes: Annotated[float, typer.Option(help="Duration.")] = 60.0,
     steps: Annotated[int, typer.Option(help="Recipes of a climb")] = 200,
     seed: Annotated[int | None, typer.Option(help="Default: another one each time")] = None,
 ) -> None:
