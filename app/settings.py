@@ -95,9 +95,13 @@ class Settings(BaseSettings):
         description="A file for translation memories, or `store`: in the store; default: none are kept",
     )
     translation_memory_pairs: int = Field(
-        default=200_000, ge=1, description="Pairs in all of them; every instance holds those in use, 2 KB each"
+        default=200_000,
+        ge=1,
+        description="Pairs in all of them; every instance holds those in use, at most 2 KB for each",
     )
-    translation_memory_bytes: int = Field(default=64 << 20, ge=1, description="Their total size")
+    translation_memory_bytes: int = Field(
+        default=64 << 20, ge=1, description="Their total size in UTF-8, and 64 for each pair"
+    )
     cache_bytes: int = Field(default=64 << 20, ge=0, description="Memory for cached sentences; 0: no cache")
     deadline_ms: int = Field(default=60_000, ge=1, description="Maximum time for a request, which may ask for less")
     drain_ms: int = Field(

@@ -76,7 +76,7 @@ def run(bundle: Path, file: Path, requests: int, kills: int, seed: int = 1) -> R
                 left -= left > goal
                 return left > goal
 
-        with _service(bundle, file) as (process, url):
+        with running_service(bundle, file) as (process, url):
             _verify(url, clients, report)
             stop = threading.Event()
             arguments = [(url, client, take, stop, report, lock, random.Random(f"{seed} {kill} {client.number}"))
@@ -98,7 +98,7 @@ def run(bundle: Path, file: Path, requests: int, kills: int, seed: int = 1) -> R
 
 
 @contextmanager
-def _service(bundle: Path, file: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def running_service(bundle: Path, file: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     port = free_port()
     environment = {
         **os.environ,

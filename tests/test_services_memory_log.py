@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from pathlib import Path
 from typing import Protocol
 
@@ -13,7 +16,7 @@ from fakes import on_a_loop
 from store_server import StoreServer
 
 from app.errors import StoreUnavailable
-from app.services.memory_log import Changes, Limits, MemoryFull, MemoryLog, Scope
+from app.services.memory_log import MAX_TOGETHER, Change, Changes, Limits, MemoryFull, MemoryLog, Scope
 from app.services.memory_sqlite import SQLiteLog
 from app.services.memory_valkey import ValkeyLog
 from app.services.store_valkey import ValkeyStore
@@ -140,6 +143,110 @@ def test_two_writers_at_once_lose_nothing(opened: Opened) -> None:
             versions = await asyncio.gather(*writers)
             assert len(set(versions)) == 40
             assert len((await read(log, SCOPE, 0)).changes) == 40
+
+    check()
+
+
+def many(count: int) -> list[tuple[str, Pair]]:
+    return [(f"{number:032x}", Pair(f"Text {number}", "x")) for number in range(count)]
+
+
+def test_what_is_written_in_parts_is_checked_before(opened: Opened) -> None:
+    @on_a_loop
+    async def check() -> None:
+        pairs = many(2 * MAX_TOGETHER + 1)
+        async with opened(pairs=len(pairs) - 1, size=1 << 20) as log:
+            with pytest.raises(MemoryFull, match="pairs"):
+                await log.put(SCOPE, pairs)
+            assert await log.versions("alice") == {}
+        async with opened(pairs=len(pairs), size=1 << 20) as log:
+            version = await log.put(SCOPE, pairs)
+            assert await log.put(SCOPE, pairs) > version  # replaces all
+            found = await read(log, SCOPE, 0)
+            assert sorted(change.text_id for change in found.changes) == [id for id, _ in pairs]
+
+    check()
+
+
+def test_another_scope_is_written_while_a_long_write_goes_on(opened: Opened) -> None:
+    @on_a_loop
+    async def check() -> None:
+        async with opened(pairs=1 << 20, size=1 << 30) as log:
+            long = asyncio.create_task(log.put(SCOPE, many(20 * MAX_TOGETHER)))
+            while not await log.versions("alice"):  # noqa: ASYNC110, until the first part is written
+                await asyncio.sleep(0)
+            await log.put(Scope("bob", "en", "fr"), [ONE])
+            assert not long.done()
+            await long
+
+    check()
+
+
+def test_a_reader_keeps_one_state_while_others_write(opened: Opened) -> None:
+    @on_a_loop
+    async def check() -> None:
+        async with opened(pairs=1 << 20, size=1 << 30) as log, opened(pairs=1 << 20, size=1 << 30) as other:
+            first = await log.put(SCOPE, many(MAX_TOGETHER))
+            seen = list[Change]()
+            async for part in log.changes(SCOPE, 0):
+                seen += part.changes
+                await other.put(SCOPE, [(seen[0].text_id, Pair("Text", "y")), ONE])
+            assert {(change.version, change.pair and change.pair.target) for change in seen} == {(first, "x")}
+            assert len(seen) == MAX_TOGETHER
+
+    check()
+
+
+WRITER = """
+import sqlite3, sys
+database = sqlite3.connect(sys.argv[1], isolation_level=None)
+database.execute("BEGIN IMMEDIATE")
+print("writes", flush=True)
+input()
+database.execute("COMMIT")
+"""
+
+
+def test_readers_wait_for_no_writer_of_another_process(tmp_path: Path) -> None:
+    @on_a_loop
+    async def check() -> None:
+        file = tmp_path / "memory.sqlite"
+        log = SQLiteLog(file, Limits(100, 10_000))
+        version = await log.put(SCOPE, [ONE])
+        command = [sys.executable, "-c", WRITER, str(file)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:  # noqa: ASYNC220
+            assert writer.stdin and writer.stdout and writer.stdout.readline() == "writes\n"
+            waiting = asyncio.create_task(log.put(SCOPE, [TWO]))
+            for _ in range(100):
+                assert await log.versions("alice") == {("en", "fr"): version}
+            assert len((await read(log, SCOPE, 0)).changes) == 1
+            assert not waiting.done()
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+            assert await waiting > version
+            assert await log.versions("alice") == {("en", "fr"): await waiting}
+        await log.stop()
+
+    check()
+
+
+def test_what_a_killed_process_has_not_deleted_is_deleted_at_the_start(tmp_path: Path) -> None:
+    @on_a_loop
+    async def check() -> None:
+        file, limits = tmp_path / "memory.sqlite", Limits(1 << 20, 1 << 30)
+        log = SQLiteLog(file, limits)
+        await log.put(SCOPE, [*many(2 * MAX_TOGETHER), ONE])
+        log._writer.submit(lambda: log._clear(SCOPE)).result()  # and no more
+        await log.stop()
+        log = SQLiteLog(file, limits)
+        assert [*(await read(log, SCOPE, 0)).changes] == []
+        await log.start()
+        assert await log.put(SCOPE, [TWO]) > 2
+        await log.stop()
+        with closing(sqlite3.connect(file)) as database:
+            assert database.execute("SELECT pairs FROM totals").fetchone() == (1,)
+            assert database.execute("SELECT COUNT(*) FROM pairs").fetchone() == (1,)
+            assert database.execute("SELECT owner FROM scopes").fetchall() == [("alice",)]
 
     check()
 

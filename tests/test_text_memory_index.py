@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from app.text.memory_index import MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
+from app.text import memory_index
+from app.text.memory_index import MAX_TOKENS, MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
 from app.text.memory_slots import text_id
 
 VOCABULARY = st.sampled_from(["open", "close", "the", "a", "file", "folder", "now", ".", ",", "please"])
@@ -96,3 +100,72 @@ def test_equally_similar_pairs_come_in_the_same_order_whatever_was_first() -> No
         found.append(index.fuzzy("Open the book", 2, 5))
     assert found[0] == found[1]
     assert len(found[0]) == 2
+
+
+def overwritten(index: MemoryIndex, text: str, times: int) -> MemoryIndex:
+    """The index in which the text was translated anew that many times, as a service keeps it."""
+    for version in range(index.version + 1, index.version + times + 1):
+        index.put(Pair(text, f"x{version}"), version)
+        if index.is_wasteful:
+            *_, compacted = index.compacted()
+            index = compacted or index
+    return index
+
+
+def test_a_pair_that_is_overwritten_again_and_again_takes_no_more_memory() -> None:
+    text = "1 " * 20_000
+    index = overwritten(MemoryIndex("en", "fr"), text, 200)
+    assert index.size < 2_000_000
+    assert (index.count, index.exact(text, index.version)) == (1, "x200")
+
+
+@pytest.mark.parametrize("text", ["1 ", "word {n} ", "文", "é", "a\U0001f600", "\u0301\u0316"])
+def test_an_index_takes_no_more_memory_than_it_says(text: str) -> None:
+    index = MemoryIndex("en", "fr")
+    tracemalloc.start()
+    try:
+        for number in range(60):
+            index.put(Pair(f"w{number} {text * (number * 7 % 600)}", f"{text * (number % 200)}."), number)
+        for _ in index.prepare_fuzzy():
+            pass
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken <= index.size
+
+
+def test_a_text_of_very_many_words_is_similar_to_none_and_equals_itself() -> None:
+    long = "word " * (MAX_TOKENS + 1)
+    index = index_of((long, "Long"), ("word word", "Court"))
+    assert index.fuzzy(long, 2, 5) == []
+    assert index.exact(long, 2) == "Long"
+    assert [match.pair.target for match in index.fuzzy("word word", 2, 5)] == ["Court"]
+
+
+def test_of_too_many_candidates_the_newest_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_of(*((f"Open the file {letter}", letter) for letter in "abcdef"))
+    monkeypatch.setattr(memory_index, "_MAX_COST", 2 * (memory_index._PAIR_COST + 8))
+    assert {match.pair.target for match in index.fuzzy("Open the file", 6, 10)} == {"e", "f"}
+
+
+def test_tokens_beyond_those_with_numbers_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_index, "_MAX_NUMBERED", 3)
+    monkeypatch.setattr(memory_index, "_MAX_POSTINGS_LISTS", 2)
+    index = index_of(("one two three four five", "x"), ("six seven eight nine ten", "y"))
+    assert [(match.pair.target, match.percentage) for match in index.fuzzy("six seven eight nine one", 2, 5)] == [
+        ("y", 80)
+    ]
+
+
+def test_compared_pairs_are_few_however_many_differ_only_in_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_of(*((f"Wait {number} seconds", f"{number} s, attendez") for number in range(10, 200)))
+    asked: list[bytes] = []
+    abstracted = memory_index._abstract_stored
+
+    def counted(text: bytes, language: str, other: str) -> object:
+        asked.append(text)
+        return abstracted(text, language, other)
+
+    monkeypatch.setattr(memory_index, "_abstract_stored", counted)
+    assert index.exact("Wait 500 seconds", index.version) == "500 s, attendez"
+    assert len(asked) == 2 * memory_index.MAX_COMPARED

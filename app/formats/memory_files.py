@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import PurePath
 
 from lxml import etree
@@ -28,9 +27,10 @@ def read_pairs(
 ) -> list[tuple[str, str]]:
     """The texts and translations of a file: TMX if its name ends in .tmx, else a text, a tab and its translation on
     each line. Raises UnreadableDocument, also if there are more than `max_pairs`."""
-    found = _read_tmx(content, source, target) if PurePath(name).suffix.lower() == ".tmx" else _read_tsv(content)
-    pairs = list(islice(found, None if max_pairs is None else max_pairs + 1))
-    if max_pairs is not None and len(pairs) > max_pairs:
+    is_tmx = PurePath(name).suffix.lower() == ".tmx"
+    is_over = max_pairs is not None and not is_tmx and content.count(b"\t") > max_pairs  # before it takes memory
+    pairs = [] if is_over else list(_read_tmx(content, source, target) if is_tmx else _read_tsv(content))
+    if is_over or (max_pairs is not None and len(pairs) > max_pairs):
         raise UnreadableDocument(f"The file has more than {max_pairs:,} pairs.")
     return pairs
 

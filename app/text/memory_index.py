@@ -48,7 +48,7 @@ _MAX_COST, _MAX_CALL_COST = 20_000_000, 200_000
 """Of the comparisons in one search, and in one call of C, which holds the interpreter: the blocks of 64 tokens of one
 text times the tokens of the other, and _PAIR_COST for each."""
 _PAIR_COST = 100
-_ENTRY_BYTES, _KEY_BYTES, _TOKEN_BYTES, _POSTINGS_BYTES = 600, 350, 300, 300
+_ENTRY_BYTES, _KEY_BYTES, _TOKEN_BYTES, _POSTINGS_BYTES = 420, 300, 150, 200
 """What an entry, a key, a token and a list of postings take in memory, besides their texts and numbers."""
 _MIN_FORMER_BYTES = 1 << 20
 _CACHED_TEXTS = 256

@@ -19,7 +19,8 @@ from model.normalisation import compose
 MAX_CHARS, MAX_SLOTS = 5_000, 100
 """A longer text, or one with more slots, equals only itself, and is similar to none: so the work for a text, and what
 is kept of it, stay small."""
-_BLANKS = re.compile(r"[^\S\n]+")
+_BLANKS = re.compile(r"(?:[^\S\n ]| [^\S\n])[^\S\n]*")
+"""A run of blanks in a line, except a single space."""
 _LINE_END = re.compile(r" ?(?:\r\n?|\n) ?")
 _BEGIN, _END = "\ufdd0", "\ufdd1"
 """Noncharacters, which Unicode reserves for a process's internal use: the ends of a slot. In a text, the first is

@@ -94,6 +94,8 @@ class MemoryLookup:
     used: int = 0
     """How many texts or sentences have an exact translation."""
     suggestions: list[Suggestion] = field(default_factory=list)
+    _absent: set[str] = field(default_factory=set)
+    """Texts without a translation: a text may be all of its only paragraph, and that of its only sentence."""
     _searched: set[str] = field(default_factory=set)
     """Sentences for which similar texts were looked for, normalised."""
 
@@ -104,8 +106,10 @@ class MemoryLookup:
     def text(self, text: str) -> str | None:
         """The translation of a whole plain text, with its outer blanks."""
         self._check()
-        found = self.snapshot.exact(text) if self.snapshot and text.strip() else None
+        bare = text.strip()
+        found = self.snapshot.exact(bare) if self.snapshot and bare and bare not in self._absent else None
         if found is None or not self._has_terms(text, found):
+            self._absent.add(bare)
             return None
         self.used += 1
         start = len(text) - len(text.lstrip())

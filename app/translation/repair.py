@@ -193,10 +193,11 @@ def _joined(
 
     If `own` never meets the rest, as many words of it as differ, and a few more, come before the rest.
     """
+    sizes = range(1, MIN_MEETING_TOKENS + 1)
+    first_at = {own[at : at + size]: at for size in sizes for at in range(len(own) - size, -1, -1)}
     for word in range(end, len(stored.words)):
         rest = stored.since(word)
-        meeting = rest[:MIN_MEETING_TOKENS]
-        at = next((at for at in range(len(own) + 1) if own[at : at + len(meeting)] == meeting), None)
+        at = first_at.get(rest[:MIN_MEETING_TOKENS])
         if at is not None:
             yield prefix + own[:at] + rest, len(prefix) + len(rest)
         elif word == end:

@@ -1,0 +1,245 @@
+"""Searches for pairs and queries that take a translation memory long, or much memory.
+
+    python -m benchmarks.slow_memory --minutes 60 --seed 7
+
+A recipe makes some pairs, each perhaps put several times, and a query, of 4 KB together. A hill climb changes recipes
+so that reading, indexing, finding equal and similar texts and comparing them takes as much processor time, or memory,
+as possible. The worst may take half a second and 64 MB, and no more than the index says. Anything else ends the program
+with the recipe.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Annotated, NamedTuple
+
+import typer
+
+from app.errors import InvalidFields
+from app.formats.document import UnreadableDocument
+from app.formats.memory_files import read_pairs
+from app.services.translation_memory import checked_pairs
+from app.text.memory_index import MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
+
+MAX_BYTES, MAX_SECONDS, MAX_PEAK_BYTES = 4_096, 0.5, 64 << 20
+MAX_CACHED_BYTES = 1 << 20
+"""What all indexes together keep of the last texts, besides what they count."""
+MAX_PAIRS, MAX_VERSIONS, MAX_BLOCKS = 512, 3, 4
+LANGUAGES = [("en", "fr"), ("ru", "zh"), ("tr", "ar"), ("zh", "en")]
+WORDS = """
+    a b ab_c aB A1 A1-B a. .. a@b @ # #a [ ]( ) * ** _ ` ~ ~~~ < <a </a> &amp; & { } {a} {{a}} {a,plural, % %s %1$d
+    %(a)s $a $( :a -- -a +1 1 12 1.2 1, 1/2 1:2 10- 0 07 100% 月 漢 字 文 я ж ก က 가 http://a www.a.com a.com a/b /a
+    C:\\ v1.2 deadbeef1 ABC123 é \u0301 \u0316 \u0f73 \u3099 \U0001f600 \ufe0f \u2122 \ufffc ( [a](b) severalUsers one «
+    - ' "
+"""
+PIECES = [*WORDS.split(), "\n", " ", "\u3000", "\r", "\u00ad", "\u200d", "10\u00a0000"]
+
+
+class Block(NamedTuple):
+    """Pieces that are repeated until they fill their share of a text."""
+
+    pieces: tuple[str, ...]
+    share: int
+    has_numbers: bool
+    """Whether a number comes after each repetition, each time another one."""
+
+    def text(self, size: int) -> str:
+        """At most `size` bytes."""
+        made, left, number = list[str](), size, 0
+        once = "".join(self.pieces)
+        while True:
+            number += 1
+            part = f"{once}{number} " if self.has_numbers else once
+            left -= len(part.encode())
+            if left < 0 or not part:
+                return "".join(made)
+            made.append(part)
+
+
+class Recipe(NamedTuple):
+    """How to make pairs and a query."""
+
+    pairs: int
+    versions: int
+    languages: int
+    query_share: int
+    texts: tuple[tuple[Block, ...], tuple[Block, ...], tuple[Block, ...]]
+    """Of the pairs' texts, of their translations, of the query."""
+
+    def build(self) -> tuple[list[tuple[str, str]], str]:
+        query_size = MAX_BYTES * self.query_share // 8
+        count = min(self.pairs, (MAX_BYTES - query_size) // 16)
+        size = (MAX_BYTES - query_size) // count // 2
+        pairs = [(f"{_text(self.texts[0], size - 3)}{number}", _text(self.texts[1], size)) for number in range(count)]
+        return pairs, _text(self.texts[2], query_size)
+
+
+class Memory(NamedTuple):
+    """What a recipe takes, in bytes."""
+
+    peak: int
+    kept: int
+    """Of the index."""
+    size: int
+    """What the index says that it takes."""
+
+
+def _text(blocks: Sequence[Block], size: int) -> str:
+    total = sum(block.share for block in blocks)
+    return "".join(block.text(max(0, size) * block.share // total) for block in blocks)
+
+
+def run(recipe: Recipe) -> MemoryIndex:
+    """What a service does with the pairs and the query."""
+    pairs, query = recipe.build()
+    index = MemoryIndex(*LANGUAGES[recipe.languages])
+    with suppress(UnreadableDocument):
+        read_pairs("a.tsv", "".join(f"{source}\t{target}\n" for source, target in pairs).encode(), "en", "fr")
+    checked: dict[str, Pair] = {}
+    for each in pairs:
+        with suppress(InvalidFields):
+            checked |= checked_pairs([each], 1.0, "")
+    for version in range(recipe.versions):
+        for pair in checked.values():
+            index.put(pair, version + 1)
+        if index.is_wasteful:
+            *_, compacted = index.compacted()
+            index = compacted or index
+    found = MemorySnapshot(index, recipe.versions)
+    for text in (query, pairs[0][0]):
+        found.exact(text)
+        for match in found.fuzzy(text, 5, MIN_SIMILARITY):
+            index.almost_equal(text, match)
+    return index
+
+
+def seconds(recipe: Recipe) -> float:
+    """Of processor time."""
+    gc.collect()
+    gc.disable()  # a collection would fall on some recipes and not on others
+    start = time.process_time()
+    run(recipe)
+    gc.enable()
+    return time.process_time() - start
+
+
+def memory(recipe: Recipe) -> Memory:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        index = run(recipe)
+        kept, peak = tracemalloc.get_traced_memory()
+        return Memory(peak, kept, index.size)
+    finally:
+        tracemalloc.stop()
+
+
+def faults(recipe: Recipe) -> list[str]:
+    """What is wrong with the cost of a recipe. A time that is too long is measured again, since a busy machine only
+    ever adds to it."""
+    found = []
+    if (used := seconds(recipe)) > MAX_SECONDS and (used := min(seconds(recipe) for _ in range(4))) > MAX_SECONDS:
+        found.append(f"it takes {used:.2f} s")
+    peak, kept, size = memory(recipe)
+    if peak > MAX_PEAK_BYTES:
+        found.append(f"it takes {peak >> 20} MB")
+    if kept > size + MAX_CACHED_BYTES:
+        found.append(f"the index takes {kept:,} bytes, and says {size:,}")
+    return found
+
+
+def random_recipe(draw: random.Random) -> Recipe:
+    texts = (_blocks(draw), _blocks(draw), _blocks(draw))
+    if draw.random() < 0.5:  # so that the query is similar
+        texts = (texts[0], texts[1], texts[0])
+    pairs = round(MAX_PAIRS ** draw.random())
+    return Recipe(pairs, draw.randint(1, MAX_VERSIONS), draw.randrange(len(LANGUAGES)), draw.randint(1, 7), texts)
+
+
+def changed(recipe: Recipe, draw: random.Random) -> Recipe:
+    """The recipe with something else in it."""
+    fresh = random_recipe(draw)
+    field = draw.choice([*Recipe._fields, *["texts"] * 5])
+    if field != "texts":
+        return recipe._replace(**{field: getattr(fresh, field)})
+    texts, at = list(recipe.texts), draw.randrange(3)
+    blocks = list(texts[at])
+    change = draw.randrange(4)
+    if change == 0:
+        blocks[draw.randrange(len(blocks))] = fresh.texts[at][0]
+    elif change == 1 and len(blocks) < MAX_BLOCKS:
+        blocks.insert(draw.randrange(len(blocks) + 1), fresh.texts[at][0])
+    elif change == 2 and len(blocks) > 1:
+        del blocks[draw.randrange(len(blocks))]
+    else:
+        number = draw.randrange(len(blocks))
+        pieces = list(blocks[number].pieces)
+        pieces[draw.randrange(len(pieces))] = draw.choice(PIECES)
+        blocks[number] = blocks[number]._replace(pieces=tuple(pieces), has_numbers=draw.random() < 0.3)
+    texts[at] = tuple(blocks)
+    if draw.random() < 0.3:
+        texts[2] = texts[0]
+    return recipe._replace(texts=(texts[0], texts[1], texts[2]))
+
+
+def _blocks(draw: random.Random) -> tuple[Block, ...]:
+    return tuple(
+        Block(tuple(draw.choices(PIECES, k=draw.randint(1, 4))), draw.randint(1, 8), draw.random() < 0.3)
+        for _ in range(draw.randint(1, MAX_BLOCKS))
+    )
+
+
+def climb(draw: random.Random, steps: int, cost: Callable[[Recipe], float]) -> Recipe:
+    """Looks for a recipe that costs much: begins with a few at random, and keeps each change that does not lower it."""
+    starts = [random_recipe(draw) for _ in range(max(1, steps // 4))]
+    most, best = max(((cost(recipe), recipe) for recipe in starts), key=lambda found: found[0])
+    for _ in range(steps - len(starts)):
+        recipe = best
+        for _ in range(draw.choice((1, 1, 2, 3))):
+            recipe = changed(recipe, draw)
+        if (found := cost(recipe)) >= most:
+            most, best = found, recipe
+    return best
+
+
+COSTS: dict[str, Callable[[Recipe], float]] = {
+    "time": seconds,
+    "memory": lambda recipe: memory(recipe).peak,
+    "bytes that the index does not count": lambda recipe: (found := memory(recipe)).kept - found.size,
+}
+
+
+def worst(seed: int | str, steps: int) -> Iterator[tuple[str, Recipe]]:
+    """The worst recipe of each kind of cost."""
+    for name, cost in COSTS.items():
+        yield name, climb(random.Random(f"{seed} {name}"), steps, cost)
+
+
+def main(
+    minutes: Annotated[float, typer.Option(help="Duration.")] = 60.0,
+    steps: Annotated[int, typer.Option(help="Recipes of a climb")] = 200,
+    seed: Annotated[int | None, typer.Option(help="Default: another one each time")] = None,
+) -> None:
+    until = time.monotonic() + 60 * minutes
+    seed = random.randrange(1 << 32) if seed is None else seed
+    print(f"seed {seed}")
+    number, largest = 0, dict[str, float]()
+    while time.monotonic() < until:
+        for name, recipe in worst(f"{seed} {number}", steps):
+            cost = COSTS[name](recipe)
+            if cost > largest.get(name, float("-inf")):
+                largest[name] = cost
+                print(f"{name}: {cost:,.3f} {json.dumps(recipe)}", flush=True)
+            if wrong := faults(recipe):
+                raise SystemExit("; ".join([*wrong, json.dumps(recipe)]))
+        number += 1
+
+
+if __name__ == "__main__":
+    typer.run(main)
