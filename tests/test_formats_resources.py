@@ -167,7 +167,7 @@ def test_android_displays_the_translation(translation: str, source: str) -> None
         ("a.xml", "<root/>", "not Android's strings.xml: its root is root"),
         ("a.xml", "<resources>", "not well-formed"),
         ("a.xml", '<!DOCTYPE r [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><resources/>', "declarations in its DOCTYPE"),
-        ("a.xml", "<resources>" + "<b>" * 300 + "</b>" * 300 + "</resources>", "within each other"),
+        ("a.xml", "<resources>" + "<b>" * 300 + "</b>" * 300 + "</resources>", "nested too deeply"),
         ("a.xml", '<?xml version="1.0" encoding="utf-7"?><resources/>', "declares the encoding utf-7"),
         ("a.resx", "<resources/>", "not .resx: its root is resources"),
         (

@@ -18,7 +18,7 @@ from lxml import etree
 from app.formats.document import UnreadableDocument
 from app.formats.xml_parts import Element
 
-START_TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*\s*/?>")
+START_TAG = re.compile(rb"<[^\s/>]++(?:\s++[^\s=/>]++\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'))*+\s*+/?>")
 _ATTRIBUTE = re.compile(r"(?P<before>\s(?P<name>[^\s=]+)\s*=\s*)(?:\"[^\"]*\"|'[^']*')")
 _NAMESPACE = re.compile(r"\sxmlns(?::([\w.-]+))?=\"([^\"]*)\"")
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
