@@ -16,7 +16,7 @@ from itertools import groupby
 from fluent.syntax import FluentParser, ast
 
 from app.formats.catalogue_strings import PluralItem, Value, catalogue_content, plural_values
-from app.formats.document import Content, UnreadableDocument, part_of_name
+from app.formats.document import Content, UnreadableDocument, check_joins, part_of_name
 from app.formats.encodings import decode
 from app.formats.passage_builder import PassageBuilder
 from app.markup.passage import Piece, ProtectedSpan
@@ -40,6 +40,7 @@ def read(content: bytes, target: str = "") -> Content:
     text, encode = decode(content)
     if len(text) > _MAX_CHARS:
         raise UnreadableDocument(f"The file has over {_MAX_CHARS >> 20} MiB, which Fluent files rarely have. Split it.")
+    check_joins(size for line in text.split("\n") for size in _joined(line))
     try:
         entries = FluentParser(with_spans=True).parse(text).body
         known = [entry for entry in entries if isinstance(entry, ast.Message | ast.Term)]
@@ -49,6 +50,11 @@ def read(content: bytes, target: str = "") -> Content:
     except RecursionError:
         raise UnreadableDocument("The file is nested too deeply.") from None
     return catalogue_content(text, values, target, encode)
+
+
+def _joined(line: str) -> list[int]:
+    """The characters of a line in the pieces that the parser joins: the lines of a pattern, which are indented."""
+    return [len(line) + 1] if line[:1] in ("", " ", "\r") else [0, len(line)]
 
 
 def _entry_values(text: str, entry: ast.Message | ast.Term, target: str) -> Iterator[Value]:
