@@ -274,7 +274,6 @@ GRAMMARS = (
         ".toml",
         (
             f'k{NUMBER} = "word"\n',
-            "a = [\n",
             '"word",',
             "[a.b.c]\n",
             f"[[a{NUMBER}]]\n",
@@ -293,8 +292,7 @@ GRAMMARS = (
             "\n",
             *_quoted(_LABELS, "'", "',"),
         ),
-        (("[", "]"), ("{a=", "}"), ("{a.b.c.d=[", "]}"), ('"""', '"""')),
-        before="a = ",
+        ((f"k{NUMBER} = [", "]\n"), ("[", "],"), ("{a=", "}"), ("{a.b.c.d=[", "]}"), (f'k{NUMBER} = """', '"""\n')),
         options=(*_INTO, *_PATHS),
     ),
     Grammar(

@@ -35,7 +35,7 @@ from app.formats.review import Reviewed, read_xliff, translations_of, units_of, 
 from app.formats.review_html import write_html
 from app.markup.passage import Passage
 from app.markup.render import render_source
-from benchmarks.grammars import Genome, Grammar, mutated, scaled, seeds
+from benchmarks.grammars import Genome, Grammar, Node, mutated, scaled, seeds
 
 BOUND_BYTES, BOUND_S, BOUND_MB = 4096, 0.5, 64.0
 _LIMIT_S, _LIMIT_MB = 4, 2048
@@ -221,8 +221,9 @@ def main() -> None:
     print("|---|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
     wrong = []
     for grammar in chosen:
-        with contextlib.suppress(UnreadableDocument):  # so that each process has what reading loads
-            read(f"a{grammar.suffix}", grammar.build(""))
+        with contextlib.suppress(UnreadableDocument):  # so that each process has what reading and writing load
+            work = grammar.work or read_and_write
+            work(f"a{grammar.suffix}", grammar.build(Genome((Node(grammar.pieces[0]),)).text(grammar)), {})
         gc.collect()
         gc.freeze()
         draw = random.Random(f"{seed} {grammar.name}")
