@@ -399,3 +399,21 @@ def test_any_string_catalogue_keeps_its_structure(values: dict[str, str], indent
         if "comment" in entry and key not in ("localizations",):
             entry.pop("localizations", None)
     assert after == without(catalogue, "fr")
+
+
+@pytest.mark.parametrize(
+    ("nest", "depth", "fault"),
+    [
+        ('"plural":{"other":{', 25, "a plural within a plural"),
+        ('"variations":{"plural":{"one":{', 2, "a plural within a plural"),
+        ('"device":{"mac":{', 8, "nested too deeply"),
+    ],
+)
+def test_localization_that_xcode_does_not_write_is_refused_by_its_key(nest: str, depth: int, fault: str) -> None:
+    unit = '"stringUnit": {"state": "new", "value": "word"}'
+    inner = nest * depth + unit + "}" * nest.count("{") * depth
+    text = f'{{"sourceLanguage": "en", "strings": {{"a\\nkey": {{"localizations": {{"en": {{{inner}}}}}}}}}}}'
+    with pytest.raises(UnreadableDocument, match=fault) as refused:
+        read("a.xcstrings", text.encode(), "ar")
+    assert str(refused.value).startswith(r'The localization of "a\nkey" ')
+    assert len(str(refused.value).splitlines()) == 1

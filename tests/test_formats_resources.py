@@ -211,3 +211,10 @@ def test_arb_declares_its_new_locale(source: str, locale: str) -> None:
     assert parsed["hello"] == "HELLO {NAME}"
     assert parsed["@hello"] == before["@hello"] and parsed["@@last_modified"] == "today"
     assert as_it_was(document).decode() == ARB.replace('"en"', f'"{locale}"')
+
+
+def test_text_that_looks_like_an_attribute_is_no_part_of_the_tag_before_it() -> None:
+    content = b'<root><data name="a" ><value >x="y"> word</value></data></root>'
+    document = read("a.resx", content)
+    assert texts(document) == ['x="y"> word']
+    assert as_it_was(document) == content
