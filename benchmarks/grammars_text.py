@@ -8,7 +8,8 @@ from time import process_time
 from typing import Any
 
 from app.formats import Document, read
-from app.formats.review import Reviewed, Unit, read_xliff, translations_of, units_of, write_xliff
+from app.formats.review import read_xliff, write_xliff
+from app.formats.units import Reviewed, Unit, translations_of, units_of
 from benchmarks.grammars import NUMBER, Grammar
 
 _INTO: tuple[dict[str, Any], ...] = (
