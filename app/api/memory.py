@@ -113,7 +113,7 @@ async def search(
 ) -> MemoryMatches:
     """Return the pairs whose texts are the most similar to a text, with percentages."""
     translator.check_length(len(text))
-    found = await memory.snapshot(_scope(translator, client, source, target))
+    found = await memory.snapshot(_scope(translator, client, source, target), with_similar=True)
     async with memory.turns(client.name).short:
         matches = await asyncio.to_thread(found.fuzzy, text, limit, MIN_SIMILARITY)
         exact = await asyncio.to_thread(found.exact, text)

@@ -91,9 +91,9 @@ class TranslationMemory:
                     self._evict()
         return found
 
-    async def snapshot(self, scope: Scope) -> MemorySnapshot:
-        """The memory of one scope, with all that was acknowledged before."""
-        found = await self.snapshots(*scope)
+    async def snapshot(self, scope: Scope, with_similar: bool = False) -> MemorySnapshot:
+        """The memory of one scope, with all that was acknowledged before. `with_similar`: see `snapshots`."""
+        found = await self.snapshots(*scope, with_similar)
         return found.get((scope.source, scope.target)) or MemorySnapshot(MemoryIndex(scope.source, scope.target), 0)
 
     async def directions(self, owner: str) -> list[MemorySnapshot]:
