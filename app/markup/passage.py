@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 _BEGIN, _END = "\ufdd2", "\ufdd3"
 """Noncharacters, which Unicode reserves for a process's internal use."""
-_REFERENCE = re.compile(f"{_BEGIN}([0-9]+){_END}")
+_REFERENCE = re.compile(f"{_BEGIN}([0-9]{{1,9}}){_END}")
 VALUE = "{x}"
 """Placeholder in a passage's text for a value without text: a name or a number that a program inserts."""
 OBJECT = "\ufffc"
