@@ -57,12 +57,13 @@ coverage: lint  ## `make test`, which also fails if too few lines of app, model 
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of mixed traffic, killed workers, little memory
+soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of mixed traffic, as many of slow files, killed workers, little memory
 	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
 	$(BIN)/python -m benchmarks.soak
 	$(BIN)/python -m benchmarks.overload
 	$(BIN)/python -m benchmarks.stopping --runs 20
 	$(BIN)/python -m benchmarks.mixed_soak --minutes $(SOAK_MINUTES)
+	$(BIN)/python -m benchmarks.slow_files --minutes $(SOAK_MINUTES)
 
 scale-test: .venv/.ray  ## the service on Ray Serve: kill, hang and update replicas under load; needs 466 MB more, and root or user namespaces
 	$(TEST_ENVIRONMENT) $(BIN)/python -m benchmarks.ray_cluster pytest -m ray -W ignore $(PYTEST_ARGS)

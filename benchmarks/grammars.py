@@ -29,8 +29,9 @@ class Grammar:
     after: str = ""
     options: Sequence[dict[str, Any]] = ({"target": "ar", "source": "en"},)
     build: Callable[[str], bytes] = str.encode
-    work: Callable[[str, bytes, dict[str, Any]], None] | None = None
-    """What is done with the file's name, its content and the options, instead of reading, writing and reviewing it."""
+    work: Callable[[str, bytes, dict[str, Any]], list[float]] | None = None
+    """What is done with the file's name, its content and the options, instead of reading, writing and reviewing it;
+    returns the processor seconds of each request. May raise UnreadableDocument."""
 
 
 @dataclass(frozen=True)

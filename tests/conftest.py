@@ -30,7 +30,7 @@ _MARKED_BY_MODULE = {
         benchmarks_gpu_training benchmarks_invariance benchmarks_mixed_soak benchmarks_overload benchmarks_pivot
         benchmarks_scale benchmarks_serving cli_d2l cli_toy cli_translate cluster_hosting data_prepare
         deploy_balancer docs_examples docs_notebook end_to_end engine evaluation_evaluate evaluation_service_command
-        export_bundle export_ctranslate2 export_interpolation file_lock formats_large formats_packages
+        export_bundle export_ctranslate2 export_interpolation file_lock formats_large formats_packages formats_slowness
         http_held_bytes importing_bundle importing_ctranslate2 importing_dtype importing_memory importing_model_bin
         int8_kernels int8_prepared int8_products invariance invariance_prefixes makefile memory_kill
         optim_distributed optim_loop optim_signals pipeline_preview pipeline_recipe_file pipeline_run process_map

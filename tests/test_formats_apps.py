@@ -312,7 +312,7 @@ def test_stringsdict_gets_the_plural_categories_of_the_target(target: str, forms
         ("<dict/>", "no property list with a dictionary"),
         ("<plist>", "not well-formed"),
         ('<!DOCTYPE plist [<!ENTITY a "b">]><plist><dict/></plist>', "declarations in its DOCTYPE"),
-        ("<plist>" + "<dict><key>a</key>" * 300 + "</dict>" * 300 + "</plist>", "within each other"),
+        ("<plist>" + "<dict><key>a</key>" * 300 + "</dict>" * 300 + "</plist>", "nested too deeply"),
         ("<plist><dict>" + "<key/><true/>" * 80_000 + "</dict></plist>", "over 150000 elements"),
     ],
 )
@@ -399,3 +399,21 @@ def test_any_string_catalogue_keeps_its_structure(values: dict[str, str], indent
         if "comment" in entry and key not in ("localizations",):
             entry.pop("localizations", None)
     assert after == without(catalogue, "fr")
+
+
+@pytest.mark.parametrize(
+    ("nest", "depth", "fault"),
+    [
+        ('"plural":{"other":{', 25, "a plural within a plural"),
+        ('"variations":{"plural":{"one":{', 2, "a plural within a plural"),
+        ('"device":{"mac":{', 8, "nested too deeply"),
+    ],
+)
+def test_localization_that_xcode_does_not_write_is_refused_by_its_key(nest: str, depth: int, fault: str) -> None:
+    unit = '"stringUnit": {"state": "new", "value": "word"}'
+    inner = nest * depth + unit + "}" * nest.count("{") * depth
+    text = f'{{"sourceLanguage": "en", "strings": {{"a\\nkey": {{"localizations": {{"en": {{{inner}}}}}}}}}}}'
+    with pytest.raises(UnreadableDocument, match=fault) as refused:
+        read("a.xcstrings", text.encode(), "ar")
+    assert str(refused.value).startswith(r'The localization of "a\nkey" ')
+    assert len(str(refused.value).splitlines()) == 1

@@ -17,7 +17,7 @@ from test_formats import ENCODINGS, as_it_was, shouted, texts
 from translate.storage import tmx as toolkit_tmx
 from translate.storage import ts2
 
-from app.formats import UnreadableDocument, read
+from app.formats import UnreadableDocument, WrongOption, read
 
 TS = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE TS>
@@ -382,7 +382,7 @@ def test_files_without_events_are_refused(text: str, fault: str) -> None:
     [
         ("a.ts", "<TV/>", "its root is TV"),
         ("a.ts", '<!DOCTYPE TS [<!ENTITY a "b">]><TS/>', "declarations in its DOCTYPE"),
-        ("a.ts", "<TS>" + "<context>" * 300, "within each other"),
+        ("a.ts", "<TS>" + "<context>" * 300, "nested too deeply"),
         ("a.tmx", "<tmy/>", "its root is tmy"),
         ("a.tmx", '<!DOCTYPE tmx [<!ENTITY % a SYSTEM "file:///etc/passwd">%a;]><tmx/>', "declarations in its DOCTYPE"),
     ],
@@ -390,3 +390,18 @@ def test_files_without_events_are_refused(text: str, fault: str) -> None:
 def test_hostile_xml_is_refused(name: str, text: str, fault: str) -> None:
     with pytest.raises(UnreadableDocument, match=fault):
         read(name, text.encode(), "fr")
+
+
+def test_column_is_translated_into_a_few_others_only() -> None:
+    content = ("en," + ",".join(f"c{number}" for number in range(11)) + "\nword" + "," * 11 + "\n").encode()
+    columns = [f"en=c{number}" for number in range(11)]
+    assert len(read("a.csv", content, columns=",".join(columns[:10])).passages) == 10
+    with pytest.raises(WrongOption, match="into over 10 columns"):
+        read("a.csv", content, columns=",".join(columns))
+
+
+def test_message_of_qt_with_more_forms_than_any_language_is_refused() -> None:
+    forms = "<numerusform/>" * 7
+    message = f'<message numerus="yes"><source>%n word</source><translation type="unfinished">{forms}</translation>'
+    with pytest.raises(UnreadableDocument, match="The message in line 2 has over 6 forms"):
+        read("a.ts", f"<TS><context>\n{message}</message></context></TS>".encode(), "fr")

@@ -167,7 +167,7 @@ def test_android_displays_the_translation(translation: str, source: str) -> None
         ("a.xml", "<root/>", "not Android's strings.xml: its root is root"),
         ("a.xml", "<resources>", "not well-formed"),
         ("a.xml", '<!DOCTYPE r [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><resources/>', "declarations in its DOCTYPE"),
-        ("a.xml", "<resources>" + "<b>" * 300 + "</b>" * 300 + "</resources>", "within each other"),
+        ("a.xml", "<resources>" + "<b>" * 300 + "</b>" * 300 + "</resources>", "nested too deeply"),
         ("a.xml", '<?xml version="1.0" encoding="utf-7"?><resources/>', "declares the encoding utf-7"),
         ("a.resx", "<resources/>", "not .resx: its root is resources"),
         (
@@ -211,3 +211,10 @@ def test_arb_declares_its_new_locale(source: str, locale: str) -> None:
     assert parsed["hello"] == "HELLO {NAME}"
     assert parsed["@hello"] == before["@hello"] and parsed["@@last_modified"] == "today"
     assert as_it_was(document).decode() == ARB.replace('"en"', f'"{locale}"')
+
+
+def test_text_that_looks_like_an_attribute_is_no_part_of_the_tag_before_it() -> None:
+    content = b'<root><data name="a" ><value >x="y"> word</value></data></root>'
+    document = read("a.resx", content)
+    assert texts(document) == ['x="y"> word']
+    assert as_it_was(document) == content

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from test_formats import ENCODINGS, as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
-from app.formats.value_paths import PathFilter
+from app.formats.value_paths import PathFilter, ValuePath
 
 YAML = """# A comment: not a value
 en:   # the language
@@ -210,8 +210,8 @@ def test_any_yaml_keeps_its_structure(value: Any, flow: bool, style: str | None)
         ("a: 'x", "not YAML"),
         ("\ta: b", "not YAML: line 1"),
         ("a: \x07", "not YAML"),
-        ("[" * 100_000, "not YAML.*depth"),
-        ("- " * 100_000, "not YAML.*depth"),
+        ("[" * 100_000, r"YAML.*(deeply|depth)"),
+        ("- " * 100_000, r"YAML.*(deeply|depth)"),
         ("\ufeff\ufeffa: b", "two byte order marks"),
         (f"a: {'word ' * 50_000}", "more than 200000 characters"),
     ],
@@ -316,3 +316,44 @@ def test_unreadable_path_is_refused(paths: str) -> None:
 def test_too_many_paths_are_refused() -> None:
     with pytest.raises(UnreadableDocument, match="over 20 paths"):
         PathFilter("$.a," * 200)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml", ".toml"])
+def test_value_costs_the_same_at_any_depth_and_for_any_number_of_paths(
+    suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = list[int]()
+    below = PathFilter.below
+
+    def counted(chosen: PathFilter, path: ValuePath, *added: str | int) -> ValuePath:
+        keys.append(len(added))
+        return below(chosen, path, *added)
+
+    monkeypatch.setattr(PathFilter, "below", counted)
+    for depth in (10, 190):
+        keys.clear()
+        content = "a = " * (suffix == ".toml") + "[" * depth + '"word", ' * 300 + "1" + "]" * depth
+        assert len(read(f"a{suffix}", content.encode(), paths="$..*, $.a.b.c, $..[0], $[1]").passages) == 300
+        assert sum(keys) <= 300 + depth + 1
+
+
+def test_path_of_a_value_does_not_repeat_a_long_key() -> None:
+    content = json.dumps({"k" * 100_000: ["word"] * 100})
+    found = read("a.json", content.encode()).locations
+    assert found[99].name.startswith('$["kkk')
+    assert found[99].name.endswith("[99]")
+    assert len(found[99].name) < 600
+    deep = json.loads("[" * 150 + "{}" + "]" * 150)
+    innermost = deep
+    while innermost[0]:
+        innermost = innermost[0]
+    innermost[0] = {"k" * 400: "word"}
+    assert len(read("a.json", json.dumps(deep).encode()).locations[0].name) < 1_500
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml", ".toml"])
+def test_values_nest_as_deeply_as_the_budget_of_a_document(suffix: str) -> None:
+    start = "a = " * (suffix == ".toml")
+    assert texts(read(f"a{suffix}", f'{start}{"[" * 199}["word"]{"]" * 199}'.encode())) == ["word"]
+    with pytest.raises(UnreadableDocument, match="nested too deeply"):
+        read(f"a{suffix}", f'{start}{"[" * 200}["word"]{"]" * 200}'.encode())

@@ -183,3 +183,36 @@ def test_plain_text_may_be_a_message(bundle: Bundle) -> None:
     [one] = translated(bundle, RandomDecoder(bundle), ["{n, plural, one {Hello # cat} other {Hello # cats}}"])
     assert one.text and one.text.startswith("{n, plural, one {") and one.text.count("#") == 3  # many, too
     assert one.text != "{n, plural, one {Hello # cat} other {Hello # cats}}"
+
+
+def nested(inner: str, depth: int) -> str:
+    return "{n,plural,other{" * depth + inner + "}}" * depth
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nested("a", 8),
+        nested("word " * 3_000, 5),
+        f"{'word ' * 1_900}{nested('a', 5)}",
+        f"word '{{{'x' * 40_000}}}' {nested('a', 5)}",
+        f"word{'{n}' * 5_000}{{s,select,other{{}}{' '.join(f'b{n}{{x}}' for n in range(3_000))}}}",
+        *(
+            nested(f"{'word ' * 20}{{s,select,{' '.join(f'b{n}{{x}}' for n in range(9))} other{{}}}}", n)
+            for n in (2, 3)
+        ),
+    ],
+)
+def test_branches_in_branches_are_written_in_proportion_to_the_message(text: str) -> None:
+    pieces = message_pieces(text, "ar") or []
+    size = sum(len(piece.text if isinstance(piece, Passage) else piece) for piece in pieces)
+    assert size <= max(64 * len(text), 200_000) and len(pieces) <= 30 * len(text)
+
+
+def test_three_plurals_in_each_other_are_a_message_in_any_language() -> None:
+    text = "{c, plural, one {is here} other {are here}}"
+    for name in ("folder", "file"):
+        text = f"{{{name}, plural, one {{# {name} {text}}} other {{# {name}s {text}}}}}"
+    pieces = message_pieces(f"Now {text}.", "ar")
+    assert pieces is not None
+    assert sum(isinstance(piece, Passage) for piece in pieces) >= 6**3

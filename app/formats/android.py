@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from app.formats.catalogue_strings import PluralItem, Value, catalogue_content, plural_values
-from app.formats.document import Content, UnreadableDocument
+from app.formats.document import Content, UnreadableDocument, part_of_name
 from app.formats.encodings import join_surrogates
 from app.formats.passage_builder import PassageBuilder
 from app.formats.xml_positions import CDATA, XmlNode, clean, escape, parse, plain_encoder, plain_text
@@ -40,7 +40,7 @@ def read(content: bytes, target: str = "") -> Content:
 
 def _values(text: str, root: XmlNode, target: str) -> Iterator[Value]:
     for node in root.children:
-        name = node.attributes.get("name", "")
+        name = part_of_name(node.attributes.get("name", ""))
         if node.attributes.get("translatable") == "false":
             continue
         if node.name == "string":
@@ -66,7 +66,7 @@ def _value(text: str, node: XmlNode, name: str) -> Iterator[Value]:
     shown = raw.strip(_SPACE)
     if not shown or _REFERENCE.fullmatch(shown):
         return
-    start = node.content + raw.index(shown)
+    start = node.content + len(raw) - len(raw.lstrip(_SPACE))
     value = Value(start, start + len(shown), plain_text(shown), str, name)
     if node.children:
         yield value._replace(pieces=_pieces(text, node, start, value.end))

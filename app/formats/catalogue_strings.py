@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from app.formats.document import Content, Slot, check_count, content_of_slots
+from app.formats.document import Content, Slot, check_branches, check_count, content_of_slots
 from app.markup.passage import Passage, Piece
 from app.text import icu_messages, mnemonics
 from app.text.plural_categories import target_branches
@@ -89,7 +89,7 @@ def catalogue_content(
     marks = mnemonics.mnemonic_marks(value.text for value in found if value.pieces is None)
     slots, count = list[Slot](), 0
     for value in found:
-        check_count(count)
+        check_branches(count, len(text))
         if value.pieces is not None or not _has_letters(value):
             pieces = [value.text] if value.pieces is None else value.pieces
             slots.append(Slot(value.start, value.end, pieces, value.encode, value.name, adds=value.adds))
@@ -99,6 +99,7 @@ def catalogue_content(
         encoded = partial(_encode, string, value.encode)
         slots.append(Slot(value.start, value.end, string.pieces, encoded, value.name, adds=value.adds))
         count += len(string.passages)
+    check_branches(count, len(text))
     return content_of_slots(text, slots, encode)
 
 

@@ -19,12 +19,17 @@ _LINE_END = re.compile(r"\r\n?|\n")
 MAX_PASSAGES = 50_000
 """Per document. A small compressed file may hold ten times as many one-letter paragraphs, which would take minutes to
 read and delay other requests by seconds."""
+_MIN_PASSAGES = 500
+"""However small the file is."""
 MAX_DEPTH = 200
 """Levels of whatever nests in a format: elements, values, passages. What reads them may call itself for each."""
 _MAX_GROWTH = 16
 _MIN_OUTPUT_BYTES = 1 << 20
 """What is written may have this many bytes, or that many times those of the file and its translations. A plural of one
 form gets six, with what is around them."""
+_MAX_NAME_CHARS = 500
+_MAX_COPIED_CHARS = 4_000_000_000
+"""A third of a second. A string of 200,000 characters in 40,000 lines has as many."""
 
 
 class UnreadableDocument(ValueError):
@@ -56,6 +61,14 @@ def check_count(passages: int) -> None:
         raise UnreadableDocument(f"The file has over {MAX_PASSAGES} paragraphs or strings to translate. Split it.")
 
 
+def check_branches(passages: int, size: int) -> None:
+    """Raises UnreadableDocument if these are too many for a text of `size` characters: plurals in each other multiply
+    them."""
+    if passages > _MIN_PASSAGES + size // 2:
+        raise UnreadableDocument("With the plural forms of the target language, the file has too many strings.")
+    check_count(passages)
+
+
 def check_passages(passages: Iterable[Passage]) -> None:
     """Raises UnreadableDocument if these, with the passages nested in them, are too many, or nested too deeply."""
     level, count, depth = list(passages), 0, 0
@@ -79,6 +92,22 @@ def write_bounded(write: Callable[[Sequence[str]], bytes], size: int, translatio
     if len(written) > max(_MIN_OUTPUT_BYTES, _MAX_GROWTH * given):
         raise UnreadableDocument(f"With its translations, the file would have {len(written)} bytes. Split it.")
     return written
+
+
+def part_of_name(text: str) -> str:
+    """`text` for the names of all that is in something with that name: long ones would be repeated for each."""
+    return text if len(text) <= _MAX_NAME_CHARS else f"{text[:_MAX_NAME_CHARS]}…"
+
+
+def check_joins(added: Iterable[int]) -> None:
+    """Raises UnreadableDocument if a library that joins strings piece by piece, and copies each time what it has, would
+    take long. `added`: characters of the pieces, in order; 0 begins a new string."""
+    copied = length = 0
+    for size in added:
+        length = length + size if size else 0
+        copied += length
+    if copied > _MAX_COPIED_CHARS:
+        raise UnreadableDocument("The file has too many lines in one string or comment. Split it.")
 
 
 class TextLocation(NamedTuple):

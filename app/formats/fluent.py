@@ -16,7 +16,7 @@ from itertools import groupby
 from fluent.syntax import FluentParser, ast
 
 from app.formats.catalogue_strings import PluralItem, Value, catalogue_content, plural_values
-from app.formats.document import Content, UnreadableDocument
+from app.formats.document import Content, UnreadableDocument, check_joins, part_of_name
 from app.formats.encodings import decode
 from app.formats.passage_builder import PassageBuilder
 from app.markup.passage import Piece, ProtectedSpan
@@ -40,6 +40,7 @@ def read(content: bytes, target: str = "") -> Content:
     text, encode = decode(content)
     if len(text) > _MAX_CHARS:
         raise UnreadableDocument(f"The file has over {_MAX_CHARS >> 20} MiB, which Fluent files rarely have. Split it.")
+    check_joins(size for line in text.split("\n") for size in _joined(line))
     try:
         entries = FluentParser(with_spans=True).parse(text).body
         known = [entry for entry in entries if isinstance(entry, ast.Message | ast.Term)]
@@ -51,14 +52,19 @@ def read(content: bytes, target: str = "") -> Content:
     return catalogue_content(text, values, target, encode)
 
 
+def _joined(line: str) -> list[int]:
+    """The characters of a line in the pieces that the parser joins: the lines of a pattern, which are indented."""
+    return [len(line) + 1] if line[:1] in ("", " ", "\r") else [0, len(line)]
+
+
 def _entry_values(text: str, entry: ast.Message | ast.Term, target: str) -> Iterator[Value]:
-    name = entry.id.name
-    if entry.value and not (isinstance(entry, ast.Term) and "brand" in name):
+    name = part_of_name(entry.id.name)
+    if entry.value and not (isinstance(entry, ast.Term) and "brand" in entry.id.name):
         yield from _values(text, entry.value, name, target)
     if isinstance(entry, ast.Message):  # a term's attributes are for selections
         for attribute in entry.attributes:
             if attribute.id.name.lower() not in _KEPT_ATTRIBUTES:
-                yield from _values(text, attribute.value, f"{name}.{attribute.id.name}", target)
+                yield from _values(text, attribute.value, f"{name}.{part_of_name(attribute.id.name)}", target)
 
 
 def _values(text: str, pattern: ast.Pattern, name: str, target: str) -> Iterator[Value]:

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.formats.document import UnreadableDocument
+from app.formats.document import UnreadableDocument, check_depth
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^\s{}\[\],:"]+')
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]|[^\s{}\[\],:"]+')
 _AFTER_KEY = re.compile(r"[ \t\n\r]*:")
 
 
@@ -49,7 +49,10 @@ def check_characters(value: str, start: int) -> str:
 
 
 def locate(text: str) -> JsonNode:
-    """The root of `text`, which must be JSON; then brackets and quotes suffice to locate its values."""
+    """The root of `text`, which must be JSON; then brackets and quotes suffice to locate its values.
+
+    Raises UnreadableDocument if it is nested too deeply.
+    """
     outer = JsonNode(0)
     open_nodes, key, key_start = [outer], "", 0
     for token in _TOKEN.finditer(text):
@@ -64,4 +67,5 @@ def locate(text: str) -> JsonNode:
         open_nodes[-1].members[key] = node
         if first in "{[":
             open_nodes.append(node)
+            check_depth(len(open_nodes), "The JSON")
     return outer.members.get("") or next(iter(outer.members.values()), outer)

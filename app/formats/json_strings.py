@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from app.formats.catalogue_strings import Value, catalogue_content
-from app.formats.document import Content
+from app.formats.document import Content, check_depth
 from app.formats.encodings import decode
 from app.formats.json_positions import check_characters, check_json, locate
-from app.formats.value_paths import PathFilter, value_path
+from app.formats.value_paths import PathFilter, ValuePath
 from model.languages import AUTO, language_alone
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]')
 _AFTER_KEY = re.compile(r"[ \t\n\r]*:")
 _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])")
 
@@ -29,9 +29,9 @@ def read(content: bytes, target: str = "", paths: str = "") -> Content:
     ascii_only = text.isascii() and _WIDE_ESCAPE.search(text) is not None
     quoted = partial(json.dumps, ensure_ascii=ascii_only)
     values = (
-        Value(start, end, check_characters(json.loads(text[start:end]), start), quoted, value_path(path))
-        for start, end, path in _values(text)
-        if chosen.matches(path)
+        Value(start, end, check_characters(json.loads(text[start:end]), start), quoted, path.shown)
+        for start, end, path in _values(text, chosen)
+        if chosen.takes(path)
     )
     return catalogue_content(text, values, target, encode)
 
@@ -53,25 +53,34 @@ def read_arb(content: bytes, target: str = "", source: str = "") -> Content:
     return read(encode(text), target)
 
 
-def _values(text: str) -> Iterator[tuple[int, int, Sequence[str | int]]]:
+def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, ValuePath]]:
     """The positions of the string values, quotes included, and their paths, except for keys with "@", which belong to
-    ARB or JSON-LD."""
+    ARB or JSON-LD. Raises UnreadableDocument."""
     skipped_depth = -1
-    path: list[str | int] = []
+    keys: list[str | int] = []
     """For each open object its latest key, and for each open list the index of its next item."""
+    paths: list[ValuePath] = []
+    """Those of the open objects and lists."""
+
+    def path() -> ValuePath:
+        return chosen.below(paths[-1], keys[-1]) if paths else chosen.root
+
     for token in _TOKEN.finditer(text):
         if token[0] in "{[":
-            path.append("" if token[0] == "{" else 0)
+            paths.append(path())
+            keys.append("" if token[0] == "{" else 0)
+            check_depth(len(keys), "The JSON")
         elif token[0] in "}]":
-            path.pop()
-            if len(path) <= skipped_depth:
+            paths.pop()
+            keys.pop()
+            if len(keys) <= skipped_depth:
                 skipped_depth = -1
         elif token[0] == ",":
-            if isinstance(path[-1], int):
-                path[-1] += 1
+            if isinstance(keys[-1], int):
+                keys[-1] += 1
         elif _AFTER_KEY.match(text, token.end()):
-            path[-1] = json.loads(token[0])
-            if skipped_depth in (-1, len(path)):
-                skipped_depth = len(path) if str(path[-1]).startswith("@") else -1
+            keys[-1] = json.loads(token[0])
+            if skipped_depth in (-1, len(keys)):
+                skipped_depth = len(keys) if str(keys[-1]).startswith("@") else -1
         elif skipped_depth == -1:
-            yield *token.span(), path
+            yield *token.span(), path()

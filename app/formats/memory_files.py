@@ -62,7 +62,7 @@ def _read_tmx(content: bytes, source: str, target: str) -> Iterator[tuple[str, s
     root = parse_xml(content, "The TMX file")
     if local_name(root) != "tmx":
         raise UnreadableDocument(f"The file is not TMX: its first element is {local_name(root)}.")
-    units = [element for element in root.iter() if local_name(element) == "tu"]
+    units = _units(root)
     is_found = False
     for unit in units:
         variants = [(_language(child), child) for child in unit if local_name(child) == "tuv"]
@@ -72,6 +72,13 @@ def _read_tmx(content: bytes, source: str, target: str) -> Iterator[tuple[str, s
             yield texts[0], texts[1]
     if units and not is_found:
         raise UnreadableDocument(f"The TMX file has no unit with both {source} and {target}.")
+
+
+def _units(root: Element) -> list[Element]:
+    """The units, without those in each other, whose texts would be repeated."""
+    units = [element for element in root.iter(etree.Element) if local_name(element) == "tu"]
+    within = {element for unit in units for element in unit.iterancestors() if local_name(element) == "tu"}
+    return units if not within else [unit for unit in units if not any(e in within for e in unit.iterancestors())]
 
 
 def _language(variant: Element) -> str:

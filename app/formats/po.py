@@ -6,13 +6,13 @@ polib's own writer would wrap every line again, and lose comments that it does n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import polib
 
 from app.formats.catalogue_strings import CatalogueString, read_form, read_string
-from app.formats.document import Content, TextLocation, UnreadableDocument, fill
+from app.formats.document import Content, TextLocation, UnreadableDocument, check_joins, fill
 from app.formats.encodings import check_declared_encoding, decode
 from app.markup.extract import inline_pieces
 from app.text.icu_messages import has_branches
@@ -24,6 +24,7 @@ _ELEMENT = re.compile(r"</[A-Za-z][^<>]*>")
 _PLURAL_TEMPLATE = re.compile(r'^("Plural-Forms:[ ]*)nplurals=INTEGER; plural=EXPRESSION;', re.MULTILINE)
 """As xgettext and msginit leave it for translators."""
 _FORM_COUNT = re.compile(r"nplurals[ ]*=[ ]*([1-6])\b")
+_KEYWORD = re.compile(r"\s*(?:#[~|]\s*)*msg")
 _LINE_ENDS = re.compile("[\x1c-\x1e\x85\u2028\u2029]")
 """What polib takes for line ends, and gettext does not."""
 _MAX_STRING_CHARS = 200_000
@@ -118,15 +119,25 @@ def _string(text: str, target: str, marks: frozenset[str]) -> CatalogueString:
 
 def _parse(text: str) -> polib.POFile:
     length = 0
-    for line in text.splitlines():
+    lines = text.splitlines()
+    for line in lines:
         length = length + len(line) if line.lstrip().startswith('"') else len(line)
         if length > _MAX_STRING_CHARS:
             raise UnreadableDocument(f"The file has a string of more than {_MAX_STRING_CHARS} characters.")
+    check_joins(size for line in lines for size in _joined(line))
     try:
         # With a line end before it, no content can be a file name, which polib would open.
         return polib.pofile("\n" + text)
     except (OSError, ValueError, IndexError) as error:
         raise UnreadableDocument(f"The file is not a gettext catalogue: {str(error).splitlines()[0]}.") from None
+
+
+def _joined(line: str) -> Iterator[int]:
+    """The characters of a line in the pieces that polib joins: the lines of a comment, and of a string or a header."""
+    if _KEYWORD.match(line):
+        yield 0
+    pieces = 1 + line.count("\\n")
+    yield from [1 + len(line) // pieces] * pieces
 
 
 def _needs_translation(entry: polib.POEntry, redo_fuzzy: bool) -> bool:

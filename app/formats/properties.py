@@ -32,7 +32,7 @@ _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])[0-9A-Fa-f]{4}")
 _FOLDED_LINES = re.compile(r"\\n(\\(?:\r\n?|\n)[ \t\f]*)")
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _SPELLINGS = {"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
-_ARGUMENT = re.compile(r"\{\d+[^{}]*\}")
+_ARGUMENT = re.compile(r"\{\d[^{}]*+\}")
 """An argument of java.text.MessageFormat."""
 _SINGLE_APOSTROPHE = re.compile(r"(?<!')'(?!')")
 

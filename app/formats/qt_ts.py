@@ -16,6 +16,8 @@ from app.text.plural_categories import plural_categories
 
 _SPELLINGS = {'"': "&quot;", "'": "&apos;"}
 """As Qt writes these characters."""
+_MAX_FORMS = 6
+"""Of a number, in any language."""
 
 
 def read(content: bytes, target: str = "") -> Content:
@@ -52,6 +54,9 @@ def _values(text: str, root: XmlNode, target: str) -> Iterator[Value]:
         name = names[message.parent]
         shown = plain_text(text[source.content : source.content_end])
         forms = [child for child in translation.children if child.name == "numerusform"]
+        if len(forms) > _MAX_FORMS:
+            line = text.count("\n", 0, message.start) + 1
+            raise UnreadableDocument(f"The message in line {line} has over {_MAX_FORMS} forms of a number.")
         if message.attributes.get("numerus") != "yes":
             if not translation.children and not _content(text, translation).strip():
                 yield _filled(text, translation, shown, name, spell)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from lxml import etree
 
-from app.formats.document import TextLocation, UnreadableDocument
+from app.formats.document import TextLocation, UnreadableDocument, check_depth
 from app.formats.xml_parts import (
     Element,
     append_text,
@@ -189,11 +189,15 @@ def _fill(element: Element, text: str, codes: Sequence[Code]) -> None:
 def read_xliff(content: bytes, units: Sequence[Unit]) -> list[str]:
     """The targets of a review that `write_xliff` wrote and somebody changed, one for each of the document's units.
 
-    Raises UnreadableDocument, which names the unit: for one that is missing or of another document, and for codes that
-    are missing, too many or unknown.
+    Raises UnreadableDocument, which names the unit: for one that is missing, repeated or of another document, and for
+    codes that are missing, too many, unknown or spelled otherwise.
     """
     root = parse_xml(content, "The review")
-    by_id = {element.get("id"): element for element in root.iter(f"{{{NAMESPACE}}}trans-unit")}
+    found = list(root.iter(f"{{{NAMESPACE}}}trans-unit"))
+    by_id = {element.get("id"): element for element in found}
+    if len(by_id) < len(found):
+        repeated, _ = Counter(element.get("id") for element in found).most_common(1)[0]
+        raise UnreadableDocument(f"The review has several units with the id {_quoted(repeated)}.")
     targets = []
     for number, unit in enumerate(units, 1):
         what = f"Unit {number} of the review"
@@ -222,24 +226,41 @@ def _between_blanks_of(source: str, target: str) -> str:
 
 def _text(element: Element, unit: Unit, what: str) -> str:
     """The content of a source or target, with references to its codes."""
-    parts = [element.text or ""]
-    for child in element:
-        name = local_name(child)
-        if name in _TRANSPARENT:
-            parts.append(_text(child, unit, what))
-        elif name in _NAMES.values():
-            parts.append(reference(_number(child, unit, what)))
-        elif name:
-            raise UnreadableDocument(f"{what} has an element {clean(name)}, which the review did not have.")
-        parts.append(child.tail or "")
+    parts = list[str]()
+
+    def add(element: Element, depth: int) -> None:
+        check_depth(depth, what)
+        parts.append(_own_text(element.text, what))
+        for child in element:
+            name = local_name(child)
+            if name in _TRANSPARENT:
+                add(child, depth + 1)
+            elif name in _NAMES.values():
+                parts.append(reference(_number(child, unit, what)))
+            elif name:
+                raise UnreadableDocument(f"{what} has an element {clean(name)[:40]}, which the review did not have.")
+            parts.append(_own_text(child.tail, what))
+
+    add(element, 1)
     return "".join(parts)
+
+
+def _own_text(text: str | None, what: str) -> str:
+    """The text, which must have no reference of its own: only an element is a code."""
+    if text and not is_free_of_references(text):
+        raise UnreadableDocument(f"{what} has a noncharacter (U+FDD0, U+FDD1), which no translation has.")
+    return text or ""
 
 
 def _number(code: Element, unit: Unit, what: str) -> int:
     found = code.get("id") or ""
-    if not (found.isascii() and found.isdecimal() and 0 < int(found[:9]) <= len(unit.codes)):
-        raise UnreadableDocument(f"{what} has an unknown code, {clean(local_name(code))} id={found[:20]!r}.")
+    if not (found.isascii() and found.isdecimal() and len(found) < 10 and 0 < int(found) <= len(unit.codes)):
+        raise UnreadableDocument(f"{what} has an unknown code, {clean(local_name(code))} id={_quoted(found)}.")
     return int(found) - 1
+
+
+def _quoted(text: str | None) -> str:
+    return repr((text or "")[:20])
 
 
 def _check_codes(text: str, unit: Unit, what: str) -> None:

@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator, Sequence
 
 from app.formats.catalogue_strings import PluralItem, Value, catalogue_content, plural_values
-from app.formats.document import Content, UnreadableDocument
+from app.formats.document import Content, UnreadableDocument, part_of_name
 from app.formats.xml_positions import XmlNode, parse, plain_encoder, plain_text
 from app.text.plural_categories import CATEGORIES
 
 _PLURAL = "NSStringPluralRuleType"
 _TYPE_KEY = "NSStringFormatSpecTypeKey"
 _VARIABLE = re.compile(r"%(?:\d+\$)?#@[^@]*@")
+_MAX_PATH_CHARS = 1_000
 _FIXED_KEYS = {_TYPE_KEY, "NSStringFormatValueTypeKey"}
 
 
@@ -68,7 +69,8 @@ def _dictionary_values(
         return
     for _, key, node in entries:
         if node.name == "dict":
-            yield from _dictionary_values(text, _entries(text, node), target, f"{path}{key}.")
+            inner = f"{path}{part_of_name(key)}." if len(path) <= _MAX_PATH_CHARS else path
+            yield from _dictionary_values(text, _entries(text, node), target, inner)
         elif _is_string(node) and key not in _FIXED_KEYS:
             value = _value(text, node, f"{path}{key}")
             if any(map(str.isalpha, _VARIABLE.sub("", value.text))):

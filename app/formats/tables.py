@@ -6,9 +6,11 @@ The first row names the columns. A delimiter is the one that most of it has: a c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from app.formats.catalogue_strings import Value, catalogue_content
 from app.formats.document import Content, UnreadableDocument, WrongOption, line_numbers
@@ -16,6 +18,8 @@ from app.formats.encodings import decode
 from model.languages import AUTO
 
 _MAX_COLUMNS = 10_000
+_MAX_COPIES = 10
+"""Columns that one column may be translated into."""
 _EMPTY_LINES = re.compile(r"[\r\n]+")
 _NEEDS_QUOTES = re.compile(r'["\r\n]|\A\s|\s\Z')
 
@@ -30,8 +34,7 @@ class _Field:
     is_quoted: bool
 
 
-@dataclass(frozen=True)
-class _Column:
+class _Column(NamedTuple):
     """A column to translate, by index, and the one to fill in, if that is another."""
 
     source: int
@@ -106,7 +109,9 @@ def _chosen(header: list[str], columns: str) -> list[_Column]:
         found.append(_Column(source, _index(header, right.strip()) if right.strip() else source))
     if len({column.target for column in found}) < len(found):
         raise WrongOption("columns", "A column is named twice among those to translate.")
-    return found
+    if any(count > _MAX_COPIES for count in Counter(column.source for column in found).values()):
+        raise WrongOption("columns", f"A column is to be translated into over {_MAX_COPIES} columns.")
+    return sorted(found, key=max)
 
 
 def _index(header: list[str], name: str) -> int:
@@ -133,8 +138,8 @@ def _by_language(header: list[str], source: str, target: str) -> list[_Column]:
 
 def _values(row: list[_Field], header: list[str], chosen: list[_Column], delimiter: str) -> Iterator[Value]:
     for column in chosen:
-        if max(column.source, column.target) >= len(row):
-            continue
+        if max(column) >= len(row):
+            return  # they are in the order of their last column
         source, target = row[column.source], row[column.target]
         adds = source is not target
         if adds and (target.text.strip() or not any(map(str.isalpha, source.text))):

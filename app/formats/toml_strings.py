@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from functools import partial
 
 from app.formats.catalogue_strings import Value, catalogue_content
-from app.formats.document import Content, UnreadableDocument, bounded_list, line_numbers
+from app.formats.document import Content, UnreadableDocument, bounded_list, check_depth, line_numbers
 from app.formats.encodings import decode, escape_above
-from app.formats.value_paths import PathFilter, value_path
+from app.formats.value_paths import PathFilter, ValuePath
 
 _TOKEN = re.compile(
     r'"""(?:[^"\\]|\\[\s\S]|"(?!""))*+"{3,5}'
     r"|'''(?:[^']|'(?!''))*+'{3,5}"
-    r'|"(?:[^"\\\n]|\\.)*+"'
-    r"|'[^'\n]*+'"
-    r"|\#[^\n]*+|[\[\]{},=.\n]|[^\s\"'\[\]{},=.\#]++"
+    r'|"(?!"")(?:[^"\\\n]|\\.)*+"'
+    r"|'(?!'')[^'\n]*+'"
+    r"|\#[^\n]*+|[\[\]{},=.\n\"']|[^\s\"'\[\]{},=.\#]++"
 )
 _SPECIAL = re.compile('[\\\\"\x00-\x1f\x7f]')
 _SPELLINGS = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
@@ -30,7 +30,6 @@ _MAX_KEY_PARTS = 100
 """Of one key; tomllib's time grows with their square."""
 _MAX_PARTS = 300_000
 """Of all keys; tomllib keeps several objects for each."""
-_MAX_DEPTH = 100
 
 
 def read(content: bytes, target: str = "", paths: str = "") -> Content:
@@ -52,20 +51,22 @@ def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:
 
     Raises UnreadableDocument for what tomllib would take long to read.
     """
-    table, key = list[str | int](), list[str]()
-    containers: list[list[str | int]] = []
-    """For each open list or inline table the path to it, to which its keys or indices are added."""
+    table, key = chosen.root, list[str]()
+    containers: list[ValuePath] = []
+    """The paths of open lists and inline tables, to which their keys or indices are added."""
     indices: list[int] = []
     """The next index in each, -1 in a table."""
     in_header, in_value, parts = False, False, 0
     for token in _TOKEN.finditer(text):
         first = token[0][0]
+        if token[0] in ("'", '"'):
+            return  # it is never closed, and tomllib says so
         if first == "#":
             continue
         if first == "\n":
             if not containers:
                 if in_header:
-                    table = list(key)
+                    table = chosen.below(chosen.root, *key)
                 in_header, in_value, key = False, False, []
         elif in_header or not in_value:
             if first == "[" and not containers and not key:
@@ -82,12 +83,10 @@ def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:
                     limits = f"{_MAX_KEY_PARTS} parts, or the file over {_MAX_PARTS}"
                     raise UnreadableDocument(f"The key in line {line} has over {limits}.")
         elif first in "[{":
-            base = [*(containers[-1] if containers else table), *_last(key, indices)]
-            containers.append(base)
+            containers.append(chosen.below(containers[-1] if containers else table, *_last(key, indices)))
             indices.append(0 if first == "[" else -1)
             in_value, key = first == "[", []
-            if len(containers) > _MAX_DEPTH:
-                raise UnreadableDocument("The TOML is nested too deeply.")
+            check_depth(len(containers), "The TOML")
         elif first in "]}":
             in_value = _close(containers, indices)
         elif first == ",":
@@ -96,9 +95,9 @@ def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:
             else:
                 in_value, key = False, []
         elif first in "\"'":
-            path = [*(containers[-1] if containers else table), *_last(key, indices)]
-            if chosen.matches(path):
-                yield *token.span(), value_path(path)
+            path = chosen.below(containers[-1] if containers else table, *_last(key, indices))
+            if chosen.takes(path):
+                yield *token.span(), path.shown
 
 
 def _last(key: list[str], indices: list[int]) -> list[str | int]:
@@ -106,7 +105,7 @@ def _last(key: list[str], indices: list[int]) -> list[str | int]:
     return [indices[-1]] if indices and indices[-1] >= 0 else list(key)
 
 
-def _close(containers: list[list[str | int]], indices: list[int]) -> bool:
+def _close(containers: list[ValuePath], indices: list[int]) -> bool:
     """Closes the innermost list or table; what follows is after a value."""
     if containers:
         containers.pop()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from app.formats.document import WrongOption
+from app.formats.document import WrongOption, part_of_name
 
 _PLAIN_KEY = re.compile(r"[^\W\d]\w*")
 _STEP = re.compile(
@@ -22,16 +22,15 @@ _STEP = re.compile(
 )
 _MAX_STEPS = 30
 _MAX_PATHS = 20
+_MAX_SHOWN_CHARS = 1_000
 _SEPARATOR = re.compile(r"\s*,\s*|\s+")
 
 
-def value_path(path: Sequence[str | int]) -> str:
-    """The path in JSONPath's notation: $.menu.items[0]."""
-    parts = ["$"]
-    for part in path:
-        is_plain = isinstance(part, str) and _PLAIN_KEY.fullmatch(part)
-        parts.append(f".{part}" if is_plain else f"[{json.dumps(part, ensure_ascii=False)}]")
-    return "".join(parts)
+class ValuePath(NamedTuple):
+    """The path of a value, as displayed, and how far it leads along those of a filter: a bit for each step done."""
+
+    shown: str
+    state: int
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,10 @@ class _Step:
 
 
 class PathFilter:
-    """Which values to translate: those at a path of the filter, or below one. An empty filter takes all."""
+    """Which values to translate: those at a path of the filter, or below one. An empty filter takes all.
+
+    All its paths are followed at once, so that a value's cost depends on neither their number nor its depth.
+    """
 
     def __init__(self, paths: str) -> None:
         """`paths`: "$.menu.*, $..title". Raises WrongOption if one is not understood."""
@@ -56,6 +58,21 @@ class PathFilter:
             place = self._read(paths, place)
         if len(self.patterns) > _MAX_PATHS:
             raise WrongOption("paths", f"There are over {_MAX_PATHS} paths of values to translate.")
+        start = self.deep = self.ends = self.wildcards = 0
+        self.names: dict[str | int, int] = {}
+        bit = 1
+        for steps in self.patterns:
+            start |= bit
+            for step in steps:
+                self.deep |= bit * step.is_deep
+                if step.key is None:
+                    self.wildcards |= bit
+                else:
+                    self.names[step.key] = self.names.get(step.key, 0) | bit
+                bit <<= 1
+            self.ends |= bit
+            bit <<= 1
+        self.root = ValuePath("$", start)
 
     def _read(self, paths: str, start: int) -> int:
         """Appends the path at `start`, and returns its end."""
@@ -73,9 +90,28 @@ class PathFilter:
         self.patterns.append(steps)
         return place
 
-    def matches(self, path: Sequence[str | int]) -> bool:
+    def below(self, path: ValuePath, *keys: str | int) -> ValuePath:
+        """The path of a value in the one at `path`."""
+        shown, state = path
+        for key in keys:
+            if len(shown) <= _MAX_SHOWN_CHARS:
+                shown += _shown(key)
+            done = state & (self.wildcards | self.names.get(key, 0))
+            state = done << 1 | state & (self.deep | self.ends)
+        return ValuePath(shown, state)
+
+    def takes(self, path: ValuePath) -> bool:
         """Whether the value at `path` is to be translated."""
-        return not self.patterns or any(_matches(steps, path) for steps in self.patterns)
+        return not self.patterns or bool(path.state & self.ends)
+
+
+def _shown(key: str | int) -> str:
+    """A key in JSONPath's notation: .items, [0]."""
+    if isinstance(key, str):
+        key = part_of_name(key)
+        if _PLAIN_KEY.fullmatch(key):
+            return f".{key}"
+    return f"[{json.dumps(key, ensure_ascii=False)}]"
 
 
 def _step(found: re.Match[str]) -> _Step:
@@ -90,22 +126,3 @@ def _step(found: re.Match[str]) -> _Step:
         except ValueError as error:
             raise WrongOption("paths", f"The name {found['quoted']} is no JSON string: {error}.") from None
     return _Step(found["single"] if found["single"] is not None else found["name"], is_deep)
-
-
-def _matches(steps: Sequence[_Step], path: Sequence[str | int]) -> bool:
-    """Whether `steps` lead to `path`, or to something that contains it."""
-    reached = {0}  # how many steps may be done
-    for part in path:
-        if len(steps) in reached:
-            return True
-        after = set()
-        for done in reached:
-            step = steps[done]
-            if step.is_deep:
-                after.add(done)
-            if step.key is None or (step.key == part and isinstance(step.key, str) == isinstance(part, str)):
-                after.add(done + 1)
-        reached = after
-        if not reached:
-            return False
-    return len(steps) in reached

@@ -20,7 +20,8 @@ from app.formats.json_positions import JsonNode, check_characters, check_json, l
 from app.text.plural_categories import target_branches
 from model.languages import AUTO, language_alone
 
-_MAX_DEPTH = 30
+_MAX_DEPTH = 12
+"""Levels of a localisation. Xcode's have ten at most: a variation by plural, in one by device, of a substitution."""
 _SHOWN_NUMBER = re.compile("%")
 _State = dict[str, Any]
 
@@ -75,7 +76,10 @@ def _values(
         name = next((one for one in localizations if one.lower() == target.lower()), target)
         if given is None or not _is_new(localizations.get(name)):
             continue
-        parts = [*_parts(_translated(given, target, 0), layout, 4, ascii_only)]
+        try:
+            parts = [*_parts(_translated(given, target, 0), layout, 4, ascii_only)]
+        except UnreadableDocument as error:
+            raise UnreadableDocument(f"The localization of {_quoted(key[:60], True)} {error}") from None
         if any(isinstance(part, _Text) and any(map(str.isalpha, part)) for part in parts):
             yield from _placed(text, node, name, parts, layout, key, ascii_only)
 
@@ -99,9 +103,13 @@ def _is_new(localization: Any, depth: int = 0) -> bool:
 
 
 def _translated(given: Any, target: str, depth: int, category: str = "") -> Any:
-    """A copy of a localisation with the categories of `target`, whose strings are _Text. Raises UnreadableDocument."""
+    """A copy of a localisation with the categories of `target`, whose strings are _Text.
+
+    Raises UnreadableDocument, which says what the localisation does, for what Xcode does not write and its categories
+    would multiply.
+    """
     if depth > _MAX_DEPTH:
-        raise UnreadableDocument("The JSON is nested too deeply.")
+        raise UnreadableDocument("is nested too deeply.")
     if not isinstance(given, dict):
         return given
     found: _State = {}
@@ -111,6 +119,8 @@ def _translated(given: Any, target: str, depth: int, category: str = "") -> Any:
             shown.category = category
             found[key] = {"state": "needs_review", "value": shown}
         elif key == "plural" and isinstance(value, dict):
+            if category:
+                raise UnreadableDocument("has a plural within a plural.")
             shows = {name: _SHOWN_NUMBER.search(json.dumps(form)) is not None for name, form in value.items()}
             branches = target_branches(shows, target, kept=("zero",))
             forms = {name: _translated(value[branch], target, depth + 1, name) for name, branch in branches}
@@ -149,17 +159,17 @@ def _placed(
     else:
         place, end, before, after = _new_member(text, localizations, language, layout, 4)
         before += code
-    pending, values = before, list[Value]()
+    pending, values = [before], list[Value]()
     for part in parts:
         if isinstance(part, _Text):
             check_characters(part, place)
-            encoded = partial(_encode, pending, ascii_only)
+            encoded = partial(_encode, "".join(pending), ascii_only)
             values.append(Value(place, end if not values else place, part, encoded, key, True, None, part.category))
-            pending = ""
+            pending = []
         else:
-            pending += part
+            pending.append(part)
     last = values[-1]
-    values[-1] = last._replace(encode=partial(_encode_last, last.encode, pending + after))
+    values[-1] = last._replace(encode=partial(_encode_last, last.encode, "".join([*pending, after])))
     # What is replaced goes with the first value; the others follow it.
     yield from (value._replace(start=end) if number else value for number, value in enumerate(values))
 

@@ -34,7 +34,7 @@ _CODE = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*)?(?<!/)>")
 """Begins or ends an element in the original format."""
 _BREAK = re.compile(r"(?:<(?:w?br|hr|\w+:br)\b[^<>]*>|\\[rnt]|[\r\n\t])+", re.IGNORECASE)
 _BREAK_TYPE = re.compile(r"(?:.*[:-])?(?:lb|pb|w?br|hr)", re.IGNORECASE)
-_WRAPPED = re.compile(r"[ \t]*[\r\n]\s*")
+_WRAPPED = re.compile(r"(?<![ \t])[ \t]*+[\r\n]\s*")
 
 
 def read(content: bytes, target: str = "") -> Content:

@@ -15,12 +15,14 @@ from xml.sax.saxutils import quoteattr
 
 from lxml import etree
 
-from app.formats.document import UnreadableDocument
+from app.formats.document import UnreadableDocument, check_depth
 from app.formats.xml_parts import Element
 
-START_TAG = re.compile(rb"<[^\s/>]+(?:\s+[^\s=]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*\s*/?>")
+START_TAG = re.compile(rb"<[^\s/>]++(?:\s++[^\s=/>]++\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'))*+\s*+/?>")
 _ATTRIBUTE = re.compile(r"(?P<before>\s(?P<name>[^\s=]+)\s*=\s*)(?:\"[^\"]*\"|'[^']*')")
 _NAMESPACE = re.compile(r"\sxmlns(?::([\w.-]+))?=\"([^\"]*)\"")
+_MAX_NAMESPACES = 100
+"""Declared around an element. Each new element is written with them first."""
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -99,19 +101,25 @@ class XmlEdits:
 
 
 def _spans(text: bytes) -> list[_Span]:
-    """The elements in document order. Raises ExpatError."""
+    """The elements in document order. Raises ExpatError and UnreadableDocument."""
     spans: dict[int, _Span] = {}  # by start, since an element ends after those in it
-    open_tags: list[tuple[int, int]] = []
+    open_tags: list[tuple[int, int, int]] = []
+    """Of each open element: its start tag, and the number of namespaces declared in it and around it."""
     parser = expat.ParserCreate("utf-8")
 
-    def begin(*_: object) -> None:
+    def begin(_: str, attributes: dict[str, str]) -> None:
         start = parser.CurrentByteIndex
         tag = START_TAG.match(text, start)
         assert tag
-        open_tags.append(tag.span())
+        around = open_tags[-1][2] if open_tags else 0
+        namespaces = around + sum(name.startswith("xmlns") for name in attributes)
+        open_tags.append((*tag.span(), namespaces))
+        check_depth(len(open_tags))
+        if namespaces > _MAX_NAMESPACES:
+            raise UnreadableDocument(f"The file declares over {_MAX_NAMESPACES} namespaces around an element.")
 
     def end(*_: object) -> None:
-        start, content = open_tags.pop()
+        start, content, _namespaces = open_tags.pop()
         is_empty = text.startswith(b"/>", content - 2)
         spans[start] = _Span(start, content, content if is_empty else text.index(b">", parser.CurrentByteIndex) + 1)
 

@@ -53,8 +53,9 @@ def text_of(element: Element) -> str:
 
 def append_text(element: Element, text: str) -> None:
     """Appends text to its content."""
-    if len(element):
-        element[-1].tail = (element[-1].tail or "") + text
+    last = next(element.iterchildren(reversed=True), None)  # len(element) would count them
+    if last is not None:
+        last.tail = (last.tail or "") + text
     else:
         element.text = (element.text or "") + text
 

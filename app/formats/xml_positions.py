@@ -10,19 +10,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from app.formats.document import UnreadableDocument
+from app.formats.document import UnreadableDocument, check_depth
 from app.formats.encodings import check_declared_encoding, decode
 from app.formats.xml_edits import START_TAG
 from app.markup.char_refs import split_references
 
 MAX_ELEMENTS = 150_000
 """Each takes some 500 bytes, and microseconds during which nothing else runs. A catalogue of 4 MiB has fewer."""
-_MAX_DEPTH = 200
 _HEAD_BYTES = 200
 _DECLARED = re.compile(r"(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,100}?\sencoding\s*=\s*[\"']([\w.:-]+)[\"']")
 _ASCII_LIKE = re.compile(r"(?:us-)?ascii|iso-?8859-\d{1,2}|windows-125\d|koi8-[ru]", re.IGNORECASE)
 """Encodings in which ASCII characters are themselves, besides UTF-8."""
 CDATA = re.compile(r"<!\[CDATA\[([\s\S]*?)\]\]>")
+_NOT_CHARACTERS = re.compile(r"<(?:!\[CDATA\[([\s\S]*?)(?:\]\]>|\Z)|!--[\s\S]*?(?:-->|\Z)|\?[\s\S]*?(?:\?>|\Z))")
+"""CDATA, comments and instructions. In XML each ends; what only looks like one goes on to the end of the text."""
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ESCAPED = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 _NO_CHILDREN: list[XmlNode] = []
@@ -50,13 +51,14 @@ class XmlNode:
         return next((child for child in self.children if child.name == name), None)
 
     def descendants(self, name: str) -> Iterator[XmlNode]:
-        """All elements with that name in this one, in document order."""
+        """The elements with that name in this one, in document order, without those in each other."""
         waiting = self.children[::-1]
         while waiting:
             node = waiting.pop()
             if node.name == name:
                 yield node
-            waiting.extend(reversed(node.children))
+            else:
+                waiting.extend(reversed(node.children))
 
     @property
     def is_empty_tag(self) -> bool:
@@ -115,10 +117,9 @@ class _Parser:
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         self.count += 1
         self.depth += 1
-        if self.count > MAX_ELEMENTS or self.depth > _MAX_DEPTH:
-            raise UnreadableDocument(
-                f"{self.what} has over {MAX_ELEMENTS} elements, or over {_MAX_DEPTH} within each other. Split it."
-            )
+        check_depth(self.depth, self.what)
+        if self.count > MAX_ELEMENTS:
+            raise UnreadableDocument(f"{self.what} has over {MAX_ELEMENTS} elements. Split it.")
         start = self.parser.CurrentByteIndex
         tag = START_TAG.match(self.utf8, start)
         assert tag
@@ -164,7 +165,7 @@ def attribute_span(text: str, node: XmlNode, name: str) -> tuple[int, int] | Non
 def plain_text(raw: str) -> str:
     """The characters of content without elements: references and CDATA resolved, comments left out."""
     parts, done = [], 0
-    for found in re.finditer(r"<!\[CDATA\[([\s\S]*?)\]\]>|<(?:!--[\s\S]*?--|\?[\s\S]*?\?)>", raw):
+    for found in _NOT_CHARACTERS.finditer(raw):
         parts += [_unescape(raw[done : found.start()]), found[1] or ""]
         done = found.end()
     return "".join([*parts, _unescape(raw[done:])])

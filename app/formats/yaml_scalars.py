@@ -98,14 +98,14 @@ def _folded(text: str, width: int) -> str:
     """`text` in lines for a folded block, in which a single line end is a space."""
     folded = []
     for line in text.split("\n"):
-        parts, rest = list[str](), line
-        while len(rest) > width:
-            cut = rest.rfind(" ", 0, width + 1)
-            if cut <= 0 or rest[cut - 1] == " " or rest[cut + 1 : cut + 2] in ("", " "):
+        parts, start = list[str](), 0
+        while len(line) - start > width:
+            cut = line.rfind(" ", start, start + width + 1)
+            if cut <= start or line[cut - 1] == " " or line[cut + 1 : cut + 2] in ("", " "):
                 break
-            parts.append(rest[:cut])
-            rest = rest[cut + 1 :]
-        folded.append("\n".join([*parts, rest]))
+            parts.append(line[start:cut])
+            start = cut + 1
+        folded.append("\n".join([*parts, line[start:]]))
     return "\n\n".join(folded)
 
 

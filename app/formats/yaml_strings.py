@@ -13,13 +13,13 @@ from functools import partial
 import yaml
 
 from app.formats.catalogue_strings import Value, catalogue_content
-from app.formats.document import Content, UnreadableDocument, bounded_list
+from app.formats.document import Content, UnreadableDocument, bounded_list, check_depth
 from app.formats.encodings import decode
-from app.formats.value_paths import PathFilter, value_path
+from app.formats.value_paths import PathFilter, ValuePath
 from app.formats.yaml_scalars import is_string, written_like
 from model.languages import AUTO, NAMES, language_alone
 
-_PROPERTIES = re.compile(r"(?:[&!]\S*(?:\s+|#[^\n]*\n)+)+")
+_PROPERTIES = re.compile(r"(?:[&!]\S*+(?:\s++|#[^\n]*+\n)++)++")
 """Anchor and tag, before a value."""
 _MAX_STRING_CHARS = 200_000
 
@@ -44,8 +44,8 @@ def read(content: bytes, target: str = "", source: str = "", paths: str = "") ->
 class _Place:
     """A mapping or a list that is being read."""
 
-    def __init__(self, is_mapping: bool, is_flow: bool) -> None:
-        self.is_mapping, self.is_flow = is_mapping, is_flow
+    def __init__(self, is_mapping: bool, is_flow: bool, path: ValuePath | None = None) -> None:
+        self.is_mapping, self.is_flow, self.path = is_mapping, is_flow, path
         self.key: str | int = "" if is_mapping else -1
         self.awaits_key = is_mapping
 
@@ -74,17 +74,27 @@ def _values(text: str, chosen: PathFilter) -> Iterator[Value]:
             continue
         is_key = bool(places) and places[-1].begin()
         if isinstance(event, yaml.CollectionStartEvent):
+            path = _path(places, chosen)
             if is_key:
                 places[-1].key = "?"
                 within_key = within_key or len(places) + 1
             is_flow = bool(event.flow_style) or (bool(places) and places[-1].is_flow)
-            places.append(_Place(isinstance(event, yaml.MappingStartEvent), is_flow))
+            places.append(_Place(isinstance(event, yaml.MappingStartEvent), is_flow, path))
+            check_depth(len(places), "The YAML")
         elif is_key:
             places[-1].key = event.value if isinstance(event, yaml.ScalarEvent) else "*"
         elif isinstance(event, yaml.ScalarEvent) and not within_key and is_string(event):
-            path = [place.key for place in places]
-            if any(map(str.isalpha, event.value)) and chosen.matches(path):
-                yield _value(text, event, value_path(path), bool(places) and places[-1].is_flow)
+            path = _path(places, chosen)
+            if any(map(str.isalpha, event.value)) and chosen.takes(path):
+                yield _value(text, event, path.shown, bool(places) and places[-1].is_flow)
+
+
+def _path(places: list[_Place], chosen: PathFilter) -> ValuePath:
+    """That of the next value in the innermost place."""
+    if not places:
+        return chosen.root
+    assert places[-1].path
+    return chosen.below(places[-1].path, places[-1].key)
 
 
 def _value(text: str, event: yaml.ScalarEvent, name: str, is_flow: bool) -> Value:

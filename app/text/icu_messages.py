@@ -24,16 +24,24 @@ _PLURAL_SELECTOR = re.compile(r"\s*(=\d+|zero|one|two|few|many|other)\s*\{")
 _WORD_SELECTOR = re.compile(r"\s*([\w-]+)\s*\{")
 _END = re.compile(r"\s*\}")
 _CLOSED = re.compile(r"\}")
+_PLAIN = re.compile(r"[^{}'#]+")
 _QUOTED = re.compile(r"'[{}#|](?:[^']|'')*'")
 _QUOTES_NEXT = re.compile(r"'(?=[{}#|]|\Z)")
 """An apostrophe that would quote what follows; other apostrophes are literal."""
 _MAX_DEPTH = 8
 _MAX_CHARS = 50_000
-"""Maximum number of characters of a message; each is an object while it is read."""
+"""Maximum number of characters of a message."""
 _MAX_PIECES = 10_000
 """Maximum number of pieces, of which other plural categories make more."""
 _MAX_REPEATED_CHARS = 10_000
-"""Maximum number of characters that may be repeated in the branches."""
+"""Maximum number of characters that may be repeated in the branches of one choice."""
+_MAX_GROWTH = 64
+"""How many times the characters of a message its branches may have, written out: plurals in each other multiply them.
+In Arabic there are 36 branches of two plurals, where English has four."""
+_MAX_LONG_CHARS = 200_000
+"""Of the branches of a long message, or four times its own characters."""
+_BRANCH_CHARS = 10
+"""What a branch counts for, besides its text."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def message_pieces(text: str, target: str = "") -> list[Piece] | None:
         return None
     found: list[Piece] = []
     try:
-        _Writer(found, "''" in text, target).message(message, in_plural=False)
+        _Writer(found, text, target).message(message, in_plural=False)
     except _NotAMessage:
         return None
     return found
@@ -160,8 +168,9 @@ class _Reader:
             return _Text("'")
         if character == "'" and self.text[start + 1 : start + 2] in ("{", "}", *("#" * in_plural)):
             return _Raw(self._take(_QUOTED))
-        self.place += 1
-        return _Text(character)
+        plain = _PLAIN.match(self.text, start)
+        self.place = plain.end() if plain else start + 1
+        return _Text(self.text[start : self.place])
 
     def _choice(self, head: re.Match[str], depth: int) -> _Choice:
         self.place = head.end()
@@ -188,22 +197,31 @@ class _Reader:
 def _merge_texts(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
     """Merges adjacent texts."""
     joined: list[_Text | _Raw | _Choice] = []
-    for part in parts:
-        if joined and isinstance(part, _Text) and isinstance(joined[-1], _Text):
-            joined[-1] = _Text(joined[-1].text + part.text)
-        else:
-            joined.append(part)
+    for is_text, group in groupby(parts, lambda part: isinstance(part, _Text)):
+        found = list(group)
+        joined += [_Text("".join(map(_characters, found)))] if is_text else found
     return joined
 
 
-class _Writer:
-    """Appends the pieces of a message to `found`."""
+def _characters(part: _Text | _Raw | _Choice) -> str:
+    """Those of a text, an argument, a quotation or a number sign."""
+    if isinstance(part, _Choice):
+        return ""
+    return part.text if isinstance(part, _Text) else part.raw
 
-    def __init__(self, found: list[Piece], doubled: bool, target: str) -> None:
-        self.found, self.doubled, self.target = found, doubled, target
+
+class _Writer:
+    """Appends the pieces of the message `text` to `found`. Raises _NotAMessage if they are too many or too long."""
+
+    def __init__(self, found: list[Piece], text: str, target: str) -> None:
+        self.found, self.doubled, self.target = found, "''" in text, target
+        self.left = max(4 * len(text), min(_MAX_GROWTH * len(text), _MAX_LONG_CHARS))
 
     def message(self, message: Message, in_plural: bool, category: str = "") -> None:
         """`category`: of the branch, if it is one of a plural."""
+        self.left -= _BRANCH_CHARS + sum(map(len, map(_characters, message)))
+        if self.left < 0 or len(self.found) > _MAX_PIECES:
+            raise _NotAMessage
         choices = [place for place, part in enumerate(message) if isinstance(part, _Choice)]
         if len(choices) == 1 and self._can_move_in(message, choices[0]):
             before, choice, after = message[: choices[0]], message[choices[0]], message[choices[0] + 1 :]
@@ -223,8 +241,6 @@ class _Writer:
             is_spaced = not number and choice.head[-1].isspace()  # the first branch may have been a later one
             opening = branch.opening.lstrip() if is_spaced else branch.opening
             self.found.append(("}" if number else choice.head) + opening)
-            if len(self.found) > _MAX_PIECES:
-                raise _NotAMessage
             category = branch.name if choice.kind == "plural" else ""
             self.message(_merge_texts([*before, *branch.message, *after]), choice.is_plural, category)
         self.found.append("}" + choice.end)
@@ -236,23 +252,26 @@ class _Writer:
         choice = message[place]
         assert isinstance(choice, _Choice)
         signs = "#" in words or any(part == _Raw("#") for part in others)
-        return any(map(str.isalpha, words)) and not signs and len(words) * len(choice.branches) <= _MAX_REPEATED_CHARS
+        repeated = sum(map(len, map(_characters, others))) * len(choice.branches)
+        return any(map(str.isalpha, words)) and not signs and repeated <= _MAX_REPEATED_CHARS
 
     def _passage(self, parts: Message, in_plural: bool, category: str) -> None:
         """A passage of `parts` without choices, without the spaces at its ends; without letters, it is copied."""
-        text, protected, has_letters = "", list[ProtectedSpan](), False
+        shown_parts, length, protected, has_letters = list[str](), 0, list[ProtectedSpan](), False
         number = sample_number(category) if category and _can_show_number(parts) else ""
         terms = list[ProtectedSpan]()
         for part in parts:
-            if number and part == _Raw("#"):
-                terms.append(ProtectedSpan(len(text), len(text) + len(number), number))
-                text += number
+            is_number = bool(number) and part == _Raw("#")
+            added = number if is_number else _characters(part)
+            if is_number:
+                terms.append(ProtectedSpan(length, length + len(added), added))
             elif isinstance(part, _Raw):
-                protected.append(ProtectedSpan(len(text), len(text) + len(part.raw), part.raw))
-                text += part.raw
-            elif isinstance(part, _Text):
-                text += part.text
-                has_letters = has_letters or any(map(str.isalpha, part.text))
+                protected.append(ProtectedSpan(length, length + len(added), added))
+            else:
+                has_letters = has_letters or any(map(str.isalpha, added))
+            shown_parts.append(added)
+            length += len(added)
+        text = "".join(shown_parts)
         write: Callable[[str], str] = partial(_escape, self.doubled, in_plural)
         if number:
             write = with_placeholder(write, number, "#")

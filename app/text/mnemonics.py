@@ -25,7 +25,7 @@ _IN_BRACKETS = re.compile(r"\s?[(（](?P<mark>&&?|_)(?P<letter>[^\W_])[)）](?=[
 """Used in languages whose words have no letters to press."""
 _ENTITY = re.compile(r"&#?\w+;|<[A-Za-z/!][^<>]*>")
 _LITERAL = re.compile(r"&&(?=\s|\Z)")
-_END = re.compile(r"[\s.…:：。]*\Z")
+_END_MARKS = ".…:：。"
 _BRACKET_LANGUAGES = {"zh", "ja", "ko"}
 
 
@@ -42,15 +42,12 @@ class Mnemonic(NamedTuple):
 
         If words have no letters to press, or there are none, both are appended in brackets.
         """
-        protected = find_placeholders(translation, language)
-        free = [
-            place
-            for place, character in enumerate(translation)
-            if character.isalnum() and not any(one.start <= place < one.end for one in protected)
-        ]
+        protected = {at for one in find_placeholders(translation, language) for at in range(one.start, one.end)}
+        free = [at for at, character in enumerate(translation) if character.isalnum() and at not in protected]
         if not free or language_alone(language) in _BRACKET_LANGUAGES:
-            end = _END.search(translation)
-            place = end.start() if end else len(translation)
+            place = len(translation)
+            while place and (translation[place - 1].isspace() or translation[place - 1] in _END_MARKS):
+                place -= 1
             return f"{self._doubled(translation[:place])}({self.mark}{self.letter.upper()}){translation[place:]}"
         same = [place for place in free if translation[place].casefold() == self.letter.casefold()]
         begins = [place for place in same if not translation[place - 1 : place].isalpha()]
