@@ -30,7 +30,7 @@ MAX_TAGS = 1_500_000
 as many."""
 _SMALL_BYTES = 4_096
 _MIN_TEXT_BYTES, _MAX_TEXT_EXPANSION = 128 << 10, 64
-_MIN_TAGS, _MAX_TAGS_PER_BYTE = 10_000, 5
+_MIN_TAGS, _MAX_TAGS_PER_BYTE = 8_000, 5
 _MIN_TEXTS, _MAX_TEXTS_PER_BYTE = 2_000, 0.5
 """Bytes of text, tags, and texts to translate that a file of 4 KB may have, and a larger one for each further byte.
 Office programs reach 20 bytes and two tags; each word that is another one takes more than two bytes."""
