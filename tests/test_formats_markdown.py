@@ -348,3 +348,10 @@ def test_text_too_deep_for_the_parser_is_refused() -> None:
 def test_hostile_repetition_is_read_in_time(piece: str) -> None:
     content = (piece * (20_000 // len(piece))).encode()
     assert as_it_was(read("a.md", content)) == content
+
+
+def test_table_that_lacks_more_cells_than_its_file_has_characters_is_refused() -> None:
+    columns = 300
+    content = "|a" * columns + "\n" + "|-" * columns + "\n" + "|a\n" * columns
+    with pytest.raises(UnreadableDocument, match="lack too many cells"):
+        read("a.md", content.encode())

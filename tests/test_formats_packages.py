@@ -120,7 +120,7 @@ def test_two_parts_with_one_name_are_refused(suffix: str) -> None:
 
 
 @every_package
-@pytest.mark.parametrize("hostile", [f"{LAUGHS}<a>&a11;</a>", f"{LAUGHS}<a b='&a11;'/>", "<a>" * 100_000])
+@pytest.mark.parametrize("hostile", [f"{LAUGHS}<a>&a11;</a>", f"{LAUGHS}<a b='&a11;'/>", "<a>" * 5_000])
 def test_hostile_xml_is_refused_and_its_part_named(suffix: str, hostile: str) -> None:
     content, name = PACKAGES[suffix][0], PARSED[suffix]
     refused(suffix, with_parts(content, {name: hostile}), f"The part {name} ")

@@ -312,3 +312,21 @@ def test_library_is_loaded_with_the_first_pdf() -> None:
     """It takes 0.2 s."""
     program = "import sys, app.formats.readers; sys.exit('pdfminer' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("i" * 200_000 + "z", "i" * 200_000 + "z"),
+        ("a" + "\n" * 200_000 + "z", "a z"),
+        ("\u5317" + "\n" * 100_000 + "a", "\u5317 a"),
+        ("\u5317" + "\n" * 100_000 + "\u4eac", "\u5317\u4eac"),
+    ],
+)
+def test_long_runs_in_a_block_are_searched_once(text: str, shown: str) -> None:
+    assert [block.text for block in paragraphs([Block(1, 10.0, text)])] == [shown]
+
+
+def test_many_blocks_of_one_sentence_are_joined_once() -> None:
+    (block,) = paragraphs([Block(1, 10.0, "and so on" * 100)] * 10_000)
+    assert len(block.text) == 10_000 * 901 - 1

@@ -23,7 +23,11 @@ def read(content: bytes) -> Content:
     package = Package(content, ".docx")
     types = office_types(package, _MAIN, "a Word document")
     parts = [
-        Part(name, core_properties if kind.endswith(CORE_PROPERTIES) else _items, "" if kind.endswith(_MAIN) else name)
+        Part(
+            name,
+            core_properties if kind.endswith(CORE_PROPERTIES) else _items,
+            label="" if kind.endswith(_MAIN) else name,
+        )
         for name, kind in types.items()
         if kind.endswith((CORE_PROPERTIES, *_PARTS))
     ]

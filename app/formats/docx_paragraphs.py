@@ -28,7 +28,7 @@ from app.formats.run_formats import (
     check_copied,
     main_format,
 )
-from app.formats.xml_parts import Element, alternatives, clean, local_name, reference, split_references
+from app.formats.xml_parts import Element, clean, local_name, reference, split_references
 from app.markup.passage import Passage
 
 _PROPERTIES = {"pPr", "rPr", "smartTagPr", "customXmlPr", "sdtPr", "sdtEndPr"}
@@ -90,10 +90,8 @@ class Paragraph:
         self.properties = self._collect_content(element)
         self.passage = self.builder.build_translatable(clean) or Passage("")
 
-    @property
-    def copies(self) -> Element | None:
-        """Text boxes are in the file twice, once for older readers."""
-        return alternatives(self.element)
+    may_have_copy = True
+    """Text boxes are in the file twice, once for older readers."""
 
     @property
     def copied_chars(self) -> int:
@@ -140,6 +138,10 @@ class _Collector:
             lambda properties: paragraph.refer(_Target(opens=True, properties=properties)),
             lambda: paragraph.refer(_Target(closes=True)),
         )
+        self.next_texts = [len(items)] * (len(items) + 1)
+        """For each item, the index of the first from there that is text."""
+        for index in range(len(items) - 1, -1, -1):
+            self.next_texts[index] = self.next_texts[index + 1] if items[index].text is None else index
         self.links: list[tuple[int, object]] = []
         """Open link fields, with their ends."""
 
@@ -174,7 +176,8 @@ class _Collector:
             return end + 1
         key = object()
         self.links.append((end, key))
-        properties = next((a.properties for a in self.items[separator:end] if a.text is not None), None)
+        text = self.next_texts[separator]
+        properties = self.items[text].properties if text < end else None
         target = _Target(self.items[start : separator + 1], opens=True, properties=properties)
         self.builder.open_tag(self.paragraph.refer(target), key)
         return separator + 1

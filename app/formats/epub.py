@@ -12,7 +12,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from app.formats import html
-from app.formats.document import Content, Slot, TextLocation, UnreadableDocument, check_count, content_of_slots
+from app.formats.document import Content, Slot, TextLocation, UnreadableDocument, content_of_slots
 from app.formats.encodings import check_declared_encoding, decode
 from app.formats.package import Package
 from app.markup.extract import locate_passages
@@ -58,7 +58,7 @@ def read(content: bytes, target: str = "", source: str = "") -> Content:
         found = contents[name] = _read_part(package, part)
         passages += found.passages
         locations += (location._replace(name=name) for location in found.locations)
-        check_count(len(passages))
+        package.check_texts(len(passages))
 
     def write(translations: Sequence[str]) -> bytes:
         assert len(translations) == len(passages)
@@ -75,7 +75,7 @@ def _parts(package: Package, target: str, source: str) -> Iterator[_Part]:
     page = partial(html.read, target=target, source=source)
     if not roots:
         raise UnreadableDocument(f"The part {_CONTAINER} names no book.")
-    for opf in roots:
+    for opf in dict.fromkeys(roots):
         root = package.parse(opf)
         items = {e.get("id"): e for e in root.iter("{*}item")}
         yield _Part(opf, lambda content: _marked_texts(content, _is_about, target, source))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, lheading, paragraph
+from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline.state_inline import StateInline
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
@@ -21,6 +22,8 @@ from app.formats.document import UnreadableDocument
 
 _MAX_CHARS = 1_000_000
 """The parser takes up to 20 s for this many characters of adversarial input."""
+_MIN_TOKENS, _TOKENS_PER_CHAR = 1_000, 8
+"""Lists have more than one for each character."""
 _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
 _CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
 _TASK_OR_ALERT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
@@ -80,7 +83,7 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
     env: dict[str, object] = {}
     opening = Token("", "", 0)
     row, cell_start = -1, 0
-    for token in _MARKDOWN.parse(text, env):
+    for token in _parsed(text, env):
         if token.nesting > 0:
             opening = token
         if token.type == "front_matter" and token.map:
@@ -103,6 +106,27 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
         if title := definition.get("title"):
             first, end = definition["map"]
             yield Definition(lines[first].start, lines[end - 1].end, title)
+
+
+class _Tokens(list[Token]):
+    """The tokens of a file, as many as its size allows: a row of a table has those of all its columns."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def append(self, token: Token) -> None:
+        if len(self) >= self._limit:
+            raise UnreadableDocument("The tables of the file lack too many cells for its size.")
+        super().append(token)
+
+
+def _parsed(text: str, env: dict[str, object]) -> list[Token]:
+    """The tokens of blocks. Raises UnreadableDocument."""
+    state = StateCore(text, _MARKDOWN, env)
+    state.tokens = _Tokens(_MIN_TOKENS + _TOKENS_PER_CHAR * len(text))
+    _MARKDOWN.core.process(state)
+    return state.tokens
 
 
 def _block(text: str, lines: Sequence[_Line], content: str, is_atx: bool, env: dict[str, object]) -> Block | None:

@@ -8,12 +8,12 @@ metadata stay as they are. Paragraphs are in app/formats/odf_paragraphs.py. OASI
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
 from app.formats.document import Content, UnreadableDocument, bounded_list
-from app.formats.odf_paragraphs import Paragraph, invisible_styles
+from app.formats.odf_paragraphs import Paragraph, invisible_styles, state_values
 from app.formats.package import Package
 from app.formats.parts import Item, Part, Parts, Property, with_letters
 from app.formats.xml_parts import Element, local_name
@@ -44,15 +44,19 @@ def read(content: bytes, suffix: str) -> Content:
     package.check()
     if _MANIFEST in package.parts and package.holds(_MANIFEST, _ENCRYPTED):
         raise UnreadableDocument("The file is password-protected.")
-    parts = [Part("content.xml", _items)]
+    parts = [Part("content.xml", _items, _state_values)]
     if suffix == ".odt" and "styles.xml" in package.parts:
-        parts.append(Part("styles.xml", _page_items, "headers and footers"))
+        parts.append(Part("styles.xml", _page_items, label="headers and footers"))
     return Parts(package, parts).content(package)
 
 
 def _items(root: Element) -> list[Item]:
     """The translatable items of the content. Raises UnreadableDocument."""
     return _items_in([e for e in root if local_name(e) == "body"], invisible_styles(root))
+
+
+def _state_values(items: Sequence[Item]) -> None:
+    state_values(item.element for item in items if isinstance(item, Paragraph))
 
 
 def _page_items(root: Element) -> list[Item]:

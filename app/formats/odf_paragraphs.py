@@ -8,6 +8,7 @@ OpenDocument 1.3, part 3, chapters 6 and 7.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from lxml import etree
 
@@ -58,9 +59,7 @@ class Paragraph(InlineContent):
         self.collect(element)
         self.passage = self.builder.build_translatable(clean) or Passage("")
 
-    @property
-    def copies(self) -> None:
-        return None
+    may_have_copy = False
 
     def add_text(self, text: str) -> None:
         shown = _WHITE_SPACE.sub(" ", text)
@@ -81,14 +80,6 @@ class Paragraph(InlineContent):
 
     def is_open(self, element: Element) -> bool:
         return local_name(element) in _PAIRED and etree.QName(element).namespace == _TEXT
-
-    def fill(self, translation: str) -> None:
-        """Replaces the content by the translation's, and the value of a cell that states it."""
-        super().fill(translation)
-        cell = self.element.getparent()
-        if cell is not None and f"{{{_OFFICE}}}string-value" in cell.attrib:
-            lines = (Paragraph(each).shown for each in cell if each.tag == self.element.tag)
-            cell.set(f"{{{_OFFICE}}}string-value", clean("\n".join(lines)))
 
     def write_text(self, parent: Element, text: str) -> None:
         for index, part in enumerate(_ENCODED.split(text)):
@@ -135,6 +126,14 @@ class Paragraph(InlineContent):
     def _add_protected(self, text: str, element: Element) -> None:
         self.builder.add_protected(text, self.refer(element))
         self._ends_in_space = False
+
+
+def state_values(changed: Iterable[Element]) -> None:
+    """Sets the values of cells that state their text, after these paragraphs and other elements were changed."""
+    for cell, tag in dict.fromkeys((element.getparent(), element.tag) for element in changed):
+        if cell is not None and f"{{{_OFFICE}}}string-value" in cell.attrib:
+            lines = (Paragraph(each).shown for each in cell if each.tag == tag)
+            cell.set(f"{{{_OFFICE}}}string-value", clean("\n".join(lines)))
 
 
 def _is_in_line(element: Element) -> bool:

@@ -16,17 +16,24 @@ from contextlib import contextmanager
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from app.formats.document import UnreadableDocument
+from app.formats.document import UnreadableDocument, check_count
 from app.formats.xml_parts import Element, local_name, parse_xml
 
-MAX_UNPACKED_BYTES = 256 << 20
-"""All parts together, unpacked. Parts that are not text are copied one by one, never held together."""
+MAX_UNPACKED_BYTES, _MAX_EXPANSION = 256 << 20, 1_100
+"""All parts together, unpacked, and how many times as large they may be; deflate reaches 1,032. Parts that are not text
+are copied one by one, never held together."""
 _MAX_PARTS = 10_000
 MAX_TEXT_BYTES = 48 << 20
 """For parsed parts, whose trees take ten times as much memory."""
 MAX_TAGS = 1_500_000
 """For parsed parts: an element of four bytes takes up to 700 in a paragraph, and 9 us. A sheet of 375,000 numbers has
 as many."""
+_SMALL_BYTES = 4_096
+_MIN_TEXT_BYTES, _MAX_TEXT_EXPANSION = 128 << 10, 64
+_MIN_TAGS, _MAX_TAGS_PER_BYTE = 8_000, 5
+_MIN_TEXTS, _MAX_TEXTS_PER_BYTE = 2_000, 0.5
+"""Bytes of text, tags, and texts to translate that a file of 4 KB may have, and a larger one for each further byte.
+Office programs reach 20 bytes and two tags; each word that is another one takes more than two bytes."""
 _CHUNK_BYTES = 1 << 16
 """Chunk size in bytes for parts that are only copied."""
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
@@ -59,7 +66,13 @@ class Package:
         max_unpacked_bytes: int = MAX_UNPACKED_BYTES,
         max_text_bytes: int = MAX_TEXT_BYTES,
     ) -> None:
-        self.content, self.suffix, self._max_text_bytes = content, suffix, max_text_bytes
+        self.suffix = suffix
+        further = max(0, len(content) - _SMALL_BYTES)
+        self._max_scanned_bytes = _MIN_TEXT_BYTES + _MAX_TEXT_EXPANSION * further
+        self._max_text_bytes = min(max_text_bytes, self._max_scanned_bytes)
+        self._max_tags = min(MAX_TAGS, _MIN_TAGS + _MAX_TAGS_PER_BYTE * further)
+        self._max_texts = int(_MIN_TEXTS + _MAX_TEXTS_PER_BYTE * further)
+        self._scanned = Counter[re.Pattern[bytes]]()
         if content.startswith(_OLE_SIGNATURE):
             raise UnreadableDocument(
                 f"The file is password-protected, or from an Office version before 2007; save it as {suffix}."
@@ -67,24 +80,26 @@ class Package:
         if content.count(_ENTRY_SIGNATURE) > 2 * _MAX_PARTS:  # zipfile would take seconds to list them
             raise UnreadableDocument(f"The file has over {_MAX_PARTS} parts.")
         try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                self.parts = {info.filename: info for info in archive.infolist()}
-                repeated = Counter(info.filename for info in archive.infolist()).most_common(1)
+            self._archive = zipfile.ZipFile(io.BytesIO(content))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             raise UnreadableDocument(f"The file is not {suffix}: {error}.") from None
+        self.parts = {info.filename: info for info in self._archive.infolist()}
+        repeated = Counter(info.filename for info in self._archive.infolist()).most_common(1)
         if repeated and repeated[0][1] > 1:
             raise UnreadableDocument(f"The file has two parts with the same name, {repeated[0][0][:100]!a}.")
         if outside := next(filter(_OUTSIDE.match, self.parts), None):
             raise UnreadableDocument(f"The part {outside[:100]!a} has a name that leads out of the file.")
         if unfit := next((name for name in self.parts if not _NAME.fullmatch(name)), None):
             raise UnreadableDocument(f"The part {unfit[:100]!a} has a name that no part can have.")
-        if len(self.parts) > _MAX_PARTS or sum(info.file_size for info in self.parts.values()) > max_unpacked_bytes:
-            raise UnreadableDocument(
-                f"Unpacked, the file is over {max_unpacked_bytes >> 20} MiB or {_MAX_PARTS} parts."
-            )
         if unsupported := next((info for info in self.parts.values() if info.compress_type not in _COMPRESSIONS), None):
             raise UnreadableDocument(
                 f"The part {unsupported.filename} cannot be unpacked: {suffix} does not allow its compression."
+            )
+        unpacked = sum(info.file_size for info in self.parts.values())
+        if len(self.parts) > _MAX_PARTS or unpacked > min(max_unpacked_bytes, _MAX_EXPANSION * len(content)):
+            raise UnreadableDocument(
+                f"Unpacked, the file is over {max_unpacked_bytes >> 20} MiB or {_MAX_PARTS} parts, or"
+                f" {_MAX_EXPANSION} times as large."
             )
         self._text_bytes = self._tags = 0
         self._is_checked = False
@@ -94,28 +109,32 @@ class Package:
         if name not in self.parts:
             raise UnreadableDocument(f"The file is not {self.suffix}: it has no part {name[:100]!a}.")
         self._text_bytes += self.parts[name].file_size
-        if self._text_bytes > self._max_text_bytes:
-            raise UnreadableDocument(
-                f"Unpacked, the text of the file is over {self._max_text_bytes >> 20} MiB: {name}."
-            )
+        _check_text(self._text_bytes, self._max_text_bytes, name)
         info = self.parts[name]
-        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, _unpacking_errors(info), archive.open(info) as part:
+        with _unpacking_errors(info), self._archive.open(info) as part:
             # At most the size in the directory. `archive.read` returns no more either, but unpacks up to 2 GiB first.
             content = part.read(info.file_size)
         self._tags += content.count(b"<")
-        if self._tags > MAX_TAGS:
-            raise UnreadableDocument(f"The text of the file has over {MAX_TAGS} tags with its part {name}.")
+        if self._tags > self._max_tags:
+            raise UnreadableDocument(
+                f"The text of the file has over {self._max_tags} tags with its part {name}: too many for its size."
+            )
         return content
+
+    def check_texts(self, count: int) -> None:
+        """Raises UnreadableDocument if these are too many texts for the file."""
+        check_count(count)
+        if count > self._max_texts:
+            raise UnreadableDocument(f"The file has over {self._max_texts} texts to translate: too many for its size.")
 
     def check(self) -> None:
         """Raises UnreadableDocument if any part cannot be unpacked; this reads the parts that are only copied."""
         if self._is_checked:
             return
-        with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
-            for info in self.parts.values():
-                with _unpacking_errors(info), archive.open(info) as part:
-                    while part.read(_CHUNK_BYTES):
-                        pass
+        for info in self.parts.values():
+            with _unpacking_errors(info), self._archive.open(info) as part:
+                while part.read(_CHUNK_BYTES):
+                    pass
         self._is_checked = True
 
     def parse(self, name: str) -> Element:
@@ -128,8 +147,11 @@ class Package:
         return next(self.matches(name, pattern), None) is not None
 
     def matches(self, name: str, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
-        """The matches of at most 1,024 bytes in a part, some of them twice. The part must have been `check`ed."""
-        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, archive.open(self.parts[name]) as part:
+        """The matches of at most 1,024 bytes in a part, some of them twice. The part must have been `check`ed. Raises
+        UnreadableDocument if the parts searched for a pattern are too large for the file."""
+        self._scanned[pattern] += self.parts[name].file_size
+        _check_text(self._scanned[pattern], self._max_scanned_bytes, name)
+        with self._archive.open(self.parts[name]) as part:
             before = b""
             while chunk := part.read(_CHUNK_BYTES):
                 chunk = before + chunk
@@ -171,14 +193,21 @@ class Package:
     def with_parts(self, parts: Mapping[str, bytes]) -> bytes:
         """The package with these parts replaced. All parts must have been `check`ed."""
         package = io.BytesIO()
-        with zipfile.ZipFile(io.BytesIO(self.content)) as archive, zipfile.ZipFile(package, "w") as copied:
+        with zipfile.ZipFile(package, "w") as copied:
             for name, info in self.parts.items():
-                source = io.BytesIO(parts[name]) if name in parts else archive.open(info)
+                source = io.BytesIO(parts[name]) if name in parts else self._archive.open(info)
                 written = copy.copy(info)
                 with source, copied.open(written, "w") as part:
                     shutil.copyfileobj(source, part)
                 written.external_attr = info.external_attr  # zipfile fills in permissions
         return package.getvalue()
+
+
+def _check_text(size: int, limit: int, name: str) -> None:
+    if size > limit:
+        raise UnreadableDocument(
+            f"Unpacked, the text of the file is over {limit >> 10} KiB with its part {name}: too much for its size."
+        )
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from app.formats.document import Content, TextLocation, UnreadableDocument, check_count
+from app.formats.document import Content, TextLocation, UnreadableDocument
 from app.formats.package import Package
-from app.formats.xml_parts import Element, clean, local_name, parse_xml, serialize
+from app.formats.xml_parts import Element, alternatives, clean, local_name, parse_xml, serialize
 from app.markup.passage import Passage
 from app.markup.render import render_source
 
@@ -27,8 +27,11 @@ class Item(Protocol):
     def passage(self) -> Passage: ...
 
     @property
-    def copies(self) -> Hashable:
-        """What encloses both copies of a text that is in the file twice; None if there is one copy."""
+    def element(self) -> Element: ...
+
+    @property
+    def may_have_copy(self) -> bool:
+        """Whether its text may be in the file twice, for newer and older readers."""
 
     def fill(self, translation: str) -> None:
         """Replaces the content by the translation's."""
@@ -46,8 +49,8 @@ class Property(NamedTuple):
         return Passage(text or "", write=clean)
 
     @property
-    def copies(self) -> None:
-        return None
+    def may_have_copy(self) -> bool:
+        return False
 
     def fill(self, translation: str) -> None:
         if self.attribute:
@@ -78,6 +81,8 @@ class Part(NamedTuple):
     name: str
     items: Callable[[Element], Sequence[Item]]
     """Finds its items in its tree; the same ones in each. Raises UnreadableDocument."""
+    finish: Callable[[Sequence[Item]], object] = len
+    """Adapts the tree to the items that were filled."""
     label: str = ""
     """Its name for a reader; empty for the main text."""
     counted: str = "paragraph"
@@ -105,7 +110,7 @@ class Parts:
             self.locations += (
                 TextLocation(name=f"{before}{part.counted} {number}") for number in range(1, len(passages) + 1)
             )
-            check_count(len(self.passages))
+            package.check_texts(len(self.passages))
 
     def filled(self, translations: Sequence[str]) -> dict[str, bytes]:
         """The parts that these translations change, by name, each as it will be."""
@@ -114,7 +119,8 @@ class Parts:
         changed = {}
         for part in self._parts:
             root = self._parse(part)
-            if _fill_part(part.items(root), remaining):
+            if filled := _fill_part(part.items(root), remaining):
+                part.finish(filled)
                 changed[part.name] = serialize(root)
         return changed
 
@@ -143,18 +149,22 @@ def office_types(package: Package, main: str, kind: str) -> dict[str, str]:
 def _translation_numbers(items: Sequence[Item]) -> list[int]:
     """Numbers the translations; both copies of a text get the same one."""
     numbers: dict[Hashable, int] = {}
-    keys = ((item.copies, item.passage) if item.copies is not None else object() for item in items)
+    around = alternatives(item.element for item in items)
+    keys = (
+        (copies, item.passage) if item.may_have_copy and copies is not None else object()
+        for item, copies in zip(items, around, strict=True)
+    )
     return [numbers.setdefault(key, len(numbers)) for key in keys]
 
 
-def _fill_part(items: Sequence[Item], remaining: Iterator[str]) -> bool:
-    """Inserts the part's translations, and returns whether any of them changed it."""
-    is_changed = False
+def _fill_part(items: Sequence[Item], remaining: Iterator[str]) -> list[Item]:
+    """Inserts the part's translations, and returns the items that these changed."""
+    filled = list[Item]()
     translations: list[str] = []
     for number, item in zip(_translation_numbers(items), items, strict=True):
         if number == len(translations):
             translations.append(next(remaining))
         if translations[number] != render_source(item.passage):
             item.fill(translations[number])
-            is_changed = True
-    return is_changed
+            filled.append(item)
+    return filled

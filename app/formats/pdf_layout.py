@@ -18,7 +18,7 @@ from app.formats.pdf_budget import Budget
 
 _MAX_COMPARED = 1_000
 """Blocks of a page of which each is compared with each other one. A page of small print has a hundred."""
-_PAIR_UNITS = 4.0
+_LINE_UNITS, _PAIR_UNITS = 50, 4
 _GRID = 50
 _MAX_CELLS = 4_000
 """Of the grid in which blocks are looked up; a page of DIN A0 has 3,264."""
@@ -35,6 +35,7 @@ class Page(LTPage):
         """Joins lines that are close to each other to blocks."""
         listed = list(lines)
         plane = _Plane(self.bbox, self._budget)
+        self._budget.spend(_LINE_UNITS * len(listed))
         for line in listed:
             plane.add(line)
         boxes: dict[Any, LTTextBoxHorizontal] = {}

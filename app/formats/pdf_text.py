@@ -25,7 +25,7 @@ from app.formats.pdf_budget import Budget, ContentParser, Document, Resources
 from app.formats.pdf_layout import Page
 
 MAX_PAGES = 2_000
-_LETTER_UNITS = 20
+_STRING_UNITS, _LETTER_UNITS = 15, 20
 _METHODS = str.maketrans({"*": "_a", '"': "_w", "'": "_q"})
 _NAMES = dict(PSLiteralTable.dict)
 """Names that the library itself uses. It would keep those of every file, too."""
@@ -95,7 +95,9 @@ class _Device(PDFPageAggregator):
 
     def render_string(self, textstate: Any, seq: Any, ncs: Any, graphicstate: Any) -> None:
         count = sum(len(one) for one in seq if isinstance(one, bytes))
-        self._budget.spend(2 * len(seq) + _LETTER_UNITS * count / (2 if textstate.font.is_multibyte() else 1))
+        self._budget.spend(
+            _STRING_UNITS + 2 * len(seq) + _LETTER_UNITS * count / (2 if textstate.font.is_multibyte() else 1)
+        )
         super().render_string(textstate, seq, ncs, graphicstate)
 
     def paint_path(self, *_: object) -> None:

@@ -25,7 +25,7 @@ def read(content: bytes) -> Content:
     package = Package(content, ".pptx")
     types = office_types(package, _MAIN, "a PowerPoint presentation")
     main = next(name for name, kind in types.items() if kind.endswith(_MAIN))
-    about = [Part(name, core_properties, name) for name, kind in types.items() if kind.endswith(CORE_PROPERTIES)]
+    about = [Part(name, core_properties, label=name) for name, kind in types.items() if kind.endswith(CORE_PROPERTIES)]
     return Parts(package, [*_slide_parts(package, main), *about]).content(package)
 
 
@@ -34,13 +34,17 @@ def _slide_parts(package: Package, main: str) -> Iterator[Part]:
     slides = {each.id: each.target for each in package.relationships(main, {"slide"})}
     listed = (e for each in package.parse(main) if local_name(each) == "sldIdLst" for e in each)
     references = (value for e in listed for name, value in e.attrib.items() if str(name).endswith("}id"))
+    seen = set[str]()
     for number, reference in enumerate(references, 1):
         if reference not in slides:
             raise UnreadableDocument(f"The part {main} lists slide {number}, which the file does not have.")
         slide = slides[reference]
-        yield Part(slide, _items, f"slide {number}")
+        if slide in seen:
+            continue
+        seen.add(slide)
+        yield Part(slide, _items, label=f"slide {number}")
         for related in package.relationships(slide, _OF_SLIDES):
-            yield Part(related.target, _items, f"slide {number}, {_OF_SLIDES[related.kind]}")
+            yield Part(related.target, _items, label=f"slide {number}, {_OF_SLIDES[related.kind]}")
 
 
 def _items(root: Element) -> list[Item]:

@@ -5,13 +5,13 @@ Other things between the runs are values of the sentence or marks, and move with
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
 from app.formats.passage_builder import PassageBuilder
 from app.formats.run_formats import FormatRules, FormatTags, character_count, main_format
-from app.formats.xml_parts import Element, alternatives, clean, reference, split_references
+from app.formats.xml_parts import Element, clean, reference, split_references
 from app.markup.passage import Passage
 
 
@@ -63,9 +63,7 @@ class RunParagraph:
         tags.end()
         self.passage = builder.build_translatable(clean) or Passage("")
 
-    @property
-    def copies(self) -> Hashable:
-        return alternatives(self.element)
+    may_have_copy = True
 
     @property
     def copied_chars(self) -> int:

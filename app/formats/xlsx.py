@@ -53,11 +53,11 @@ def read(content: bytes, sheet_names: bool = False) -> Content:
     related = package.relationships(main, {"sharedStrings", "worksheet"})
     shared = dict.fromkeys(each.target for each in related if each.kind == "sharedStrings")
     sheets = dict.fromkeys(each.target for each in related if each.kind == "worksheet")
-    parts = [Part(main, names.items, "name of a sheet", "sheet")] if names else []
-    parts += [Part(name, strings, "", "string") for name in shared]
-    parts += [Part(name, strings, name, "text") for name in sheets if package.holds(name, _INLINE)]
-    parts += [Part(name, _shapes, name) for name, kind in types.items() if kind.endswith(_DRAWING)]
-    parts += [Part(name, core_properties, name) for name, kind in types.items() if kind.endswith(CORE_PROPERTIES)]
+    parts = [Part(main, names.items, label="name of a sheet", counted="sheet")] if names else []
+    parts += [Part(name, strings, counted="string") for name in shared]
+    parts += [Part(name, strings, label=name, counted="text") for name in sheets if package.holds(name, _INLINE)]
+    parts += [Part(name, _shapes, label=name) for name, kind in types.items() if kind.endswith(_DRAWING)]
+    parts += [Part(name, core_properties, label=name) for name, kind in types.items() if kind.endswith(CORE_PROPERTIES)]
     texts = Parts(package, parts)
     of_cells = [number for number, owner in enumerate(texts.owners) if owner in {**shared, **sheets}]
 
@@ -84,7 +84,10 @@ def _string_elements(root: Element) -> Iterator[Element]:
 
 def _shapes(root: Element) -> list[Item]:
     """The texts of shapes, except those that show a cell, and descriptions."""
-    linked = {paragraph for shape in root.iter("{*}sp") if shape.get("textlink") for paragraph in shape.iter("{*}p")}
+    linked = set[Element]()
+    for shape in root.iter("{*}sp"):
+        if shape.get("textlink") and shape not in linked:
+            linked.update(shape.iter("{*}sp", "{*}p"))
     found = (paragraph for paragraph in drawing_paragraphs(root) if paragraph.element not in linked)
     return [*found, *picture_descriptions(root, "cNvPr")]
 
@@ -100,13 +103,14 @@ class CellString(RunParagraph):
         for child in list(self.element):
             if local_name(child) in {"t", "r", *_PHONETIC}:
                 self.element.remove(child)
-        runs: list[tuple[Element | None, str]] = []
+        runs: list[tuple[Element | None, list[str]]] = []
         for run in self.runs_of(translation):
-            text = run.element if isinstance(run.element, str) else run.text or ""
-            if runs and runs[-1][0] is run.properties:
-                text = runs.pop()[1] + text
-            runs.append((run.properties, text))
-        self.element[:0] = [self._written(*run, alone=len(runs) == 1) for run in runs]
+            if not runs or runs[-1][0] is not run.properties:
+                runs.append((run.properties, []))
+            runs[-1][1].append(run.element if isinstance(run.element, str) else run.text or "")
+        self.element[:0] = [
+            self._written(properties, "".join(texts), alone=len(runs) == 1) for properties, texts in runs
+        ]
 
     def _written(self, properties: Element | None, text: str, alone: bool) -> Element:
         namespace = etree.QName(self.element).namespace

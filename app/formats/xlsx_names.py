@@ -19,12 +19,12 @@ from app.markup.render import render_source
 ESCAPE = re.compile(r"(_x[0-9A-Fa-f]{4}_)")
 """A character that XML lacks, or would change (ECMA-376, part 1, chapter 22.9.2.19)."""
 _TABLE = "spreadsheetml.table+xml"
-_IN_BRACKETS = re.compile(rb"\[@?([^\[\]<>]{1,500})\]")
+_IN_BRACKETS = re.compile(rb"\[@?([^\[\]<>]{1,500}+)\]")
 _SHEET_REFERENCE = re.compile(
     # A name in apostrophes, of which one within is doubled; a name without; and the source of a pivot table. None can
-    # begin at every character, which would take time for each.
-    rb"(?<!')(?<!&apos;)(?<!&#39;)%(q)s(?:[^'&<>!]|%(q)s{2}|&(?!apos;|#39;)\w+;){1,200}%(q)s!"
-    rb"|(?<!%(n)s)%(n)s{1,200}!|sheet=(?:\"[^\"]{1,200}\"|'[^']{1,200}')"
+    # begin at every character, which would take time for each, and none is tried at other lengths than one.
+    rb"(?<!')(?<!&apos;)(?<!&#39;)%(q)s(?:[^'&<>!]|%(q)s{2}|&(?!apos;|#39;)\w{1,20}+;){1,200}+%(q)s!"
+    rb"|(?<!%(n)s)%(n)s{1,200}+!|sheet=(?:\"[^\"]{1,200}+\"|'[^']{1,200}+')"
     % {b"q": rb"(?:'|&apos;|&#39;)", b"n": rb"[^\s'\"()+*/^&=<>,;!{}-]"}
 )
 _BRACKET = re.compile(r"[\[\]]")
@@ -53,7 +53,7 @@ class TableColumns:
         if names:
             for part, kind in types.items():
                 if kind.endswith("+xml") and not kind.endswith("sharedStrings+xml"):
-                    found = (match[1:-1].removeprefix(b"@") for match in package.matches(part, _IN_BRACKETS))
+                    found = {match[1:-1].removeprefix(b"@") for match in package.matches(part, _IN_BRACKETS)}
                     self.used |= {used for each in found if (used := _column_in_formula(each)) in names}
 
     def rename(self, passages: Sequence[Passage], translations: list[str], of_cells: Sequence[int]) -> dict[str, bytes]:
@@ -129,7 +129,7 @@ class SheetNames:
             by_key[name.casefold()]
             for part in package.parts
             if part.endswith((".xml", ".rels")) and not part.startswith("docProps/")
-            for match in package.matches(part, _SHEET_REFERENCE)
+            for match in set(package.matches(part, _SHEET_REFERENCE))
             for name in _referenced(match)
             if name.casefold() in by_key
         }

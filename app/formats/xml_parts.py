@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from lxml import etree
 
@@ -65,10 +65,22 @@ def local_name(element: Element) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
-def alternatives(element: Element) -> Element | None:
-    """The outermost element around it that has its content in versions for newer and older readers (ECMA-376, part
-    3)."""
-    return next((e for e in [*element.iterancestors()][::-1] if local_name(e) == "AlternateContent"), None)
+def alternatives(elements: Iterable[Element]) -> Iterator[Element | None]:
+    """For each, the outermost element around it that has its content in versions for newer and older readers (ECMA-376,
+    part 3)."""
+    around: dict[Element | None, Element | None] = {None: None}
+    for element in elements:
+        unknown, above = list[Element](), element.getparent()
+        while above not in around:
+            assert above is not None
+            unknown.append(above)
+            above = above.getparent()
+        found = around[above]
+        for one in reversed(unknown):
+            if found is None and local_name(one) == "AlternateContent":
+                found = one
+            around[one] = found
+        yield found
 
 
 def reference(number: int) -> str:

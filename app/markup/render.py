@@ -6,13 +6,15 @@ Tag placement is in app/text/tag_projection.py.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 from app.markup.passage import Passage, ProtectedSpan, Tag, resolve_references
 
-_WORD = re.compile(r"[^\W_]")
+_WORD = re.compile(r"[^\W_]+")
 
 
 class Insertion(NamedTuple):
@@ -80,12 +82,26 @@ def insertions(root: TagNode) -> Iterator[Insertion]:
 
 def empty_elements(root: TagNode, text: str, translation: str) -> Iterator[str]:
     """The words of `text` inside an element that is around no word of the translation; not of elements inside it."""
-    for node in root.children:
+    waiting = root.children[::-1]
+    words, translated = (_word_ends(each) if waiting else [] for each in (text, translation))
+    while waiting:
+        node = waiting.pop()
         is_whole = not (node.opened_before or node.closed_after)
-        if is_whole and _WORD.search(text, node.start, node.end) and not _WORD.search(translation, *node.place):
+        if is_whole and _has_word(words, node.start, node.end) and not _has_word(translated, *node.place):
             yield text[node.start : node.end]
         else:
-            yield from empty_elements(node, text, translation)
+            waiting += reversed(node.children)
+
+
+def _word_ends(text: str) -> list[tuple[int, int]]:
+    """The end and the start of each word, in order."""
+    return [(found.end(), found.start()) for found in _WORD.finditer(text)]
+
+
+def _has_word(words: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+    """Whether a part of a word is in [start, end)."""
+    after = bisect_right(words, start, key=itemgetter(0))
+    return after < len(words) and words[after][1] < end and start < end
 
 
 def render_source(passage: Passage) -> str:

@@ -240,9 +240,7 @@ def _separator(line: _Line, following: _Line) -> str:
 
 def _join(paragraph: Sequence[_Line], width: int | None) -> LogicalLine:
     first, second, last = paragraph[0], paragraph[1], paragraph[-1]
-    text = first.body
-    for one, other in pairwise(paragraph):
-        text += _separator(one, other) + other.body
+    text = "".join([first.body, *(_separator(*pair) + pair[1].body for pair in pairwise(paragraph))])
     own = max(line.columns for line in paragraph)
     wrapping = Wrapping(
         first.indent, second.indent, max(own, width or 0) if len(paragraph) == 2 else own, first.line_end
