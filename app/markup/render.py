@@ -6,6 +6,7 @@ Tag placement is in app/text/tag_projection.py.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -80,12 +81,20 @@ def insertions(root: TagNode) -> Iterator[Insertion]:
 
 def empty_elements(root: TagNode, text: str, translation: str) -> Iterator[str]:
     """The words of `text` inside an element that is around no word of the translation; not of elements inside it."""
-    for node in root.children:
+    in_text, in_translation = ([word.start() for word in _WORD.finditer(of)] for of in (text, translation))
+    waiting = root.children[::-1]
+    while waiting:
+        node = waiting.pop()
         is_whole = not (node.opened_before or node.closed_after)
-        if is_whole and _WORD.search(text, node.start, node.end) and not _WORD.search(translation, *node.place):
+        if is_whole and _has_any(in_text, node.start, node.end) and not _has_any(in_translation, *node.place):
             yield text[node.start : node.end]
         else:
-            yield from empty_elements(node, text, translation)
+            waiting += node.children[::-1]
+
+
+def _has_any(places: Sequence[int], start: int, end: int) -> bool:
+    """Whether any of `places`, which are in order, is in [start, end)."""
+    return bisect_left(places, start) < bisect_left(places, end)
 
 
 def render_source(passage: Passage) -> str:
