@@ -198,7 +198,8 @@ class FirstLeg:
         ends = [end for _, end in words]  # in order, since words do not overlap
         found: dict[WordPair, None] = {}
         for (start, end), target in word_pairs(second):
-            for word in words[bisect_right(ends, start) :]:
+            for place in range(bisect_right(ends, start), len(words)):
+                word = words[place]
                 if word[0] >= end:
                     break
                 found |= dict.fromkeys(WordPair(source, target) for source in sources[word])
