@@ -27,7 +27,8 @@ from app.translation.text_plan import Label, PassageSplitter, TextPlan, plan_tex
 from model.bundle import Bundle
 
 MAX_READ_PARTS = 64
-"""Parts, or nested passages, that are planned at once: on the event loop."""
+"""Parts, or nested passages, that are read at once, and about as many parts that are made of them: on the event
+loop."""
 _BEGIN, _END, _ZERO = "\ufdd4", "\ufdd5", 0xFDD6
 """Noncharacters, which Unicode reserves for a process's internal use: ends of a mark, and its first hexadecimal
 digit."""
@@ -126,7 +127,7 @@ class FirstLeg:
         """
         added: list[str | Sentence] = []
         for _ in range(MAX_READ_PARTS):
-            if not self.can_advance:
+            if not self.can_advance or len(added) >= MAX_READ_PARTS:
                 break
             if self._nested:
                 inner = self._nested.popleft()
