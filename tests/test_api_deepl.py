@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ import pytest
 from deepl_clients import EN_FR, client_of, plainly
 from shared_fixtures import listening, make_bundle
 
-from app.api.deepl.text import TextRequest, to_item
+from app.api.deepl.text import TextRequest, to_items
 from app.http.api_keys import new_key
+from app.markup.html_elements import Rules
+from app.markup.passage import Piece
 from app.runtime.rate_limits import Rate
 
 
@@ -105,7 +108,21 @@ def test_long_texts_and_unserved_languages_are_refused(deepl_client: deepl.DeepL
 @pytest.mark.parametrize("options", [{"split_sentences": "0"}, {"split_sentences": "0", "tag_handling": "xml"}])
 def test_hostile_text_is_translated_with_split_sentences_off(unit: str, options: dict[str, str]) -> None:
     body = TextRequest.model_validate({"target_lang": "FR", "text": [unit * 25_000], **options})
-    asyncio.run(to_item(body.text[0], body))
+    asyncio.run(to_items(body))
+
+
+def test_the_markup_of_many_short_texts_is_parsed_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Together they are as long as one that would keep the event loop for a second."""
+    threads = set[int]()
+
+    def parse(text: str, rules: Rules) -> list[Piece]:
+        threads.add(threading.get_ident())
+        return [text]
+
+    monkeypatch.setattr("app.api.deepl.text.markup_pieces", parse)
+    body = TextRequest.model_validate({"target_lang": "FR", "text": ["<b>a</b>"] * 1_000, "tag_handling": "xml"})
+    assert len(asyncio.run(to_items(body))) == 1_000
+    assert threads and threading.get_ident() not in threads
 
 
 def test_languages_are_the_served_ones(deepl_client: deepl.DeepLClient) -> None:

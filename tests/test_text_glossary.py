@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from random import Random
 
 import pytest
@@ -170,3 +172,34 @@ def test_ranges_that_overlap_the_first_ones_are_dropped(
     first: list[ProtectedSpan], second: list[ProtectedSpan], expected: list[ProtectedSpan]
 ) -> None:
     assert merge_spans(first, second) == expected
+
+
+def test_searching_takes_time_in_proportion_to_the_text_whatever_its_terms_are() -> None:
+    spellings = (
+        "".join(letter.upper() if number >> place & 1 else letter for place, letter in enumerate("abcdefghijk"))
+        for number in range(2_000)
+    )
+    prefixes = (" ".join(["a"] * length + ["aA"]) for length in range(98))
+    glossary = Glossary(dict.fromkeys([*spellings, *prefixes], "x"), "en")
+    glossary.find("a")
+
+    def seconds(text: str) -> float:
+        start = time.process_time()
+        glossary.find(text)
+        return time.process_time() - start
+
+    # An entry for each spelling was compared with each word, and each prefix of a term was normalised.
+    assert seconds("abcdefghijk " * 1_000) < 40 * seconds("other words " * 1_000)
+    assert seconds("a " * 6_000) < 400 * seconds("other words " * 1_000)
+
+
+def test_a_glossary_takes_memory_in_proportion_to_its_terms() -> None:
+    terms = {f"{number} " + "a b c d e " * 19: "x" for number in range(500)}
+    tracemalloc.start()
+    try:
+        glossary = Glossary(terms, "en")
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken < 40 * sum(map(len, terms))  # 500 bytes a word, before
+    assert glossary.find("7 " + "a b c d e " * 20)

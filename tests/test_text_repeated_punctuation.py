@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -80,3 +82,16 @@ def test_repeated_marks_are_restored_in_tokens_as_in_text(source: list[str], tex
     assert "".join(found) == restore_repeated_marks(source, ["".join(texts)])[0]
     words = str.maketrans(dict.fromkeys("!?.。… ", ""))
     assert [text.translate(words) for text in found] == [text.translate(words) for text in texts]
+
+
+@pytest.mark.parametrize("mark", ["!", ".", "?\u200b", "。", "! "])
+def test_rows_of_marks_take_time_in_proportion_to_their_length(mark: str) -> None:
+    def seconds(times: int) -> float:
+        text = mark * times + "x"
+        start = time.process_time()
+        collapse_repeated_marks([text])
+        restore_repeated_marks([text], ["a", "b"])
+        return time.process_time() - start
+
+    # 32,000 marks before a letter took 40 seconds.
+    assert min(seconds(16_000) for _ in range(3)) < 24 * min(seconds(2_000) for _ in range(3))

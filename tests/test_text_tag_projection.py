@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
-from app.markup.render import render_source
+from app.markup.render import empty_elements, render_source, tag_tree
 from app.text.tag_projection import split_tags
 
 TAG = re.compile(r"<[^>]*>|~")
@@ -317,3 +317,14 @@ def test_thousands_of_tags_are_placed_in_time() -> None:
     for tags in kinds:
         found = render_tags([text], tags, length, aligned_spans, str)
         assert found.count("<") == len(tags)
+
+
+def test_empty_elements_are_found_at_any_depth() -> None:
+    """A recursion ended in an internal error at a thousand levels."""
+    tags = [*[Tag(0, "<b>", "open")] * 5_000, *[Tag(5, "</b>", "close")] * 5_000]
+    root = tag_tree(tags, 9)
+    assert list(empty_elements(root, "Hello and", "")) == ["Hello"]
+    for node in (deep := [root]):
+        node.place = (0, 1)
+        deep += node.children
+    assert list(empty_elements(root, "Hello and", "x")) == []

@@ -11,7 +11,7 @@ from msgspec import structs
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.text.language_id import Detector
-from app.translation.language_checks import LanguageChecks
+from app.translation.language_checks import MAX_EXAMINED, LanguageChecks
 from model.bundle import Bundle
 
 CHECKS = LanguageChecks(Detector(["en", "fr", "de", "es", "zh"]))
@@ -138,3 +138,13 @@ def test_split_sentence_is_reported_with_its_location(bundle: Bundle) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle), [f"Hello.\n\n{long}"])
     places = [offset for offset, warning in item.located_warnings if warning.startswith("A sentence of more than")]
     assert places == [len("Hello.\n\n")]
+
+
+def test_at_most_two_hundred_paragraphs_of_a_text_are_examined(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand short lines took a second."""
+    examined = list[str]()
+    monkeypatch.setattr(LanguageChecks, "other_language", lambda self, text, source: examined.append(text))
+    monkeypatch.setattr(LanguageChecks, "is_untranslated", lambda self, words, bundle: examined.append(words))
+    text = "".join(f"word{number}\n" for number in range(500))
+    translated(bundle, CannedDecoder(bundle), [text])
+    assert 0 < len(examined) <= 2 * MAX_EXAMINED

@@ -22,10 +22,12 @@ from app.engine.job import Job
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
+from app.markup.extract import markup_pieces
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.settings import Settings
 from app.text.placeholders import find_placeholders
 from app.translation.documents import document_file, open_document, translate_document
+from app.translation.pivot import MAX_READ_PARTS, FirstLeg
 from app.translation.translator import Translator
 from app.translation.types import Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
@@ -579,3 +581,17 @@ def test_shortest_route_goes_through_english() -> None:
 
 def bundle_of(source: str, *target: str) -> Any:
     return named_bundle(source, "-".join(target))
+
+
+def test_second_translations_are_planned_in_small_steps(bundles: list[Bundle]) -> None:
+    """All parts that nothing has to be waited for were planned in one call on the event loop."""
+    de_en, en_fr = bundles[:2]
+    leg = FirstLeg([de_en, en_fr], markup_pieces("<p>1</p>" * 1_000), None, 1, 10**6, None)
+    steps = 0
+    while leg.can_advance:
+        before = len(leg.second.parts)
+        leg.advance(10**6)
+        assert len(leg.second.parts) - before <= 2 * MAX_READ_PARTS
+        steps += 1
+    assert leg.is_read
+    assert steps > 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 from fakes import CannedDecoder, decoded, translated
@@ -35,6 +36,16 @@ def left(tokens: list[int], source: list[int] = PLAIN) -> list[int]:
 
 
 # ---- Loops
+
+
+def test_finding_loops_takes_time_in_proportion_to_the_tokens() -> None:
+    def seconds(count: int) -> float:
+        tokens, source = [1] * 5 + [2, 3] * count, [2, 3] * (count + 1)
+        start = time.process_time()
+        without_loops(tokens, source)
+        return time.process_time() - start
+
+    assert min(seconds(8_000) for _ in range(3)) < 24 * min(seconds(1_000) for _ in range(3))
 
 
 @pytest.mark.parametrize("size", range(1, MAX_LOOP_TOKENS + 1))

@@ -6,15 +6,14 @@ Tag placement is in app/text/tag_projection.py.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import NamedTuple
 
 from app.markup.passage import Passage, ProtectedSpan, Tag, resolve_references
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]")
 
 
 class Insertion(NamedTuple):
@@ -82,26 +81,20 @@ def insertions(root: TagNode) -> Iterator[Insertion]:
 
 def empty_elements(root: TagNode, text: str, translation: str) -> Iterator[str]:
     """The words of `text` inside an element that is around no word of the translation; not of elements inside it."""
+    in_text, in_translation = ([word.start() for word in _WORD.finditer(of)] for of in (text, translation))
     waiting = root.children[::-1]
-    words, translated = (_word_ends(each) if waiting else [] for each in (text, translation))
     while waiting:
         node = waiting.pop()
         is_whole = not (node.opened_before or node.closed_after)
-        if is_whole and _has_word(words, node.start, node.end) and not _has_word(translated, *node.place):
+        if is_whole and _has_any(in_text, node.start, node.end) and not _has_any(in_translation, *node.place):
             yield text[node.start : node.end]
         else:
-            waiting += reversed(node.children)
+            waiting += node.children[::-1]
 
 
-def _word_ends(text: str) -> list[tuple[int, int]]:
-    """The end and the start of each word, in order."""
-    return [(found.end(), found.start()) for found in _WORD.finditer(text)]
-
-
-def _has_word(words: Sequence[tuple[int, int]], start: int, end: int) -> bool:
-    """Whether a part of a word is in [start, end)."""
-    after = bisect_right(words, start, key=itemgetter(0))
-    return after < len(words) and words[after][1] < end and start < end
+def _has_any(places: Sequence[int], start: int, end: int) -> bool:
+    """Whether any of `places`, which are in order, is in [start, end)."""
+    return bisect_left(places, start) < bisect_left(places, end)
 
 
 def render_source(passage: Passage) -> str:

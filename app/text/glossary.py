@@ -9,7 +9,6 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from app.markup.passage import ProtectedSpan
 from model.languages import language_alone
@@ -35,23 +34,29 @@ _TOKEN = re.compile(
 _HYPHENS = "-\u2010\u2011"
 
 
-class _Entry(NamedTuple):
-    """A term that ends at this node."""
+@dataclass(slots=True)
+class _Entries:
+    """The terms that end at a node; they differ in case only."""
 
-    spelling: str
-    translation: str
-    is_case_sensitive: bool
-    """It has inner capitals, as acronyms have, and matches only that spelling."""
-    is_capitalised: bool
-    """It has a capital, as names have, and may match part of a hyphenated word."""
+    by_spelling: dict[str, str] = field(default_factory=dict)
+    """The translation of each spelling."""
+    capitalised: set[str] = field(default_factory=set)
+    """Spellings with a capital, as names have: they may match part of a hyphenated word."""
+    anywhere: str | None = None
+    """The translation of the first term that matches in any case: one without inner capitals, as acronyms have."""
+    in_compound: str | None = None
+    """The same of the first that also has a capital."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node:
-    """A node of the trie over the words of the terms."""
+    """A node of the radix tree over the words of the terms."""
 
+    words: list[str]
+    """The words that lead from the parent to this node: a node for each word would take 500 bytes."""
     following: dict[str, _Node] = field(default_factory=dict)
-    entries: list[_Entry] = field(default_factory=list)
+    """By first word."""
+    entries: _Entries | None = None
 
 
 class Glossary:
@@ -63,7 +68,7 @@ class Glossary:
             raise ValueError(f"A glossary has at most {MAX_TERMS:,} terms, not {len(terms):,}.")
         self.terms = terms
         self._turkic = language_alone(language) in ("az", "tr")
-        self._root = _Node()
+        self._root = _Node([])
         for term, translation in terms.items():
             if error := entry_error(term, translation):
                 raise ValueError(error)
@@ -78,11 +83,13 @@ class Glossary:
         if not self._root.following:
             return []
         spans = [token.span() for token in _TOKEN.finditer(text)]
-        words = [self._fold(text[start:end]) for start, end in spans]
+        spellings = [text[start:end] for start, end in spans]
+        words = list(map(self._fold, spellings))
         found: list[ProtectedSpan] = []
         place = 0
         while place < len(words):
-            if words[place] in self._root.following and (longest := self._longest_match(text, spans, words, place)):
+            longest = words[place] in self._root.following and self._longest_match(text, spans, spellings, words, place)
+            if longest:
                 last, translation = longest
                 found.append(ProtectedSpan(spans[place][0], spans[last][1], translation))
                 place = last
@@ -90,24 +97,53 @@ class Glossary:
         return found
 
     def _longest_match(
-        self, text: str, spans: Sequence[tuple[int, int]], words: Sequence[str], first: int
+        self, text: str, spans: Sequence[tuple[int, int]], spellings: Sequence[str], words: Sequence[str], first: int
     ) -> tuple[int, str] | None:
         """The last word of the longest term that begins at word `first`, and its translation."""
-        node, longest = self._root, None
-        for last in range(first, len(words)):
-            if not (following := node.following.get(words[last])):
-                break
-            node = following
-            if node.entries and (entry := _best_entry(node.entries, text, spans[first][0], spans[last][1])):
-                longest = last, entry.translation
+        following, longest, at, spelling = self._root.following, None, first, ""
+        while at < len(words) and (node := following.get(words[at])):
+            following = node.following
+            for word in node.words:
+                if at == len(words) or words[at] != word:
+                    return longest
+                spelling += _normalise_word(spellings[at])
+                at += 1
+            if node.entries and (translation := _best(node.entries, spelling, text, spans[first][0], spans[at - 1][1])):
+                longest = at - 1, translation
         return longest
 
     def _add(self, term: str, translation: str) -> None:
-        node = self._root
-        for word in _TOKEN.findall(term):
-            node = node.following.setdefault(self._fold(word), _Node())
-        is_case_sensitive = any(character.isupper() for word in _TOKEN.findall(term) for character in word[1:])
-        node.entries.append(_Entry(_normalise_spaces(term), translation, is_case_sensitive, term != term.lower()))
+        spellings = _TOKEN.findall(term)
+        node = self._node([self._fold(word) for word in spellings])
+        node.entries = entries = node.entries or _Entries()
+        spelling = "".join(map(_normalise_word, spellings))
+        is_capitalised = term != term.lower()
+        entries.by_spelling.setdefault(spelling, translation)
+        if is_capitalised:
+            entries.capitalised.add(spelling)
+        if any(character.isupper() for word in spellings for character in word[1:]):
+            return  # as acronyms have: it matches only this spelling
+        if entries.anywhere is None:
+            entries.anywhere = translation
+        if is_capitalised and entries.in_compound is None:
+            entries.in_compound = translation
+
+    def _node(self, words: list[str]) -> _Node:
+        """The node that `words` lead to, made if it is missing."""
+        node, at = self._root, 0
+        while at < len(words):
+            child = node.following.get(words[at])
+            if child is None:
+                child = node.following[words[at]] = _Node(words[at:])
+            same, most = 1, min(len(child.words), len(words) - at)
+            while same < most and child.words[same] == words[at + same]:
+                same += 1
+            if same < len(child.words):
+                upper = _Node(child.words[:same], {child.words[same]: child})
+                child.words = child.words[same:]
+                node.following[words[at]] = child = upper
+            node, at = child, at + same
+        return node
 
     def _fold(self, word: str) -> str:
         if word.isspace():
@@ -174,16 +210,15 @@ def entry_error(term: str, translation: str) -> str | None:
     return None
 
 
-def _normalise_spaces(text: str) -> str:
-    return compose(" ".join(text.split()))
+def _normalise_word(word: str) -> str:
+    return " " if word.isspace() else word if word.isascii() else compose(word)
 
 
-def _best_entry(entries: Sequence[_Entry], text: str, start: int, end: int) -> _Entry | None:
-    """The entry for [start, end): preferably one spelt exactly so, rather than in another case."""
+def _best(entries: _Entries, spelling: str, text: str, start: int, end: int) -> str | None:
+    """The translation for [start, end): preferably of a term spelt exactly so, rather than in another case."""
     joined = (end < len(text) - 1 and text[end] in _HYPHENS and text[end + 1].isalnum()) or (
         start > 1 and text[start - 1] in _HYPHENS and text[start - 2].isalnum()
     )
-    found = [entry for entry in entries if entry.is_capitalised or not joined]
-    spelling = _normalise_spaces(text[start:end])
-    same = [entry for entry in found if entry.spelling == spelling]
-    return next(iter(same + [entry for entry in found if not entry.is_case_sensitive]), None)
+    if spelling in entries.by_spelling and (not joined or spelling in entries.capitalised):
+        return entries.by_spelling[spelling]
+    return entries.in_compound if joined else entries.anywhere

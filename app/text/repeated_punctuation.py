@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 
 from model.normalisation import INVISIBLE, PADDING
@@ -12,20 +13,19 @@ _INVISIBLE = rf"[{INVISIBLE}\u200c\u200d]*"
 
 def _row(marks: str, min_count: int) -> str:
     """At least this many of `marks` in a row, ignoring invisible characters between them."""
-    return rf"[{marks}](?:{_INVISIBLE}[{marks}]){{{min_count - 1},}}"
+    return rf"[{marks}](?:{_INVISIBLE}[{marks}]){{{min_count - 1},}}+"
 
 
 _KINDS = "!?！？", "¡¿", ".", "。"
-_ROW = "|".join(_row(marks, 2) for marks in _KINDS)
-_AT_END = rf"(?=[\"'»”’)\]」』）\s{INVISIBLE}]*\Z)"
+_AT_END = re.compile(rf"[\"'»”’)\]」』）\s{INVISIBLE}]*+\Z")
 _SECOND = "|".join(rf"(?<=[{marks}]){_INVISIBLE}[{marks}]" for marks in _KINDS)
 _ANY_ROW = re.compile(rf"[{''.join(_KINDS)}](?:{_SECOND})")
 """Two in a row. If a pattern begins with a single class, `re` skips other characters without attempting a match."""
-_ROW_AT_END = re.compile(rf"(?:{_ROW}){_AT_END}")
+_ROW = re.compile("|".join(_row(marks, 2) for marks in _KINDS))
 _MARKS = re.compile(_row("!?！？", 1))
 _OPENING = re.compile(_row("¡¿", 1))
 _COLLAPSED = re.compile(rf"{_row('!?！？', 2)}|{_row('¡¿', 2)}")
-_COLLAPSED_AT_END = re.compile(rf"(?:{_row('.', 2)}|{_row('。', 2)}){_AT_END}")
+_STOPS = re.compile(rf"{_row('.', 2)}|{_row('。', 2)}")
 _FULL_WIDTH = str.maketrans("!?.", "！？。")
 _ASCII = str.maketrans("！？。", "!?.")
 _ENDS = "!?.！？。…"
@@ -48,8 +48,17 @@ def collapse_repeated_marks(parts: Sequence[str | int]) -> list[str | int]:
     for number, part in enumerate(parts):
         if isinstance(part, str) and has_repeated_marks(part):
             part = _COLLAPSED.sub(_collapse, part)
-            found[number] = _COLLAPSED_AT_END.sub(_collapse, part) if number == len(parts) - 1 else part
+            if number == len(parts) - 1 and (stops := _last_at_end(_STOPS, part)):
+                part = part[: stops.start()] + _collapse(stops) + part[stops.end() :]
+            found[number] = part
     return found
+
+
+def _last_at_end(row: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """The last match of `row`, if only closing marks follow. As part of a pattern, that would be tried at every mark
+    of every row."""
+    last = deque(row.finditer(text), maxlen=1)
+    return last[0] if last and _AT_END.match(text, last[0].end()) else None
 
 
 def _collapse(found: re.Match[str]) -> str:
@@ -77,14 +86,15 @@ def restore_repeated_marks(source: Sequence[str], texts: list[str]) -> list[str]
     spans = [found.span() for found in _OPENING.finditer(text)]
     if len(opening) == len(spans):
         edits |= {start: (end, row) for (start, end), row in zip(spans, opening, strict=True) if len(row) > 1}
-    if (found := _ROW_AT_END.search(source[-1])) and (row := _marks_of(found[0])):
+    if (found := _last_at_end(_ROW, source[-1])) and (row := _marks_of(found[0])):
         end = len(text.rstrip(_CLOSING))
         before = text[:end].rstrip(_ENDS)
         start = len(before if _kind(row) else before.rstrip())
         edits = {at: edit for at, edit in edits.items() if at < start} | {start: (end, row)}
-    return _apply_edits(
-        texts, [(start, end, _match_width(row, text[:end])) for start, (end, row) in sorted(edits.items())]
-    )
+    widened = [
+        (start, end, _match_width(row, text[max(0, end - 1) : end])) for start, (end, row) in sorted(edits.items())
+    ]
+    return _apply_edits(texts, widened)
 
 
 def _marks_of(found: str) -> str:
@@ -111,14 +121,18 @@ def _apply_edits(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) ->
     An insertion belongs to the text that has its first character, or to the last text.
     """
     found: list[str] = []
-    at = 0
+    at = first = 0
     for number, text in enumerate(texts):
         last, parts, done = number == len(texts) - 1, [], at
-        for start, end, insertion in edits:
-            if start <= at + len(text) and end >= at:
-                parts.append(text[max(0, done - at) : max(0, start - at)])
-                parts.append(insertion if at <= start and (start < at + len(text) or last) else "")
-                done = max(done, end)
+        while first < len(edits) and edits[first][1] < at:
+            first += 1
+        for place in range(first, len(edits)):
+            start, end, insertion = edits[place]
+            if start > at + len(text):
+                break
+            parts.append(text[max(0, done - at) : max(0, start - at)])
+            parts.append(insertion if at <= start and (start < at + len(text) or last) else "")
+            done = max(done, end)
         found.append("".join([*parts, text[max(0, done - at) :]]))
         at += len(text)
     return found

@@ -100,14 +100,16 @@ async def attend(
 
 def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], engine.Sequence]:
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    # Counts first: pieces take a hundred times as long.
+    check_tokens("text", len(bundle.source_tokenizer.encode_source(text[start:end])), bundle.limits.max_source)
     pieces = bundle.source_tokenizer.source_pieces(text[start:end])
-    check_tokens("text", len(pieces), bundle.limits.max_source)
     if not pieces:
         raise InvalidFields.at("#/text", "holds no sentence")
     ids, limit, forced = tuple(piece.id for piece in pieces), bundle.limits.target(len(pieces)), None
     if target_text is not None:
-        target = bundle.target_tokenizer.pieces(target_text.strip())
-        check_tokens("target_text", len(target), bundle.limits.max_target)
+        target_text = target_text.strip()
+        check_tokens("target_text", len(bundle.target_tokenizer.encode(target_text)), bundle.limits.max_target)
+        target = bundle.target_tokenizer.pieces(target_text)
         forced, limit = tuple(piece.id for piece in target), len(target)
     placed = [Piece(piece.id, piece.piece, start + piece.start, start + piece.end) for piece in pieces]
     sequence = make_sequence(bundle, ids, limit, forced=forced, attention=True)

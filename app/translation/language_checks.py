@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 
 from app.text.language_id import Detector
 from app.text.short_texts import listed_shares
@@ -27,6 +28,8 @@ MAX_CHARS_EXAMINED = 300
 MIN_SOURCE_PROBABILITY = 0.7
 """A few copied words cause a warning if they are in the source rather than the target language with at least this
 probability; words of both languages, such as "Orientation", are below it."""
+MAX_EXAMINED = 200
+"""Paragraphs, and sentences, of a text that are examined: each may take a millisecond."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
@@ -36,6 +39,7 @@ class LanguageChecks:
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
         self._other = lru_cache(4096)(self._other_language)
+        self._source_share = lru_cache(4096)(self._probability_of_source)
 
     @property
     def ready(self) -> bool:
@@ -49,8 +53,9 @@ class LanguageChecks:
         """
         if plan.bundle is None:
             return
-        for sentence in plan.sentences:
-            words = sentence.plain_text(sentence.best) if 0 < sentence.copied_words < MIN_COPY_WORDS else ""
+        copies = (sentence for sentence in plan.sentences if 0 < sentence.copied_words < MIN_COPY_WORDS)
+        for sentence in islice(copies, MAX_EXAMINED):
+            words = sentence.plain_text(sentence.best)
             if words and self.is_untranslated(words, plan.bundle):
                 sentence.warnings.append(copy_warning(sentence.passage.text))
         if is_given:
@@ -58,12 +63,14 @@ class LanguageChecks:
 
     def _other_languages(self, plan: TextPlan, source: str) -> Iterator[LocatedWarning]:
         """A warning for each run of paragraphs that seem to be in the same other language, at the first of them."""
-        before = None
+        before, examined = None, 0
         for paragraph in plan.paragraphs():
             if not any(map(str.strip, texts := [_text_of(part) for part in paragraph])):
                 continue
             start = "".join(texts)[:MAX_CHARS_EXAMINED]
-            warning = self.other_language(start, source) if is_suspect(paragraph) else None
+            suspect = examined < MAX_EXAMINED and is_suspect(paragraph)
+            examined += suspect
+            warning = self.other_language(start, source) if suspect else None
             if warning and warning != before:
                 yield next((part.start for part in paragraph if isinstance(part, Sentence)), 0), warning
             before = warning
@@ -77,8 +84,12 @@ class LanguageChecks:
         """Whether `words`, copied to the translation, are not in the target language, unless they may be a name."""
         if may_be_name(words, bundle):
             return False
-        found = self._detector.for_languages([bundle.source, bundle.target]).detect(words)
-        return found.language == bundle.source and found.confidence >= MIN_SOURCE_PROBABILITY
+        return self._source_share(words, bundle.source, bundle.target) >= MIN_SOURCE_PROBABILITY
+
+    def _probability_of_source(self, words: str, source: str, target: str) -> float:
+        """The probability that `words` are in `source` rather than in `target`; 0 if they are likelier not."""
+        found = self._detector.for_languages([source, target]).detect(words)
+        return found.confidence if found.language == source else 0.0
 
     def _other_language(self, text: str, source: str) -> str | None:
         """The name of the language of `text`, if it is certainly not `source`."""

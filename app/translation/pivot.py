@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
@@ -25,6 +26,9 @@ from app.translation.terminology import usable_terms
 from app.translation.text_plan import Label, PassageSplitter, TextPlan, plan_text, protected_spans
 from model.bundle import Bundle
 
+MAX_READ_PARTS = 64
+"""Parts, or nested passages, that are read at once, and about as many parts that are made of them: on the event
+loop."""
 _BEGIN, _END, _ZERO = "\ufdd4", "\ufdd5", 0xFDD6
 """Noncharacters, which Unicode reserves for a process's internal use: ends of a mark, and its first hexadecimal
 digit."""
@@ -80,10 +84,10 @@ class FirstLeg:
         self.plan = plan_text(self.bundle, marked, None, 1, budget)
         self.second = TextPlan(self.second_bundle, label=label)
         """The plan of the second translation, as far as the first is known."""
-        self.has_nested = False
-        """Whether the nested passages of `second` are planned."""
         self._splitter = PassageSplitter(self.second, self.second_bundle, None, beam_size)
         self._passages = [piece for piece in pieces if isinstance(piece, Passage)]
+        self._nested = deque(inner for passage in self._passages for inner in passage.nested)
+        """The nested passages of which `second` has no plan yet."""
         self._passage = 0  # the number of the one that is being read
         self._reader = _Reader(self._marked)
         self._next = 0  # the part of `plan` to read next
@@ -102,39 +106,42 @@ class FirstLeg:
     @property
     def is_read(self) -> bool:
         """Whether `second` is complete, or there is none."""
-        return self.error is not None or (self.has_nested and self._next == len(self.plan.parts))
+        return self.error is not None or (not self._nested and self._next == len(self.plan.parts))
+
+    @property
+    def can_advance(self) -> bool:
+        """Whether `advance` has more to plan."""
+        return not self.is_read and all(map(_is_ready, self._following))
+
+    @property
+    def _following(self) -> Sequence[str | Sentence]:
+        """What the second translation must wait for next."""
+        return self.plan.nested[self._nested[0].number] if self._nested else [self.plan.parts[self._next]]
 
     def advance(self, budget: int) -> list[Sentence]:
         """Plans the second translation of what has been checked since the last call, in order, up to the first sentence
-        that has not. Returns its new sentences.
+        that has not, or `MAX_READ_PARTS`. Returns its new sentences.
 
         A sentence of the first translation stays a sentence, or becomes several: so each can be translated on as soon
         as it is known. Raises BudgetExceeded if the second translation costs more than `budget`.
         """
         added: list[str | Sentence] = []
-        if not self.has_nested:
-            nested = [part for parts in self.plan.nested.values() for part in parts]
-            if not all(map(self._is_ready, nested)):
-                return []
-            for inner in (inner for passage in self._passages for inner in passage.nested):
+        for _ in range(MAX_READ_PARTS):
+            if not self.can_advance or len(added) >= MAX_READ_PARTS:
+                break
+            if self._nested:
+                inner = self._nested.popleft()
                 parts = self._second_parts(_Reader(self._marked), self.plan.nested[inner.number], inner.passage, budget)
                 self.second.nested[inner.number] = parts
-                added += parts
-            self.has_nested = True
-        while not self.is_read and self._is_ready(self.plan.parts[self._next]):
-            part = self.plan.parts[self._next]
-            self._next += 1
-            parts = self._read(part, budget)
-            self.second.parts += parts
+            else:
+                parts = self._read(self.plan.parts[self._next], budget)
+                self._next += 1
+                self.second.parts += parts
             added += parts
+        if not self.is_read:
+            errors = (part.error for part in self._following if isinstance(part, Sentence))
+            self.error = next(filter(None, errors), None)
         return [part for part in added if isinstance(part, Sentence)]
-
-    def _is_ready(self, part: str | Sentence) -> bool:
-        """Whether the translation of `part` is known. Sets `error` if it failed."""
-        if isinstance(part, str):
-            return True
-        self.error = self.error or part.error
-        return part.checked and self.error is None
 
     def _read(self, part: str | Sentence, budget: int) -> list[str | Sentence]:
         """The parts of the second translation of one part of the first."""
@@ -198,7 +205,8 @@ class FirstLeg:
         ends = [end for _, end in words]  # in order, since words do not overlap
         found: dict[WordPair, None] = {}
         for (start, end), target in word_pairs(second):
-            for word in words[bisect_right(ends, start) :]:
+            for place in range(bisect_right(ends, start), len(words)):
+                word = words[place]
                 if word[0] >= end:
                     break
                 found |= dict.fromkeys(WordPair(source, target) for source in sources[word])
@@ -265,6 +273,11 @@ class FirstLeg:
 
 def _marked_by(mark: re.Match[str], marked: Sequence[_Marked]) -> _Marked:
     return marked[int("".join(f"{ord(digit) - _ZERO:x}" for digit in mark[1] or mark[2]), 16)]
+
+
+def _is_ready(part: str | Sentence) -> bool:
+    """Whether the translation of `part` is known."""
+    return isinstance(part, str) or (part.checked and part.error is None)
 
 
 def _translation(part: str | Sentence) -> str:

@@ -108,11 +108,12 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
     while size <= MAX_LOOP_TOKENS:
         said = [tokens[index] for index in left]
         least = max(4 if size < 3 else 3, usual + 1)
-        at = next((at for at in range(len(said)) if _consecutive_repeats(said, at, size) >= least), -1)
+        times = _consecutive_repeats(said, size)
+        at = next((at for at, count in enumerate(times) if count >= least), -1)
         if at >= 0 and not usual:
             usual = _max_repeats(source)
         elif at >= 0:
-            end = at + size * _consecutive_repeats(said, at, size)
+            end = at + size * times[at]
             while end < len(said) and said[end] == said[end - size]:
                 end += 1  # an incomplete repetition
             left, size = left[: at + size] + left[end:], 1  # the tokens that are now adjacent may form another loop
@@ -123,16 +124,16 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
 
 def _max_repeats(tokens: Sequence[int]) -> int:
     """The maximum number of times that any sequence occurs in a row."""
-    sizes = range(1, MAX_LOOP_TOKENS + 1)
-    return max((_consecutive_repeats(tokens, at, size) for size in sizes for at in range(len(tokens))), default=1)
+    return max(max(_consecutive_repeats(tokens, size), default=1) for size in range(1, MAX_LOOP_TOKENS + 1))
 
 
-def _consecutive_repeats(tokens: Sequence[int], at: int, size: int) -> int:
-    """How often the `size` tokens at `at` occur there in a row."""
-    once = tokens[at : at + size]
-    times = 1
-    while tokens[at + times * size : at + (times + 1) * size] == once:
-        times += 1
+def _consecutive_repeats(tokens: Sequence[int], size: int) -> list[int]:
+    """For each token, how often the `size` tokens that begin with it occur there in a row."""
+    times = [1] * len(tokens)
+    equal = 0
+    for at in range(len(tokens) - size - 1, -1, -1):
+        equal = equal + 1 if tokens[at] == tokens[at + size] else 0
+        times[at] = equal // size + 1
     return times
 
 

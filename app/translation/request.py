@@ -113,6 +113,10 @@ class TranslationRequest:
         advanced, added = list[PlannedItem](), list[Sentence]()
         for item in growing:
             added += self._planner.plan_second_leg(item, self._second_cost)
+            await asyncio.sleep(0)  # lets other requests run
+            while item.first_leg and item.first_leg.can_advance:
+                added += self._planner.plan_second_leg(item, self._second_cost)
+                await asyncio.sleep(0)
             advanced.append(item)
             if item.first_leg and not item.first_leg.is_read:
                 break
@@ -188,11 +192,10 @@ class TranslationRequest:
         sentence.set_decoded(decoded)
         if repaired:
             sentence.set_repaired(repaired)
-        if _prepare_retry(sentence):
+        is_long = max(len(sentence.passage.text), 20 * len(sentence.passage.tags)) > MAX_INLINE_CHARS
+        if await asyncio.to_thread(_check, sentence) if is_long else _check(sentence):
             return True
-        check_translation(sentence)
         self._check_quality(sentence)
-        sentence.render(sentence.best)  # cached
         return False
 
     def _check_quality(self, sentence: Sentence) -> None:
@@ -306,6 +309,15 @@ class TranslationRequest:
         source_tokens = sum([sentence.source_tokens for sentence in decoded])
         target_tokens = sum([len(sentence.best.decoded.tokens) for sentence in decoded])
         return Translations(items, ", ".join(used), source_tokens, target_tokens)
+
+
+def _check(sentence: Sentence) -> bool:
+    """Checks and renders the sentence, unless it must be decoded again; returns whether it must."""
+    if _prepare_retry(sentence):
+        return True
+    check_translation(sentence)
+    sentence.render(sentence.best)  # cached
+    return False
 
 
 def _prepare_retry(sentence: Sentence) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -70,7 +71,7 @@ def _check_found(found: StoredGlossary | None) -> StoredGlossary:
 async def _add(request: Request, caller: Client, name: str, bodies: Sequence[DictionaryRequest]) -> StoredGlossary:
     """Raises InvalidFields and Unavailable."""
     catalogue = request.state.translator.catalogue
-    dictionaries = {each.pair: each.terms(catalogue) for each in bodies}
+    dictionaries = await asyncio.to_thread(lambda: {each.pair: each.terms(catalogue) for each in bodies})
     if len(dictionaries) < len(bodies):
         raise invalid_field("dictionaries", "Two dictionaries have the same language pair.")
     new = StoredGlossary(name, caller.name, dictionaries)
@@ -217,7 +218,8 @@ async def multilingual_glossary(glossary_id: GlossaryId, request: Request, calle
 async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Rename a glossary, or add dictionaries, or entries to existing dictionaries."""
     body = validated(ChangeRequest, await read_fields(request))
-    added = [(each.pair, each.terms(request.state.translator.catalogue)) for each in body.dictionaries]
+    catalogue = request.state.translator.catalogue
+    added = await asyncio.to_thread(lambda: [(each.pair, each.terms(catalogue)) for each in body.dictionaries])
 
     def changed(found: StoredGlossary) -> StoredGlossary:
         dictionaries = dict(found.dictionaries)
@@ -250,7 +252,7 @@ async def multilingual_entries(
 async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: Caller) -> DictionaryInfo:
     """Replace the dictionary of a language pair, or add one."""
     body = validated(DictionaryRequest, await read_fields(request))
-    terms = body.terms(request.state.translator.catalogue)
+    terms = await asyncio.to_thread(body.terms, request.state.translator.catalogue)
     edit = partial(_with_dictionary, pair=body.pair, terms=terms)
     _check_found(await _store(request).change(glossary_id, caller.name, edit))
     return dictionary_info(body.pair, terms)

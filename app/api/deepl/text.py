@@ -46,7 +46,7 @@ NO_LIMIT = 1_000_000_000_000
 _LINE_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
 _MAX_INLINE_CHARS = 2_000
-"""Characters of markup that are parsed on the event loop; longer texts are parsed in a thread."""
+"""Characters of markup in a request that are parsed on the event loop; more are parsed in a thread."""
 
 
 class TranslationOptions(Body):
@@ -188,7 +188,7 @@ async def translate(request: Request, caller: Caller) -> Response:
     await caller.charge(translator.cost(body.text))
     memory = await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)
     options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s, memory=memory)
-    items = [await to_item(text, body) for text in body.text]
+    items = await to_items(body)
     done = await while_connected(request, translator.translate(items, options))
     fallback = _fallback_source(translator, target)
     return JSONResponse(
@@ -196,17 +196,22 @@ async def translate(request: Request, caller: Caller) -> Response:
     )
 
 
-async def to_item(text: str, body: TextRequest) -> Item:
+async def to_items(body: TextRequest) -> list[Item]:
     """The translator's input, with sentences split as `body` asks and its tag options applied."""
+    is_quick = body.tag_handling is None or sum(map(len, body.text)) <= _MAX_INLINE_CHARS
+    return _to_items(body) if is_quick else await asyncio.to_thread(_to_items, body)
+
+
+def _to_items(body: TextRequest) -> list[Item]:
+    return [_to_item(text, body) for text in body.text]
+
+
+def _to_item(text: str, body: TextRequest) -> Item:
     whole = body.split_sentences == "0"
     if body.tag_handling is None:
         text = text if body.split_sentences in (None, "1") else _LINE_BREAKS.sub(" ", text)
         return [Passage(text, whole=True)] if whole else text
-    items = (
-        await asyncio.to_thread(markup_pieces, text, body.rules)
-        if len(text) > _MAX_INLINE_CHARS
-        else markup_pieces(text, body.rules)
-    )
+    items = markup_pieces(text, body.rules)
     if not whole:
         return items
     return [replace(piece, whole=True) if isinstance(piece, Passage) else piece for piece in items]
