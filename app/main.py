@@ -304,6 +304,6 @@ def server_options(settings: Settings) -> dict[str, Any]:
         # Longer than the minute for which proxies keep idle connections open: if we closed first, a request already on
         # its way would be lost.
         "timeout_keep_alive": 75,
-        # A third less than the process has to end altogether.
+        # Of the watchdog's 28 s, this leaves eight for what comes after the requests.
         "timeout_graceful_shutdown": 20,
     }

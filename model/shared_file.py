@@ -35,9 +35,19 @@ class MappedFile:
             os.close(self._descriptor)
 
     @property
+    def is_intact(self) -> bool:
+        """Whether the content is what was written when the file was made."""
+        with memoryview(self.memory) as view:
+            return hashlib.sha256(view[:-DIGEST_BYTES]).digest() == view[-DIGEST_BYTES:]
+
+    @property
     def is_unchanged(self) -> bool:
-        """Whether nothing has been written to the file since it was opened; takes 1 µs."""
-        return os.fstat(self._descriptor).st_mtime_ns == self._modified
+        """Whether the content is still intact; takes 1 µs unless the file's time of change is another."""
+        modified = os.fstat(self._descriptor).st_mtime_ns
+        if modified == self._modified:
+            return True
+        self._modified = modified  # somebody may have touched it, and no more
+        return self.is_intact
 
     def note_use(self) -> None:
         """Keeps the file from being deleted as unused."""
@@ -69,13 +79,10 @@ def _open(path: Path) -> MappedFile | None:
         mapped = MappedFile(path)
     except (FileNotFoundError, ValueError):  # an empty file cannot be mapped
         return None
-    memory = mapped.memory
-    with memoryview(memory) as view:
-        intact = hashlib.sha256(view[:-DIGEST_BYTES]).digest() == view[-DIGEST_BYTES:]
-    if not intact:
+    if not mapped.is_intact:
         return None
     if hasattr(mmap, "MADV_DONTNEED"):
-        memory.madvise(mmap.MADV_DONTNEED)  # no page counts as this process's until it is used
+        mapped.memory.madvise(mmap.MADV_DONTNEED)  # no page counts as this process's until it is used
     mapped.note_use()
     return mapped
 

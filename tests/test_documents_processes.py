@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from servers import becomes
 from test_formats_ten_of_a_kind import KINDS, Draw
 
 from app import formats
-from app.documents.messages import BASE_BYTES, BASE_SECONDS, QUICK_SECONDS, File, Read, Texts, Write
+from app.documents.messages import (
+    BASE_BYTES,
+    BASE_SECONDS,
+    QUICK_SECONDS,
+    Budget,
+    File,
+    Read,
+    Texts,
+    Write,
+    WriteReviewed,
+    budget_of,
+)
 from app.documents.processes import DocumentProcesses
-from app.errors import DeadlinePassed, InvalidFields
+from app.errors import DeadlinePassed, InvalidFields, Unavailable
 from app.formats.units import escape
 from app.markup.passage import Passage
 from app.markup.render import render_source
 from app.runtime.child_process import ChildProcess
+from app.runtime.process_memory import proportional_set_size
 from app.settings import Settings
 from app.translation.documents import document_file, in_time, open_document
 
@@ -242,10 +257,57 @@ def test_quick_documents_do_not_wait_for_slow_ones() -> None:
 
 
 def test_budgets_are_in_proportion_to_size() -> None:
-    assert file(b"x").budget.seconds == pytest.approx(BASE_SECONDS, abs=0.01)
-    assert file(b"x").budget.memory_bytes == pytest.approx(BASE_BYTES, rel=0.01)
-    assert file(b"x" * 4_000).budget.seconds < file(b"x" * 4_000, "a.pdf").budget.seconds < QUICK_SECONDS
-    assert file(b"x" * 400_000).budget.seconds > QUICK_SECONDS
+    def budget(size: int, name: str = "a.txt") -> Budget:
+        return budget_of(Read(file(b"x" * size, name)))
+
+    assert budget(1).seconds == pytest.approx(BASE_SECONDS, abs=0.01)
+    assert budget(1).memory_bytes == pytest.approx(BASE_BYTES, rel=0.01)
+    assert budget(4_000).seconds < budget(40_000, "a.docx").seconds < QUICK_SECONDS < budget(4_000, "a.pdf").seconds
+    assert budget(400_000).seconds > QUICK_SECONDS
+    assert budget_of(Write(file(b"x"), [])).seconds == 2 * budget(1).seconds
+    assert budget_of(WriteReviewed(file(b"x"), b"x" * 1_000_000)).seconds > 2 * budget(1).seconds + 20
+
+
+def test_a_file_with_very_many_tags_is_refused() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        with pytest.raises(InvalidFields, match="over 200,000 tags"):
+            await read(processes, file(b"<p>a" + b"<b>a</b>" * 110_000, "a.html"))
+
+    run(work)
+
+
+def test_documents_that_are_never_written_do_not_pile_up() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        for number in range(40):
+            await read(processes, file(f"<p>{number}".encode() + b"<p>a" * 1_000, "a.html"))
+        [pid] = processes.pids()
+        assert proportional_set_size(pid) < 100_000_000
+
+    run(work)
+
+
+def test_after_a_stop_nothing_starts() -> None:
+    async def work(processes: DocumentProcesses) -> None:
+        await read(processes, file())
+        tasks = [asyncio.create_task(read(processes, file(content))) for content in (b"loop", TEXT)]
+        await asyncio.sleep(0.05)
+        await processes.stop()
+        for task in tasks:
+            with pytest.raises(Unavailable):
+                await task
+        assert processes.pids() == []
+
+    run(work, hostile)
+
+
+def test_a_process_ends_with_a_front_that_is_killed() -> None:
+    program = "from app.runtime.child_process import ChildProcess; import time\n"
+    program += "print(ChildProcess('app.documents.worker').pid, flush=True); time.sleep(60)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as front:
+        assert front.stdout
+        pid = int(front.stdout.readline())
+        front.kill()
+    assert becomes(lambda: not is_running(pid))
 
 
 def test_the_deadline_ends_the_work_with_a_document() -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,10 +60,11 @@ class Service:
         os.kill(process, signal.SIGUSR1)
         assert becomes(lambda: self.logged("a thread hangs"))
 
-    def ends(self) -> bool:
-        """Whether all processes end after SIGTERM."""
+    def ends(self, signalled: Callable[[int], Sequence[int]] = lambda pid: [pid]) -> bool:
+        """Whether all processes end after SIGTERM, which goes to what `signalled` returns for the first one."""
         processes = family(self.process.pid)
-        self.process.send_signal(signal.SIGTERM)
+        for each in signalled(self.process.pid):
+            os.kill(each, signal.SIGTERM)
         self.process.wait(WAIT_S)
         return len(processes) > 2 and becomes(lambda: not any(map(_runs, processes)))
 
@@ -110,6 +111,13 @@ def test_front_whose_interpreter_is_held_is_killed_with_its_workers(bundle_folde
         assert running.ends()
     assert running.process.returncode == -signal.SIGKILL
     assert json.loads(running.log[-1])["message"] == "did not end within 1 s: killed"
+
+
+def test_signal_to_every_process_does_not_end_the_watchdog(bundle_folder: Path, tmp_path: Path) -> None:
+    with service(bundle_folder, tmp_path, IN_C) as running:
+        running.hang(running.process.pid)
+        assert running.ends(signalled=family)
+    assert running.process.returncode == -signal.SIGKILL
 
 
 def test_instance_whose_interpreter_is_held_is_killed_with_its_workers(bundle_folder: Path, tmp_path: Path) -> None:

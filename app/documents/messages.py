@@ -23,15 +23,17 @@ ReviewKind = Literal["review", "xliff"]
 
 BASE_SECONDS, MAX_SECONDS = 1.0, 40.0
 """Of processor time, for any document."""
-SECONDS_PER_MB = 10.0
-"""The costliest format of text takes 2.5 on a processor of 2023 (docs/text.md)."""
+SECONDS_PER_MB = 30.0
+"""Markdown, the costliest format of text, takes 15 where a megabyte is a list of words."""
 PACKED_SECONDS_PER_MB = 40.0
-"""For archives, which unpack to twenty times their size, and for PDF, of which a megabyte has 700 pages."""
+"""For archives."""
+PDF_BASE_SECONDS, PDF_SECONDS_PER_MB = 5.0, 150.0
+"""A page of a table takes half a second, and has two kilobytes."""
 BASE_BYTES, MAX_BYTES = 64 << 20, 1 << 30
 """Of memory, beside what the process itself has."""
 BYTES_PER_BYTE = 400
 PACKED_BYTES_PER_BYTE = 2_000
-QUICK_SECONDS = 3.0
+QUICK_SECONDS = 4.0
 """Documents that may take longer are read in a process of their own."""
 
 
@@ -55,13 +57,9 @@ class File(Struct, frozen=True):
     """FormatOptions."""
 
     @property
-    def budget(self) -> Budget:
-        """In proportion to the file's size."""
-        size = len(self.content)
-        is_packed = PurePath(self.name).suffix.lower() in PACKED_SUFFIXES
-        seconds = (PACKED_SECONDS_PER_MB if is_packed else SECONDS_PER_MB) * size / 1_000_000
-        memory = (PACKED_BYTES_PER_BYTE if is_packed else BYTES_PER_BYTE) * size
-        return Budget(min(BASE_SECONDS + seconds, MAX_SECONDS), min(BASE_BYTES + memory, MAX_BYTES))
+    def suffix(self) -> str:
+        """In lower case."""
+        return PurePath(self.name).suffix.lower()
 
 
 class UnitText(Struct, frozen=True, array_like=True):
@@ -106,6 +104,23 @@ class WriteReviewed(Struct, frozen=True, tag=True):
 
 
 Job = Read | Write | WriteReview | WriteReviewed
+
+
+def budget_of(job: Job) -> Budget:
+    """In proportion to the sizes of the files. Whoever writes may have to read again."""
+    file, suffix = job.file, job.file.suffix
+    is_packed = suffix in PACKED_SUFFIXES
+    base, per_mb = BASE_SECONDS, PACKED_SECONDS_PER_MB if is_packed else SECONDS_PER_MB
+    if suffix == ".pdf":
+        base, per_mb = PDF_BASE_SECONDS, PDF_SECONDS_PER_MB
+    seconds = base + per_mb * len(file.content) / 1_000_000
+    memory = BASE_BYTES + (PACKED_BYTES_PER_BYTE if is_packed else BYTES_PER_BYTE) * len(file.content)
+    if not isinstance(job, Read):
+        seconds *= 2
+    if isinstance(job, WriteReviewed):
+        seconds += SECONDS_PER_MB * len(job.review) / 1_000_000
+        memory += BYTES_PER_BYTE * len(job.review)
+    return Budget(min(seconds, MAX_SECONDS), min(memory, MAX_BYTES))
 
 
 class Order(Struct, frozen=True):

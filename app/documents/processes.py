@@ -25,13 +25,17 @@ from app.documents.messages import (
     Order,
     Refusal,
     Texts,
+    budget_of,
     decode_answer,
     frame,
     length,
 )
-from app.errors import InvalidFields
+from app.errors import InvalidFields, Unavailable
 from app.runtime.child_process import ChildProcess
 
+_MAX_WAIT_S = 300.0
+"""For an answer, on a busy machine. Only a process that somebody has stopped takes longer."""
+_TOO_LONG = "The file takes too long to read or to write for its size."
 _ATTEMPTS = 2
 """A process that ends during a job may have been killed for what another document left behind, or by hand."""
 Launch = Callable[[], ChildProcess]
@@ -50,13 +54,14 @@ class DocumentProcesses:
         self._quick, self._slow = _Lane(launch), _Lane(launch)
 
     async def run(self, job: Job, owner: str) -> Texts | Content:
-        """The job's outcome, once it is its turn: the owners of waiting jobs take turns. Raises InvalidFields for a
-        document that is refused."""
-        budget = job.file.budget
+        """The job's outcome, once it is its turn: the owners of waiting jobs take turns.
+
+        Raises InvalidFields for a document that is refused, and Unavailable once the processes have stopped.
+        """
+        budget = budget_of(job)
         lane = self._slow if budget.seconds > QUICK_SECONDS else self._quick
-        order = frame(Order(job, budget))
         async with lane.turn(owner):
-            answer = await lane.answer(order)
+            answer = await lane.answer(Order(job, budget))
         if isinstance(answer, Refusal):
             raise InvalidFields.at(f"#/{answer.field}", answer.message)
         if isinstance(answer, Failure):
@@ -84,7 +89,9 @@ class _Lane:
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
         self.running: _Running | None = None
-        self._is_busy = False
+        self._next: ChildProcess | None = None
+        """Started in the place of one that was killed, so that its imports delay nobody."""
+        self._is_busy, self._has_stopped = False, False
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         """By owner, in the order of their turns."""
         self._ending: set[asyncio.Task[int]] = set()
@@ -111,43 +118,47 @@ class _Lane:
         """Gives the turn to the next owner."""
         while self._waiting:
             owner, turns = self._waiting.popitem(last=False)
-            turn = turns.popleft()
+            while turns and turns[0].cancelled():
+                turns.popleft()
+            if not turns:
+                continue
+            turns.popleft().set_result(None)
             if turns:
                 self._waiting[owner] = turns
-            if not turn.cancelled():
-                turn.set_result(None)
-                return
+            return
         self._is_busy = False
 
-    async def answer(self, order: bytes) -> Answer:
-        """What the process answers. If it ends instead, the document is refused."""
-        for attempt in range(1, _ATTEMPTS + 1):
+    async def answer(self, order: Order) -> Answer:
+        """What the process answers. If it ends instead, the document is refused. Raises Unavailable."""
+        attempts = 0
+        while attempts < _ATTEMPTS:
             running = self.running or await self._start()
             try:
-                running.writer.write(order)
-                await running.writer.drain()
-                head = await running.reader.readexactly(LENGTH_BYTES)
-                answer = await running.reader.readexactly(length(head))
+                async with asyncio.timeout(_MAX_WAIT_S):
+                    running.writer.write(frame(order))
+                    await running.writer.drain()
+                    head = await running.reader.readexactly(LENGTH_BYTES)
+                    answer = await running.reader.readexactly(length(head))
                 return decode_answer(answer)
+            except TimeoutError:
+                self._end(running)
+                return Refusal("file", _TOO_LONG)
             except (OSError, EOFError):
-                code = await self._end()
+                code = await self._end(running)
                 if code == -signal.SIGPROF:
-                    return Refusal("file", "The file takes too long to read or to write for its size.")
-                log.warning("the process for documents ended with status %d in attempt %d", code, attempt)
+                    return Refusal("file", _TOO_LONG)
+                if code:  # otherwise it had done its share of documents
+                    attempts += 1
+                    log.warning("the process for documents ended with status %d in attempt %d", code, attempts)
             except BaseException:
-                self._end()
+                self._end(running)
                 raise
         return Refusal("file", "The file cannot be read: the process that reads it does not survive it.")
 
     async def _start(self) -> _Running:
-        launching = asyncio.create_task(asyncio.to_thread(self._launch))
-        try:
-            process = await asyncio.shield(launching)
-        except asyncio.CancelledError:
-            await asyncio.wait([launching])  # the thread cannot be stopped
-            if not launching.exception():
-                launching.result().end.close()  # at which it exits
-            raise
+        if self._has_stopped:
+            raise Unavailable("The service is shutting down.")
+        process, self._next = self._next or self._launch(), None
         try:
             reader, writer = await asyncio.open_unix_connection(sock=process.end)
         except BaseException:
@@ -156,19 +167,23 @@ class _Lane:
         self.running = _Running(process, reader, writer)
         return self.running
 
-    def _end(self) -> asyncio.Task[int]:
+    def _end(self, running: _Running) -> asyncio.Task[int]:
         """Kills the process. Returns a task that waits for its exit status."""
-        assert self.running
-        process, _, writer = self.running
-        self.running = None
-        writer.transport.abort()
-        process.kill()
-        task = asyncio.create_task(asyncio.to_thread(process.wait_code))
+        if self.running is running:
+            self.running, self._next = None, None if self._has_stopped else self._launch()
+        running.writer.transport.abort()
+        running.process.kill()
+        task = asyncio.create_task(asyncio.to_thread(running.process.wait_code))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
 
     async def stop(self) -> None:
+        self._has_stopped = True
         if self.running:
-            self._end()
+            self._end(self.running)
+        if self._next:
+            self._next.end.close()
+            self._next.kill()
+            await asyncio.to_thread(self._next.wait)
         await asyncio.gather(*self._ending)

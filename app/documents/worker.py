@@ -8,6 +8,7 @@ up, the process ends by SIGPROF.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import os
@@ -51,11 +52,17 @@ from model.quality import DOUBTFUL
 
 NICENESS = 5
 """Documents give way to the workers and the front, which everyone waits for."""
-MAX_OPEN_BYTES = 8 << 20
-"""Documents whose files are as large together stay parsed between being read and written; others are parsed again."""
+MAX_OPEN = 8
+"""So many documents stay parsed between being read and written; others are parsed again."""
+MAX_GROWTH_BYTES = 512 << 20
+"""A process whose address space has grown by more ends after its job, and another takes its place."""
+MAX_TAGS = 200_000
+"""And protected parts, of a document. They cross to the service in one piece, which takes 2 us for each."""
 LARGE_BYTES = 100_000
 """After a larger file, freed memory goes back to the system."""
 TOO_MUCH_MEMORY = "The file takes too much memory for its size."
+_PR_SET_PDEATHSIG = 1
+"""prctl(2)."""
 log = logging.getLogger(__name__)
 
 
@@ -64,10 +71,11 @@ class OpenDocument:
 
     def __init__(self, file: File) -> None:
         """Raises UnreadableDocument."""
-        self.size = len(file.content)
         options: Any = dict(file.options)
         self.document = formats.read(file.name, file.content, file.target, file.max_chars, file.source, **options)
         self.units = units_of(self.document.passages, self.document.locations)
+        if sum(len(unit.codes) for unit in self.units) > MAX_TAGS:
+            raise formats.UnreadableDocument(f"The file has over {MAX_TAGS:,} tags within its texts. Split it.")
 
     def write(self, targets: list[str]) -> Content:
         translations = translations_of(self.document.passages, self.units, targets)
@@ -78,17 +86,22 @@ class DocumentWorker:
     """Does jobs. Documents stay open until they are written or others take their place."""
 
     def __init__(self) -> None:
-        self._open: LRUCache[File, OpenDocument] = LRUCache(MAX_OPEN_BYTES, getsizeof=lambda found: found.size)
+        self._open: LRUCache[File, OpenDocument] = LRUCache(MAX_OPEN)
+        self._most_bytes = _address_space() + MAX_GROWTH_BYTES
         self.is_worn_out = False
         """Whether another process should take the place of this one."""
 
     def answer(self, order: Order) -> bytes:
         """Does the job within its budget. Returns the answer's frame."""
+        if order.job.file.suffix == ".pdf":
+            import app.formats.pdf_text  # noqa: F401  # which takes 20 MB that are not the document's
         try:
             with within(order.budget):
                 return frame(self._do(order.job))
         except Exception as error:
             return frame(self._refusal(error))
+        finally:
+            self.is_worn_out = self.is_worn_out or _address_space() > self._most_bytes
 
     def _refusal(self, error: Exception) -> Refusal | Failure:
         if isinstance(error, formats.WrongOption):
@@ -121,9 +134,7 @@ class DocumentWorker:
     def _opened(self, file: File) -> OpenDocument:
         found = self._open.get(file)
         if found is None:
-            found = OpenDocument(file)
-            if found.size <= MAX_OPEN_BYTES:
-                self._open[file] = found
+            found = self._open[file] = OpenDocument(file)
         return found
 
 
@@ -182,6 +193,7 @@ def main(descriptor: int) -> None:
     """Serves on the socket that this process inherited."""
     for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole process group; the front decides when to exit
         signal.signal(number, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # if the front is killed, so is what runs here
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # no handler of Python's would run inside a parser
     os.nice(NICENESS)
     with suppress(OSError):  # where memory is short, the kernel ends this process rather than one with weights

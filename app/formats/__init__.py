@@ -16,7 +16,6 @@ from app.formats.document import (
     UnknownFormat,
     UnreadableDocument,
     WrongOption,
-    bounded_list,
     check_passages,
     write_bounded,
 )
@@ -130,7 +129,7 @@ def read(
     reader = READERS[FORMATS[suffix].name]
     arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
-    passages = bounded_list(parsed.passages)
+    passages = list(parsed.passages)
     check_passages(passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
     write = partial(write_bounded, parsed.write, len(content))

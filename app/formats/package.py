@@ -29,11 +29,12 @@ MAX_TAGS = 1_500_000
 """For parsed parts: an element of four bytes takes up to 700 in a paragraph, and 9 us. A sheet of 375,000 numbers has
 as many."""
 _SMALL_BYTES = 4_096
-_MIN_TEXT_BYTES, _MAX_TEXT_EXPANSION = 128 << 10, 64
-_MIN_TAGS, _MAX_TAGS_PER_BYTE = 8_000, 5
-_MIN_TEXTS, _MAX_TEXTS_PER_BYTE = 2_000, 0.5
-"""Bytes of text, tags, and texts to translate that a file of 4 KB may have, and a larger one for each further byte.
-Office programs reach 20 bytes and two tags; each word that is another one takes more than two bytes."""
+_MIN_TEXT_BYTES, _MAX_TEXT_EXPANSION = 128 << 10, 160
+_MIN_TAGS, _MAX_TAGS_PER_BYTE = 8_000, 12
+_MIN_TEXTS, _MAX_TEXTS_PER_BYTE = 2_000, 2
+"""Bytes of text, tags, and texts to translate that a file of 4 KB may have, and how many more for each further byte.
+Files of office programs have 20 bytes of text and two tags for each of theirs; tables of a few different answers have
+90."""
 _CHUNK_BYTES = 1 << 16
 """Chunk size in bytes for parts that are only copied."""
 _COMPRESSIONS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}

@@ -16,7 +16,7 @@ from pdfminer.layout import LAParams, LTPage, LTTextBoxHorizontal
 
 from app.formats.pdf_budget import Budget
 
-_MAX_COMPARED = 1_000
+_MAX_COMPARED = 200
 """Blocks of a page of which each is compared with each other one. A page of small print has a hundred."""
 _LINE_UNITS, _PAIR_UNITS = 50, 4
 _GRID = 50

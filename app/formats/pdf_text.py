@@ -37,7 +37,7 @@ def blocks(content: bytes, budget: Budget | None = None) -> Iterator[tuple[int, 
     """The page, from 1, the size of the letters in points, and the text of each block. Raises UnreadableDocument."""
     try:
         yield from _blocks(content, budget or Budget(len(content)))
-    except UnreadableDocument:
+    except (UnreadableDocument, MemoryError):
         raise
     except PDFPasswordIncorrect:
         raise UnreadableDocument("The PDF is encrypted, and its password is not empty: save it without one.") from None

@@ -1,8 +1,8 @@
 """Kills a process, and all that it has started, if it goes on for too long after SIGTERM or SIGINT.
 
 This takes a process of its own: while a call in C holds the interpreter, Python runs neither threads nor handlers of
-signals, and at its end it waits for threads. What happens at once is that it writes the signal's number to a
-descriptor, from which the other process reads.
+signals, and at its end it waits for threads. But the interpreter's own handler, in C, writes the signal's number to a
+descriptor at once, and the other process reads it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Watchdog:
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
 
     def watch(self) -> None:
-        """Begins to watch. Call it in the main thread, once the event loop runs, which else takes the signals' place.
+        """Begins to watch. Call it in the main thread, once the event loop runs, which sets a descriptor of its own.
 
         The loop is then no longer woken by a signal: its handler runs with the next event.
         """
@@ -45,6 +45,8 @@ class Watchdog:
 
 def main(watched: int, limit_s: float) -> None:
     """Reads the numbers of signals from standard input until the watched process ends."""
+    for number in SIGNALS:  # which a service manager may send to every process
+        signal.signal(number, signal.SIG_IGN)
     while received := os.read(0, 1024):
         if set(received) & set(SIGNALS):
             break

@@ -207,6 +207,8 @@ class Deployments:
             fingerprint = await asyncio.to_thread(_fingerprint_of_folders, self.settings)
             bundles = await asyncio.to_thread(load_catalogue, self.settings)
             if fingerprint == self.current.fingerprint:  # and the files are those whose checksums it has
+                del bundles
+                await asyncio.to_thread(_free_garbage)
                 return None
             return self._create(bundles, fingerprint)
         except (BundleError, SettingsError) as error:

@@ -109,15 +109,18 @@ def document_file(
 
 async def open_document(file: DocumentFile, settings: Settings) -> Document:
     """Reads a document. Raises InvalidFields, and TooMuchText if it has more text than a request may have."""
-    texts = await file.read()
-    passages = [
-        Passage(unit.text, unit.protected, unit.tags, escape, unit.is_whole, (), unit.terms) for unit in texts.units
-    ]
-    document = Document(file, passages, [unit.location for unit in texts.units], texts.media_type)
+    document = await asyncio.to_thread(_document_of, file, await file.read())
     limit = settings.max_text_chars * settings.max_items
     if document.characters > limit:
         raise TooMuchText(f"The file has {document.characters} characters of text, over the limit of {limit}.")
     return document
+
+
+def _document_of(file: DocumentFile, texts: Texts) -> Document:
+    passages = [
+        Passage(unit.text, unit.protected, unit.tags, escape, unit.is_whole, (), unit.terms) for unit in texts.units
+    ]
+    return Document(file, passages, [unit.location for unit in texts.units], texts.media_type)
 
 
 async def in_time(settings: Settings, work: Awaitable[T]) -> T:
