@@ -80,17 +80,6 @@ def test_non_finite_gradient_changes_no_weight_and_shows_in_the_loss() -> None:
     assert trainer.step([next(batches)], 1e-3).isfinite()
 
 
-def test_compiled_training_without_dropout_has_the_uncompiled_loss() -> None:
-    config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)
-    pairs = Pairs.of(sentences(60), sentences(60))
-    losses = []
-    for compiled in (False, True):
-        trainer = Trainer(config, Recipe(steps=10, precision="float32"), torch.device("cuda"), compiled=compiled)
-        batches = batches_from(pairs, config, 400, 1, Position())
-        losses.append([trainer.step([next(batches)], 1e-3).item() for _ in range(10)])
-    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
-
-
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.05)])
 def test_training_without_dropout_has_the_cpus_loss(precision: str, tolerance: float) -> None:
     config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)

@@ -75,7 +75,6 @@ def train(
     save_every: int,
     initial: Mapping[str, Tensor] | None = None,
     world: World = ALONE,
-    compiled: bool = False,
     time_is_up: Callable[[int, float], bool] | None = None,
     trainer_type: type[Trainer] = Trainer,
 ) -> State:
@@ -88,8 +87,7 @@ def train(
     After a stop signal, finishes and saves the current step, then raises Stopped. Raises TrainingError if `run` was
     started with another configuration, recipe or data, or `save_every` is below 1.
 
-    All processes of `world` call this with the same arguments; the first evaluates, saves and prints. `compiled` as in
-    `Trainer`.
+    All processes of `world` call this with the same arguments; the first evaluates, saves and prints.
     """
     if save_every < 1:
         raise TrainingError(f"save_every must be at least 1, not {save_every}")
@@ -100,7 +98,7 @@ def train(
     development = Development.load(data, limits)
     if recipe.distil and initial is None:
         raise TrainingError("distil needs initial weights, and there are none")
-    trainer = trainer_type(config, recipe, device, world, compiled, initial if recipe.distil else None)
+    trainer = trainer_type(config, recipe, device, world, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, same_recipe, precision = _resume(run, trainer, identity)
     start_step, seconds_before = state.step, state.seconds

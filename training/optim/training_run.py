@@ -60,8 +60,6 @@ class TrainOptions:
     model: Annotated[Values, OptionGroup(ModelConfig, options=MODEL_OPTIONS)] = field(default_factory=dict)
     recipe: Annotated[Values, OptionGroup(Recipe)] = field(default_factory=dict)
     device: Annotated[str, Option(DEVICE.help, panel=MACHINE)] = "auto"
-    compiled: Annotated[bool, Option(names=("--compile/--no-compile",), panel=MACHINE)] = False
-    """Use torch.compile, which takes minutes to start; meant for GPUs, but untested on them."""
     threads: Annotated[int | None, Option(panel=MACHINE)] = None
     """CPU threads. (default: one per core; one for `tiny`)"""
     save_every: Annotated[int | None, Option(panel=MACHINE)] = None
@@ -88,7 +86,7 @@ def train_prepared(options: TrainOptions, say: Say = print) -> None:
         try:
             limits = limits_for(pairs, config)
             how = (config, recipe, world.device, limits, save_every)
-            state = train(options.data, options.out, *how, world=world, compiled=options.compiled)
+            state = train(options.data, options.out, *how, world=world)
         except Stopped:
             if world.is_first:
                 raise
