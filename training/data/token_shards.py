@@ -101,8 +101,20 @@ class TokenFiles:
 
     def __init__(self, paths: Sequence[Path], vocab_size: int) -> None:
         mapped = (np.memmap(path, token_type(vocab_size), "r") for path in paths if path.stat().st_size)
-        self._files = [np.asarray(file) for file in mapped]
-        self._ends = np.cumsum([len(file) for file in self._files], dtype=np.int64)  # [files]
+        self._set_files([np.asarray(file) for file in mapped])
+
+    def _set_files(self, files: list[NDArray[Any]]) -> None:
+        self._files = files
+        self._ends = np.cumsum([len(file) for file in files], dtype=np.int64)  # [files]
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def extended(self, ids: NDArray[Any]) -> TokenFiles:
+        """These ids, and `ids` after them in memory."""
+        both = TokenFiles([], 0)
+        both._set_files([*self._files, ids.astype(self._files[0].dtype)])
+        return both
 
     def __getitem__(self, positions: Integers) -> Integers:
         """The ids at `positions`, any shape."""

@@ -77,6 +77,7 @@ def train(
     world: World = ALONE,
     time_is_up: Callable[[int, float], bool] | None = None,
     trainer_type: type[Trainer] = Trainer,
+    reverse: bool = False,
 ) -> State:
     """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes an existing run.
 
@@ -87,15 +88,16 @@ def train(
     After a stop signal, finishes and saves the current step, then raises Stopped. Raises TrainingError if `run` was
     started with another configuration, recipe or data, or `save_every` is below 1.
 
-    All processes of `world` call this with the same arguments; the first evaluates, saves and prints.
+    `reverse` trains from the data's target to its source. All processes of `world` call this with the same arguments;
+    the first evaluates, saves and prints.
     """
     if save_every < 1:
         raise TrainingError(f"save_every must be at least 1, not {save_every}")
     keep_freed_memory()
     if world.is_first:
         run.mkdir(parents=True, exist_ok=True)
-    pairs, record = load_pairs(data)
-    development = Development.load(data, limits)
+    pairs, record = load_pairs(data, reverse)
+    development = Development.load(data, limits, reverse)
     if recipe.distil and initial is None:
         raise TrainingError("distil needs initial weights, and there are none")
     trainer = trainer_type(config, recipe, device, world, initial if recipe.distil else None)
