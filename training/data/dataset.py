@@ -21,6 +21,7 @@ from model.tokenizer import Tokenizers
 from training.corpora.corpus import Pair
 
 FORMAT_VERSION = 2
+RECORD, DEVELOPMENT_PAIRS = "prepared.json", "dev.tsv"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class PreparedSummary:
     def load(cls, folder: Path, reverse: bool = False) -> PreparedSummary:
         """The record of `folder`, in the other direction if `reverse`. Raises ValueError, with a one-line message, if
         `folder` is not a data folder of this version, or has no other direction."""
-        path = folder / "prepared.json"
+        path = folder / RECORD
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             if fields["format_version"] != FORMAT_VERSION:
@@ -103,7 +104,7 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
 
 def dev_pairs(data: Path, reverse: bool = False) -> list[Pair]:
     """Reads the development set, in the format in which `prepare` wrote it; `reverse` swaps the sides."""
-    lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
+    lines = (data / DEVELOPMENT_PAIRS).read_text(encoding="utf-8").split("\n")
     pairs = [Pair(*line.split("\t")) for line in lines if line]
     return [Pair(pair.target, pair.source) for pair in pairs] if reverse else pairs
 
@@ -131,4 +132,4 @@ def write_vocabularies(folder: Path, tokenizers: Tokenizers) -> None:
 def write_record(folder: Path, summary: PreparedSummary) -> None:
     fields = {name: value for name, value in dataclasses.asdict(summary).items() if name != "reverse"}
     text = json.dumps(fields, ensure_ascii=False, indent=2)
-    (folder / "prepared.json").write_text(text + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(text + "\n", encoding="utf-8")

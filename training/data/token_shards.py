@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 SHARD_BYTES = 1 << 28
 """A token file is closed at this size, so that each can be copied or downloaded by itself."""
-_INDEX = ("lengths.npy", "starts.npy", "corpora.npy")
+LENGTHS, STARTS, CORPORA = _INDEX = "lengths.npy", "starts.npy", "corpora.npy"
 
 
 class ShardWriter:
@@ -58,10 +58,10 @@ class ShardWriter:
         """
         lengths = np.concatenate([np.zeros((0, 2), np.uint32), *self._lengths])  # [pairs, side]
         ends = lengths.ravel().cumsum(dtype=np.int64).reshape(-1, 2)  # [pairs, side]
-        np.save(self._folder / "starts.npy", ends[kept] - lengths[kept])
+        np.save(self._folder / STARTS, ends[kept] - lengths[kept])
         small = np.uint16 if lengths.max(initial=0) < 1 << 16 else np.uint32
-        np.save(self._folder / "lengths.npy", lengths[kept].astype(small))
-        np.save(self._folder / "corpora.npy", corpora)
+        np.save(self._folder / LENGTHS, lengths[kept].astype(small))
+        np.save(self._folder / CORPORA, corpora)
         return file_digests(self._folder)
 
 

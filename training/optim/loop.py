@@ -277,6 +277,10 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
         if trainer.world.is_first:
             discard_weights(run)
         return State(), True, None
+    if not snapshot["model"]:
+        raise TrainingError(
+            f"{run} was packed, without what resuming needs: export it, and adapt the bundle with --init"
+        )
     same_recipe = True
     for part, ours in identity.items():
         theirs = _DEFAULTS[part] | snapshot["identity"][part]
