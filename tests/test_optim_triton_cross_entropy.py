@@ -89,6 +89,11 @@ for smoothing in (0.0, 0.1):
     torch.testing.assert_close(loss, results[0][0].detach())
 """
 
+TRUST = """
+from training.optim import loss as loss_module
+assert loss_module.kernel_works(torch.device("cpu"))
+"""
+
 PADDED_BATCH = """
 import numpy as np
 from model.config import ModelConfig
@@ -112,8 +117,8 @@ for one, other in zip(ours, plain, strict=True):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "cases",
-    [RANDOM_SHAPES, NOT_FINITE, PROJECTED, PADDED_BATCH],
-    ids=["random-shapes", "not-finite", "projected", "padded-batch"],
+    [RANDOM_SHAPES, NOT_FINITE, PROJECTED, TRUST, PADDED_BATCH],
+    ids=["random-shapes", "not-finite", "projected", "trust", "padded-batch"],
 )
 def test_kernel_gives_the_loss_and_gradient_of_float64(cases: str) -> None:
     """In a process of its own: Triton reads the variable when a kernel is defined."""

@@ -8,12 +8,14 @@ cross entropy in bfloat16 is one Triton kernel (`training.optim.triton_cross_ent
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 CHUNK_LOGITS = 1 << 21
 """Logits per chunk on a CPU. More would not fit into the processor's caches."""
@@ -75,13 +77,35 @@ def projected_loss(
 
 
 def _is_fused(hidden: Tensor, output: Projection) -> bool:
-    """Whether the Triton kernel computes the loss: in bfloat16 on a GPU, without an output bias, if Triton is there."""
-    return hidden.is_cuda and hidden.dtype == torch.bfloat16 and output.bias is None and _has_triton()
+    """Whether the Triton kernel computes the loss: in bfloat16 on a GPU, without an output bias, where it works."""
+    return hidden.is_cuda and hidden.dtype == torch.bfloat16 and output.bias is None and kernel_works(hidden.device)
 
 
 @cache
-def _has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+def kernel_works(device: torch.device) -> bool:
+    """Whether Triton is there, compiles the kernel, for which it needs a C compiler, and computes what PyTorch does.
+
+    If it is there and does not, says so once: training goes PyTorch's way, and takes longer.
+    """
+    if importlib.util.find_spec("triton") is None:
+        return False
+    logits = torch.linspace(-4, 4, 3 * 70, device=device).sin().mul(9).view(3, 70).bfloat16()  # draws no random number
+    exact, targets = logits.double().requires_grad_(), torch.tensor([0, 33, 69], device=device)
+    expected = F.cross_entropy(exact, targets, label_smoothing=0.1, reduction="none")
+    [gradient] = torch.autograd.grad(expected.sum(), exact)
+    try:
+        from training.optim.triton_cross_entropy import cross_entropy_
+
+        loss, _ = cross_entropy_(logits, targets, 0.1, True)
+        works = torch.allclose(loss.double(), expected, rtol=1e-3) and torch.allclose(
+            logits.double(), gradient, rtol=0.01, atol=1e-4
+        )
+        reason = "its result is not PyTorch's"
+    except Exception as error:  # of many kinds: no compiler, no headers, a card that it does not know
+        works, reason = False, str(error).strip().partition("\n")[0] or type(error).__name__
+    if not works:
+        warnings.warn(f"the loss is computed by PyTorch, not by the faster Triton kernel: {reason}", stacklevel=2)
+    return works
 
 
 def _fused_criterion(targets: Tensor, smoothing: float) -> Criterion:
