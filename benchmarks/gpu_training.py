@@ -1,4 +1,4 @@
-"""Measures the GPU utilisation of training, and the minutes to a BLEU score. **Written, and never run on a GPU.**
+"""Measures the GPU utilisation of training, and the minutes to a BLEU score. `--until` has never run on a GPU.
 
     python -m benchmarks.gpu_training --json figures.json
     python -m benchmarks.gpu_training --pairs train.tsv --dev dev.tsv --architecture small --until 40

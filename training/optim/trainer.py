@@ -120,8 +120,7 @@ class Trainer:
         """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
 
         This process has a part of each batch; mean and sum are those of the whole. If the gradient is not finite, the
-        weights do not change, and this raises TrainingError; on a GPU it returns NaN instead, so as not to wait
-        (written, never run on one).
+        weights do not change, and this raises TrainingError; on a GPU it returns NaN, so as not to wait.
         """
         self.model.train()
         tokens = sum(batch.target_tokens for batch in batches)
