@@ -1,10 +1,10 @@
-"""Measures the GPU utilisation of training, and the minutes to a BLEU score. **Written, and never run on a GPU.**
+"""Measures the GPU utilisation of training, and the minutes to a BLEU score. `--until` has never run on a GPU.
 
     python -m benchmarks.gpu_training --json figures.json
     python -m benchmarks.gpu_training --pairs train.tsv --dev dev.tsv --architecture small --until 40
 
-Target tokens a second and the share of the card's peak, for several batch sizes, compiled and not, and where the best
-one spends its time, kernel by kernel. The share counts model operations, those of the paper's formulas, and not what
+Target tokens a second and the share of the card's peak, for several batch sizes, and where the best one
+spends its time, kernel by kernel. The share counts model operations, those of the paper's formulas, and not what
 else the kernels do. It also runs on a CPU, as in its test, whose peak is unknown.
 """
 
@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,7 +88,7 @@ class Speed:
     operations_per_second: float
     padding: float
     first_s: float
-    """Seconds of the first round, including compilation, which later sizes reuse."""
+    """Seconds of the first round, in which kernels are loaded and memory is allocated."""
 
     def cells(self, ceiling: float | None) -> list[Any]:
         share = 100 * self.operations_per_second / ceiling if ceiling else None
@@ -152,18 +152,16 @@ def sweep(
     trainer_type: Callable[..., Trainer] = Trainer,
     measure: Callable[[Trainer, Sequence[Batch], int], Speed] = speed,
 ) -> Iterator[tuple[str, Speed, Trainer, list[Batch]]]:
-    """Measures every batch size uncompiled, then compiled. Reports and skips those that do not fit the memory or do not
-    compile, so that the other results remain."""
-    for compiled, size in product((False, True) if device.type == "cuda" else (False,), sizes):
+    """Measures every batch size. Reports and skips those that do not fit the memory, so that the other results
+    remain."""
+    for size in sizes:
         batches = list(islice(batches_from(pairs, config, size, 1, Position()), steps))
-        trainer = trainer_type(config, Recipe(steps=1, batch_tokens=size), device, compiled=compiled)
-        label = f"{size:,} tokens{', compiled' if compiled else ''}"
+        trainer = trainer_type(config, Recipe(steps=1, batch_tokens=size), device)
+        label = f"{size:,} tokens"
         try:
             yield label, measure(trainer, batches, rounds), trainer, batches
         except torch.OutOfMemoryError:
             typer.echo(f"{label}: out of memory")
-        except torch._dynamo.exc.TorchDynamoException as error:
-            typer.echo(f"{label}: does not compile: {str(error).strip().partition(chr(10))[0]}")
 
 
 def logged(work: Path) -> list[dict[str, float]]:

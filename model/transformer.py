@@ -144,7 +144,7 @@ class Attention(nn.Module):
     def is_fused(self, device: torch.device) -> bool:
         """Whether training uses PyTorch's fused attention, which equals `dot_product_attention` but for rounding.
 
-        On a CPU the gain is not worth different results for the same seed. Written for GPUs, never run on one.
+        On a CPU the gain is not worth different results for the same seed.
         """
         return device.type == "cuda"
 

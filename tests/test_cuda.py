@@ -17,6 +17,7 @@ from model.decoding import greedy_decode
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 from training.data.batches import Pairs, Position, batches_from
+from training.optim.loss import Projection, kernel_works, projected_loss
 from training.optim.trainer import Recipe, Trainer
 
 pytestmark = [
@@ -80,15 +81,20 @@ def test_non_finite_gradient_changes_no_weight_and_shows_in_the_loss() -> None:
     assert trainer.step([next(batches)], 1e-3).isfinite()
 
 
-def test_compiled_training_without_dropout_has_the_uncompiled_loss() -> None:
-    config = named_architecture("toy", source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, dropout=0.0)
-    pairs = Pairs.of(sentences(60), sentences(60))
-    losses = []
-    for compiled in (False, True):
-        trainer = Trainer(config, Recipe(steps=10, precision="float32"), torch.device("cuda"), compiled=compiled)
-        batches = batches_from(pairs, config, 400, 1, Position())
-        losses.append([trainer.step([next(batches)], 1e-3).item() for _ in range(10)])
-    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_by_the_triton_kernel_is_pytorchs(smoothing: float) -> None:
+    device = torch.device("cuda")
+    assert kernel_works(device)
+    torch.manual_seed(1)
+    hidden = torch.randn(500, 64, device=device).bfloat16().requires_grad_()
+    weight = torch.randn(16_001, 64, device=device).div(8).requires_grad_()
+    targets = torch.randint(16_001, (500,), device=device)
+    found = []
+    for fused in (True, False):
+        loss, nll = projected_loss(hidden, Projection(weight), targets, smoothing, fused=fused)
+        found.append((loss, nll, *torch.autograd.grad(loss, [hidden, weight])))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours.float(), theirs.float(), rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.05)])

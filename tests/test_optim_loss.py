@@ -1,5 +1,10 @@
 """The chunked losses against PyTorch's own, in value and in both gradients."""
 
+import importlib.util
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -59,6 +64,32 @@ def test_without_gradients_the_value_is_equal_and_no_gradient_is_computed(monkey
     with torch.no_grad():
         loss, _ = projected_loss(hidden, Projection(weight), targets, 0.1)
     torch.testing.assert_close(loss, reference(hidden, weight, targets, 0.1).detach())
+
+
+def without_compiler(*_: Any) -> Any:
+    raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable.\nand more")
+
+
+def wrong(logits: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return torch.zeros(len(logits)), torch.zeros(len(logits))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"), [(without_compiler, "Failed to find C compiler"), (wrong, "its result is not PyTorch's")]
+)
+def test_kernel_that_fails_or_errs_is_not_used_and_the_reason_given(
+    kernel: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = SimpleNamespace(cross_entropy_=kernel)
+    monkeypatch.setitem(sys.modules, "training.optim.triton_cross_entropy", module)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: module)
+    with pytest.warns(UserWarning, match=reason):
+        assert not loss_module.kernel_works.__wrapped__(torch.device("cpu"))
+
+
+def test_without_triton_pytorchs_way_is_taken_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert not loss_module.kernel_works.__wrapped__(torch.device("cpu"))
 
 
 # ---- R-Drop

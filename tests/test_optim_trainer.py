@@ -1,8 +1,6 @@
 """One training step against the same arithmetic by hand."""
 
 import dataclasses
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -177,22 +175,6 @@ def test_given_target_positions_equal_those_looked_up() -> None:
         looked_up = dataclasses.replace(known, target_positions=None)
         one, other = (trainer().loss(each, 0.1) for each in (known, looked_up))
         assert torch.equal(one[0], other[0])
-
-
-@pytest.mark.slow
-def test_only_the_training_step_compiles_and_only_once_for_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    graphs = []
-
-    def count(module: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-        graphs.append(module)
-        return module.forward
-
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=count))
-    compiled, plain = Trainer(CONFIG, Recipe(steps=10, precision="float32"), CPU, compiled=True), trainer()
-    for rows in (range(9), range(9, 24), range(3)):
-        torch.testing.assert_close(compiled.step([batch_of(rows)], 0.01), plain.step([batch_of(rows)], 0.01))
-    compiled.development_loss(make_pairs())
-    assert len(graphs) == 1
 
 
 def test_development_loss_is_the_mean_over_tokens_without_dropout_or_smoothing() -> None:

@@ -17,11 +17,13 @@ from training.cli.d2l import d2l
 from training.cli.evaluate import evaluate
 from training.cli.export import export
 from training.cli.import_model import import_model
+from training.cli.pack import pack
 from training.cli.prepare import prepare
 from training.cli.run import run
 from training.cli.toy import toy
 from training.cli.train import train
 from training.cli.translate import translate
+from training.cli.unpack import unpack
 from training.optim.distributed import processes_started
 from training.optim.signals import Stopped, current_command, immediate_stop
 
@@ -74,6 +76,8 @@ VERBS: dict[str, Callable[..., None]] = {
     "calibrate": calibrate,
     "export": export,
     "import": import_model,
+    "pack": pack,
+    "unpack": unpack,
     "run": run,
     "adapt": adapt,
     "toy": toy,

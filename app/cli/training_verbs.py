@@ -24,6 +24,8 @@ TRAINER = {
     "train": Verb("run", "Trains a bundle from sentence pairs, or adapts one, in a single command."),
     "prepare": Verb("prepare", "Prepares sentence pairs for training: vocabulary, token ids, development set."),
     "train-step": Verb("train", "Trains a model on prepared data."),
+    "pack": Verb("pack", "Packs prepared data or a run into parts that travel."),
+    "unpack": Verb("unpack", "Makes prepared data or a run again from such parts."),
     "export": Verb("export", "Exports a trained model as a bundle, or a bundle as a CTranslate2 model."),
     "import": Verb("import", "Makes a bundle of a published model, downloaded or on disk: firefox:en-fr, opus:en-fr."),
     "evaluate": Verb("evaluate", "Measures BLEU and chrF of a bundle, as the service translates."),

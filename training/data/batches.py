@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.config import ModelConfig
-from training.data.dataset import PreparedSummary, load_direction
+from training.data.dataset import PreparedSummary, load_direction, load_tokenizers
+from training.data.reverse import as_sources, changed_sources
 from training.data.token_shards import Shards, TokenFiles
 
 Integers = NDArray[Any]
@@ -169,12 +170,14 @@ class Pairs:
         return Batch(src, tgt_in, tgt_out, tokens, target_positions, rehearsed)
 
 
-def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
+def load_pairs(data: Path, reverse: bool = False) -> tuple[Pairs, dict[str, Any]]:
     """The training pairs of a data folder, memory-mapped, and its record (`prepared.json`).
 
-    Raises ValueError, with a one-line message, if the folder is not a data folder, of another version, or incomplete.
+    `reverse` swaps source and target, see `training.data.reverse`: sources are spelt as sources, and no copy is drawn
+    whose target was not to be learnt. Raises ValueError, with a one-line message, if the folder is not a data folder,
+    of another version, or incomplete, or has no other direction.
     """
-    summary = PreparedSummary.load(data)
+    summary = PreparedSummary.load(data, reverse)
     shards = Shards.open(data, summary.files, summary.vocab_size)
     source, target = (Ragged(shards.tokens, shards.starts[:, side], shards.lengths[:, side]) for side in (0, 1))
     weights = np.array([corpus["weight"] for corpus in summary.corpora], np.float64)
@@ -182,7 +185,14 @@ def load_pairs(data: Path) -> tuple[Pairs, dict[str, Any]]:
     each = same if (weights == weights[0]).all() else weights[shards.corpora]
     repeats = np.array([bool(corpus.get("rehearsed")) for corpus in summary.corpora])
     rehearsed = repeats[shards.corpora] if repeats.any() else None
-    pairs = Pairs(source, target, each, rehearsed, *load_direction(data).prefixes)
+    if reverse:
+        where = shards.tokens, target.starts, target.lengths
+        if len(unwanted := changed_sources(*where, summary.own_pairs, summary.augmented_copies)):
+            each = each.copy()
+            each[unwanted] = 0
+        spelt = as_sources(*where, load_tokenizers(data).source, summary.options["max_tokens"])
+        source, target = Ragged(*spelt), source
+    pairs = Pairs(source, target, each, rehearsed, *load_direction(data, reverse).prefixes)
     return pairs, dataclasses.asdict(summary)
 
 

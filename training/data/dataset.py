@@ -21,6 +21,7 @@ from model.tokenizer import Tokenizers
 from training.corpora.corpus import Pair
 
 FORMAT_VERSION = 2
+RECORD, DEVELOPMENT_PAIRS = "prepared.json", "dev.tsv"
 
 
 @dataclass(frozen=True)
@@ -45,22 +46,31 @@ class PreparedSummary:
     """The share of an epoch's pairs, including copies, whose source has an end mark: see model.languages."""
     augmented_copies: int = 0
     format_version: int = FORMAT_VERSION
+    reverse: bool = False
+    """Whether the pairs are read from target to source, which `source` and `target` then say too; never in the file,
+    whose other fields stay those of the direction that was prepared."""
 
     @classmethod
-    def load(cls, folder: Path) -> PreparedSummary:
-        """Raises ValueError, with a one-line message, if `folder` is not a data folder of this version."""
-        path = folder / "prepared.json"
+    def load(cls, folder: Path, reverse: bool = False) -> PreparedSummary:
+        """The record of `folder`, in the other direction if `reverse`. Raises ValueError, with a one-line message, if
+        `folder` is not a data folder of this version, or has no other direction."""
+        path = folder / RECORD
         try:
             fields = json.loads(path.read_text(encoding="utf-8"))
             if fields["format_version"] != FORMAT_VERSION:
                 raise ValueError(
                     f"{path} has format {fields['format_version']}, not {FORMAT_VERSION}: prepare it again"
                 )
-            return cls(**fields)
+            summary = cls(**fields)
         except FileNotFoundError:
             raise ValueError(f"{folder} is not a data folder: it has no prepared.json; run `prepare`") from None
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
+        if not reverse:
+            return summary
+        if summary.options.get("vocabulary"):
+            raise ValueError(f"{folder} was prepared for fine-tuning a bundle, which has one direction")
+        return dataclasses.replace(summary, source=summary.target, target=summary.source, reverse=True)
 
     @property
     def copies(self) -> int:
@@ -92,15 +102,16 @@ def digests(paths: Iterable[Path]) -> dict[str, str]:
     return found
 
 
-def dev_pairs(data: Path) -> list[Pair]:
-    """Reads the development set, in the format in which `prepare` wrote it."""
-    lines = (data / "dev.tsv").read_text(encoding="utf-8").split("\n")
-    return [Pair(*line.split("\t")) for line in lines if line]
+def dev_pairs(data: Path, reverse: bool = False) -> list[Pair]:
+    """Reads the development set, in the format in which `prepare` wrote it; `reverse` swaps the sides."""
+    lines = (data / DEVELOPMENT_PAIRS).read_text(encoding="utf-8").split("\n")
+    pairs = [Pair(*line.split("\t")) for line in lines if line]
+    return [Pair(pair.target, pair.source) for pair in pairs] if reverse else pairs
 
 
-def load_direction(data: Path) -> Direction:
-    """What a data folder's pairs translate. Raises ValueError if it is not one of this version."""
-    summary = PreparedSummary.load(data)
+def load_direction(data: Path, reverse: bool = False) -> Direction:
+    """What a data folder's pairs translate, read as `PreparedSummary.load` does. Raises what that raises."""
+    summary = PreparedSummary.load(data, reverse)
     prefixes = (tuple(summary.options.get(f"{side}_prefix", ())) for side in ("source", "target"))
     return Direction(summary.source, summary.target, *prefixes)
 
@@ -119,5 +130,6 @@ def write_vocabularies(folder: Path, tokenizers: Tokenizers) -> None:
 
 
 def write_record(folder: Path, summary: PreparedSummary) -> None:
-    text = json.dumps(dataclasses.asdict(summary), ensure_ascii=False, indent=2)
-    (folder / "prepared.json").write_text(text + "\n", encoding="utf-8")
+    fields = {name: value for name, value in dataclasses.asdict(summary).items() if name != "reverse"}
+    text = json.dumps(fields, ensure_ascii=False, indent=2)
+    (folder / RECORD).write_text(text + "\n", encoding="utf-8")

@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 
 SHARD_BYTES = 1 << 28
 """A token file is closed at this size, so that each can be copied or downloaded by itself."""
-_INDEX = ("lengths.npy", "starts.npy", "corpora.npy")
+LENGTHS, STARTS, CORPORA = _INDEX = "lengths.npy", "starts.npy", "corpora.npy"
 
 
 class ShardWriter:
@@ -58,10 +58,10 @@ class ShardWriter:
         """
         lengths = np.concatenate([np.zeros((0, 2), np.uint32), *self._lengths])  # [pairs, side]
         ends = lengths.ravel().cumsum(dtype=np.int64).reshape(-1, 2)  # [pairs, side]
-        np.save(self._folder / "starts.npy", ends[kept] - lengths[kept])
+        np.save(self._folder / STARTS, ends[kept] - lengths[kept])
         small = np.uint16 if lengths.max(initial=0) < 1 << 16 else np.uint32
-        np.save(self._folder / "lengths.npy", lengths[kept].astype(small))
-        np.save(self._folder / "corpora.npy", corpora)
+        np.save(self._folder / LENGTHS, lengths[kept].astype(small))
+        np.save(self._folder / CORPORA, corpora)
         return file_digests(self._folder)
 
 
@@ -101,8 +101,20 @@ class TokenFiles:
 
     def __init__(self, paths: Sequence[Path], vocab_size: int) -> None:
         mapped = (np.memmap(path, token_type(vocab_size), "r") for path in paths if path.stat().st_size)
-        self._files = [np.asarray(file) for file in mapped]
-        self._ends = np.cumsum([len(file) for file in self._files], dtype=np.int64)  # [files]
+        self._set_files([np.asarray(file) for file in mapped])
+
+    def _set_files(self, files: list[NDArray[Any]]) -> None:
+        self._files = files
+        self._ends = np.cumsum([len(file) for file in files], dtype=np.int64)  # [files]
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def extended(self, ids: NDArray[Any]) -> TokenFiles:
+        """These ids, and `ids` after them in memory."""
+        both = TokenFiles([], 0)
+        both._set_files([*self._files, ids.astype(self._files[0].dtype)])
+        return both
 
     def __getitem__(self, positions: Integers) -> Integers:
         """The ids at `positions`, any shape."""

@@ -58,9 +58,9 @@ class TestSet:
         return f"{hash64(json.dumps(self.pairs)) & (1 << 64) - 1:016x}"
 
     @classmethod
-    def development(cls, data: Path) -> TestSet:
-        """The development set of a data folder."""
-        return cls(DEVELOPMENT, dev_pairs(data), LineTally())
+    def development(cls, data: Path, reverse: bool = False) -> TestSet:
+        """The development set of a data folder; `reverse` swaps the sides."""
+        return cls(DEVELOPMENT, dev_pairs(data, reverse), LineTally())
 
     @classmethod
     def read(

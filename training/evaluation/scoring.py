@@ -146,9 +146,10 @@ class Development:
     direction: Direction
 
     @classmethod
-    def load(cls, data: Path, limits: Limits) -> Development:
-        """The development set of a data folder. Raises ValueError if that is not one of this version."""
-        found, tokenizers, direction = dev_pairs(data), load_tokenizers(data), load_direction(data)
+    def load(cls, data: Path, limits: Limits, reverse: bool = False) -> Development:
+        """The development set of a data folder; `reverse` swaps the sides. Raises ValueError if that is not one of this
+        version."""
+        found, tokenizers, direction = dev_pairs(data, reverse), load_tokenizers(data), load_direction(data, reverse)
         sources, references = [pair.source for pair in found], [pair.target for pair in found]
         encoded = [tokenizers.encode_pair(*pair) for pair in found]
         pairs = Pairs.of([source for source, _ in encoded], [target for _, target in encoded])

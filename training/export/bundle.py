@@ -28,8 +28,6 @@ from model.weight_storage import STORAGES
 from training.compute import pick_device, use_threads
 from training.corpora.general import general_pairs_of
 from training.corpora.text_file import open_text
-from training.data.batches import load_pairs
-from training.data.dataset import dev_pairs
 from training.evaluation.evaluate import DEVELOPMENT, Result, TestSet, evaluate_set, report
 from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
 from training.evaluation.service_command import NotServed
@@ -165,7 +163,7 @@ def export_run(
     sentences = options.sentences()
     if tests is None:
         tests = options.tests(run.summary.source, run.summary.target)
-    dev, (pairs, _) = TestSet.development(run.data), load_pairs(run.data)
+    dev = TestSet.development(run.data, run.summary.reverse)
     choice: dict[str, Any] = {}
     if options.initial and baseline is None:
         weights, chosen, choice = load_choice(run.folder)
@@ -189,7 +187,9 @@ def export_run(
     seen: dict[str, int] = {}
     for test in tests:
         result = evaluate(model, test)
-        seen[test.name] = trained_on([run.tokenizers.source.encode_source(pair.source) for pair in test.pairs], pairs)
+        seen[test.name] = trained_on(
+            [run.tokenizers.source.encode_source(pair.source) for pair in test.pairs], run.pairs
+        )
         result = dataclasses.replace(result, trained_on=seen[test.name])
         report(result, test, run.limits, say)
         metrics += result.metrics()
@@ -296,7 +296,7 @@ def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say:
 def _sample_sentences(run: TrainedRun, samples: str) -> Sequence[str]:
     """Our own sentences; the development set's if `samples` says so, or if we have none in the language."""
     own = own_sentences(run.summary.source) if samples == "own" else []
-    return own or [pair.source for pair in dev_pairs(run.data)]
+    return own or [pair.source for pair in run.development()]
 
 
 def _general(run: TrainedRun, options: ExportOptions) -> list[list[str]]:
@@ -304,7 +304,7 @@ def _general(run: TrainedRun, options: ExportOptions) -> list[list[str]]:
     or ours, or for languages that we have none in some of the development set, as with samples."""
     origin = options.initial or {}
     pairs = general_pairs_of({"source": run.summary.source, "target": run.summary.target, **origin})
-    return [list(pair) for pair in pairs or dev_pairs(run.data)[:GENERAL_PAIRS]]
+    return [list(pair) for pair in pairs or run.development()[:GENERAL_PAIRS]]
 
 
 @dataclass(frozen=True)

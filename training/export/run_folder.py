@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -25,10 +26,12 @@ from model.bundle_weights import fill, restored, stored
 from model.config import ModelConfig
 from model.directions import Direction
 from model.hypothesis import Limits
+from model.languages import has_end_mark
 from model.tokenizer import Tokenizers
 from model.transformer import Transformer
+from training.corpora.corpus import Pair
 from training.data.batches import Pairs, epoch_rows, load_pairs
-from training.data.dataset import PreparedSummary, load_direction, load_tokenizers
+from training.data.dataset import PreparedSummary, dev_pairs, load_direction, load_tokenizers
 from training.evaluation.scoring import limits_for
 from training.optim.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of
 from training.optim.trainer import TrainingError, resolve_precision
@@ -36,6 +39,8 @@ from training.optim.trainer import TrainingError, resolve_precision
 ORIGIN = "origin.json"
 """File of a run folder: the bundle from which its weights started, and the credits for that."""
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
+END_MARK_PAIRS = 20_000
+"""Pairs by which the share of sources with end marks is estimated."""
 MAX_CANDIDATES = 3
 """Maximum number of candidates from `TrainedRun.candidates`."""
 INITIAL_WEIGHTS = "those that the run began with"
@@ -61,13 +66,28 @@ class TrainedRun:
         snapshot = load_state(folder) if folder.is_dir() else None
         if snapshot is None or not saved_weights(folder):
             raise TrainingError(f"{folder} has no weights yet: train at least until the first evaluation")
-        pairs, record = load_pairs(data)
+        reverse = bool(snapshot["identity"]["data"].get("reverse"))
+        pairs, record = load_pairs(data, reverse)
         younger = {field.name: field.default for field in dataclasses.fields(PreparedSummary)}  # than the state
         if record != {name: younger.get(name) for name in record} | snapshot["identity"]["data"]:
             raise TrainingError(f"{folder} was not trained on the current contents of {data}")
         config = ModelConfig.from_dict(snapshot["identity"]["config"])
-        summary, limits = PreparedSummary.load(data), limits_for(pairs, config)
-        return cls(folder, data, snapshot, config, load_tokenizers(data), load_direction(data), summary, pairs, limits)
+        summary, limits = PreparedSummary.load(data, reverse), limits_for(pairs, config)
+        direction = load_direction(data, reverse)
+        return cls(folder, data, snapshot, config, load_tokenizers(data), direction, summary, pairs, limits)
+
+    def development(self) -> list[Pair]:
+        """The development pairs, in the direction of the run."""
+        return dev_pairs(self.data, self.summary.reverse)
+
+    def sources_with_end_marks(self) -> float:
+        """The share of an epoch's sources with an end mark. Of the other direction, `prepare` has not counted it: the
+        share among so many pairs, evenly spaced."""
+        if not self.summary.reverse:
+            return self.summary.sources_with_end_marks
+        rows = np.linspace(0, len(self.pairs) - 1, min(len(self.pairs), END_MARK_PAIRS)).astype(np.int64)
+        marked = [has_end_mark(self.tokenizers.source.decode(ids)) for ids in self.pairs.source.sequences(rows)]
+        return round(float(np.average(marked, weights=self.pairs.weights[rows])), 3)
 
     def is_current(self) -> bool:
         """Whether there has been no evaluation since this run was loaded."""
@@ -142,7 +162,7 @@ def training_record(run: TrainedRun, weights: str, model: Transformer) -> dict[s
         "pairs": summary.pairs,
         "of_which_copies_with_symbols": summary.reserved_copies,
         "of_which_copies_in_other_case": summary.augmented_copies,  # or punctuation, or with other names
-        "sources_with_end_marks": summary.sources_with_end_marks,
+        "sources_with_end_marks": run.sources_with_end_marks(),
         "development_pairs": summary.dev_pairs,
         "parameters": model.parameter_count(),
         "steps": state["step"],

@@ -75,9 +75,9 @@ def train(
     save_every: int,
     initial: Mapping[str, Tensor] | None = None,
     world: World = ALONE,
-    compiled: bool = False,
     time_is_up: Callable[[int, float], bool] | None = None,
     trainer_type: type[Trainer] = Trainer,
+    reverse: bool = False,
 ) -> State:
     """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes an existing run.
 
@@ -88,19 +88,19 @@ def train(
     After a stop signal, finishes and saves the current step, then raises Stopped. Raises TrainingError if `run` was
     started with another configuration, recipe or data, or `save_every` is below 1.
 
-    All processes of `world` call this with the same arguments; the first evaluates, saves and prints. `compiled` as in
-    `Trainer`.
+    `reverse` trains from the data's target to its source. All processes of `world` call this with the same arguments;
+    the first evaluates, saves and prints.
     """
     if save_every < 1:
         raise TrainingError(f"save_every must be at least 1, not {save_every}")
     keep_freed_memory()
     if world.is_first:
         run.mkdir(parents=True, exist_ok=True)
-    pairs, record = load_pairs(data)
-    development = Development.load(data, limits)
+    pairs, record = load_pairs(data, reverse)
+    development = Development.load(data, limits, reverse)
     if recipe.distil and initial is None:
         raise TrainingError("distil needs initial weights, and there are none")
-    trainer = trainer_type(config, recipe, device, world, compiled, initial if recipe.distil else None)
+    trainer = trainer_type(config, recipe, device, world, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, same_recipe, precision = _resume(run, trainer, identity)
     start_step, seconds_before = state.step, state.seconds
@@ -277,6 +277,10 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
         if trainer.world.is_first:
             discard_weights(run)
         return State(), True, None
+    if not snapshot["model"]:
+        raise TrainingError(
+            f"{run} was packed, without what resuming needs: export it, and adapt the bundle with --init"
+        )
     same_recipe = True
     for part, ours in identity.items():
         theirs = _DEFAULTS[part] | snapshot["identity"][part]

@@ -1,16 +1,21 @@
 """Training criteria, fused with the vocabulary projection: label-smoothed cross entropy, R-Drop, distillation.
 
 The logits of a batch are never held as a whole. They would be by far the largest tensor of a step, and on a CPU moving
-them costs more than computing them. Each criterion computes loss and gradient chunk by chunk.
+them costs more than computing them. Each criterion computes loss and gradient chunk by chunk. On a GPU, label-smoothed
+cross entropy in bfloat16 is one Triton kernel (`training.optim.triton_cross_entropy`), never run on a GPU.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 CHUNK_LOGITS = 1 << 21
 """Logits per chunk on a CPU. More would not fit into the processor's caches."""
@@ -31,7 +36,13 @@ class Projection(NamedTuple):
 
 
 def projected_loss(
-    hidden: Tensor, output: Projection, targets: Tensor, smoothing: float = 0.0, *, chunk_logits: int | None = None
+    hidden: Tensor,
+    output: Projection,
+    targets: Tensor,
+    smoothing: float = 0.0,
+    *,
+    chunk_logits: int | None = None,
+    fused: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The cross entropy of softmax(logits) and smoothed targets, summed over tokens; also without smoothing.
 
@@ -39,8 +50,12 @@ def projected_loss(
     smoothing in equal shares on all tokens, but those that their bias excludes (Szegedy et al. 2016, section 7; Vaswani
     et al. 2017, section 5.4), as in `torch.nn.functional.cross_entropy`. Returns two scalars in nats: the loss to
     differentiate, and the plain negative log likelihood, for reports, which carries no gradient. `chunk_logits`: logits
-    per chunk; None is CHUNK_LOGITS, or GPU_CHUNK_LOGITS.
+    per chunk; None is CHUNK_LOGITS, or GPU_CHUNK_LOGITS. `fused`: whether to use the Triton kernel; None: where it
+    applies.
     """
+    chunk_tokens = _chunk_tokens(hidden, output.weight.size(0), chunk_logits)
+    if _is_fused(hidden, output) if fused is None else fused:
+        return _summed(hidden[None], output, _fused_criterion(targets, smoothing), chunk_tokens)
     smooth = _Smoothing.over(output, smoothing)
 
     def criterion(log_probs: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
@@ -58,7 +73,50 @@ def projected_loss(
         gradient.scatter_add_(-1, target, gradient.new_full(target.shape, smoothing - 1))
         return ChunkLoss(loss, nll, gradient)
 
-    return _summed(hidden[None], output, criterion, _chunk_tokens(hidden, output.weight.size(0), chunk_logits))
+    return _summed(hidden[None], output, _of_log_probs(criterion, output.bias), chunk_tokens)
+
+
+def _is_fused(hidden: Tensor, output: Projection) -> bool:
+    """Whether the Triton kernel computes the loss: in bfloat16 on a GPU, without an output bias, where it works."""
+    return hidden.is_cuda and hidden.dtype == torch.bfloat16 and output.bias is None and kernel_works(hidden.device)
+
+
+@cache
+def kernel_works(device: torch.device) -> bool:
+    """Whether Triton is there, compiles the kernel, for which it needs a C compiler, and computes what PyTorch does.
+
+    If it is there and does not, says so once: training goes PyTorch's way, and takes longer.
+    """
+    if importlib.util.find_spec("triton") is None:
+        return False
+    logits = torch.linspace(-4, 4, 3 * 70, device=device).sin().mul(9).view(3, 70).bfloat16()  # draws no random number
+    exact, targets = logits.double().requires_grad_(), torch.tensor([0, 33, 69], device=device)
+    expected = F.cross_entropy(exact, targets, label_smoothing=0.1, reduction="none")
+    [gradient] = torch.autograd.grad(expected.sum(), exact)
+    try:
+        from training.optim.triton_cross_entropy import cross_entropy_
+
+        loss, _ = cross_entropy_(logits, targets, 0.1, True)
+        works = torch.allclose(loss.double(), expected, rtol=1e-3) and torch.allclose(
+            logits.double(), gradient, rtol=0.01, atol=1e-4
+        )
+        reason = "its result is not PyTorch's"
+    except Exception as error:  # of many kinds: no compiler, no headers, a card that it does not know
+        works, reason = False, str(error).strip().partition("\n")[0] or type(error).__name__
+    if not works:
+        warnings.warn(f"the loss is computed by PyTorch, not by the faster Triton kernel: {reason}", stacklevel=2)
+    return works
+
+
+def _fused_criterion(targets: Tensor, smoothing: float) -> Criterion:
+    """Label-smoothed cross entropy by the Triton kernel, which overwrites the logits with their gradient."""
+    from training.optim.triton_cross_entropy import cross_entropy_  # PyTorch's builds for CPUs have no Triton
+
+    def criterion(logits: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
+        loss, nll = cross_entropy_(logits, targets[chunk], smoothing, with_gradient)
+        return ChunkLoss([loss.sum()], nll.sum(), logits if with_gradient else None)
+
+    return criterion
 
 
 def r_drop_loss(
@@ -106,7 +164,8 @@ def r_drop_loss(
         gradient.scatter_add_(-1, target, gradient.new_full(target.shape, (smoothing - 1) / 2))
         return ChunkLoss([loss], nll, gradient)
 
-    return _summed(hidden, output, criterion, _chunk_tokens(hidden, 2 * output.weight.size(0), chunk_logits))
+    chunk_tokens = _chunk_tokens(hidden, 2 * output.weight.size(0), chunk_logits)
+    return _summed(hidden, output, _of_log_probs(criterion, output.bias), chunk_tokens)
 
 
 def distillation_loss(
@@ -135,7 +194,8 @@ def distillation_loss(
         loss = -(teacher_probs * log_probs).sum()
         return ChunkLoss([loss], nll, log_probs.exp_().sub_(teacher_probs) if with_gradient else None)
 
-    return _summed(hidden[None], output, criterion, _chunk_tokens(hidden, 2 * output.weight.size(0), chunk_logits))
+    chunk_tokens = _chunk_tokens(hidden, 2 * output.weight.size(0), chunk_logits)
+    return _summed(hidden[None], output, _of_log_probs(criterion, output.bias), chunk_tokens)
 
 
 class _Smoothing(NamedTuple):
@@ -166,12 +226,24 @@ class ChunkLoss(NamedTuple):
     nll: Tensor
     """The negative log likelihood of the targets, a scalar."""
     gradient: Tensor | None = None
-    """Of the loss, by the logits: the shape of `log_probs`."""
+    """Of the loss, by the logits: their shape."""
 
 
 Criterion = Callable[[Tensor, slice, bool], ChunkLoss]
-"""(log_probs, chunk, with_gradient) -> loss: log_probs [passes * chunk, vocabulary], which it may overwrite, are those
-of the tokens in `chunk`."""
+"""(logits, chunk, with_gradient) -> loss: logits [passes * chunk, vocabulary], which it may overwrite, are those of the
+tokens in `chunk`, in the type of the product and without the output bias."""
+
+
+def _of_log_probs(criterion: Criterion, bias: Tensor | None) -> Criterion:
+    """A criterion of logits made of one that takes log probabilities, in float32 at least, in their place."""
+
+    def of_logits(logits: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
+        logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        if bias is not None:
+            logits += bias.detach()
+        return criterion(torch.log_softmax(logits, dim=-1), chunk, with_gradient)
+
+    return of_logits
 
 
 def _summed(hidden: Tensor, output: Projection, criterion: Criterion, chunk_tokens: int) -> tuple[Tensor, Tensor]:
@@ -200,10 +272,7 @@ class _SummedLoss(torch.autograd.Function):
         for start in range(0, hidden.size(1), chunk_tokens):
             chunk = slice(start, start + chunk_tokens)
             part = hidden[:, chunk].flatten(0, 1)  # [passes * chunk, d_model]
-            logits = (part @ operand.t()).to(exact)  # [passes * chunk, vocabulary]
-            if bias is not None:
-                logits += bias
-            found = criterion(torch.log_softmax(logits, dim=-1), chunk, with_gradient)
+            found = criterion(part @ operand.t(), chunk, with_gradient)  # of logits [passes * chunk, vocabulary]
             for term in found.terms:
                 loss += term
             nll += found.nll

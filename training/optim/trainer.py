@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,8 +94,7 @@ class Recipe:
 class Trainer:
     """A model, its optimiser and the computation of a step, shared among the processes of `world`.
 
-    `compiled`: encoder and decoder run through torch.compile, for batches of any shape; meant for GPUs, never run on
-    one. `teacher`: weights of the same architecture, for the recipe's `distil`.
+    `teacher`: weights of the same architecture, for the recipe's `distil`.
     """
 
     def __init__(
@@ -104,7 +103,6 @@ class Trainer:
         recipe: Recipe,
         device: torch.device,
         world: World = ALONE,
-        compiled: bool = False,
         teacher: Mapping[str, Tensor] | None = None,
     ) -> None:
         torch.manual_seed(recipe.seed)
@@ -115,7 +113,6 @@ class Trainer:
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
         self.precision = resolve_precision(recipe.precision, device)
-        self._hidden = _compiled(self.model.hidden) if compiled else self.model.hidden
         self._teacher = None if teacher is None else _frozen(config, teacher, device)
         self._shared_loss = world.parallel(_Loss(self)) if world.size > 1 else None
 
@@ -123,8 +120,7 @@ class Trainer:
         """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
 
         This process has a part of each batch; mean and sum are those of the whole. If the gradient is not finite, the
-        weights do not change, and this raises TrainingError; on a GPU it returns NaN instead, so as not to wait
-        (written, never run on one).
+        weights do not change, and this raises TrainingError; on a GPU it returns NaN, so as not to wait.
         """
         self.model.train()
         tokens = sum(batch.target_tokens for batch in batches)
@@ -151,9 +147,8 @@ class Trainer:
         """The summed loss of a batch, and its summed nats: `projected_loss`, or with `r_drop` `r_drop_loss`."""
         if r_drop:
             batch = batch.doubled()
-        compute = self._hidden if self.model.training else self.model.hidden
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            hidden = compute(batch.src, batch.tgt_in)  # [batch, target, d_model]
+            hidden = self.model.hidden(batch.src, batch.tgt_in)  # [batch, target, d_model]
             target_positions = batch.target_positions
             if target_positions is None:
                 target_positions = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
@@ -206,21 +201,6 @@ def _frozen(config: ModelConfig, weights: Mapping[str, Tensor], device: torch.de
     model = Transformer(config)
     model.load_state_dict(weights)
     return model.requires_grad_(False).eval().to(device)
-
-
-def _compiled(hidden: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """`hidden` through torch.compile, once for batches of all shapes.
-
-    `dynamic=True` would do that too, but would also turn numbers of the modules (rates, scales, epsilons) into inputs.
-    """
-    compiled = torch.compile(hidden)
-
-    def compute(src: Tensor, tgt_in: Tensor) -> Tensor:
-        for tokens in (src, tgt_in):
-            torch._dynamo.maybe_mark_dynamic(tokens, (0, 1))
-        return compiled(src, tgt_in)
-
-    return compute
 
 
 class _Loss(nn.Module):

@@ -53,6 +53,8 @@ class TrainOptions:
     """The data folder that `prepare` made."""
     out: Path
     """The run folder, which is created; or an existing one, to resume it."""
+    reverse: Annotated[bool, Option(names=("--reverse",))] = False
+    """Train the other direction of the data: from its target language to its source language."""
     epochs: Annotated[float | None, Option(panel=LENGTH)] = None
     """Number of passes over the data."""
     architecture: Annotated[str | None, Option(panel=MODEL)] = None
@@ -60,8 +62,6 @@ class TrainOptions:
     model: Annotated[Values, OptionGroup(ModelConfig, options=MODEL_OPTIONS)] = field(default_factory=dict)
     recipe: Annotated[Values, OptionGroup(Recipe)] = field(default_factory=dict)
     device: Annotated[str, Option(DEVICE.help, panel=MACHINE)] = "auto"
-    compiled: Annotated[bool, Option(names=("--compile/--no-compile",), panel=MACHINE)] = False
-    """Use torch.compile, which takes minutes to start; meant for GPUs, but untested on them."""
     threads: Annotated[int | None, Option(panel=MACHINE)] = None
     """CPU threads. (default: one per core; one for `tiny`)"""
     save_every: Annotated[int | None, Option(panel=MACHINE)] = None
@@ -74,8 +74,8 @@ class TrainOptions:
 
 def train_prepared(options: TrainOptions, say: Say = print) -> None:
     """Trains on prepared data, or resumes. Raises BusyError, TrainingError, ValueError, Stopped."""
-    summary, where = PreparedSummary.load(options.data), pick_device(options.device)
-    pairs, _ = load_pairs(options.data)
+    summary, where = PreparedSummary.load(options.data, options.reverse), pick_device(options.device)
+    pairs, _ = load_pairs(options.data, options.reverse)
     size = size_for(summary.own_pairs, where.type == "cuda")
     shape = {"architecture": options.architecture, **options.model}
     config = architecture_for(size, summary.vocab_size, summary.options["max_tokens"], **shape)
@@ -88,7 +88,7 @@ def train_prepared(options: TrainOptions, say: Say = print) -> None:
         try:
             limits = limits_for(pairs, config)
             how = (config, recipe, world.device, limits, save_every)
-            state = train(options.data, options.out, *how, world=world, compiled=options.compiled)
+            state = train(options.data, options.out, *how, world=world, reverse=options.reverse)
         except Stopped:
             if world.is_first:
                 raise

@@ -26,7 +26,7 @@ from training.optim.trainer import Recipe
 from training.options import DEVICE, Option, OptionGroup, Values
 from training.pipeline.plan import Plan
 from training.pipeline.recipe_file import RecipeFile
-from training.pipeline.work_folder import work_folder
+from training.pipeline.work_folder import REVERSE, work_folder
 
 Say = Callable[[str], None]
 _LENGTH_FIELDS = ("epochs", *CHANGEABLE)
@@ -52,6 +52,9 @@ class RunArguments:
     mine/en-fr)"""
     replace: bool = False
     """Replace an existing bundle."""
+    reverse: bool = False
+    """Train the other direction of the pairs, from --target to --source; in the --work of a run of these pairs, on its
+    data."""
     prepare: Annotated[Values, OptionGroup(PrepareOptions, ("columns", "encoding", "keep"))] = field(
         default_factory=dict
     )
@@ -78,7 +81,8 @@ class RunArguments:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options of all stages. Data and run folder are in `work`. `model` and `training` override automatic choices."""
+    """Options of all stages. `work` has the run folder and the plan. `model` and `training` override automatic choices.
+    `reverse`: from the target language of `prepare` to its source language, in a folder below that of the data."""
 
     work: Path
     prepare: PrepareOptions
@@ -89,8 +93,11 @@ class RunOptions:
     tuning: FineTuning | None = None
     parent: ParentBundle | None = None
     threads: int | None = None
+    reverse: bool = False
 
     def __post_init__(self) -> None:
+        if self.tuning is not None and self.reverse:
+            raise ValueError("--init adapts a bundle of one direction: leave --reverse out")
         if self.tuning is not None and self.parent is not None:
             raise ValueError("give --init or --parent, not both")
         if self.tuning is not None:
@@ -118,6 +125,12 @@ class RunOptions:
             raise ValueError(
                 f"with --init, --learning-rate replaces {', '.join(unsupported)}: leave it out of the recipe"
             )
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Source and target of the model."""
+        prepared = self.prepare.source, self.prepare.target
+        return prepared[::-1] if self.reverse else prepared
 
     @property
     def architecture(self) -> str | None:
@@ -211,7 +224,16 @@ def run_options(arguments: RunArguments) -> RunOptions:
     prepare = prepare_options(recipe, work, tuning, arguments.mix)
     export = export_options(arguments, recipe, work, tuning, parent)
     return RunOptions(
-        work, prepare, export, recipe.model, recipe.training, arguments.minutes, tuning, parent, arguments.threads
+        export.run.parent,
+        prepare,
+        export,
+        recipe.model,
+        recipe.training,
+        arguments.minutes,
+        tuning,
+        parent,
+        arguments.threads,
+        arguments.reverse,
     )
 
 
@@ -235,13 +257,14 @@ def export_options(
     fields = dict(recipe.export)
     licence, credits = fields.pop("licence", None), fields.pop("attribution", (ATTRIBUTION,))
     origin = tuning.initial if tuning else parent
+    columns = recipe.prepare.get("columns")
     return ExportOptions(
-        run=work / "run",
+        run=(work / REVERSE if arguments.reverse else work) / "run",
         data=work / "data",
         out=arguments.out,
         replace=arguments.replace,
         evaluate_on=(*recipe.test, *(tuning.general if tuning else ())),
-        columns=recipe.prepare.get("columns"),
+        columns=columns[::-1] if columns and arguments.reverse else columns,
         encoding=recipe.prepare.get("encoding"),
         below=(arguments.corpora or Path()) if arguments.recipe else None,
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,

@@ -31,7 +31,7 @@ from training.optim.trainer import TrainingError
 from training.pipeline.options import RunArguments, RunOptions, run_options
 from training.pipeline.plan import Plan, measure, within_minutes
 from training.pipeline.preview import Preview
-from training.pipeline.work_folder import is_made_by, same_direction_bundles
+from training.pipeline.work_folder import REVERSE, is_made_by, same_direction_bundles
 
 Say = Callable[[str], None]
 
@@ -62,17 +62,17 @@ def run_all(arguments: RunArguments, say: Say = print) -> None:
 def _run_remaining_stages(options: RunOptions, started_at: float, say: Say) -> None:
     """`started_at`: when the time of --minutes began, on the monotonic clock."""
     data, out = options.prepare.out, options.export.out
-    tests = options.export.tests(options.prepare.source, options.prepare.target)
+    tests = options.export.tests(*options.languages)
     options.export.sentences()  # fail on unreadable input before any work
     options, general = options.rehearsing(tests, say)
     tests = [*tests, *(test for test in general if test not in tests)]
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
-    if summary and plan and options.fits(plan) and is_made_by(plan, options.export, tests):
+    if summary and plan and options.fits(plan) and is_made_by(plan, options.export, tests, options.languages):
         _say_changes(out, say)
         say(f"nothing to do: {out} was made from these pairs (delete {options.work} to train again)")
         return
     check_replaceable(out, options.export.replace, needed=input_files(options.prepare))
-    for other in same_direction_bundles(out, f"{options.prepare.source}-{options.prepare.target}"):
+    for other in same_direction_bundles(out, "-".join(options.languages)):
         say(
             f"warning: {other} translates in the same direction, and a service that loads {out.parent} refuses two such"
             " bundles: consider another --out"
@@ -108,14 +108,15 @@ def _say_changes(out: Path, say: Say) -> None:
 
 
 def _prepare(options: RunOptions, say: Say) -> PreparedSummary:
-    if (options.export.run / STATE).exists():
+    data = options.prepare.out
+    if any((run / STATE).exists() for run in (data.parent / "run", data.parent / REVERSE / "run")):
         lost = damage_message(options.prepare.out)
         why = (
             f"has lost the data that it was started with ({lost})"
             if lost
             else "was started with other pairs or options"
         )
-        raise TrainingError(f"{options.work} {why}: give another --work, or delete that folder")
+        raise TrainingError(f"{data.parent} {why}: give another --work, or delete that folder")
     options.work.mkdir(parents=True, exist_ok=True)
     return prepare_corpora(options.prepare, say)
 
@@ -130,7 +131,7 @@ def _make_plan(
     say: Say,
 ) -> Plan:
     data, tuning = options.prepare.out, options.tuning
-    pairs, _ = load_pairs(data)
+    pairs, _ = load_pairs(data, options.reverse)
     if tuning is not None:
         name, config = tuning.architecture, dataclasses.replace(tuning.initial.config, **options.model)
     else:
@@ -142,7 +143,7 @@ def _make_plan(
     if options.parent:
         options.parent.check(config)
     recipe = options.recipe(options.training, pairs, summary, device)
-    development = Development.load(data, limits_for(pairs, config))
+    development = Development.load(data, limits_for(pairs, config), options.reverse)
     use_threads(options.threads, config)
     say("timing a few steps ...")
     initial = tuning.initial.weights if tuning is not None else None
@@ -169,7 +170,7 @@ def _with_new_length(plan: Plan, options: RunOptions, summary: PreparedSummary, 
         raise TrainingError(
             f"{options.work} was started with the architecture {plan.architecture}{others}: give another --work"
         )
-    pairs, _ = load_pairs(options.prepare.out)
+    pairs, _ = load_pairs(options.prepare.out, options.reverse)
     # The plan decides how many steps an epoch has, since another device might get other batches.
     given = {"batch_tokens": plan.recipe.batch_tokens, "accumulate": plan.recipe.accumulate, **options.training}
     recipe = options.recipe(given, pairs, summary, device)
@@ -186,7 +187,7 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
     done = (snapshot["state"]["step"], snapshot["state"]["seconds"]) if snapshot else ()
     for line in plan.describe(*done):
         say(line)
-    pairs, _ = load_pairs(options.prepare.out)
+    pairs, _ = load_pairs(options.prepare.out, options.reverse)
     limits = limits_for(pairs, plan.config)
     initial = options.tuning.initial.weights if options.tuning else None
     if options.parent and snapshot is None:
@@ -202,4 +203,6 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
     limit = None if options.minutes is None else plan.time_limit(started_at + 60 * options.minutes)
     with lock_folder(run):  # `train` may be working there too
         how = (device, limits, plan.save_every, initial)
-        train(options.prepare.out, run, plan.config, plan.recipe, *how, time_is_up=limit.reached if limit else None)
+        time_is_up = limit.reached if limit else None
+        where = options.prepare.out, run, plan.config, plan.recipe
+        train(*where, *how, time_is_up=time_is_up, reverse=options.reverse)

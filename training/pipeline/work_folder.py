@@ -14,6 +14,9 @@ from training.export.bundle import ExportOptions
 from training.export.run_folder import data_digest
 from training.pipeline.plan import Plan
 
+REVERSE = "reverse"
+"""Folder in a work folder: the run of the other direction, and its plan."""
+
 
 def work_folder(out: Path) -> Path:
     """The default work folder for `out`: runs/mine-en-fr for mine/en-fr, so that bundles of one name do not collide."""
@@ -30,9 +33,12 @@ def same_direction_bundles(out: Path, pair: str) -> Iterator[Path]:
                     yield folder
 
 
-def is_made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> bool:
+def is_made_by(
+    plan: Plan, export: ExportOptions, tests: Sequence[TestSet], languages: tuple[str, str] | None = None
+) -> bool:
     """Whether `export.out` is the bundle that `plan` leads to, measured on `tests`, in the requested form, with the
-    requested licence and remarks. If so, a run killed after its export has nothing left to do."""
+    requested licence and remarks; and in the direction `languages`, if given. If so, a run killed after its export has
+    nothing left to do."""
     try:
         config, _ = read_bundle(export.out)
     except BundleError:
@@ -47,4 +53,5 @@ def is_made_by(plan: Plan, export: ExportOptions, tests: Sequence[TestSet]) -> b
         and theirs == (plan.data, dataclasses.asdict(plan.recipe), plan.config.to_dict())
         and stated == (export.licence, list(export.attribution), list(export.remarks), export.form)
         and measured == {test.name: test.digest for test in tests}
+        and languages in (None, (config.get("source"), config.get("target")))
     )

@@ -1,0 +1,18 @@
+"""The command `unpack`: a data folder or a run again from its parts.
+
+python -m training unpack parts/mine --out data/mine
+"""
+
+from __future__ import annotations
+
+import typer
+
+from training.cli.builder import command_from_options
+from training.export import pack as packing
+from training.export.pack import UnpackOptions
+
+
+@command_from_options
+def unpack(options: UnpackOptions) -> None:
+    """Make a data folder or a run folder again from the parts that `pack` made."""
+    packing.unpack(options, typer.echo)
