@@ -315,6 +315,14 @@ def test_fine_tuning_options_without_a_bundle_are_refused(options: list[str], sa
     assert said in run("--pairs", "own.tsv", "--out", "bundles/mine", *options, code=1)
 
 
+def test_minutes_only_limit_the_epochs_of_fine_tuning(shipped: Path) -> None:
+    tuning, pairs = finetune.FineTuning(finetune.InitialBundle.load(shipped)), Pairs.of([[5, 6]] * 400, [[7]] * 400)
+    by_steps, limited = tuning.recipe(pairs, 1), tuning.recipe(pairs, 1, minutes=5.0)
+    same = ("steps", "warmup", "learning_rate_factor", "cooldown", "batch_tokens")
+    assert [getattr(limited, name) for name in same] == [getattr(by_steps, name) for name in same]
+    assert (limited.minutes, limited.patience, limited.evaluate_every, limited.keep) == (5.0, 0, 0, 1)
+
+
 def test_peak_learning_rate_is_as_requested_for_any_number_of_steps(shipped: Path) -> None:
     tuning = finetune.FineTuning(finetune.InitialBundle.load(shipped), learning_rate=0.004)
     pairs = Pairs.of([[5, 6]] * 400, [[7]] * 400)

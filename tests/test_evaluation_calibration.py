@@ -56,6 +56,11 @@ def test_auroc_by_hand() -> None:
     assert auroc(np.array([0.2, 0.3]), np.array([1.0, 1.0])) is None
 
 
+def test_translations_without_a_word_are_refused() -> None:
+    with pytest.raises(CorpusError, match="translations without a word"):
+        fit([Judged([-1.0], True, False, []) for _ in range(100)])
+
+
 def test_too_few_pairs_are_refused() -> None:
     with pytest.raises(CorpusError, match="10 usable pairs, too few"):
         fit(_judged(10), "dev.tsv")

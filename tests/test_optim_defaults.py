@@ -50,6 +50,18 @@ def test_given_values_override_defaults_and_none_does_not() -> None:
     assert (config.dropout, config.norm, config.d_model) == (SIZES[0].dropout, "post", 128)
 
 
+def test_minutes_alone_leave_the_steps_to_the_clock_and_beside_epochs_are_a_limit() -> None:
+    alone = recipe_for(SIZES[0], SMALL, minutes=5.0)
+    assert (alone.steps, alone.cooldown, alone.keep) == (0, 0.7, 1)
+    assert (alone.evaluate_every, alone.patience, alone.warmup) == (0, 0, SIZES[0].warmup)
+    by_steps = recipe_for(SIZES[0], SMALL, epochs=2.0)
+    both = recipe_for(SIZES[0], SMALL, epochs=2.0, minutes=5.0)
+    assert (both.steps, both.cooldown) == (by_steps.steps, by_steps.cooldown)
+    assert recipe_for(FROM_PARENT, SMALL, minutes=5.0).warmup == FROM_PARENT.warmup
+    with pytest.raises(TrainingError, match="patience cannot be used with minutes"):
+        recipe_for(SIZES[0], SMALL, minutes=5.0, patience=2)
+
+
 def test_with_a_parent_few_pairs_still_reach_the_peak_learning_rate() -> None:
     many, few = (recipe_for(FROM_PARENT, SMALL, steps=steps) for steps in (5000, 60))
     assert (many.warmup, many.learning_rate_factor) == (FROM_PARENT.warmup, FROM_PARENT.learning_rate_factor)

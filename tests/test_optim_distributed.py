@@ -6,6 +6,7 @@ Run as a program, this file trains in forked processes, as often as it is told t
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
 import json
 import os
@@ -29,6 +30,7 @@ from training.data.batches import epoch_rows, load_pairs
 from training.file_lock import lock_folder
 from training.optim import loop, progress
 from training.optim.checkpoint import load_state, saved_weights
+from training.optim.clock import Clock
 from training.optim.distributed import World, joined
 from training.optim.loop import State, train
 from training.optim.trainer import Recipe, Trainer
@@ -50,7 +52,13 @@ def run_training(data: Path, run: Path, dropout: float = 0.0, **recipe: Any) -> 
     # Without biases: that of the keys has no gradient but rounding, which Adam makes as large as any.
     config = small_config(vocab_size, dropout=dropout, attention_bias=False)
     with joined(torch.device("cpu")) as world:
-        return train(data, run, config, Recipe(**RECIPE | recipe), world.device, TRAINING_LIMITS, 4, world=world)
+        # Each look at the clock moves it on, by another time in each process.
+        clock = Clock(0.0, itertools.count(0.0, 1.0 + 2 * world.rank).__next__)
+        chosen, limits = Recipe(**RECIPE | recipe), TRAINING_LIMITS
+        state = train(data, run, config, chosen, world.device, limits, 4, world=world, clock=clock)
+        if "minutes" in recipe:
+            (run / f"time-{world.rank}.json").write_text(json.dumps(dataclasses.asdict(state.time)), encoding="utf-8")
+        return state
 
 
 # ---- Forked
@@ -141,6 +149,7 @@ def runs(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
         (2, [data, folder / "differ", other], {}),
         (1, [data, folder / "regularised"], {"steps": 3, "bpe_dropout": 0.3, "r_drop": 5.0}),
         (2, [data, folder / "regularised by two"], {"steps": 3, "bpe_dropout": 0.3, "r_drop": 5.0}),
+        (2, [data, folder / "clock"], {"minutes": 0.6, "steps": 0, "warmup": 3, "cooldown": 0.7, "evaluate_every": 0}),
     )
     return folder, codes, said
 
@@ -163,7 +172,7 @@ def test_run_resumes_with_any_number_of_processes(runs: tuple[Path, list[list[in
 
 def test_processes_draw_the_same_tokens_and_share_r_drop(runs: tuple[Path, list[list[int]], str]) -> None:
     folder, codes, _ = runs
-    assert codes[8:] == [[0], [0, 0]]
+    assert codes[8:10] == [[0], [0, 0]]
     assert_same_losses(folder / "regularised", folder / "regularised by two")
     assert curve(folder / "regularised")[0]["train_loss"] != curve(folder / "one")[0]["train_loss"]
 
@@ -172,6 +181,17 @@ def test_all_processes_stop_early_together(runs: tuple[Path, list[list[int]], st
     folder, codes, _ = runs
     assert codes[6] == [0, 0]
     assert [row["step"] for row in curve(folder / "stopped")] == [1, 2, 3]
+
+
+def test_clock_of_the_first_process_decides_for_all(runs: tuple[Path, list[list[int]], str]) -> None:
+    folder, codes, said = runs
+    assert codes[10] == [0, 0]
+    first, second = (json.loads((folder / "clock" / f"time-{rank}.json").read_text()) for rank in (0, 1))
+    assert first == second
+    assert first["ended_minutes"] == 0.6
+    steps = first["rates"][-1][0]
+    assert steps > 3 and f"the time is over after {steps} steps" in said
+    assert first["rates"][-1][2] < max(rate for *_, rate in first["rates"]) / 2
 
 
 def test_processes_with_different_data_report_it(runs: tuple[Path, list[list[int]], str]) -> None:
@@ -183,7 +203,7 @@ def test_processes_with_different_data_report_it(runs: tuple[Path, list[list[int
 
 def test_only_one_process_prints(runs: tuple[Path, list[list[int]], str]) -> None:
     _, _, said = runs
-    assert said.count("training on cpu in float32") == 7
+    assert said.count("training on cpu in float32") == 8
     assert said.count("continuing at step 2 on cpu") == 1
 
 

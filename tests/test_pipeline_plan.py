@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -17,7 +16,7 @@ from model.tokenizer import Tokenizer, Tokenizers
 from training.data.batches import load_pairs
 from training.evaluation.scoring import Development
 from training.optim.trainer import Recipe, TrainingError
-from training.pipeline.plan import PLAN, Plan, Timings, fit_within, measure, min_seconds
+from training.pipeline.plan import EXPORT_S, MAX_LOAD, PLAN, Plan, Timings, measure
 
 RECIPE = Recipe(steps=1000, warmup=200, evaluate_every=40, batch_tokens=512)
 TIMINGS = Timings(step=0.5, evaluation=2.0)
@@ -75,48 +74,29 @@ def test_run_is_saved_about_twice_a_minute() -> None:
     assert plan(timings=Timings(0.001, 1.0)).save_every == 1000
 
 
-@pytest.mark.parametrize("minutes", [0.25, 1, 3, 9])
-def test_plan_limited_to_the_minutes_fits_and_uses_them(minutes: float) -> None:
-    recipe = fit_within(RECIPE, TIMINGS, 60 * minutes)
-    assert recipe is not None and recipe.steps < RECIPE.steps
-    assert recipe.warmup < recipe.steps
-    assert 0.8 * 60 * minutes <= plan(recipe=recipe).seconds_left() <= 60 * minutes
-    highest = recipe.learning_rate_factor / math.sqrt(recipe.warmup)
-    assert highest == pytest.approx(RECIPE.learning_rate_factor / math.sqrt(RECIPE.warmup))
-    rate = RECIPE.learning_rate_factor
-    assert dataclasses.replace(recipe, steps=1000, warmup=200, learning_rate_factor=rate, evaluate_every=40) == RECIPE
+def test_plan_by_the_clock_says_how_its_minutes_are_spent() -> None:
+    recipe = Recipe(0, minutes=10, evaluate_every=0, batch_tokens=512)
+    asked = plan(recipe=recipe, exporting=178.0)
+    assert asked.describe(used_s=60) == [
+        "the plan: architecture tiny, steps of 512 tokens, 10 minutes",
+        "6 min are for training, 3 min for measuring and exporting; a step takes 0.5 s here",
+    ]
+    assert "2 min are for training after the 980 steps done" in asked.describe(980, 98, used_s=300)[1]
+    limited = dataclasses.replace(asked, recipe=dataclasses.replace(recipe, steps=2000))
+    assert limited.describe()[0].endswith("10 minutes or 2,000 steps, whichever ends first")
+    assert asked.min_seconds == 180.5
 
 
-def test_ample_time_changes_nothing() -> None:
-    assert fit_within(RECIPE, TIMINGS, 600) is RECIPE
+def test_clock_of_a_plan_keeps_back_its_evaluation_and_export() -> None:
+    clock = plan(exporting=20.0).clock(7.0)
+    assert (clock.began, clock.exporting_s, clock.step_s, clock.evaluation_s) == (7.0, 20.0, 0.5, 2.0)
 
 
-def test_minutes_include_the_final_measurements() -> None:
-    recipe, without = fit_within(RECIPE, TIMINGS, 300, exporting=200.0), fit_within(RECIPE, TIMINGS, 300)
-    assert recipe is not None and without is not None
-    assert recipe.steps < without.steps
-    assert 0.8 * 300 <= plan(recipe=recipe, exporting=200.0).seconds_left() <= 300
-    assert fit_within(RECIPE, TIMINGS, 180, exporting=200.0) is None
-    assert min_seconds(TIMINGS, 200.0) == 202.5
-
-
-def test_training_stops_while_there_is_time_for_evaluation_and_export() -> None:
-    """At the speed of the steps so far, whatever the plan assumed: 8 minutes are 8 even if everything takes 3 times as
-    long."""
-    now = [0.0]
-    limit = dataclasses.replace(plan(exporting=20.0).time_limit(480.0), clock=lambda: now[0])
-    for seconds, slower in ((0.5, 1), (1.5, 3), (0.25, 0.5)):
-        steps, now[0] = 0, 0.0
-        while not limit.reached(steps, steps * seconds):
-            steps, now[0] = steps + 1, now[0] + seconds
-        ends = now[0] + slower * (TIMINGS.evaluation + 20.0)
-        assert 480 - 2 * slower * TIMINGS.step <= ends <= 480
-
-
-def test_slow_first_step_stops_nothing() -> None:
-    limit = dataclasses.replace(plan(exporting=20.0).time_limit(480.0), clock=lambda: 60.0)
-    assert not limit.reached(1, 60.0)
-    assert dataclasses.replace(limit, clock=lambda: 480.0).reached(1, 60.0)
+def test_export_takes_its_translations_and_longer_on_a_busy_processor() -> None:
+    timings = Timings(0.5, 2.0, translation=0.01)
+    idle = timings.exporting(1000, "cpu")
+    assert idle == 10 + EXPORT_S["cpu"]
+    assert dataclasses.replace(timings, load=3.0).exporting(1000, "cpu") == idle + 2 * EXPORT_S["cpu"]
 
 
 timings_of = partial(measure, min_timed_s=0.0)
@@ -128,6 +108,7 @@ def test_measuring_times_real_steps(data: Path) -> None:
     timings = timings_of(small_config(record["vocab_size"]), RECIPE, pairs, development, torch.device("cpu"))
     assert 0 < timings.step < 10
     assert 0 < timings.evaluation < 60
+    assert 1 <= timings.load <= MAX_LOAD
 
 
 def test_timed_steps_use_the_recipes_bpe_dropout(data: Path) -> None:

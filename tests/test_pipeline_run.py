@@ -100,17 +100,11 @@ def test_changed_export_options_or_test_sets_make_the_bundle_again_without_train
     assert {weights.dtype for weights in load_file("bundles/mine/model.safetensors").values()} == {torch.float32}
 
 
-def test_resumed_run_counts_its_minutes_anew_and_keeps_the_plan() -> None:
-    assert "counts from now" not in run("--minutes", "100")
-    os.rename("bundles/mine", "elsewhere")
-    assert "--minutes counts from now, but the plan is an earlier one" in run("--minutes", "50")
-
-
-def test_run_slower_than_planned_stops_in_time_and_exports_what_it_has(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Preparation, which takes three of the eight minutes by this clock, counts too."""
-    clock = [0.0]
+@pytest.fixture
+def slow_machine(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A machine whose clock, the only item, moves by three minutes while it prepares and by 20 s in each step: twice as
+    much as planned."""
+    clock, step = [0.0], Trainer.step
 
     def slow_preparing(*given: Any) -> PreparedSummary:
         clock[0] += 180
@@ -120,29 +114,51 @@ def test_run_slower_than_planned_stops_in_time_and_exports_what_it_has(
         clock[0] += 20
         return step(trainer, *given)
 
-    step = Trainer.step
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr("training.pipeline.run.prepare_corpora", slow_preparing)
-    train_quickly(monkeypatch, lambda *_: Timings(0.1, 1.0, 0.01))
+    train_quickly(monkeypatch, lambda *_: Timings(10.0, 1.0, 0.001))
     monkeypatch.setattr(Trainer, "step", slow_step)
-    output = run("--minutes", "8")
-    planned = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
-    steps = load_bundle(Path("bundles/mine"), CPU).config["training"]["steps"]
-    assert 1 <= steps < planned
-    assert f"stopped at step {steps} of {planned}: out of time" in output
-    assert 180 + 20 * steps <= 480
-    assert "nothing to do" in run("--minutes", "8", "--replace")
+    return clock
 
 
-def test_speed_measured_on_a_busy_machine_is_measured_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    found = iter([Timings(2563.0, 1.0, 0.01), Timings(0.01, 0.1, 0.001)])
-    train_quickly(monkeypatch, lambda *_: next(found))
-    output = run("--minutes", "8")
-    assert "timing again, in case the machine was busy" in output
-    assert "warning: one step" not in output
-    assert json.loads(Path("runs/bundles-mine/plan.json").read_text())["speed"]["step"] == 0.01
+def test_run_by_the_clock_prepares_trains_and_exports_within_its_minutes(slow_machine: list[float]) -> None:
+    output = run("--architecture", "toy", "--minutes", "8")
+    training = load_bundle(Path("bundles/mine"), CPU).config["training"]
+    steps = training["steps"]
+    assert f"the time is over after {steps} steps" in output
+    assert 440 <= 180 + 20 * steps <= 480
+    peak, rates = training["schedule"]["peak"], training["schedule"]["rates"]
+    assert max(rate for *_, rate in rates) == pytest.approx(peak, rel=0.01)
+    assert rates[-1][0] == steps and rates[-1][2] < peak / 4
+    assert "Schedule: by the clock, 8 minutes" in Path("bundles/mine/README.md").read_text(encoding="utf-8")
+    for options in (["--minutes", "8"], []):
+        assert "nothing to do" in run("--architecture", "toy", *options, "--replace")
+    slow_machine[0] += 1e6
+    os.rename("bundles/mine", "elsewhere")
+    run("--architecture", "toy", "--minutes", "0.0001")
+    assert load_bundle(Path("bundles/mine"), CPU).config["training"]["steps"] == steps
+    run("--architecture", "toy", "--minutes", "16", "--replace")
+    longer = load_bundle(Path("bundles/mine"), CPU).config["training"]
+    assert 920 <= 180 + 20 * longer["steps"] <= 960
+    assert longer["recipe"]["minutes"] == 16
+    assert "was started with the architecture toy" in run("--architecture", "tiny", "--replace", code=1)
+
+
+def test_minutes_are_refused_for_a_run_that_was_started_without() -> None:
+    run()
+    os.rename("bundles/mine", "elsewhere")
+    last = run("--minutes", "5", code=1).rstrip().splitlines()[-1]
+    assert last == "error: runs/bundles-mine was started without --minutes: leave it out, or give another --work"
+
+
+def test_minutes_replace_what_a_recipe_counts_in_steps_and_evaluations() -> None:
+    Path("r.toml").write_text("[training]\npatience = 9\nevaluate_every = 3\nsteps = 4\n")
+    output = run("--recipe", "r.toml", "--minutes", "50")
+    assert "50 minutes or 4 steps, whichever ends first" in output
+    recipe = load_bundle(Path("bundles/mine"), CPU).config["training"]["recipe"]
+    assert {name: recipe[name] for name in ("minutes", "steps", "patience", "evaluate_every", "keep")} == {
+        "minutes": 50, "steps": 4, "patience": 0, "evaluate_every": 0, "keep": 1,
+    }  # fmt: skip
 
 
 def test_too_few_minutes_cause_a_warning_and_no_refusal() -> None:
@@ -227,7 +243,7 @@ def test_pairs_changed_before_training_are_prepared_and_planned_again() -> None:
     assert load_bundle(Path("bundles/mine"), CPU).config["training"]["corpora"][0]["pairs"] == 190
 
 
-def test_more_patience_does_not_change_the_plan_of_the_minutes() -> None:
+def test_more_patience_changes_no_other_part_of_the_plan() -> None:
     run()
     plan = Path("runs/bundles-mine/plan.json")
     planned = json.loads(plan.read_text())
@@ -240,16 +256,6 @@ def test_more_patience_does_not_change_the_plan_of_the_minutes() -> None:
     Path("r.toml").write_text("[training]\npatience = 9\nkeep = 4\nepochs = 2\n")
     run("--recipe", "r.toml", "--replace")
     assert json.loads(plan.read_text())["recipe"]["steps"] > went_on["steps"]
-
-
-def test_plan_for_the_minutes_is_made_once_and_kept() -> None:
-    run("--architecture", "toy", "--minutes", "100")
-    steps = json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"]
-    os.rename("bundles/mine", "elsewhere")
-    assert "architecture toy" in run("--minutes", "0.0001")
-    assert json.loads(Path("runs/bundles-mine/plan.json").read_text())["recipe"]["steps"] == steps
-    os.rename("bundles/mine", "elsewhere2")
-    assert "was started with the architecture toy" in run("--architecture", "tiny", code=1)
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from training.export.bundle import SERVED_FIELDS
 from training.export.interpolation import Baseline
 from training.export.model_card import changes
 from training.export.tradeoff import ACCEPTED
-from training.optim.defaults import recipe_of
+from training.optim.defaults import BY_CLOCK, recipe_of
 from training.optim.diagnostics import overlap
 from training.optim.loss import EXCLUDED_BIAS
 from training.optim.trainer import Recipe, TrainingError
@@ -200,9 +200,14 @@ class FineTuning:
         return f"of {self.initial.name}"
 
     def recipe(self, pairs: Pairs, seed: int, epochs: float | None = None, **given: Any) -> Recipe:
-        """A recipe of a few epochs over `pairs`, with a falling rate and early stopping; `given` overrides it."""
+        """A recipe of a few epochs over `pairs`, with a falling rate and early stopping; `given` overrides it.
+
+        Minutes only shorten it: more epochs would cost more in other fields.
+        """
         size = next(size for size in FINE_TUNING_SIZES if pairs.weights.sum() <= size.max_pairs)
         chosen = {"batch_tokens": size.batch_tokens, "cooldown": COOLDOWN, "patience": PATIENCE, "keep": KEEP}
+        if given.get("minutes") is not None:
+            chosen |= BY_CLOCK
         distil = 0.0 if pairs.rehearsed is None or given.get("r_drop") else DISTIL_WEIGHT
         fields = {**chosen, "distil": distil, "seed": seed, **given}
         return self.with_learning_rate(recipe_of(pairs, size.epochs if epochs is None else epochs, EVALUATIONS, fields))

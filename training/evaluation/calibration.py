@@ -150,12 +150,15 @@ def judge(backend: Backend, bundle: Bundle, pairs: Sequence[Pair]) -> list[Judge
 def fit(judged: Sequence[Judged], name: str = "", prior: QualityModel | None = None) -> QualityModel:
     """Fits the estimates; the fewer sentences there are, the nearer they stay to `prior`.
 
-    Without one, raises CorpusError, about the set `name`, for fewer than MIN_PAIRS sentences.
+    Without one, raises CorpusError, about the set `name`, for fewer than MIN_PAIRS sentences, or none with a word, as
+    a model translates that has hardly been trained.
     """
     complete = [one for one in judged if one.is_complete and one.log_probs]
     if prior is None and len(complete) < MIN_PAIRS:
         raise CorpusError(name, f"{len(complete)} usable pairs, too few to calibrate with: {MIN_PAIRS} at least")
     words = [word for one in complete for word in one.words]
+    if prior is None and not words:
+        raise CorpusError(name, "translations without a word, by which none can be calibrated")
     sentence_prior, word_prior = (None, None) if prior is None else (prior.sentence, prior.word)
     features = [sentence_features(one.log_probs) for one in complete]
     return QualityModel(

@@ -15,6 +15,11 @@ from training.optim.trainer import Recipe, TrainingError
 EVALUATIONS = 25
 """Evaluations per run, so that a curve is readable and the last five, a fifth of the run, can be averaged."""
 COOLDOWN = 0.25
+BY_CLOCK = {"patience": 0, "keep": 1, "evaluate_every": 0}
+"""For a recipe with `minutes`. At the end of a rate that falls to zero, there is nothing to average out.
+`training.optim.trainer.Recipe` says why `patience` and `evaluate_every` are 0."""
+BY_CLOCK_ALONE = {"steps": 0, "cooldown": 0.7}
+"""Without steps as well, the rate does not fall before the cooldown, which is longer."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ def architecture_for(size: Size, vocab_size: int, max_tokens: int, **overrides: 
 
 
 def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **overrides: Any) -> Recipe:
-    """The size's recipe for `epochs` over `pairs`, or for `overrides["steps"]`. `overrides` of None are ignored.
+    """The size's recipe for `epochs` over `pairs`, or for `overrides["steps"]`; with `overrides["minutes"]` and neither
+    of these, for as many steps as fit. `overrides` of None are ignored.
 
     Raises TrainingError for an invalid value.
     """
@@ -76,8 +82,12 @@ def recipe_for(size: Size, pairs: Pairs, epochs: float | None = None, **override
         "patience": 5,
         "seed": 1,
     }
+    if overrides.get("minutes") is not None:
+        chosen |= BY_CLOCK
+        if epochs is None and overrides.get("steps") is None:
+            chosen |= BY_CLOCK_ALONE
     recipe = recipe_of(pairs, size.epochs if epochs is None else epochs, EVALUATIONS, chosen | _given(overrides))
-    few = size is FROM_PARENT and overrides.get("warmup") is None
+    few = size is FROM_PARENT and overrides.get("warmup") is None and recipe.steps > 0
     return warmed_within(recipe, 1 + recipe.steps // 4) if few else recipe
 
 

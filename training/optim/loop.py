@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +26,10 @@ from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import Development
 from training.optim.bpe_dropout import resegmenter
 from training.optim.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
+from training.optim.clock import Clock, ClockSchedule, StepSchedule, TimeUsed
 from training.optim.diagnostics import before_training, while_training
 from training.optim.distributed import ALONE, World
+from training.optim.environment import session_record
 from training.optim.progress import Progress, write_curves
 from training.optim.signals import Stopped, stop_requests
 from training.optim.tensorboard import write_tensorboard
@@ -52,10 +53,15 @@ class State:
     """Sum of nats over all predicted tokens since the last evaluation, without smoothing."""
     train_tokens: int = 0
     seconds: float = 0.0
+    time: TimeUsed = field(default_factory=TimeUsed)
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    """Where the run was trained: the first step of each session and its `session_record`. Sessions in a row with the
+    same record are one."""
 
 
-CHANGEABLE = ("steps", "evaluate_every", "patience", "keep")
-"""Fields of a recipe that may change when a run is resumed: its length, and what it reports."""
+CHANGEABLE = ("steps", "minutes", "evaluate_every", "patience", "keep")
+"""Fields of a recipe that may change when a run is resumed: its length, and what it reports. A run that has minutes
+keeps having some."""
 BLEU_SENTENCES = 500
 """Development sentences translated at each evaluation; the loss uses all."""
 _DEFAULTS = {
@@ -75,15 +81,14 @@ def train(
     save_every: int,
     initial: Mapping[str, Tensor] | None = None,
     world: World = ALONE,
-    time_is_up: Callable[[int, float], bool] | None = None,
+    clock: Clock | None = None,
     trainer_type: type[Trainer] = Trainer,
     reverse: bool = False,
 ) -> State:
-    """Trains in `run` until the recipe's steps are done or early stopping ends it; resumes an existing run.
+    """Trains in `run` until the recipe's steps are done, its minutes over on the `clock`, which by default begins now,
+    or early stopping ends it; resumes an existing run.
 
-    Starts from the weights `initial`, which are evaluated first, as step 0; else from random weights. After each step,
-    in a run of one process, calls `time_is_up` with the steps since this call and the seconds that they took; once it
-    returns true, the run is evaluated, saved and stopped.
+    Starts from the weights `initial`, which are evaluated first, as step 0; else from random weights.
 
     After a stop signal, finishes and saves the current step, then raises Stopped. Raises TrainingError if `run` was
     started with another configuration, recipe or data, or `save_every` is below 1.
@@ -91,6 +96,7 @@ def train(
     `reverse` trains from the data's target to its source. All processes of `world` call this with the same arguments;
     the first evaluates, saves and prints.
     """
+    clock = clock or Clock.started()
     if save_every < 1:
         raise TrainingError(f"save_every must be at least 1, not {save_every}")
     keep_freed_memory()
@@ -103,35 +109,43 @@ def train(
     trainer = trainer_type(config, recipe, device, world, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, same_recipe, precision = _resume(run, trainer, identity)
-    start_step, seconds_before = state.step, state.seconds
+    start_step = state.step
+    schedule = StepSchedule(recipe) if recipe.minutes is None else ClockSchedule(recipe, state.time, clock, world)
     world.check_equal((state.step, state.position, identity))
     resegment = resegmenter(recipe, config, development.tokenizers)
     pending = PendingLosses(at_once=device.type == "cpu")
     batches = batches_from(
         pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, resegment
     )
-    progress = Progress(recipe.steps, state.step, shown=world.is_first)
+    progress = Progress(recipe.steps, state.step, shown=world.is_first, seconds_left=schedule.seconds_left)
     progress.say(
         f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {device.type} "
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
     )
     if precision not in (None, trainer.precision):
-        progress.say(f"warning: until now it was in {precision}, and the model card will know of the end alone")
+        progress.say(f"warning: until now it was in {precision}; the model card will name both")
+    if not _is_finished(state, recipe):
+        _record_session(state, session_record(device, trainer.precision, world.size))
     if not state.step:
         for warning in before_training(record, pairs, config, recipe, tuned=initial is not None):
             progress.say(f"warning: {warning}")
     with closing(progress), stop_requests(urgent=world.size == 1) as stop:
         if initial is not None and not state.step:
             trainer.model.load_state_dict(initial)
-            _evaluate(run, trainer, state, development, progress)
-        stops = False
-        while state.step < recipe.steps and not _out_of_patience(state, recipe):
-            _train_step(trainer, state, batches, progress, pending)
-            stops = time_is_up is not None and time_is_up(state.step - start_step, state.seconds - seconds_before)
-            evaluated = stops or state.step % recipe.evaluate_every == 0 or state.step == recipe.steps
+            schedule.begin(state.step)
+            _evaluate(run, trainer, state, development, progress, trainer.learning_rate(1))
+            schedule.evaluated()
+        schedule.begin(state.step)
+        while not _is_finished(state, recipe) and not _out_of_patience(state, recipe):
+            step = state.step + 1
+            rate = schedule.rate(trainer, step)
+            _train_step(trainer, state, batches, progress, pending, rate, clock)
+            schedule.stepped()
+            evaluated = schedule.ends(step) or schedule.evaluation_is_due(step)
             if evaluated:
                 pending.read(state, progress)
-                _evaluate(run, trainer, state, development, progress)
+                _evaluate(run, trainer, state, development, progress, rate)
+                schedule.evaluated()
             # Each process may receive the signal in a different step, or not at all.
             signal_number = world.max(stop.number or 0)
             # After an evaluation too: what it wrote must not be newer than the state from which a run resumes.
@@ -139,12 +153,11 @@ def train(
                 pending.read(state, progress)  # in all processes: a failure here must not leave the others waiting
                 if world.is_first:
                     save_state(run, _snapshot(trainer, state, identity))
+                schedule.saved()
             if signal_number:
                 raise Stopped(signal_number, saved=True)
-            if stops:
-                break
-        if stops and state.step < recipe.steps:
-            progress.say(f"stopped at step {state.step:,} of {recipe.steps:,}: out of time")
+        if recipe.minutes is not None and state.time.ended_minutes:
+            progress.say(f"the time is over after {state.step:,} steps")
         elif state.step < recipe.steps:
             since = _since_best(state)
             progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
@@ -186,22 +199,30 @@ class PendingLosses:
 
 
 def _train_step(
-    trainer: Trainer, state: State, batches: Iterator[Batch], progress: Progress, pending: PendingLosses
+    trainer: Trainer,
+    state: State,
+    batches: Iterator[Batch],
+    progress: Progress,
+    pending: PendingLosses,
+    rate: float,
+    clock: Clock,
 ) -> None:
-    began = time.monotonic()
+    began = clock.now()
     trainer.world.seed(trainer.recipe.seed, state.step + 1)
     taken = [next(batches) for _ in range(trainer.recipe.accumulate)]
     state.step += 1
-    nats = trainer.step(taken, trainer.learning_rate(state.step))
+    nats = trainer.step(taken, rate)
     pending.add(state.step, nats, sum(batch.target_tokens for batch in taken), state, progress)
-    state.seconds += time.monotonic() - began
+    state.seconds += clock.now() - began
 
 
-def _evaluate(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:
+def _evaluate(
+    run: Path, trainer: Trainer, state: State, development: Development, progress: Progress, rate: float
+) -> None:
     """Evaluates in the first process, and sends the others what early stopping needs."""
 
     def evaluated() -> tuple[list[dict[str, float]], float, int]:
-        _evaluate_here(run, trainer, state, development, progress)
+        _evaluate_here(run, trainer, state, development, progress, rate)
         return state.history, state.best_loss, state.best_step
 
     state.history, state.best_loss, state.best_step = trainer.world.broadcast_from_first(evaluated)
@@ -212,13 +233,15 @@ def _evaluate(run: Path, trainer: Trainer, state: State, development: Developmen
     state.train_loss, state.train_tokens = 0.0, 0
 
 
-def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Development, progress: Progress) -> None:
+def _evaluate_here(
+    run: Path, trainer: Trainer, state: State, development: Development, progress: Progress, rate: float
+) -> None:
     loss = trainer.development_loss(development.pairs)
     translations = development.translate(trainer.model, BLEU_SENTENCES)
     row = {
         "step": state.step,
         "epoch": state.position.epoch,
-        "learning_rate": trainer.learning_rate(max(1, state.step)),
+        "learning_rate": rate,
         "train_loss": state.train_loss / state.train_tokens if state.step else math.nan,
         "dev_loss": loss,
         "dev_bleu": development.bleu(translations),
@@ -243,6 +266,18 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
     )
     for warning in while_training(state.history):
         progress.say(f"warning: {warning}")
+
+
+def _is_finished(state: State, recipe: Recipe) -> bool:
+    """Whether the steps are done, or the minutes over."""
+    if recipe.minutes is not None and state.time.ended_minutes >= recipe.minutes:
+        return True
+    return 0 < recipe.steps <= state.step
+
+
+def _record_session(state: State, record: dict[str, Any]) -> None:
+    if not state.sessions or record != {k: v for k, v in state.sessions[-1].items() if k != "from_step"}:
+        state.sessions.append({"from_step": state.step + 1, **record})
 
 
 def _out_of_patience(state: State, recipe: Recipe) -> bool:
@@ -284,7 +319,10 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
     same_recipe = True
     for part, ours in identity.items():
         theirs = _DEFAULTS[part] | snapshot["identity"][part]
-        if names := [name for name in ours if name not in CHANGEABLE and ours[name] != theirs.get(name)]:
+        fixed = {*ours} - {*CHANGEABLE}
+        if part == "recipe" and (ours["minutes"] is None) != (theirs["minutes"] is None):
+            fixed.add("minutes")
+        if names := [name for name in ours if name in fixed and ours[name] != theirs.get(name)]:
             differs = f"{run} was begun with another {part} ({', '.join(names)})"
             raise TrainingError(f"{differs}: continue it with the same, or train elsewhere")
         same_recipe &= all(ours[name] == theirs.get(name) for name in ours)
@@ -297,5 +335,6 @@ def _resume(run: Path, trainer: Trainer, identity: dict[str, Any]) -> tuple[Stat
     recent = {"recent_loss": fields["best_loss"], "recent_step": fields["best_step"]}  # of states older than the fields
     if identity["recipe"]["steps"] > snapshot["identity"]["recipe"]["steps"]:
         fields |= {"recent_loss": math.inf, "recent_step": fields["step"]}
-    resumed = State(**{**recent, **fields, "position": Position(**fields["position"])})
+    position, time = Position(**fields["position"]), TimeUsed(**fields.get("time", {}))
+    resumed = State(**{**recent, **fields, "position": position, "time": time})
     return resumed, same_recipe, snapshot.get("precision")

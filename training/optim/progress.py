@@ -6,7 +6,7 @@ import csv
 import io
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -19,12 +19,21 @@ COLUMNS = ("step", "epoch", "learning_rate", "train_loss", "dev_loss", "dev_bleu
 class Progress:
     """A bar on a terminal with loss, tokens per second and time left; elsewhere a line every `every` seconds.
 
-    If it is not `shown`, as in all processes of a run but one, it only counts.
+    A `total` of 0 is not known. `seconds_left`: where it returns None, the time left is guessed. If the progress is not
+    `shown`, as in all processes of a run but one, it only counts.
     """
 
-    def __init__(self, total: int, done: int, every: float = 30.0, shown: bool = True) -> None:
+    def __init__(
+        self,
+        total: int,
+        done: int,
+        every: float = 30.0,
+        shown: bool = True,
+        seconds_left: Callable[[], float | None] = lambda: None,
+    ) -> None:
         hidden = not (shown and sys.stderr.isatty())
-        self._bar = tqdm(total=total, initial=done, unit="step", disable=hidden, dynamic_ncols=True)
+        self._bar = tqdm(total=total or None, initial=done, unit="step", disable=hidden, dynamic_ncols=True)
+        self._seconds_left = seconds_left
         self._shown = shown
         self._total, self._every = total, every
         self._began = self._printed = time.monotonic()
@@ -33,14 +42,16 @@ class Progress:
     def advance(self, step: int, loss: float, tokens: int) -> None:
         """Advances to `step`, with a training loss of `loss` nats per token and `tokens` predicted."""
         self._tokens += tokens
-        self._bar.set_postfix_str(f"loss {loss:.3f}, {self.tokens_per_second:,.0f} tokens/s", refresh=False)
+        speed, left = f"loss {loss:.3f}, {self.tokens_per_second:,.0f} tokens/s", self._seconds_left()
+        self._bar.set_postfix_str(speed if left is None else f"{speed}, {duration(max(0, left))} left", refresh=False)
         self._bar.update(1)
         now = time.monotonic()
         if self._bar.disable and (now - self._printed >= self._every or step == self._total):
             self._printed = now
-            left = (now - self._began) / max(1, step - self._first) * (self._total - step)
-            speed = f"{self.tokens_per_second:,.0f} tokens/s"
-            self.say(f"step {step:,} of {self._total:,}, loss {loss:.3f}, {speed}, {duration(left)} left")
+            if left is None:
+                left = (now - self._began) / max(1, step - self._first) * (self._total - step)
+            of = f" of {self._total:,}" if self._total else ""
+            self.say(f"step {step:,}{of}, {speed}, {duration(max(0, left))} left")
 
     @property
     def tokens_per_second(self) -> float:

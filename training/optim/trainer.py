@@ -18,12 +18,18 @@ from model.transformer import Transformer
 from training.data.batches import Batch, Pairs, RehearsedRows
 from training.optim.distributed import ALONE, World
 from training.optim.loss import Projection, distillation_loss, projected_loss, r_drop_loss
-from training.optim.schedule import noam
+from training.optim.schedule import by_clock, fall, noam
 from training.options import Option
 
 LENGTH, MACHINE, EVALUATION = "How long", "Machine and files", "Evaluation and early stopping"
 RECIPE = "Recipe (defaults depend on the number of pairs)"
 """Headings under which `train --help` lists options."""
+MINUTES = Option(
+    "Train by the clock: the whole command takes this long, evaluation and export included, and the learning rate falls"
+    " to zero at the end of the training. With --epochs or --steps, and with --init, whichever ends first. (default: "
+    "by epochs)",
+    panel=LENGTH,
+)
 NOT_FINITE = "the gradient is not finite; a lower --learning-rate-factor or float32 may help"
 
 
@@ -33,8 +39,11 @@ class TrainingError(ValueError):
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train. Includes everything that affects the weights, so that equal recipes give equal weights.
+    """How to train. Includes everything that affects the weights, so that equal recipes without `minutes` give equal
+    weights. With `minutes`, weights also depend on the machine's speed.
 
+    `steps` may then be 0: as many as fit. `evaluate_every` must be 0, since evaluations come at shares of the time, and
+    `patience`, since the loss falls most as the rate falls to zero, and an early stop would come before.
     `bpe_dropout`: see `training.optim.bpe_dropout`. `r_drop`: alpha of Wu et al. 2021, see `training.optim.loss`.
     `distil`: weight of the cross entropy with the initial model's predictions, which replaces the usual loss on
     rehearsed pairs; 0 trains on them as on any other pair.
@@ -47,11 +56,12 @@ class Recipe:
     accumulate: Annotated[int, Option(panel=RECIPE)] = 1
     """Batches per step: more make up for smaller batches if memory is short. (default: 1)"""
     learning_rate_factor: Annotated[float, Option(panel=RECIPE)] = 1.0
-    """Factor by which the paper's learning rate is multiplied."""
+    """Factor by which the paper's learning rate is multiplied; with --minutes, its peak."""
     warmup: Annotated[int, Option(panel=RECIPE)] = 4000
-    """Steps in which the learning rate rises."""
+    """Steps in which the learning rate rises; with --minutes, at most an eighth of them all."""
     cooldown: Annotated[float, Option(panel=RECIPE)] = 0.0
-    """Share of the steps, at the end, in which the learning rate falls to zero. (default: 0.25)"""
+    """Share of the steps, or with --minutes of the time, at the end, in which the learning rate falls to zero.
+    (default: 0.25, with --minutes alone 0.7)"""
     label_smoothing: Annotated[float, Option(panel=RECIPE)] = 0.1
     """Probability spread over all tokens. (default: 0.1)"""
     bpe_dropout: Annotated[float, Option(panel=RECIPE)] = 0.0
@@ -66,14 +76,24 @@ class Recipe:
     seed: Annotated[int, Option(panel=RECIPE)] = 1
     """Seed for weights, dropout and order. (default: 1)"""
     evaluate_every: Annotated[int, Option(panel=EVALUATION)] = 1000
-    """Steps between evaluations, each of which saves weights. (default: 25 evaluations in all)"""
+    """Steps between evaluations, each of which saves weights. (default: 25 evaluations in all, with --minutes 20)"""
     patience: Annotated[int, Option(panel=LENGTH)] = 0
-    """Stop after this many evaluations without a better development loss; 0 for never. (default: 5)"""
+    """Stop after this many evaluations without a better development loss; 0: never. (default: 5, with --minutes 0)"""
     keep: Annotated[int, Option(panel=EVALUATION)] = 5
-    """Keep the weights of this many last evaluations, for averaging. (default: 5)"""
+    """Keep the weights of this many last evaluations, for averaging. (default: 5, with --minutes 1)"""
+    minutes: Annotated[float | None, MINUTES] = None
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "accumulate", "warmup", "evaluate_every", "keep"):
+        counts = ["batch_tokens", "accumulate", "warmup", "keep"]
+        if self.minutes is None:
+            counts += ["steps", "evaluate_every"]
+        elif not 0 < self.minutes < math.inf:
+            raise TrainingError(f"minutes must be above 0, not {self.minutes:g}")
+        elif unused := [name for name in ("patience", "evaluate_every") if getattr(self, name)]:
+            raise TrainingError(f"{' and '.join(unused)} cannot be used with minutes: nothing stops before their end")
+        elif self.steps < 0:
+            raise TrainingError(f"steps must be at least 0, not {self.steps}")
+        for name in counts:
             if getattr(self, name) < 1:
                 raise TrainingError(f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("cooldown", "label_smoothing", "bpe_dropout"):
@@ -175,9 +195,18 @@ class Trainer:
         hidden = hidden.flatten(0, 1)[rehearsed.target_positions]
         return hidden.bfloat16() if self.precision == "bfloat16" else hidden
 
-    def learning_rate(self, step: int) -> float:
+    def learning_rate(self, step: int, done: float = 0.0, warmup: int = 0) -> float:
+        """The learning rate of `step`. By the clock also depends on the share `done` of the time that is over, and on
+        the steps of `warmup`, if they are fewer than the recipe's; the peak is the same."""
         recipe, width = self.recipe, self.model.config.d_model
-        return noam(step, width, recipe.warmup, recipe.learning_rate_factor, recipe.steps, recipe.cooldown)
+        if recipe.minutes is None:
+            return noam(step, width, recipe.warmup, recipe.learning_rate_factor, recipe.steps, recipe.cooldown)
+        warmup = warmup or recipe.warmup
+        factor = recipe.learning_rate_factor * math.sqrt(warmup / recipe.warmup)
+        if not recipe.steps:
+            return noam(warmup, width, warmup, factor) * by_clock(step, warmup, done, recipe.cooldown)
+        by_steps = noam(step, width, warmup, factor, recipe.steps, recipe.cooldown)
+        return min(by_steps, noam(step, width, warmup, factor) * fall(done, recipe.cooldown))
 
     @torch.no_grad()
     def development_loss(self, pairs: Pairs) -> float:

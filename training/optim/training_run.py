@@ -18,6 +18,7 @@ from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import limits_for
 from training.file_lock import BusyError, lock_folder
+from training.optim.clock import Clock
 from training.optim.defaults import architecture_for, recipe_for, size_for
 from training.optim.distributed import World, joined
 from training.optim.loop import train
@@ -74,6 +75,7 @@ class TrainOptions:
 
 def train_prepared(options: TrainOptions, say: Say = print) -> None:
     """Trains on prepared data, or resumes. Raises BusyError, TrainingError, ValueError, Stopped."""
+    clock = Clock.started()
     summary, where = PreparedSummary.load(options.data, options.reverse), pick_device(options.device)
     pairs, _ = load_pairs(options.data, options.reverse)
     size = size_for(summary.own_pairs, where.type == "cuda")
@@ -88,7 +90,7 @@ def train_prepared(options: TrainOptions, say: Say = print) -> None:
         try:
             limits = limits_for(pairs, config)
             how = (config, recipe, world.device, limits, save_every)
-            state = train(options.data, options.out, *how, world=world, reverse=options.reverse)
+            state = train(options.data, options.out, *how, world=world, clock=clock, reverse=options.reverse)
         except Stopped:
             if world.is_first:
                 raise

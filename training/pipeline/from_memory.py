@@ -19,6 +19,7 @@ from model.atomic_files import replacing_folder
 from model.bundle import open_bundle
 from training.adapt.finetune import FineTuning
 from training.file_lock import lock_output
+from training.optim.trainer import MINUTES
 from training.options import DEVICE, Option, OptionGroup, Values
 from training.pipeline.options import RunArguments
 from training.pipeline.run import run_all
@@ -39,8 +40,7 @@ class AdaptOptions:
     """For a bundle of several directions: the language that it translates."""
     target: str | None = None
     """The language that it translates into."""
-    minutes: float | None = None
-    """Time limit, including preparation and export. (default: train until the model stops improving)"""
+    minutes: Annotated[float | None, MINUTES] = None
     work: Path | None = None
     """Folder for intermediate results, from which the same command resumes. (default: runs/adapt-bundles-en-fr for
     --bundle bundles/en-fr)"""

@@ -22,7 +22,7 @@ from training.export.bundle import ATTRIBUTION, LICENCE, ExportOptions
 from training.optim.bpe_dropout import NO_MERGES
 from training.optim.defaults import FROM_PARENT, Size, recipe_for, size_for
 from training.optim.loop import CHANGEABLE
-from training.optim.trainer import Recipe
+from training.optim.trainer import MINUTES, Recipe
 from training.options import DEVICE, Option, OptionGroup, Values
 from training.pipeline.plan import Plan
 from training.pipeline.recipe_file import RecipeFile
@@ -45,8 +45,7 @@ class RunArguments:
     """A TOML file with all these options and more, such as recipes/en-fr.toml; options given here override it."""
     corpora: Annotated[Path | None, Option(metavar="DIR")] = None
     """The folder of the files that the recipe names. (default: the current folder)"""
-    minutes: float | None = None
-    """Time limit, including preparation and export. (default: train until the model stops improving)"""
+    minutes: Annotated[float | None, MINUTES] = None
     work: Path | None = None
     """Folder for intermediate results, from which the same command resumes. (default: runs/mine-en-fr for --out
     mine/en-fr)"""
@@ -157,7 +156,11 @@ class RunOptions:
         return FROM_PARENT if self.parent else size_for(summary.own_pairs, device.type == "cuda")
 
     def recipe(self, given: Mapping[str, Any], pairs: Pairs, summary: PreparedSummary, device: torch.device) -> Recipe:
-        """The recipe that suits the corpus, overridden by `given`."""
+        """The recipe that suits the corpus, overridden by `given`, of which minutes replace what counts steps between
+        evaluations, and evaluations without a better loss."""
+        if self.minutes is not None:
+            given = {k: v for k, v in given.items() if k not in ("evaluate_every", "patience")}
+            given["minutes"] = self.minutes
         if self.tuning is not None:
             return self.tuning.recipe(pairs, self.prepare.seed, **given)
         return recipe_for(self.size(summary, device), pairs, **given, seed=self.prepare.seed)
@@ -175,7 +178,8 @@ class RunOptions:
 
     def fits(self, plan: Plan) -> bool:
         """Whether `plan` matches these options."""
-        return self._fits_shape(plan) and plan.asked == self.asked
+        same_length = plan.asked == self.asked and self.minutes in (None, plan.recipe.minutes)
+        return self._fits_shape(plan) and same_length
 
     def fits_except_length(self, plan: Plan) -> bool:
         """Whether a run by `plan` can continue with these options: longer, shorter, or with other checkpoints and

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,19 +22,17 @@ from model.config import ModelConfig
 from training.data.batches import Pairs, Position, batches_from
 from training.evaluation.scoring import Development
 from training.optim.bpe_dropout import resegmenter
-from training.optim.defaults import warmed_within
+from training.optim.clock import Clock
 from training.optim.progress import duration
 from training.optim.trainer import Recipe, Trainer, TrainingError
 
 PLAN = "plan.json"
 FORMAT_VERSION = 1
 MIN_TIMED_S = 6.0
-MIN_TIMED_STEPS = 5
-"""Steps after which their speed is trusted; the first ones may be slow."""
-_MAX_EVALUATIONS = 20
-"""In a time-limited run; evaluations may take up to a fifth of the time."""
-
-Say = Callable[[str], None]
+EXPORT_S = {"cpu": 8.0, "cuda": 20.0}
+"""Seconds that an export takes besides translating, most of them to start the service: on an idle Zen 4 4 s, on an H100
+14 s."""
+MAX_LOAD = 10.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,12 @@ class Timings:
     step: float
     evaluation: float
     translation: float = 0.0
+    load: float = 1.0
+    """By how much other work slows this machine's processor down."""
+
+    def exporting(self, sentences: int, device: str) -> float:
+        """Seconds that an export takes that translates `sentences`."""
+        return sentences * self.translation + EXPORT_S[device] * self.load
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,10 @@ class Plan:
     """Seconds for measuring and exporting. None in plans older than this field, which means three evaluations."""
 
     @property
+    def exporting_s(self) -> float:
+        return 3 * self.timings.evaluation if self.exporting is None else self.exporting
+
+    @property
     def save_every(self) -> int:
         """Steps between checkpoints, about half a minute."""
         return max(1, min(1000, int(30 / self.timings.step)))
@@ -69,21 +77,39 @@ class Plan:
         early."""
         left = max(0, self.recipe.steps - done)
         evaluations = math.ceil(left / self.recipe.evaluate_every)
-        exporting = _export_seconds(self.timings, self.exporting)
-        return left * self._step(done, elapsed_s) + evaluations * self.timings.evaluation + exporting
+        return left * self._step(done, elapsed_s) + evaluations * self.timings.evaluation + self.exporting_s
 
-    def time_limit(self, ends: float) -> TimeLimit:
-        """The time limit of a run by this plan that must be exported when the monotonic clock shows `ends`."""
-        return TimeLimit(ends, self.timings, _export_seconds(self.timings, self.exporting))
+    @property
+    def min_seconds(self) -> float:
+        """The shortest possible run: one step, its evaluation and the export."""
+        return self.timings.step + self.timings.evaluation + self.exporting_s
 
-    def describe(self, done: int = 0, elapsed_s: float = 0.0) -> list[str]:
-        """The plan as lines of text, after `done` steps, which took `elapsed_s`."""
+    def clock(self, began: float) -> Clock:
+        """The clock of a command that began at `began`."""
+        return Clock(began, time.monotonic, self.exporting_s, self.timings.step, self.timings.evaluation)
+
+    def describe(self, done: int = 0, elapsed_s: float = 0.0, used_s: float = 0.0) -> list[str]:
+        """The plan as lines of text, after `done` steps, which took `elapsed_s`, and `used_s` of its minutes."""
         steps = f"{self.recipe.steps:,} steps of {self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
+        if self.recipe.minutes is not None:
+            return self._describe_minutes(done, elapsed_s, used_s)
         left = duration(self.seconds_left(done, elapsed_s))
         span = f"{left} left after the {done:,} steps done" if done else f"{left} in total"
         return [
             f"the plan: architecture {self.architecture}, at most {steps}",
             f"a step takes {self._step(done, elapsed_s):.2g} s here: about {span}, less if it stops improving earlier",
+        ]
+
+    def _describe_minutes(self, done: int, elapsed_s: float, used_s: float) -> list[str]:
+        assert self.recipe.minutes is not None
+        tokens = f"{self.recipe.batch_tokens * self.recipe.accumulate:,} tokens"
+        most = f" or {self.recipe.steps:,} steps, whichever ends first" if self.recipe.steps else ""
+        training_s = max(0.0, 60 * self.recipe.minutes - used_s - self.timings.evaluation - self.exporting_s)
+        used = f" after the {done:,} steps done" if done else ""
+        return [
+            f"the plan: architecture {self.architecture}, steps of {tokens}, {self.recipe.minutes:g} minutes{most}",
+            f"{duration(training_s)} are for training{used}, {duration(self.exporting_s)} for measuring and exporting; "
+            f"a step takes {self._step(done, elapsed_s):.2g} s here",
         ]
 
     def _step(self, done: int, elapsed_s: float) -> float:
@@ -131,96 +157,17 @@ def measure(
         trainer.step([next(batches) for _ in range(recipe.accumulate)], trainer.learning_rate(1)).item()
 
     step()  # the first one also allocates
-    started_at, steps = time.monotonic(), 0
+    started_at, busy, steps = time.monotonic(), time.thread_time(), 0
     while steps < 3 or time.monotonic() - started_at < min_timed_s:
         step()
         steps += 1
-    ended = time.monotonic()
+    ended, busy = time.monotonic(), time.thread_time() - busy
+    load = (ended - started_at) / max(1e-9, busy) if device.type == "cpu" else 1.0  # while a GPU works, this waits
     trainer.development_loss(development.pairs)
     # The untrained model decodes up to the limit, so the limit is set to a sentence's usual length.
     usual = dataclasses.replace(development, limits=dataclasses.replace(development.limits, ratio=1.2, margin=2))
     known = time.monotonic()
     translated = usual.translate(trainer.model, 500)
     last = time.monotonic()
-    return Timings((ended - started_at) / steps, last - ended, (last - known) / len(translated))
-
-
-def _export_seconds(timings: Timings, seconds: float | None) -> float:
-    return 3 * timings.evaluation if seconds is None else seconds
-
-
-def fit_within(recipe: Recipe, timings: Timings, seconds: float, exporting: float | None = None) -> Recipe | None:
-    """`recipe` with as many steps as fit into `seconds`, including those of `exporting`, but no more than it has; None
-    if not even one fits."""
-    budget = seconds - _export_seconds(timings, exporting)
-    wanted = math.ceil(recipe.steps / recipe.evaluate_every)
-    if recipe.steps * timings.step + wanted * timings.evaluation <= budget:
-        return recipe
-    evaluations = max(1, min(wanted, _MAX_EVALUATIONS, int(budget / 5 / timings.evaluation)))
-    steps = int((budget - evaluations * timings.evaluation) / timings.step)
-    if steps < 1:
-        return None
-    steps = min(steps, recipe.steps)
-    every = math.ceil(steps / evaluations)
-    return warmed_within(dataclasses.replace(recipe, steps=steps, evaluate_every=every), 1 + steps // 8)
-
-
-def within_minutes(
-    minutes: float,
-    started_at: float,
-    recipe: Recipe,
-    timings: Timings,
-    sentences: int,
-    timed: Callable[[], Timings],
-    say: Say,
-) -> tuple[Timings, Recipe]:
-    """The timings and the recipe for the rest of `minutes`, at the end of which `sentences` are translated.
-
-    If not even one step seems to fit, the machine may have been busy, and is timed again. If that does not help, the
-    recipe stays, and the clock stops it.
-    """
-
-    def left() -> float:
-        return 60 * minutes - (time.monotonic() - started_at)
-
-    def fit(timings: Timings) -> Recipe | None:
-        return fit_within(recipe, timings, left(), sentences * timings.translation)
-
-    if fitted := fit(timings):
-        return timings, fitted
-    say("not even one step seems to fit: timing again, in case the machine was busy ...")
-    timings = min(timings, timed(), key=lambda found: found.step)
-    if fitted := fit(timings):
-        return timings, fitted
-    least = min_seconds(timings, sentences * timings.translation)
-    say(
-        f"warning: one step, its evaluation and the export seem to take {least:.0f} s here, and "
-        f"{max(0.0, left()):.0f} s of --minutes {minutes:g} are left: the run exports what it has by then; more "
-        "minutes make a better model"
-    )
-    return timings, recipe
-
-
-def min_seconds(timings: Timings, exporting: float | None = None) -> float:
-    """The shortest possible run: one step, its evaluation and the export."""
-    return timings.step + timings.evaluation + _export_seconds(timings, exporting)
-
-
-@dataclass(frozen=True)
-class TimeLimit:
-    """When a run must stop training so that it can be evaluated and exported in time."""
-
-    ends: float
-    """By `clock`, when everything must be done."""
-    timings: Timings
-    exporting: float
-    """Seconds that the export takes if all is as fast as planned."""
-    clock: Callable[[], float] = time.monotonic
-
-    def reached(self, steps: int, elapsed_s: float) -> bool:
-        """Whether no further step fits after `steps`, which took `elapsed_s`. Except for the first few, these show how
-        much slower than planned everything is."""
-        if steps < MIN_TIMED_STEPS:
-            return self.clock() >= self.ends
-        slower = elapsed_s / steps / self.timings.step
-        return self.clock() + slower * min_seconds(self.timings, self.exporting) >= self.ends
+    translation, load = (last - known) / len(translated), min(max(1.0, load), MAX_LOAD)
+    return Timings((ended - started_at) / steps, last - ended, translation, load)

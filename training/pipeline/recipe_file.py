@@ -42,7 +42,7 @@ SECTIONS: dict[str, dict[str, Any]] = {
         **{name: hint for name, hint in typing.get_type_hints(ModelConfig).items() if name not in _DERIVED_FIELDS},
         "architecture": str,
     },
-    "training": _types(Recipe, "seed", epochs=float),
+    "training": _types(Recipe, "seed", "minutes", epochs=float),
     "export": _types(ExportOptions, "device", "evaluate_on"),
 }
 """The keys of each section and their types: the options that depend on no machine and are not at the top level."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -22,6 +23,7 @@ from training.evaluation.evaluate import TestSet
 from training.evaluation.scoring import Development, limits_for
 from training.export.bundle import export_run, serve_command
 from training.export.run_folder import MAX_CANDIDATES, data_digest, record_origin
+from training.export.samples import own_sentences
 from training.export.tradeoff import SHARES
 from training.file_lock import lock_folder, lock_output
 from training.optim.checkpoint import STATE, load_state
@@ -29,7 +31,7 @@ from training.optim.defaults import architecture_for
 from training.optim.loop import CHANGEABLE, train
 from training.optim.trainer import TrainingError
 from training.pipeline.options import RunArguments, RunOptions, run_options
-from training.pipeline.plan import Plan, measure, within_minutes
+from training.pipeline.plan import Plan, measure
 from training.pipeline.preview import Preview
 from training.pipeline.work_folder import REVERSE, is_made_by, same_direction_bundles
 
@@ -81,15 +83,13 @@ def _run_remaining_stages(options: RunOptions, started_at: float, say: Say) -> N
     if summary is None:
         summary = _prepare(options, say)
     begun = (options.export.run / STATE).exists()
-    if plan is None or plan.data != data_digest(data) or not (begun or options.fits(plan)):
+    as_asked = plan and options.fits(plan) and options.minutes == plan.recipe.minutes
+    if plan is None or plan.data != data_digest(data) or not (begun or as_asked):
         plan = _make_plan(options, summary, tests, general, device, started_at, say)
         plan.save(options.work)
-    else:
-        if options.minutes is not None:
-            say(f"--minutes counts from now, but the plan is an earlier one (delete {options.work} to plan again)")
-        if not options.fits(plan):
-            plan = _with_new_length(plan, options, summary, device)
-            plan.save(options.work)
+    elif not options.fits(plan):
+        plan = _with_new_length(plan, options, summary, device)
+        plan.save(options.work)
     export, baseline = options.export, None
     if options.tuning is not None:
         before = options.tuning.measure_before(options.work, data, general, say)
@@ -147,20 +147,26 @@ def _make_plan(
     use_threads(options.threads, config)
     say("timing a few steps ...")
     initial = tuning.initial.weights if tuning is not None else None
-    timed = partial(measure, config, recipe, pairs, development, device, initial)
-    timings = timed()
+    timings = measure(config, recipe, pairs, development, device, initial)
     # All candidates are measured on the development set, and the best one on the others; in fine-tuning, also the
     # initial weights and several interpolations.
-    sentences = MAX_CANDIDATES * summary.dev_pairs + sum(len(test.pairs) for test in tests)
-    sentences += summary.dev_pairs + sum(len(test.pairs) for test in tests)  # what ships is also measured as served
+    sentences = min(MAX_CANDIDATES, 1 + recipe.keep) * summary.dev_pairs + sum(len(test.pairs) for test in tests)
+    # What ships is also measured as served, and its quality estimates on the same sentences.
+    sentences += 2 * (summary.dev_pairs + sum(len(test.pairs) for test in tests))
+    own = options.export.sentences() or own_sentences(options.prepare.source)
+    sentences += len(own) if own and options.export.samples != "dev" else summary.dev_pairs
     if tuning is not None:
         sentences += (len(SHARES) + 3) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
-    exporting = sentences * timings.translation
-    if options.minutes is not None:
-        timings, recipe = within_minutes(options.minutes, started_at, recipe, timings, sentences, timed, say)
-        recipe = recipe if tuning is None else tuning.with_learning_rate(recipe)
-        exporting = sentences * timings.translation
-    return Plan(data_digest(data), name, config, recipe, timings, options.asked, exporting)
+    exporting = timings.exporting(sentences, device.type)
+    plan = Plan(data_digest(data), name, config, recipe, timings, options.asked, exporting)
+    left = math.inf if options.minutes is None else 60 * options.minutes - (time.monotonic() - started_at)
+    if plan.min_seconds > left:
+        say(
+            f"warning: one step, its evaluation and the export seem to take {plan.min_seconds:.0f} s here, and "
+            f"{max(0.0, left):.0f} s of --minutes {options.minutes:g} are left: the run exports what it has by then; "
+            "more minutes make a better model"
+        )
+    return plan
 
 
 def _with_new_length(plan: Plan, options: RunOptions, summary: PreparedSummary, device: torch.device) -> Plan:
@@ -170,12 +176,15 @@ def _with_new_length(plan: Plan, options: RunOptions, summary: PreparedSummary, 
         raise TrainingError(
             f"{options.work} was started with the architecture {plan.architecture}{others}: give another --work"
         )
+    options = dataclasses.replace(options, minutes=options.minutes or plan.recipe.minutes)
+    if options.minutes is not None and plan.recipe.minutes is None:
+        raise TrainingError(f"{options.work} was started without --minutes: leave it out, or give another --work")
     pairs, _ = load_pairs(options.prepare.out, options.reverse)
     # The plan decides how many steps an epoch has, since another device might get other batches.
     given = {"batch_tokens": plan.recipe.batch_tokens, "accumulate": plan.recipe.accumulate, **options.training}
     recipe = options.recipe(given, pairs, summary, device)
-    # Unchanged requests keep their result, even if --minutes limited it or the device is another one.
-    changed = options.length_differing(plan)
+    # Unchanged requests keep their result, even if the device is another one.
+    changed = options.length_differing(plan) | {"minutes"}
     if changed & {"epochs", "steps"}:
         changed |= {"steps", "evaluate_every"}
     lasting = {name: getattr(recipe, name) for name in CHANGEABLE if name in changed}
@@ -184,8 +193,9 @@ def _with_new_length(plan: Plan, options: RunOptions, summary: PreparedSummary, 
 
 def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: float, say: Say) -> None:
     snapshot = load_state(options.export.run) if options.export.run.exists() else None
-    done = (snapshot["state"]["step"], snapshot["state"]["seconds"]) if snapshot else ()
-    for line in plan.describe(*done):
+    state: dict[str, Any] = snapshot["state"] if snapshot else {"step": 0, "seconds": 0.0}
+    used_s = state.get("time", {}).get("used_s", 0.0) + time.monotonic() - started_at
+    for line in plan.describe(state["step"], state["seconds"], used_s):
         say(line)
     pairs, _ = load_pairs(options.prepare.out, options.reverse)
     limits = limits_for(pairs, plan.config)
@@ -200,9 +210,7 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
     use_threads(options.threads, plan.config)
     run = options.export.run
-    limit = None if options.minutes is None else plan.time_limit(started_at + 60 * options.minutes)
     with lock_folder(run):  # `train` may be working there too
         how = (device, limits, plan.save_every, initial)
-        time_is_up = limit.reached if limit else None
         where = options.prepare.out, run, plan.config, plan.recipe
-        train(*where, *how, time_is_up=time_is_up, reverse=options.reverse)
+        train(*where, *how, clock=plan.clock(started_at), reverse=options.reverse)

@@ -44,7 +44,8 @@ def is_made_by(
     except BundleError:
         return False
     training = config["training"]
-    theirs = (training.get("data_sha256"), training.get("recipe"), config["architecture"])
+    recipe = {"minutes": None} | training.get("recipe", {})  # older bundles lack the field
+    theirs = (training.get("data_sha256"), recipe, config["architecture"])
     stated = (config.get("licence"), config.get("attribution"), config.get("remarks", []), training.get("form"))
     measured = {metric["set"]: metric.get("digest") for metric in config["metrics"]}
     measured.pop(DEVELOPMENT, None)
