@@ -125,11 +125,13 @@ class SQLiteLog:
                 part, is_last = await self._read(lambda: next(parts))
                 yield part
         finally:
-            if not is_last:
-                await self._read(parts.close)
-            self._open_reads -= 1
-            if self._has_erased_texts and not self._open_reads:
-                self._writer.submit(self._checkpoint)  # for which no reader waits
+            try:
+                if not is_last:
+                    await self._read(parts.close)
+            finally:
+                self._open_reads -= 1
+                if self._has_erased_texts and not self._open_reads:
+                    self._writer.submit(self._checkpoint)  # for which no reader waits
 
     async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
         return await self._read(
