@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from app.text import memory_index
-from app.text.memory_index import MAX_TOKENS, MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
-from app.text.memory_slots import text_id
+from app.text.memory_index import MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
+from app.text.memory_slots import MAX_CHARS, text_id
 
 VOCABULARY = st.sampled_from(["open", "close", "the", "a", "file", "folder", "now", ".", ",", "please"])
 TEXTS = st.lists(VOCABULARY, min_size=1, max_size=9).map(" ".join)
@@ -121,6 +121,7 @@ def test_a_pair_that_is_overwritten_again_and_again_takes_no_more_memory() -> No
 
 @pytest.mark.parametrize("text", ["1 ", "word {n} ", "文", "é", "a\U0001f600", "\u0301\u0316"])
 def test_an_index_takes_no_more_memory_than_it_says(text: str) -> None:
+    MemoryIndex("en", "fr").put(Pair(f"w1 {text * 600}", text), 1)  # patterns are compiled when they are needed
     index = MemoryIndex("en", "fr")
     tracemalloc.start()
     try:
@@ -134,8 +135,8 @@ def test_an_index_takes_no_more_memory_than_it_says(text: str) -> None:
     assert taken <= index.size
 
 
-def test_a_text_of_very_many_words_is_similar_to_none_and_equals_itself() -> None:
-    long = "word " * (MAX_TOKENS + 1)
+def test_a_text_of_very_many_characters_is_similar_to_none_and_equals_itself() -> None:
+    long = "word " * (MAX_CHARS // 5 + 1)
     index = index_of((long, "Long"), ("word word", "Court"))
     assert index.fuzzy(long, 2, 5) == []
     assert index.exact(long, 2) == "Long"
@@ -155,6 +156,47 @@ def test_tokens_beyond_those_with_numbers_are_told_apart(monkeypatch: pytest.Mon
     assert [(match.pair.target, match.percentage) for match in index.fuzzy("six seven eight nine one", 2, 5)] == [
         ("y", 80)
     ]
+
+
+def test_a_pair_of_long_texts_translates_a_text_with_other_values() -> None:
+    long = "शब्द " * 790
+    index = MemoryIndex("hi", "ne")
+    index.put(Pair(f"{long}47", f"{long}47"), 1)
+    assert index.exact(f"{long}57", 1) == f"{long}57"
+
+
+def test_a_compacted_index_has_its_pairs_in_the_same_order() -> None:
+    index = index_of(("One", "Un"), ("Two", "Deux"), ("One", "Une"))
+    *_, compacted = index.compacted()
+    assert compacted is not None
+    assert [pair.target for pair in index.pairs()] == [pair.target for pair in compacted.pairs()] == ["Deux", "Une"]
+
+
+def test_a_search_makes_only_the_pairs_that_it_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = index_of(*((f"file {number}", "x") for number in range(30, 230)))
+    made: list[str] = []
+
+    def counted(source: str, *rest: object) -> Pair:
+        made.append(source)
+        return Pair(source, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(memory_index, "Pair", counted)
+    found = index.fuzzy("file 25", index.version, 5)
+    assert [match.pair.source for match in found] == made == [f"file {number}" for number in range(229, 224, -1)]
+
+
+def test_a_long_text_without_spaces_has_similar_ones() -> None:
+    index = MemoryIndex("zh", "en")
+    index.put(Pair("文件内容" * 290, "x"), 1)
+    assert [match.percentage for match in index.fuzzy("文件内容" * 290 + "了", 1, 5)] == [99]
+
+
+def test_a_text_of_many_numbers_takes_other_values() -> None:
+    def text(first: int) -> str:
+        return " ".join(str(number) for number in range(first, first + 900))
+
+    index = index_of((text(1_000), f"{text(1_000)} !"))
+    assert index.exact(text(3_000), 1) == f"{text(3_000)} !"
 
 
 def test_compared_pairs_are_few_however_many_differ_only_in_values(monkeypatch: pytest.MonkeyPatch) -> None:

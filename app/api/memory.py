@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -82,8 +81,8 @@ async def remember(
         fields: MemoryFields = validated(MemoryFields, form.by_name())
         scope = _scope(translator, client, fields.source, fields.target)
         try:
-            async with memory.turns(client.name).long:
-                pairs = await asyncio.to_thread(read_pairs, *file, scope.source, scope.target, memory.limits.pairs)
+            turn = memory.turns(client.name).long
+            pairs = await turn.run(read_pairs, *file, scope.source, scope.target, memory.limits.pairs)
         except UnreadableDocument as error:
             raise InvalidFields.at("#/file", str(error)) from None
         if not pairs:
@@ -92,8 +91,7 @@ async def remember(
         body = validated(MemoryRequest, await JSONRequest(request.scope, request.receive).json())
         scope = _scope(translator, client, body.source, body.target)
         pairs = [(pair.text, pair.translation) for pair in body.pairs]
-    translator.check_length(max(len(text) for pair in pairs for text in pair))
-    version = await memory.put(scope, pairs, client.name)
+    version = await memory.put(scope, pairs, client.name, translator.check_length)
     return JSONResponse({"pairs": len(pairs), "memory_version": version})
 
 
@@ -114,9 +112,9 @@ async def search(
     """Return the pairs whose texts are the most similar to a text, with percentages."""
     translator.check_length(len(text))
     found = await memory.snapshot(_scope(translator, client, source, target), with_similar=True)
-    async with memory.turns(client.name).short:
-        matches = await asyncio.to_thread(found.fuzzy, text, limit, MIN_SIMILARITY)
-        exact = await asyncio.to_thread(found.exact, text)
+    turn = memory.turns(client.name).short
+    matches = await turn.run(found.fuzzy, text, limit, MIN_SIMILARITY)
+    exact = await turn.run(found.exact, text)
     return MemoryMatches(
         exact=exact,
         matches=[
@@ -170,8 +168,8 @@ async def export(
     """Download all pairs of a direction, with the time and the key's name of each."""
     scope = _scope(translator, client, source, target)
     found = await memory.snapshot(scope)
-    async with memory.turns(client.name).long:
-        content = await asyncio.to_thread(write_tmx, found.pairs(), scope.source, scope.target, __version__)
+    turn = memory.turns(client.name).long
+    content = await turn.run(write_tmx, found.pairs(), scope.source, scope.target, __version__)
     headers = download_headers(f"memory.{scope.source}-{scope.target}.tmx")
     return Response(content, media_type=TMX, headers=headers)
 

@@ -6,7 +6,8 @@ changed since a version, so that each instance keeps an index up to date.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from app.text.memory_index import Pair
@@ -27,11 +28,15 @@ class Scope(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What all scopes together may hold."""
+    """What all scopes together may hold, or do hold."""
 
     pairs: int
     size: int
     """In bytes of UTF-8."""
+
+
+Part = Sequence[tuple[str, Pair]]
+"""Pairs that are written in one step, each with its text's id; the ids are distinct."""
 
 
 class Change(NamedTuple):
@@ -67,8 +72,9 @@ class MemoryFull(Exception):
 class MemoryLog(Protocol):
     """All methods raise Unavailable if the log cannot be read or written."""
 
-    @property
-    def limits(self) -> Limits: ...
+    limits: Limits
+    pause_s: float
+    """Between two parts of a long write, for other processes that write."""
 
     async def start(self) -> None: ...
 
@@ -80,11 +86,13 @@ class MemoryLog(Protocol):
     def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
         """What changed after version `since`; all pairs if the log does not know any more. One part at least."""
 
-    async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
-        """Writes pairs, each with its text's id; returns the new version when they are safe.
+    async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
+        """How much more the scope would hold with the part, and what all scopes hold."""
 
-        A pair replaces one with the same id. Up to MAX_TOGETHER are written at once or not at all; if more are
-        interrupted, some may have been written. Raises MemoryFull, before anything is written.
+    async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
+        """Writes all pairs of the part or none; returns the new version when they are safe, and the ids that are new.
+
+        A pair replaces one with the same id. Raises MemoryFull.
         """
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
@@ -102,10 +110,10 @@ def size_of(pair: Pair) -> int:
     return len(pair.source.encode()) + len(pair.target.encode()) + PAIR_BYTES
 
 
-def parts_of(pairs: Sequence[tuple[str, Pair]]) -> Iterator[Sequence[tuple[str, Pair]]]:
-    """Pairs with distinct ids, in parts that are written in one step."""
+def parts_of(pairs: Mapping[str, Pair]) -> Iterator[Part]:
+    """Pairs by their texts' ids, in parts; at least one."""
     part, size = list[tuple[str, Pair]](), 0
-    for id, pair in dict(pairs).items():
+    for id, pair in pairs.items():
         added = size_of(pair)
         if part and (len(part) == MAX_TOGETHER or size + added > MAX_BYTES_TOGETHER):
             yield part
@@ -115,9 +123,33 @@ def parts_of(pairs: Sequence[tuple[str, Pair]]) -> Iterator[Sequence[tuple[str, 
     yield part
 
 
-def check_growth(limits: Limits, pairs: int, size: int) -> None:
-    """Raises MemoryFull if so many pairs and bytes in all are over a limit."""
-    if pairs > limits.pairs:
+def check_growth(limits: Limits, held: Limits, pairs: int, size: int) -> None:
+    """Raises MemoryFull if so many pairs and bytes more are over a limit."""
+    if pairs > 0 and held.pairs + pairs > limits.pairs:
         raise MemoryFull("pairs")
-    if size > limits.size:
+    if size > 0 and held.size + size > limits.size:
         raise MemoryFull("bytes")
+
+
+async def put_in_parts(log: MemoryLog, scope: Scope, parts: Sequence[Part]) -> int:
+    """Writes one part after another; returns the new version when all are safe. If it is interrupted, some may have
+    been written.
+
+    Raises MemoryFull, before anything is written if there is no room. If others take the room meanwhile, the pairs that
+    were new are erased again; those that replaced one stay.
+    """
+    if len(parts) > 1:
+        growth, held = zip(*[await log.growth(scope, part) for part in parts], strict=True)
+        check_growth(log.limits, held[-1], *map(sum, zip(*growth, strict=True)))
+    written = list[Sequence[str]]()
+    for part in parts:
+        if written:
+            await asyncio.sleep(log.pause_s)
+        try:
+            version, new = await log.put(scope, part)
+        except MemoryFull:
+            for ids in written:
+                await log.remove(scope, ids)
+            raise
+        written.append(new)
+    return version

@@ -40,27 +40,28 @@ end
 PUT = Script.of(
     _SCOPE,
     """
-local number, bytes = 0, 0
+local new, bytes = {}, 0
 for n = 4, #ARGV, 3 do
   local old = redis.call('HGET', sizes, ARGV[n])
-  number = number + (old and 0 or 1)
+  if not old then table.insert(new, ARGV[n]) end
   bytes = bytes + tonumber(ARGV[n + 2]) - tonumber(old or 0)
 end
 local held = redis.call('HMGET', totals, 'pairs', 'bytes')
-if number > 0 and tonumber(held[1] or 0) + number > tonumber(ARGV[2]) then return 'pairs' end
-if bytes > 0 and tonumber(held[2] or 0) + bytes > tonumber(ARGV[3]) then return 'bytes' end
+if #new > 0 and tonumber(held[1] or 0) + #new > tonumber(ARGV[2]) then return {'pairs'} end
+if bytes > 0 and tonumber(held[2] or 0) + bytes > tonumber(ARGV[3]) then return {'bytes'} end
 raise()
 for n = 4, #ARGV, 3 do
   redis.call('HSET', pairs_key, ARGV[n], ARGV[n + 1])
   redis.call('HSET', sizes, ARGV[n], ARGV[n + 2])
   redis.call('ZADD', changes, version, ARGV[n])
 end
-add(number, bytes)
-return version
+add(#new, bytes)
+table.insert(new, 1, version)
+return new
 """,
 )
 """ARGV: scope, most pairs, most bytes, then for each pair, whose ids are distinct, its text's id, the pair, its size.
-Returns the version, or what is scarce."""
+Returns the version and the ids that are new, or what is scarce."""
 GROWTH = Script.of(
     _SCOPE,
     """
@@ -124,14 +125,19 @@ return {number, version}
 CHANGES = Script.of(
     _SCOPE,
     """
-local since = tonumber(ARGV[2])
-local is_complete = since < tonumber(complete)
+local is_complete = ARGV[3] == '0' and tonumber(ARGV[2]) < tonumber(complete)
 local from = is_complete and '-inf' or '(' .. ARGV[2]
-local found = redis.call('ZRANGEBYSCORE', changes, from, '+inf', 'WITHSCORES')
-local answer = {version, is_complete and 1 or 0}
+local edge = redis.call('ZRANGEBYSCORE', changes, from, '+inf', 'WITHSCORES', 'LIMIT', ARGV[4], 1)
+local found = redis.call('ZRANGEBYSCORE', changes, from, edge[2] or '+inf', 'WITHSCORES')
+local answer, bytes = {version, complete, is_complete and 1 or 0, edge[2] or ''}, 0
 for n = 1, #found, 2 do
+  if bytes > tonumber(ARGV[5]) and found[n + 1] ~= found[n - 1] then
+    answer[4] = found[n - 1]
+    break
+  end
   local pair = redis.call('HGET', pairs_key, found[n])
   if pair or not is_complete then
+    bytes = bytes + #(pair or '')
     table.insert(answer, found[n + 1])
     table.insert(answer, found[n])
     table.insert(answer, pair or '')
@@ -140,8 +146,10 @@ end
 return answer
 """,
 )
-"""ARGV: scope, version. Returns the scope's version, whether all pairs follow, and for each change its version, the
-text's id, and the pair, or an empty string if it was removed."""
+"""ARGV: scope, a version after which to read, the scope's version when the first part was read or 0, and how many
+changes and bytes to read, and the rest of the last one's version. Returns the scope's version, that from which on all
+removals are known, whether all pairs are read, the version that the next part begins after or "", and for each change
+its version, the text's id, and the pair, or an empty string if it was removed."""
 VERSIONS = Script.of(
     """
 local found = {}

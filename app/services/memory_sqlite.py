@@ -8,38 +8,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from app.errors import Unavailable
 from app.services.memory_log import (
+    MAX_BYTES_TOGETHER,
     MAX_REMOVED,
     MAX_TOGETHER,
     PAIR_BYTES,
     Change,
     Changes,
     Limits,
+    Part,
     Scope,
     check_growth,
-    parts_of,
     size_of,
 )
 from app.settings import PREFIX, SettingsError
 from app.text.memory_index import Pair
 
 T = TypeVar("T")
-Totals = tuple[int, int]
-"""Pairs and bytes."""
 _BUSY_TIMEOUT_S, _CHECKPOINT_TIMEOUT_MS = 10.0, 200
 """How long to wait for another process that writes; and when the log is to be overwritten, for one that reads."""
-_PAUSE_S = 0.01
-"""Between two parts of a long write, for other processes that wait: SQLite lets them try again and again."""
-_ROWS = 200
-"""Rows that are read in one step."""
 _CLEARED = "/"
 """Begins the owner of a scope whose pairs are being deleted; no name of a key contains a slash."""
 _FORMAT = 1
@@ -69,12 +63,19 @@ class SQLiteLog:
     """The log in a file. One thread writes and another reads, so that nothing waits for the disk on the event loop, and
     no reader for a writer."""
 
+    pause_s = 0.01  # SQLite lets other processes try again and again
+
     def __init__(self, path: Path, limits: Limits) -> None:
         """Raises SettingsError if the file cannot be used."""
         self._path, self.limits = path, limits
         self._writer, self._reader = ThreadPoolExecutor(1, "memory-writer"), ThreadPoolExecutor(1, "memory-reader")
         self._has_erased_texts = False
         """Whether the write-ahead log may have texts that were erased."""
+        self._open_reads = 0
+        self._idle: list[sqlite3.Connection] = []
+        """One at most, for the next who reads changes."""
+        self._tasks = set[asyncio.Task[None]]()
+        """Delete what was cleared."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._database = self._writer.submit(self._open).result()
@@ -101,10 +102,14 @@ class SQLiteLog:
         return database
 
     async def start(self) -> None:
-        await self._delete_cleared()  # what a killed process has left
+        self._delete_soon()  # what a killed process has left
 
     async def stop(self) -> None:
-        await self._read(self._reading.close)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for database in (self._reading, *self._idle):
+            await self._read(database.close)
         await self._write(self._database.close)
         self._reader.shutdown()
         self._writer.shutdown()
@@ -113,38 +118,48 @@ class SQLiteLog:
         return await self._read(lambda: self._versions(owner))
 
     async def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
-        parts = self._changes(scope, since)
+        parts, is_last = self._changes(scope, since), False
+        self._open_reads += 1
         try:
-            while part := await self._read(lambda: next(parts, None)):
+            while not is_last:
+                part, is_last = await self._read(lambda: next(parts))
                 yield part
         finally:
-            await self._read(parts.close)
-            if self._has_erased_texts:
-                await self._write(self._checkpoint)
+            try:
+                if not is_last:
+                    await self._read(parts.close)
+            finally:
+                self._open_reads -= 1
+                if self._has_erased_texts and not self._open_reads:
+                    self._writer.submit(self._checkpoint)  # for which no reader waits
 
-    async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
-        parts = list(parts_of(pairs))
-        if len(parts) > 1:  # each part is checked again when it is written
-            growth = [await self._read(partial(self._growth, self._reading, scope, part)) for part in parts]
-            held = await self._read(lambda: self._totals(self._reading))
-            check_growth(self.limits, *map(sum, zip(held, *growth, strict=True)))
-        version = await self._write(lambda: self._put(scope, parts[0]))
-        for part in parts[1:]:
-            await asyncio.sleep(_PAUSE_S)
-            version = await self._write(partial(self._put, scope, part))
-        return version
+    async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
+        return await self._read(
+            lambda: (self._growth(self._reading, scope, part)[0], self._totals(self._reading)),
+        )
+
+    async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
+        return await self._write(lambda: self._put(scope, part))
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
         return await self._write(lambda: self._remove(scope, text_ids))
 
     async def clear(self, scope: Scope) -> tuple[int, int]:
         cleared = await self._write(lambda: self._clear(scope))
-        await self._delete_cleared()
+        await asyncio.shield(self._delete_soon())
         return cleared
+
+    def _delete_soon(self) -> asyncio.Task[None]:
+        """Deletes what was cleared; of its own, so that no client that leaves interrupts it."""
+        task = asyncio.create_task(self._delete_cleared())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return task
 
     async def _delete_cleared(self) -> None:
         while await self._write(self._delete_some_cleared):  # noqa: ASYNC110  # nothing is waited for
-            await asyncio.sleep(_PAUSE_S)
+            await asyncio.sleep(self.pause_s)
 
     async def _read(self, work: Callable[[], T]) -> T:
         return await self._run(self._reader, work)
@@ -167,58 +182,62 @@ class SQLiteLog:
         rows = self._reading.execute("SELECT source, target, version FROM scopes WHERE owner = ?", (owner,))
         return {(source, target): version for source, target, version in rows}
 
-    def _changes(self, scope: Scope, since: int) -> Generator[Changes, None, None]:
+    def _changes(self, scope: Scope, since: int) -> Generator[tuple[Changes, bool], None, None]:
+        """Each part, and whether it is the last one."""
         # A connection of its own, since it goes on with one state of the file while others ask for the newest.
-        with closing(self._connect()) as database, _Transaction(database, "DEFERRED"):
-            found = self._find(database, scope)
-            if found is None:
-                yield Changes(0, True, ())
-                return
-            id, version, complete_since = found
-            is_complete = since < complete_since or since == 0
-            rows = database.execute(
-                "SELECT version, text_id, source, target, created, author FROM pairs WHERE scope = ? AND version > ?"
-                + " AND source IS NOT NULL" * is_complete
-                + " ORDER BY version",
-                (id, 0 if is_complete else since),
-            )
-            while True:
-                part = [
-                    Change(version, text_id, None if source is None else Pair(source, target, created, author))
-                    for version, text_id, source, target, created, author in rows.fetchmany(_ROWS)
-                ]
-                yield Changes(version, is_complete, part)
-                if len(part) < _ROWS:
-                    return
+        database = self._idle.pop() if self._idle else self._connect()
+        try:
+            with _Transaction(database, "DEFERRED"):
+                found = self._find(database, scope)
+                id, version, complete_since = found or (0, 0, since + 1)
+                is_complete = since < complete_since or since == 0
+                rows = database.execute(
+                    "SELECT version, text_id, source, target, created, author FROM pairs"
+                    " WHERE scope = ? AND version > ?" + " AND source IS NOT NULL" * is_complete + " ORDER BY version",
+                    (id, 0 if is_complete else since),
+                )
+                part = _together(rows, _row_size)
+                while following := _together(rows, _row_size):
+                    yield Changes(version, is_complete, [_change(*row) for row in part]), False
+                    part = following
+        except BaseException:
+            database.close()
+            raise
+        if self._idle:
+            database.close()
+        else:
+            self._idle.append(database)
+        yield Changes(version, is_complete, [_change(*row) for row in part]), True
 
-    def _growth(self, database: sqlite3.Connection, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> Totals:
-        """How many pairs and bytes more there are if these pairs are put."""
+    def _growth(self, database: sqlite3.Connection, scope: Scope, part: Part) -> tuple[Limits, list[str]]:
+        """How many pairs and bytes more there are if these pairs are put, and the ids that are new."""
         found = self._find(database, scope)
-        number, size = len(pairs), sum(size_of(pair) for _, pair in pairs)
-        for text_id, _ in pairs if found else ():
-            row = database.execute(f"{_SIZE} AND text_id = ?", (found and found[0], text_id)).fetchone()
-            if row:
-                number, size = number - 1, size - row[0]
-        return number, size
+        size, new = 0, list[str]()
+        for text_id, pair in part:
+            row = database.execute(f"{_SIZE} AND text_id = ?", (found[0], text_id)).fetchone() if found else None
+            size += size_of(pair) - (row[0] if row else 0)
+            if not row:
+                new.append(text_id)
+        return Limits(len(new), size), new
 
-    def _totals(self, database: sqlite3.Connection) -> Totals:
-        totals: Totals = database.execute("SELECT pairs, bytes FROM totals").fetchone()
-        return totals
+    def _totals(self, database: sqlite3.Connection) -> Limits:
+        return Limits(*database.execute("SELECT pairs, bytes FROM totals").fetchone())
 
     # ---- In the writing thread
 
-    def _put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
+    def _put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
         with _Transaction(self._database):
             self._database.execute("INSERT OR IGNORE INTO scopes (owner, source, target) VALUES (?, ?, ?)", scope)
-            self._add_to_totals(*self._growth(self._database, scope, pairs))
-            check_growth(self.limits, *self._totals(self._database))
+            growth, new = self._growth(self._database, scope, part)
+            check_growth(self.limits, self._totals(self._database), *growth)
+            self._add_to_totals(*growth)
             id, version = self._next_version(scope)
             self._database.executemany(
                 "INSERT OR REPLACE INTO pairs (scope, text_id, version, source, target, created, author)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                [(id, text_id, version, *pair) for text_id, pair in pairs],
+                [(id, text_id, version, *pair) for text_id, pair in part],
             )
-        return version
+        return version, new
 
     def _remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
         with _Transaction(self._database):
@@ -271,9 +290,10 @@ class SQLiteLog:
             ).fetchone()
             if found is None:
                 return False
-            rows = self._database.execute(
-                f"SELECT text_id, {_BYTES} FROM pairs WHERE scope = ? LIMIT ?", (*found, MAX_TOGETHER)
-            ).fetchall()
+            rows = _together(
+                self._database.execute(f"SELECT text_id, {_BYTES} FROM pairs WHERE scope = ?", found),
+                lambda row: row[1] or 0,
+            )
             sizes = [size for _, size in rows if size is not None]
             self._add_to_totals(-len(sizes), -sum(sizes))
             self._database.executemany(
@@ -317,11 +337,35 @@ class SQLiteLog:
             self._database.execute("UPDATE scopes SET complete_since = ? WHERE id = ?", (row[0], id))
 
     def _checkpoint(self) -> None:
-        """Overwrites the write-ahead log, so that an erased text is in no file any more. If somebody reads it at this
-        moment, who reads all changes does so at the end, or the next deletion."""
+        """Overwrites the write-ahead log, so that an erased text is in no file any more. If somebody is reading it now,
+        it is overwritten when that read ends, or at the next deletion."""
+        self._has_erased_texts = True
+        if self._open_reads:
+            return
         self._database.execute(f"PRAGMA busy_timeout={_CHECKPOINT_TIMEOUT_MS}")
-        (self._has_erased_texts, *_) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        self._database.execute(f"PRAGMA busy_timeout={round(1000 * _BUSY_TIMEOUT_S)}")
+        try:
+            (self._has_erased_texts, *_) = self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            self._database.execute(f"PRAGMA busy_timeout={round(1000 * _BUSY_TIMEOUT_S)}")
+
+
+def _together(rows: Iterable[T], size: Callable[[T], int]) -> list[T]:
+    """The next rows, as many as are read or deleted in one step."""
+    taken, total = list[T](), 0
+    for row in rows:
+        taken.append(row)
+        total += size(row)
+        if len(taken) == MAX_TOGETHER or total >= MAX_BYTES_TOGETHER:
+            break
+    return taken
+
+
+def _row_size(row: tuple[Any, ...]) -> int:
+    return sum(len(text) for text in row[2:4] if text)
+
+
+def _change(version: int, text_id: str, source: str | None, target: str, created: float, author: str) -> Change:
+    return Change(version, text_id, None if source is None else Pair(source, target, created, author))
 
 
 def read_memory(path: Path, owner: str) -> dict[tuple[str, str], list[Pair]]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
 from app.services.memory_log import (
+    MAX_BYTES_TOGETHER,
     MAX_REMOVED,
     MAX_TOGETHER,
     Change,
     Changes,
     Limits,
     MemoryFull,
+    Part,
     Scope,
-    check_growth,
-    parts_of,
     size_of,
 )
 from app.services.memory_scripts import CHANGES, CLEAR, GROWTH, PUT, REMOVE, VERSIONS
@@ -27,6 +26,8 @@ from app.text.memory_index import Pair
 class ValkeyLog:
     """The log in the store, which starts and stops by itself. How safe a pair is depends on the server: with
     `appendonly yes` and `appendfsync always`, it is on the disk when it is acknowledged."""
+
+    pause_s = 0.0
 
     def __init__(self, store: ValkeyStore, limits: Limits) -> None:
         self._store, self.limits = store, limits
@@ -46,31 +47,32 @@ class ValkeyLog:
         return found
 
     async def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
-        version, is_complete, *rest = await self._store.run(CHANGES, "memory", _name(scope), since)
-        for start in range(0, len(rest) or 1, 3 * MAX_TOGETHER):
-            part = rest[start : start + 3 * MAX_TOGETHER]
+        began, is_complete, at = 0, False, str(since).encode()
+        while at:
+            version, known_since, is_all, at, *rest = await self._store.run(
+                CHANGES, "memory", _name(scope), at, began, MAX_TOGETHER, MAX_BYTES_TOGETHER
+            )
+            if began and int(known_since) > began:  # some removals are forgotten: nothing that was read counts
+                yield Changes(0, False, ())
+                return
+            began, is_complete = began or int(version), is_complete or bool(is_all)
             changes = [
                 Change(int(float(changed)), id.decode(), msgspec.json.decode(pair, type=Pair) if pair else None)
-                for changed, id, pair in zip(part[::3], part[1::3], part[2::3], strict=True)
+                for changed, id, pair in zip(rest[::3], rest[1::3], rest[2::3], strict=True)
             ]
-            yield Changes(int(version), bool(is_complete), changes)
-            await asyncio.sleep(0)
+            yield Changes(int(version), is_complete, changes)
 
-    async def put(self, scope: Scope, pairs: Sequence[tuple[str, Pair]]) -> int:
-        parts = list(parts_of(pairs))
-        if len(parts) > 1:  # each part is checked again when it is written
-            number = size = 0
-            for part in parts:
-                sizes = [each for id, pair in part for each in (id, size_of(pair))]
-                more, bytes_more, *held = await self._store.run(GROWTH, "memory", _name(scope), *sizes)
-                number, size = number + more, size + bytes_more
-            check_growth(self.limits, number + held[0], size + held[1])
-        for part in parts:
-            values = [each for id, pair in part for each in (id, msgspec.json.encode(pair), size_of(pair))]
-            answer: bytes = await self._store.run(PUT, "memory", _name(scope), *self.limits, *values)
-            if not answer.isdigit():
-                raise MemoryFull(answer.decode())
-        return int(answer)
+    async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
+        sizes = [each for id, pair in part for each in (id, size_of(pair))]
+        pairs, size, *held = await self._store.run(GROWTH, "memory", _name(scope), *sizes)
+        return Limits(pairs, size), Limits(*held)
+
+    async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
+        values = [each for id, pair in part for each in (id, msgspec.json.encode(pair), size_of(pair))]
+        answer, *new = await self._store.run(PUT, "memory", _name(scope), *self.limits, *values)
+        if not answer.isdigit():
+            raise MemoryFull(answer.decode())
+        return int(answer), [id.decode() for id in new]
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
         number, version = await self._store.run(REMOVE, "memory", _name(scope), MAX_REMOVED, *dict.fromkeys(text_ids))

@@ -8,20 +8,33 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from app.errors import InvalidFields
-from app.services.memory_log import Change, Limits, MemoryFull, MemoryLog, Scope, check_growth
+from app.services.memory_log import (
+    Change,
+    Limits,
+    MemoryFull,
+    MemoryLog,
+    Part,
+    Scope,
+    check_growth,
+    parts_of,
+    put_in_parts,
+)
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
 from app.text.memory_slots import id_of_normalised, normalise, text_id
 from app.translation.memory import Turns
 from model.languages import AUTO
+from model.machine import usable_cores
 
 T = TypeVar("T")
 _STEP_S = 0.01
@@ -52,18 +65,21 @@ class TranslationMemory:
     def __init__(self, log: MemoryLog) -> None:
         self._log = log
         self._thread = ThreadPoolExecutor(1, "memory-index")
-        """Runs all long work, in turns of a few milliseconds."""
+        """Runs all long work with indexes, in turns of a few milliseconds."""
         self._loaded: dict[Scope, _Loaded] = {}
         """The least recently used first."""
         self._evicted: WeakValueDictionary[Scope, MemoryIndex] = WeakValueDictionary()
         """Those that a request still uses."""
-        self._turns: dict[str, Turns] = {}
+        self._threads = ThreadPoolExecutor(usable_cores() + 1, "memory")
+        """Run the work that `turns` are for, so that it takes no thread that others need."""
+        self._turns = defaultdict[str, Turns](lambda: Turns.of(self._threads))
 
     async def start(self) -> None:
         await self._log.start()
 
     async def stop(self) -> None:
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._thread, self._threads):
+            threads.shutdown(wait=False, cancel_futures=True)
         await self._log.stop()
 
     @property
@@ -71,8 +87,8 @@ class TranslationMemory:
         return self._log.limits
 
     def turns(self, owner: str) -> Turns:
-        """The owner's locks for work with memories outside the event loop."""
-        return self._turns.setdefault(owner, Turns.new())
+        """Runs the owner's work with memories outside the event loop."""
+        return self._turns[owner]
 
     async def snapshots(
         self, owner: str, source: str, target: str, with_similar: bool = False
@@ -86,8 +102,8 @@ class TranslationMemory:
         for (one, other), version in (await self._log.versions(owner)).items():
             if source in (one, AUTO) and target == other:
                 found[one, other] = snapshot = await self._up_to_date(Scope(owner, one, other), version)
-                if with_similar:
-                    await self._in_steps(snapshot.memory.prepare_fuzzy())
+                if with_similar and not snapshot.memory.is_prepared:
+                    await self._in_steps(owner, snapshot.memory.prepare_fuzzy())
                     self._evict()
         return found
 
@@ -102,17 +118,24 @@ class TranslationMemory:
         found = [await self._up_to_date(Scope(owner, *pair), version) for pair, version in versions.items()]
         return [each for each in found if each.memory.count]
 
-    async def put(self, scope: Scope, pairs: Sequence[tuple[str, str]], author: str) -> int:
+    async def put(
+        self,
+        scope: Scope,
+        pairs: Sequence[tuple[str, str]],
+        author: str,
+        check_length: Callable[[int], None] = lambda _: None,
+    ) -> int:
         """Keeps pairs of a text and its translation; returns the memory's version when they are safe.
 
         A pair replaces one whose text differs in nothing but white space; of several such pairs, the last one counts.
-        Raises InvalidFields.
+        Raises InvalidFields, and what `check_length` raises for the length of a text.
         """
-        by_id: dict[str, Pair] = {}
+        by_id, parts = dict[str, Pair](), list[Part]()
         try:
             async with self.turns(scope.owner).writing:
-                await self._in_steps(_check(pairs, time.time(), author, by_id, self._log.limits))
-                return await self._log.put(scope, list(by_id.items()))
+                checks = _check(pairs, time.time(), author, by_id, self._log.limits, check_length)
+                await self._in_steps(scope.owner, chain(checks, map(parts.append, parts_of(by_id))))
+                return await put_in_parts(self._log, scope, parts)
         except MemoryFull as full:
             raise InvalidFields.at(
                 "#", f"The translation memory would be over its limit in {full.scarce}: delete pairs first"
@@ -148,13 +171,13 @@ class TranslationMemory:
                 async for part in parts:
                     if part.is_complete and not is_new:  # requests may still be answered from the present one
                         index, is_new = MemoryIndex(scope.source, scope.target), True
-                    await self._in_steps(_apply(index, part.changes))
+                    await self._in_steps(scope.owner, _apply(index, part.changes))
                     version = part.version
-            index.version = version
             if index.is_wasteful:
-                index = await self._in_steps(index.compacted()) or index
+                index = await self._in_steps(scope.owner, index.compacted()) or index
             loaded.index, loaded.version = index, version
         finally:
+            loaded.index.version = loaded.version  # perhaps after a part of another one
             loaded.reading = None
         self._evict()
 
@@ -163,24 +186,25 @@ class TranslationMemory:
         time, but not the last one."""
         limit = MAX_BYTES_PER_PAIR * self._log.limits.pairs
         while True:
-            sizes: dict[str, int] = {}
+            sizes = defaultdict[str, int](int)
             for scope, loaded in self._loaded.items():
-                sizes[scope.owner] = sizes.get(scope.owner, 0) + loaded.index.size
-            if sum(sizes.values()) <= limit:
+                sizes[scope.owner] += loaded.index.size
+            last = {scope.owner: scope for scope in self._loaded}
+            idle = [scope for scope, of in self._loaded.items() if of.reading is None and scope != last[scope.owner]]
+            if not idle or sum(sizes.values()) <= limit:
                 return
-            largest = max(sizes, key=sizes.__getitem__)
-            *idle, _ = [scope for scope, loaded in self._loaded.items() if scope.owner == largest]
-            unused = next((scope for scope in idle if self._loaded[scope].reading is None), None)
-            if unused is None:
-                return
+            unused = max(idle, key=lambda scope: sizes[scope.owner])
             self._evicted[unused] = self._loaded.pop(unused).index
 
-    async def _in_steps(self, work: Iterator[T | None]) -> T | None:
-        """Runs `work` in the thread, in turns with others', and returns what comes last."""
-        step = partial(_advance, work)
-        while not (done := await asyncio.get_running_loop().run_in_executor(self._thread, step)):
-            pass
-        return done[0]
+    async def _in_steps(self, owner: str, work: Iterator[T | None]) -> T | None:
+        """Runs `work` in the thread, in turns with other owners' and then with the owner's, and returns what comes
+        last."""
+        step, turn = partial(_advance, work), self.turns(owner).indexing
+        while True:
+            async with turn:
+                done = await asyncio.get_running_loop().run_in_executor(self._thread, step)
+            if done:
+                return done[0]
 
 
 def _advance(work: Iterator[T | None]) -> tuple[T | None] | None:
@@ -202,14 +226,20 @@ def checked_pairs(pairs: Sequence[tuple[str, str]], created: float, author: str)
 
 
 def _check(
-    pairs: Sequence[tuple[str, str]], created: float, author: str, by_id: dict[str, Pair], limits: Limits | None = None
+    pairs: Sequence[tuple[str, str]],
+    created: float,
+    author: str,
+    by_id: dict[str, Pair],
+    limits: Limits | None = None,
+    check_length: Callable[[int], None] = lambda _: None,
 ) -> Iterator[None]:
-    """Fills `by_id`; yields after each pair. Raises InvalidFields, and MemoryFull before any work if there are too many
-    pairs."""
+    """Fills `by_id`; yields after each pair. Raises InvalidFields, what `check_length` raises for the length of a text,
+    and MemoryFull before any work if there are too many pairs."""
     if limits:
-        check_growth(limits, len(pairs), 0)
-        check_growth(limits, 0, sum(len(source) + len(target) for source, target in pairs))
+        check_growth(limits, Limits(0, 0), len(pairs), 0)
+        check_growth(limits, Limits(0, 0), 0, sum(len(source) + len(target) for source, target in pairs))
     for number, (source, target) in enumerate(pairs):
+        check_length(max(len(source), len(target)))
         pair = Pair(normalise(source), target.strip(), created, author)
         if fault := _fault_of(pair):
             raise InvalidFields.at(f"#/{number}" if len(pairs) > 1 else "#", fault)

@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from heapq import nsmallest
 from math import ceil, floor, inf
 from threading import Lock
 from typing import NamedTuple
@@ -34,9 +35,7 @@ from app.text.memory_slots import (
 MIN_SIMILARITY = 0.5
 """The least similarity that a search may ask for."""
 MAX_COMPARED, MAX_COMPARED_BYTES = 20, 20_000
-"""How many pairs that differ only in values are compared, and how much of them."""
-MAX_TOKENS = 1_000
-"""A text with more is similar to none."""
+"""How many pairs that differ only in values are compared, and how much of them, but one at least."""
 _FIRST_SURROGATE, _SURROGATES = 0xD800, 0x800
 _CODE_POINTS = 0x110000 - _SURROGATES
 _MAX_NUMBERED = 1 << 17
@@ -47,7 +46,7 @@ _MAX_POSTINGS = 1_000_000
 _MAX_COST, _MAX_CALL_COST = 20_000_000, 200_000
 """Of the comparisons in one search, and in one call of C, which holds the interpreter: the blocks of 64 tokens of one
 text times the tokens of the other, and _PAIR_COST for each."""
-_PAIR_COST = 100
+_PAIR_COST = 400
 _ENTRY_BYTES, _KEY_BYTES, _TOKEN_BYTES, _POSTINGS_BYTES = 420, 300, 150, 200
 """What an entry, a key, a token and a list of postings take in memory, besides their texts and numbers."""
 _MIN_FORMER_BYTES = 1 << 20
@@ -133,7 +132,7 @@ class MemoryIndex:
 
     def _put(self, id: bytes, entry: _Entry) -> None:
         self._end(id, entry.born)
-        entry.former = self._by_id.get(id)
+        entry.former = self._by_id.pop(id, None)  # so that they stay in the order of `_entries`
         if entry.key is not entry.source:
             of_key = self._by_key.setdefault(entry.key, [])
             if of_key:
@@ -199,7 +198,7 @@ class MemoryIndex:
             if not entry.is_in(version):
                 continue
             compared, size = compared + 1, size + len(entry.source) + len(entry.target)
-            if compared > MAX_COMPARED or size > MAX_COMPARED_BYTES:
+            if compared > MAX_COMPARED or (size > MAX_COMPARED_BYTES and compared > 1):
                 break
             translated = self._substituted(entry, new)
             if found is not None and translated not in (None, found):
@@ -208,11 +207,18 @@ class MemoryIndex:
         return found
 
     def _substituted(self, entry: _Entry, new: Abstracted) -> str | None:
+        if len(entry.target) > 4 * MAX_CHARS:
+            return None  # it has no slots
         source = _abstract_stored(entry.source, self.source, self.target)
         return substitute(source, _abstract_stored(entry.target, self.target, self.source), new)
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare_fuzzy` has nothing to do."""
+        return self._similar.count == len(self._entries)
+
     def prepare_fuzzy(self) -> Iterator[None]:
-        """Does what the first call of `fuzzy` would, two seconds' work for 100,000 pairs; yields after each."""
+        """Does what the first call of `fuzzy` would, two seconds' work for 100,000 pairs; yields after each entry."""
         return self._similar.add(self._entries)
 
     def almost_equal(self, text: str, match: FuzzyMatch) -> AlmostEqual | None:
@@ -233,15 +239,13 @@ class MemoryIndex:
         new = abstract(text, self.source, self.target)
         for _ in self.prepare_fuzzy():
             pass
-        found: list[FuzzyMatch] = []
-        for number, similarity in self._similar.find(new.key, max(min_similarity, MIN_SIMILARITY)):
-            entry = self._entries[number]
-            if entry.is_in(version):
-                pair = entry.pair
-                percentage = 100 if pair.source == new.text else min(99, floor(100 * similarity))
-                found.append(FuzzyMatch(pair, percentage))
-        found.sort(key=lambda match: (-match.percentage, -match.pair.created, match.pair.source))  # never by its number
-        return found[:limit]
+        wanted, entries = new.text.encode("utf-8", "surrogatepass"), self._entries
+        found = (
+            (-100 if one.source == wanted else -min(99, floor(100 * similarity)), -one.created, one.source, number)
+            for number, similarity in self._similar.find(new.key, max(min_similarity, MIN_SIMILARITY))
+            if (one := entries[number]).is_in(version)
+        )
+        return [FuzzyMatch(entries[number].pair, -rank) for rank, _, _, number in nsmallest(limit, found)]
 
 
 @lru_cache(_CACHED_TEXTS)
@@ -279,6 +283,10 @@ class _SimilarTexts:
         self._having: dict[int, array[int]] = {}
         self._lock = Lock()
 
+    @property
+    def count(self) -> int:
+        return len(self._texts)
+
     def add(self, entries: list[_Entry]) -> Iterator[None]:
         """Adds the keys of those of `entries` that it does not have yet; yields after each."""
         while len(self._texts) < len(entries):
@@ -306,7 +314,7 @@ class _SimilarTexts:
         shortest, longest = min_similarity * len(text), len(text) / min_similarity
         texts = self._texts
         numbers = [n for n in self._sharing(text, min_similarity) if shortest <= len(texts[n]) <= longest]
-        cost = _PAIR_COST + ceil(len(text) / 64) * int(longest)  # of a comparison, at most
+        cost = _PAIR_COST + ceil(len(text) / 64) * min(int(longest), MAX_CHARS)  # of a comparison, at most
         if len(numbers) * cost > _MAX_COST:
             numbers = sorted(numbers, reverse=True)[: _MAX_COST // cost]
         at_once = max(1, _MAX_CALL_COST // cost)
@@ -352,10 +360,7 @@ _NO_POSTINGS = array("I")
 
 def _tokens(key: str) -> Sequence[str]:
     """The tokens of a text; none if it is too long to be similar to any."""
-    if len(key) > MAX_CHARS:
-        return ()
-    tokens = TOKEN.findall(key)
-    return tokens if len(tokens) <= MAX_TOKENS else ()
+    return TOKEN.findall(key) if len(key) <= MAX_CHARS else ()
 
 
 def _postings_place(token: str) -> int:

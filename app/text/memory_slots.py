@@ -16,7 +16,7 @@ from app.text.placeholders import find_placeholders, is_nesting
 from model.languages import language_alone
 from model.normalisation import compose
 
-MAX_CHARS, MAX_SLOTS = 5_000, 100
+MAX_CHARS, MAX_SLOTS = 5_000, 1_000
 """A longer text, or one with more slots, equals only itself, and is similar to none: so the work for a text, and what
 is kept of it, stay small."""
 _BLANKS = re.compile(r"(?:[^\S\n ]| [^\S\n])[^\S\n]*")
@@ -134,7 +134,8 @@ def substitute_slots(stored: Abstracted, translation: Abstracted, pairs: Sequenc
         return None
     # A value elsewhere in the translation, as a part of a word or of another number, stays what it is. It may also be
     # what changes, in a form that is no slot: then nothing here can be told apart.
-    if any(translation.text.count(value) != _occurrences(translation, value) for value in changed):
+    values = _END.join(slot.value for slot in translation.slots)
+    if any(translation.text.count(value) != values.count(value) for value in changed):
         return None
     parts, at = list[str](), 0
     for slot in translation.slots:
@@ -155,11 +156,6 @@ def tokens(text: Abstracted) -> Iterator[tuple[str, int, int]]:
 
 def _words(text: str, start: int, end: int) -> Iterator[tuple[str, int, int]]:
     return ((found[0], *found.span()) for found in TOKEN.finditer(text, start, end))
-
-
-def _occurrences(text: Abstracted, value: str) -> int:
-    """How often `value` occurs within the slots of `text`."""
-    return sum(slot.value.count(value) for slot in text.slots)
 
 
 def _escaped(text: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from asyncio import Lock
+from asyncio import Lock, get_running_loop
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Literal, NamedTuple, ParamSpec, TypeVar
 
 from app.markup.passage import Passage, Piece
 from app.text.glossary import Glossary
@@ -13,6 +15,8 @@ from app.text.memory_difference import AlmostEqual
 from app.text.memory_index import FuzzyMatch, MemorySnapshot
 from app.text.memory_slots import normalise
 
+P = ParamSpec("P")
+T = TypeVar("T")
 MemoryMode = Literal["exact", "fuzzy", "repair"]
 MAX_SUGGESTIONS = 5
 """For each sentence, and for a text of several."""
@@ -38,17 +42,28 @@ class Suggestion(NamedTuple):
     """Whether the translation of that part is this pair's, repaired."""
 
 
-class Turns(NamedTuple):
-    """The locks for an owner's work outside the event loop: one piece of each kind at a time, so that threads are left
-    for others."""
+class Turn:
+    """One piece of an owner's work at a time, in threads for all owners."""
 
-    short: Lock
-    long: Lock
+    def __init__(self, threads: Executor) -> None:
+        self._threads, self._lock = threads, Lock()
+
+    async def run(self, work: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+        async with self._lock:
+            return await get_running_loop().run_in_executor(self._threads, partial(work, *arguments, **options))
+
+
+class Turns(NamedTuple):
+    """An owner's work outside the event loop: one piece of each kind at a time, so that threads are left for others."""
+
+    short: Turn
+    long: Turn
     writing: Lock
+    indexing: Lock
 
     @classmethod
-    def new(cls) -> Turns:
-        return cls(Lock(), Lock(), Lock())
+    def of(cls, threads: Executor) -> Turns:
+        return cls(Turn(threads), Turn(threads), Lock(), Lock())
 
 
 class Abandoned(Exception):

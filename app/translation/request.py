@@ -6,7 +6,6 @@ import asyncio
 from asyncio import Event, Future, Task
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import nullcontext
 from time import monotonic
 
 from app.engine.sequence import Decoded
@@ -71,12 +70,13 @@ class TranslationRequest:
             self._is_short and not uses_memory and (self._options.source != AUTO or self._services.detector.ready)
         )
         plan = self._planner.plan
-        turns = memory.turns if memory and uses_memory else None
         if is_quick:
             self._items = plan(self._texts)
+        elif memory and memory.turns and uses_memory:
+            turn = memory.turns.short if self._is_short else memory.turns.long
+            self._items = await turn.run(plan, self._texts)
         else:
-            async with (turns.short if self._is_short else turns.long) if turns else nullcontext():
-                self._items = await asyncio.to_thread(plan, self._texts)
+            self._items = await asyncio.to_thread(plan, self._texts)
 
     async def start(self) -> None:
         """Submits the first sentences of all items to the engine."""

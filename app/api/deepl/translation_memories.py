@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated
 from uuid import NAMESPACE_URL, uuid5
@@ -59,12 +57,11 @@ async def list_memories(
 ) -> JSONResponse:
     """List the memories of the client's key that have a pair; none if the service keeps none."""
     memory: TranslationMemory | None = request.state.translation_memory
-    found = sorted(await memory.directions(caller.name), key=_direction) if memory else []
+    if memory is None:
+        return JSONResponse({"translation_memories": [], "total_count": 0})
+    found = sorted(await memory.directions(caller.name), key=_direction)
     shown = found[page * page_size : (page + 1) * page_size]
-    entries = list[dict[str, object]]()
-    for each in shown:
-        async with memory.turns(caller.name).long if memory else nullcontext():
-            entries.append(await asyncio.to_thread(_entry, caller.name, each))
+    entries = [await memory.turns(caller.name).long.run(_entry, caller.name, each) for each in shown]
     return JSONResponse({"translation_memories": entries, "total_count": len(found)})
 
 
