@@ -37,7 +37,8 @@ from training.export import run_folder as trained
 from training.export.bundle import ExportOptions, export_run
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun
 from training.file_lock import lock_output
-from training.optim.checkpoint import BEST, average, save_best, save_weights, saved_weights
+from training.optim.checkpoint import BEST, average, load_state, save_best, save_state, save_weights, saved_weights
+from training.optim.environment import commit
 from training.optim.trainer import TrainingError
 
 CPU = torch.device("cpu")
@@ -180,6 +181,46 @@ def test_card_has_scores_corpora_and_attribution(exported: Path) -> None:
         assert text in card
 
 
+def test_card_names_the_machine_and_versions_of_the_training_not_of_the_export(
+    run_folder: Path, data: Path, tmp_path: Path
+) -> None:
+    """In both sessions of a run; and without the record, as in older runs, it claims none."""
+    shutil.copytree(run_folder, tmp_path / "run")
+    snapshot = load_state(run_folder)
+    assert snapshot is not None
+    [here] = snapshot["state"]["sessions"]
+    software = {"torch": "9.9+cu999", "python": "3.99.0", "sentencepiece": "0", "interlinear": "0.0.1"}
+    gpu = {
+        "device": "cuda",
+        "device_name": "Card 3000",
+        "precision": "bfloat16",
+        "versions": software,
+        "commit": "c0ffee",
+    }
+
+    def exported_with(sessions: list[dict[str, Any]] | None) -> tuple[dict[str, Any], str]:
+        state = {name: value for name, value in snapshot["state"].items() if name != "sessions"}
+        save_state(
+            tmp_path / "run",
+            {**snapshot, "state": state if sessions is None else state | {"sessions": sessions}},
+        )
+        export_run(options(tmp_path / "run", data, tmp_path / "out", replace=True), quiet)
+        card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+        return config_of(tmp_path / "out")["training"], card[card.index("## Training") : card.index("## Licence")]
+
+    training, card = exported_with([here | gpu | {"processes": 2}])
+    assert "in bfloat16 on 2 processes on Card 3000 (PyTorch 9.9+cu999, Python 3.99.0), seed 1." in card
+    assert (training["versions"], training["commit"]) == (software, "c0ffee")
+    assert "Schedule: the learning rate rises for 30 steps to 0.016, then falls with the square root of" in card
+    assert "in the last 30% of at most 120 steps linearly to zero" in card
+    _, card = exported_with([here | gpu, here | {"from_step": 61}])
+    assert "\n- From step 1: in bfloat16 on Card 3000 (PyTorch 9.9+cu999, Python 3.99.0)\n" in card
+    assert f"\n- From step 61: in {here['precision']} on {here['device_name']} (PyTorch {torch.__version__}" in card
+    training, card = exported_with(None)
+    assert f"target tokens in {here['precision']} on cpu, seed 1." in card
+    assert "versions" not in training and "commit" not in training and "PyTorch" not in card
+
+
 @pytest.mark.real_service
 def test_int8_bundle_is_measured_and_checked_with_the_weights_that_it_restores(
     run_folder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -272,8 +313,8 @@ def test_an_unknown_dtype_is_refused(run_folder: Path, data: Path, tmp_path: Pat
 
 
 def test_commit_is_that_of_this_checkout(tmp_path: Path) -> None:
-    assert (trained.commit() is None) == (not (ROOT / ".git").exists())
-    assert trained.commit(tmp_path) is None
+    assert (commit() is None) == (not (ROOT / ".git").exists())
+    assert commit(tmp_path) is None
 
 
 def test_killed_export_leaves_the_old_bundle(run_folder: Path, data: Path, tmp_path: Path) -> None:

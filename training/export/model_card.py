@@ -247,12 +247,50 @@ def _training(config: Mapping[str, Any]) -> Iterator[str]:
         weight = "" if corpus["weight"] == 1 else f", each drawn {corpus['weight']:g} times an epoch"
         yield f"- {corpus['name']}: {corpus['pairs']:,} sentence pairs{weight}"
     yield ""
+    sessions = training.get("sessions", ())
+    is_whole = len(sessions) == 1 and sessions[0]["from_step"] == 1
+    place = f"in {training['precision']} on {training['device']}"
+    if sessions:
+        place = _place(sessions[0]) if is_whole else "in the sessions below"
+    software = " and the versions of the software" if "versions" in training else ""
     yield (
-        f"{training['steps']:,} steps, {training['epochs']:.1f} epochs, {training['target_tokens']:,} target tokens in "
-        f"{training['precision']} on {training['device']}, seed {training['recipe']['seed']}. The weights are "
-        f"{training['weights']}. config.json has the whole recipe and the versions of the software."
+        f"{training['steps']:,} steps, {training['epochs']:.1f} epochs, {training['target_tokens']:,} target tokens "
+        f"{place}, seed {training['recipe']['seed']}. The weights are {training['weights']}. "
+        f"config.json has the whole recipe{software}."
     )
     yield ""
+    if sessions and not is_whole:  # the first steps may be older than such records
+        yield from (f"- From step {session['from_step']:,}: {_place(session)}" for session in sessions)
+        yield ""
+    if "schedule" in training:
+        yield _schedule(training["recipe"], training["schedule"])
+        yield ""
+
+
+def _place(session: Mapping[str, Any]) -> str:
+    """The precision of a session, and what it ran on."""
+    count, versions = session["processes"], session["versions"]
+    processes = f"{count} processes on " if count > 1 else ""
+    software = f"PyTorch {versions['torch']}, Python {versions['python']}"
+    return f"in {session['precision']} on {processes}{session['device_name']} ({software})"
+
+
+def _schedule(recipe: Mapping[str, Any], schedule: Mapping[str, Any]) -> str:
+    rises = f"the learning rate rises for {schedule['warmup']:,} steps to {schedule['peak']:.2g}"
+    falls = "then falls with the square root of the step"
+    cooldown, most = recipe["cooldown"], f"{recipe['steps']:,} steps"
+    if recipe.get("minutes") is None:
+        ends = f", and in the last {cooldown:.0%} of at most {most} linearly to zero" if cooldown else ""
+        return f"Schedule: {rises}, {falls}{ends}."
+    held = f"{falls}, and" if recipe["steps"] else f"is held until {1 - cooldown:.0%} of the training time, and"
+    ends = f" or of {most}, whichever is first" if recipe["steps"] else ""
+    zero = f"falls linearly to zero at the end of the time{ends}" if cooldown else "stays"
+    early = "" if schedule["ended"] or ends else " These weights are from before that end."
+    return (
+        f"Schedule: by the clock, {recipe['minutes']:g} minutes for the whole command; {rises}, {held} {zero}.{early} "
+        "How many steps that gives depends on the machine, so the recipe alone does not reproduce the weights; "
+        "config.json has the learning rates as they were."
+    )
 
 
 def _parent(config: Mapping[str, Any]) -> Iterator[str]:

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import importlib.metadata
 import json
-import platform
-import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model import __version__
 from model.atomic_files import write_atomically
 from model.bundle_weights import fill, restored, stored
 from model.config import ModelConfig
@@ -31,11 +27,11 @@ from training.data.batches import Pairs, epoch_rows, load_pairs
 from training.data.dataset import PreparedSummary, load_direction, load_tokenizers
 from training.evaluation.scoring import limits_for
 from training.optim.checkpoint import BEST, average, load_state, load_weights, saved_weights, step_of
+from training.optim.schedule import noam
 from training.optim.trainer import TrainingError, resolve_precision
 
 ORIGIN = "origin.json"
 """File of a run folder: the bundle from which its weights started, and the credits for that."""
-_CHECKOUT = Path(__file__).resolve().parent.parent.parent
 MAX_CANDIDATES = 3
 """Maximum number of candidates from `TrainedRun.candidates`."""
 INITIAL_WEIGHTS = "those that the run began with"
@@ -127,11 +123,16 @@ def data_digest(data: Path) -> str:
 
 
 def training_record(run: TrainedRun, weights: str, model: Transformer) -> dict[str, Any]:
-    """The record of the training for config.json: names and sizes, no paths."""
+    """The record of the training for config.json: names and sizes, no paths.
+
+    `versions`, `commit` and `sessions` are those of the training. Runs older than their record have none.
+    """
     identity, state = run.snapshot["identity"], run.snapshot["state"]
     recipe, position = identity["recipe"], state["position"]
     batches = len(epoch_rows(run.pairs, recipe["batch_tokens"], recipe["seed"], position["epoch"]))
     epochs = position["epoch"] + position["batch"] / batches
+    sessions: list[dict[str, Any]] = state.get("sessions", [])
+    last = {name: sessions[-1][name] for name in ("versions", "commit")} if sessions else {}
     device = "cuda" if run.snapshot["cuda_random"] else "cpu"
     precision = run.snapshot.get("precision") or resolve_precision(recipe["precision"], torch.device(device))
     summary = run.summary
@@ -156,23 +157,23 @@ def training_record(run: TrainedRun, weights: str, model: Transformer) -> dict[s
         "weights": weights,
         "best_development_loss": state["best_loss"],
         "data_sha256": data_digest(run.data),
-        "versions": versions(),
-        "commit": commit(),
+        "schedule": _schedule_record(run),
+        "sessions": sessions,
+        **last,
     }
 
 
-def versions() -> dict[str, str]:
-    """Versions of the software that affects a training's result."""
-    libraries = {name: importlib.metadata.version(name) for name in ("torch", "sentencepiece")}
-    return {"python": platform.python_version(), **libraries, "interlinear": __version__}
-
-
-def commit(root: Path = _CHECKOUT) -> str | None:
-    """The commit of the code in `root`, with "-dirty" appended if files differ; None outside a checkout."""
-    if not (root / ".git").exists():
-        return None
-    command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
+def _schedule_record(run: TrainedRun) -> dict[str, Any]:
+    """What the learning rates were, as far as the recipe does not say it."""
+    recipe, time = run.snapshot["identity"]["recipe"], run.snapshot["state"].get("time", {})
+    peak = noam(recipe["warmup"], run.config.d_model, recipe["warmup"], recipe["learning_rate_factor"])
+    if recipe.get("minutes") is None:
+        return {"peak": peak, "warmup": recipe["warmup"]}
+    return {
+        "peak": peak,
+        "warmup": time["warmup"],
+        "seconds_used": round(time["used_s"]),
+        "of_which_before_training": round(time["began_s"]),
+        "ended": time["ended_minutes"] > 0,
+        "rates": [[step, share, float(f"{rate:.4g}")] for step, share, rate in time["rates"]],
+    }

@@ -29,6 +29,7 @@ from training.optim.bpe_dropout import resegmenter
 from training.optim.checkpoint import discard_weights, load_state, save_best, save_state, save_weights
 from training.optim.diagnostics import before_training, while_training
 from training.optim.distributed import ALONE, World
+from training.optim.environment import session_record
 from training.optim.progress import Progress, write_curves
 from training.optim.signals import Stopped, stop_requests
 from training.optim.tensorboard import write_tensorboard
@@ -52,6 +53,9 @@ class State:
     """Sum of nats over all predicted tokens since the last evaluation, without smoothing."""
     train_tokens: int = 0
     seconds: float = 0.0
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+    """Where the run was trained: the first step of each session and its `session_record`. Sessions in a row with the
+    same record are one."""
 
 
 CHANGEABLE = ("steps", "evaluate_every", "patience", "keep")
@@ -116,7 +120,9 @@ def train(
         f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
     )
     if precision not in (None, trainer.precision):
-        progress.say(f"warning: until now it was in {precision}, and the model card will know of the end alone")
+        progress.say(f"warning: until now it was in {precision}; the model card will name both")
+    if state.step < recipe.steps:
+        _record_session(state, session_record(device, trainer.precision, world.size))
     if not state.step:
         for warning in before_training(record, pairs, config, recipe, tuned=initial is not None):
             progress.say(f"warning: {warning}")
@@ -243,6 +249,11 @@ def _evaluate_here(run: Path, trainer: Trainer, state: State, development: Devel
     )
     for warning in while_training(state.history):
         progress.say(f"warning: {warning}")
+
+
+def _record_session(state: State, record: dict[str, Any]) -> None:
+    if not state.sessions or record != {k: v for k, v in state.sessions[-1].items() if k != "from_step"}:
+        state.sessions.append({"from_step": state.step + 1, **record})
 
 
 def _out_of_patience(state: State, recipe: Recipe) -> bool:
