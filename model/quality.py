@@ -30,14 +30,17 @@ def good_chrf(target: str) -> float:
     return GOOD_CHRF_WITHOUT_SPACES if language_alone(target) in WITHOUT_SPACES else GOOD_CHRF
 
 
-def sentence_features(log_probs: Sequence[float]) -> tuple[float, float, float]:
-    """The mean log probability of a translation's tokens, the logarithm of its size, and that of their number.
+def sentence_features(log_probs: Sequence[float], has_end_mark: bool = True) -> tuple[float, ...]:
+    """The mean log probability of a translation's tokens, the logarithm of its size, and that of their number; for a
+    source without an end mark, also 1 and both logarithms again, else zeros.
 
     The mean alone orders translations nearly as well. Its logarithm makes the most certain ones less alike, and the
-    number corrects for short ones, whose mean says less.
+    number corrects for short ones, whose mean says less. What has no end mark is mostly a label of a program: as
+    uncertain ones are more often good than sentences, since labels leave less choice.
     """
     mean = min(_SURE, sum(log_probs) / len(log_probs))
-    return mean, math.log(-mean), math.log(len(log_probs))
+    size, count = math.log(-mean), math.log(len(log_probs))
+    return (mean, size, count, 0.0, 0.0, 0.0) if has_end_mark else (mean, size, count, 1.0, size, count)
 
 
 def word_features(log_prob: float) -> tuple[float, float]:
@@ -61,11 +64,14 @@ class LogisticModel:
         return 1 / (1 + math.exp(-max(-30.0, min(30.0, logit))))
 
     @classmethod
-    def read(cls, fields: Any, count: int) -> Self:
-        """Parses JSON with `count` coefficients. Raises ValueError."""
+    def read(cls, fields: Any, count: int, more: int = 0) -> Self:
+        """Parses JSON with `count` coefficients, which older bundles have, or `more` besides, which else are 0. Raises
+        ValueError."""
         numbers = [fields.get("intercept"), *fields.get("coefficients", ())] if isinstance(fields, dict) else []
-        if len(numbers) != count + 1 or not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
-            raise ValueError(f"quality must have an intercept and {count} coefficients, all of them numbers")
+        if len(numbers) == count + 1:
+            numbers += [0.0] * more
+        if len(numbers) != count + more + 1 or not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):
+            raise ValueError(f"quality must have an intercept and {count + more} coefficients, all of them numbers")
         return cls(float(numbers[0]), tuple(map(float, numbers[1:])))
 
     def to_dict(self) -> dict[str, Any]:
@@ -82,10 +88,10 @@ class QualityModel:
     word: LogisticModel
     """The probability that a word of the translation is in the reference."""
 
-    def quality(self, log_probs: Sequence[float], is_complete: bool = True) -> float:
+    def quality(self, log_probs: Sequence[float], is_complete: bool = True, has_end_mark: bool = True) -> float:
         """The probability that the translation with these tokens' log probabilities is good; 0 if it is not complete,
-        because a limit ended it. `log_probs` are not empty."""
-        return self.sentence.probability(sentence_features(log_probs)) if is_complete else 0.0
+        because a limit ended it. `log_probs` are not empty. `has_end_mark`: whether the source ends like a sentence."""
+        return self.sentence.probability(sentence_features(log_probs, has_end_mark)) if is_complete else 0.0
 
     def word_probability(self, log_prob: float) -> float:
         """The probability that a word with this log probability is right."""
@@ -105,7 +111,7 @@ class QualityModel:
         """Parses one direction's entry in config.json. Raises ValueError."""
         if not isinstance(fields, dict):
             raise ValueError("quality must have an object for each direction")
-        return cls(LogisticModel.read(fields.get("sentence"), 3), LogisticModel.read(fields.get("word"), 2))
+        return cls(LogisticModel.read(fields.get("sentence"), 3, 3), LogisticModel.read(fields.get("word"), 2))
 
     def to_dict(self) -> dict[str, Any]:
         """For config.json."""

@@ -38,6 +38,21 @@ def test_estimates_match_what_is_good_on_pairs_like_those_fitted_on() -> None:
     assert measured.words[1] < 0.05
 
 
+def test_labels_that_are_good_more_often_have_estimates_of_their_own() -> None:
+    """With one estimate for both, it errs on labels."""
+    random = np.random.default_rng(5)
+
+    def labels(seed: int) -> list[Judged]:
+        sentences = _judged(2000, seed)
+        return [one._replace(has_end_mark=False, is_good=one.is_good or random.random() < 0.3) for one in sentences]
+
+    fitted = fit(_judged(2000) + labels(2))
+    assert measure(fitted, "sentences", _judged(2000, seed=3)).error < 0.04
+    assert measure(fitted, "labels", labels(4)).error < 0.04
+    alike = fit([one._replace(has_end_mark=True) for one in _judged(2000) + labels(2)])
+    assert measure(alike, "labels", labels(4)).error > 0.07
+
+
 def test_the_best_rated_translations_are_bad_more_rarely() -> None:
     risks = measure(fit(_judged(2000)), "set", _judged(2000, seed=1)).risks
     assert risks[0] < risks[4] < risks[9]
@@ -101,17 +116,18 @@ def test_calibrating_keeps_the_weights_and_is_done_once(tmp_path: Path) -> None:
     pairs = tmp_path / "dev.tsv"
     pairs.write_text("".join(f"The cat {n}.\tLe chat {n}.\n" for n in range(100)))
     said: list[str] = []
-    options = CalibrateOptions(folder, (str(pairs),), threads=1)
-    calibrate_bundle(options, said.append)
-    calibrate_bundle(options, said.append)
+    calibrate_bundle(CalibrateOptions(folder, (str(pairs),), threads=1), said.append)
+    calibrate_bundle(CalibrateOptions(folder, (str(pairs), str(pairs)), threads=1), said.append)
     after = load_bundle(folder, torch.device("cpu"))
     check_samples(after)
     assert after.checksum == before.checksum
     assert after.quality is not None
     [(pair, entry)] = json.loads((folder / "config.json").read_text())["quality"].items()
     assert pair == "en-fr"
-    assert entry["fitted_on"][0]["pairs"] == 100
+    assert [(one["pairs"], one["times"]) for one in entry["fitted_on"]] == [(100, 2)]
+    assert [one["set"] for one in entry["measured"]] == ["dev.tsv"]
     assert said[0].startswith("quality on dev.tsv: ")
     card = (folder / "README.md").read_text()
     assert card.count("## Quality estimates\n") == 1
+    assert "fitted on dev.tsv (100 pairs, each counted 2 times)" in card
     assert card.index("## Quality estimates\n") < card.index("## Training\n")

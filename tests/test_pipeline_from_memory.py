@@ -50,7 +50,7 @@ def test_adapting_replaces_the_bundle_and_shows_both_sets_before_and_after(shipp
 
 def test_an_adapted_bundle_keeps_its_estimates_of_quality_where_corrections_say_nothing(shipped: Path) -> None:
     """This untrained model completes no translation, so that nothing could be fitted."""
-    estimates = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5)), LogisticModel(0.3, (0.5, -0.7)))
+    estimates = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5, 0.0, 0.0, 0.0)), LogisticModel(0.3, (0.5, -0.7)))
     measured = {"set": "dev", "sentences": 9, "good": 0.5, "error": 0.1, "auroc": None, "bins": [], "risks": [0.5] * 10}
     entry = {**estimates.to_dict(), "good_chrf": 75.0, "fitted_on": [], "measured": [measured]}
     before = loaded("shipped")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from model.quality import DOUBTFUL_WORD, LogisticModel, QualityModel, good_chrf, sentence_features, word_features
 
-MODEL = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5)), LogisticModel(0.3, (0.5, -0.7)))
+MODEL = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5, 0.1, 0.9, -0.2)), LogisticModel(0.3, (0.5, -0.7)))
 LOG_PROBS = st.lists(st.floats(-20, 0), min_size=1, max_size=50)
 
 
@@ -64,3 +64,15 @@ def test_a_model_is_read_as_it_was_written() -> None:
 def test_a_model_of_another_shape_is_refused(fields: object) -> None:
     with pytest.raises(ValueError, match="quality must have"):
         QualityModel.read(fields)
+
+
+def test_a_source_without_an_end_mark_has_coefficients_of_its_own() -> None:
+    assert MODEL.quality([-1.0] * 3, has_end_mark=False) != MODEL.quality([-1.0] * 3)
+
+
+def test_a_model_of_an_older_bundle_takes_labels_for_sentences() -> None:
+    older = QualityModel.read(
+        {"sentence": {"intercept": -1.9, "coefficients": [3.6, -1.4, 0.5]}, "word": MODEL.word.to_dict()}
+    )
+    assert older.quality([-1.0] * 3, has_end_mark=False) == older.quality([-1.0] * 3)
+    assert older.quality([-1.0] * 3) == MODEL.quality([-1.0] * 3)

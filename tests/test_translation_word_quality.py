@@ -24,7 +24,7 @@ from app.translation.types import Options, TranslatedPart, TranslatedText
 from model.bundle import Bundle
 from model.quality import DOUBTFUL_WORD, LogisticModel, QualityModel
 
-MODEL = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5)), LogisticModel(0.3, (0.5, -0.7)))
+MODEL = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5, 0.0, 0.0, 0.0)), LogisticModel(0.3, (0.5, -0.7)))
 SURE, UNSURE = -0.05, -6.0
 
 

@@ -19,6 +19,7 @@ from app.translation.sentence import make_sequence
 from app.translation.text_plan import protected_spans
 from app.translation.translator import Translator
 from model.bundle import Bundle
+from model.languages import has_end_mark
 from model.tokenizer import Piece
 
 END = "</s>"
@@ -63,6 +64,7 @@ class Scores:
 class _Prepared(NamedTuple):
     sequence: EngineSequence
     tokens: list[Piece]
+    has_end_mark: bool
 
 
 async def score_pairs(
@@ -103,7 +105,9 @@ async def score_pairs(
 def _scored(bundle: Bundle, prepared: _Prepared, result: Decoded | ServiceError) -> ScoredPair | ServiceError:
     if isinstance(result, ServiceError):
         return result
-    quality = None if bundle.quality is None else bundle.quality.quality(result.log_probs)
+    quality = (
+        None if bundle.quality is None else bundle.quality.quality(result.log_probs, has_end_mark=prepared.has_end_mark)
+    )
     return ScoredPair(prepared.tokens, result, quality)
 
 
@@ -137,4 +141,5 @@ def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> _Prepared:
     forced = tuple(token.id for token in tokens)
     end = len(pair.translation.rstrip())
     tokens.append(Piece(bundle.target_tokenizer.eos_id, END, end, end))
-    return _Prepared(make_sequence(bundle, ids, len(forced), forced=forced), tokens)
+    sequence = make_sequence(bundle, ids, len(forced), forced=forced)
+    return _Prepared(sequence, tokens, has_end_mark(passage.text))

@@ -28,6 +28,7 @@ from app.translation.input_normalisation import (
 from app.translation.memory import Similar
 from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
 from model.bundle import Bundle
+from model.languages import has_end_mark
 from model.normalisation import normalise_source
 from model.tokenizer import SPACE, Piece
 
@@ -163,7 +164,8 @@ class Sentence:
         """Sets `quality`, once repetitions have been cut from the translation: their tokens are nearly certain."""
         if (model := self.bundle.quality) is not None:
             decoded = self.best.decoded
-            self.quality = model.quality(decoded.log_probs, decoded.finish_reason == "stop")
+            ended = has_end_mark(self.passage.text.rstrip())
+            self.quality = model.quality(decoded.log_probs, decoded.finish_reason == "stop", ended)
 
     @property
     def best(self) -> Candidate:

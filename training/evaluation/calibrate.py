@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,8 @@ class CalibrateOptions:
     bundle: Path
     """The bundle to change. Its weights stay as they are."""
     pairs: Annotated[tuple[str, ...], Option(metavar="FILE")]
-    """Sentence pairs that the bundle was not trained on, to fit with; as `evaluate --pairs`. Repeat for more."""
+    """Sentence pairs that the bundle was not trained on, to fit with; as `evaluate --pairs`. Repeat for more; a
+    file that is repeated counts as often."""
     test: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
     """More pairs, to measure with only; repeat for more."""
     below: Path | None = None
@@ -55,11 +57,13 @@ def calibrate_bundle(options: CalibrateOptions, say: Say = print) -> None:
         loaded = load_bundle(options.bundle, pick_device(options.device))
         if options.source and options.target:
             loaded = loaded.in_direction(options.source, options.target)
+        repeated = Counter(options.pairs)
         fitted_on, measured_on = (
             [TestSet.read(text, loaded.source, loaded.target, below=options.below) for text in texts]
-            for texts in (options.pairs, options.test)
+            for texts in (repeated, options.test)
         )
-        entry, measured = fit_quality(prepare(loaded.model, "auto"), loaded, fitted_on, measured_on)
+        backend, times = prepare(loaded.model, "auto"), [*repeated.values()]
+        entry, measured = fit_quality(backend, loaded, fitted_on, measured_on, times=times)
         for calibration in measured:
             say(str(calibration))
         pair = loaded.direction.pair

@@ -16,6 +16,7 @@ from model.bundle import Bundle
 from model.decoding import beam_decode
 from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
+from model.languages import has_end_mark
 from model.quality import LogisticModel, QualityModel, good_chrf, sentence_features, word_features
 from model.tokenizer import Tokenizer
 from training.cleaning.simplified_chinese import references_in_script
@@ -45,6 +46,8 @@ class Judged(NamedTuple):
     is_good: bool
     words: Sequence[tuple[float, bool]]
     """Of each word, the log probability and whether the reference has it."""
+    has_end_mark: bool = True
+    """Whether the source ends like a sentence."""
 
 
 @dataclass(frozen=True)
@@ -97,15 +100,19 @@ def fit_quality(
     fitted_on: Sequence[TestSet],
     measured_on: Sequence[TestSet] = (),
     prior: QualityModel | None = None,
+    times: Sequence[int] | None = None,
 ) -> tuple[dict[str, Any], list[Calibration]]:
     """The entry of config.json for the direction of `bundle`, whose model is `backend`, and its measurements.
 
     The model must not have been trained on these sets. It translates them as by default: greedily, unless the bundle
-    says otherwise. `prior`: the estimates of the bundle that was fine-tuned; see `fit`. Raises CorpusError if the first
-    sets have fewer than MIN_PAIRS pairs, without a prior.
+    says otherwise. `prior`: the estimates of the bundle that was fine-tuned; see `fit`. `times`: how often each of the
+    first sets counts, once by default. Raises CorpusError if the first sets have fewer than MIN_PAIRS pairs, without a
+    prior.
     """
+    times = times or [1] * len(fitted_on)
     judged = [judge(backend, bundle, test.pairs) for test in (*fitted_on, *measured_on)]
-    fitted = fit([one for found in judged[: len(fitted_on)] for one in found], fitted_on[0].name, prior)
+    counted = [one for found, count in zip(judged, times, strict=False) for one in found * count]
+    fitted = fit(counted, fitted_on[0].name, prior)
     measured = [
         measure(fitted, test.name, found)
         for test, found in zip((*fitted_on, *measured_on), judged, strict=True)
@@ -114,7 +121,10 @@ def fit_quality(
     entry = {
         **fitted.to_dict(),
         "good_chrf": good_chrf(bundle.target),
-        "fitted_on": [{"set": test.name, "pairs": len(test.pairs), "digest": test.digest} for test in fitted_on],
+        "fitted_on": [
+            {"set": test.name, "pairs": len(test.pairs), "digest": test.digest, **({"times": n} if n > 1 else {})}
+            for test, n in zip(fitted_on, times, strict=True)
+        ],
         "measured": [one.to_dict() for one in measured],
     }
     return entry, measured
@@ -136,14 +146,16 @@ def judge(backend: Backend, bundle: Bundle, pairs: Sequence[Pair]) -> list[Judge
         bundle.decoding.length_penalty,
         bundle.decoding.narrowing,
     )
-    references = references_in_script([pairs[number].target for number in fitting], tokenizer)
+    chosen = [pairs[number] for number in fitting]
+    references = references_in_script([pair.target for pair in chosen], tokenizer)
     good, chrf = good_chrf(bundle.target), sacrebleu.CHRF()
     judged = []
-    for hypothesis, reference in zip(found, references, strict=True):
+    for hypothesis, pair, reference in zip(found, chosen, references, strict=True):
         tokens, log_probs = _without_prefix(hypothesis)
         is_good = chrf.sentence_score(tokenizer.decode(tokens), [reference]).score >= good
         words = list(_words(tokenizer, tokens, log_probs, reference, bundle.target))
-        judged.append(Judged(log_probs, hypothesis.finish_reason == "stop", is_good, words))
+        is_complete, ended = hypothesis.finish_reason == "stop", has_end_mark(pair.source)
+        judged.append(Judged(log_probs, is_complete, is_good, words, ended))
     return judged
 
 
@@ -160,7 +172,7 @@ def fit(judged: Sequence[Judged], name: str = "", prior: QualityModel | None = N
     if prior is None and not words:
         raise CorpusError(name, "translations without a word, by which none can be calibrated")
     sentence_prior, word_prior = (None, None) if prior is None else (prior.sentence, prior.word)
-    features = [sentence_features(one.log_probs) for one in complete]
+    features = [sentence_features(one.log_probs, one.has_end_mark) for one in complete]
     return QualityModel(
         fit_logistic(features, [one.is_good for one in complete], sentence_prior),
         fit_logistic([word_features(word) for word, _ in words], [is_right for _, is_right in words], word_prior),
@@ -170,7 +182,7 @@ def fit(judged: Sequence[Judged], name: str = "", prior: QualityModel | None = N
 def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibration:
     """Compares the estimates with what is good."""
     usable = [one for one in judged if one.log_probs]
-    estimates = np.array([fitted.quality(one.log_probs, one.is_complete) for one in usable])
+    estimates = np.array([fitted.quality(one.log_probs, one.is_complete, one.has_end_mark) for one in usable])
     good = np.array([one.is_good for one in usable], float)
     words = [word for one in usable for word in one.words]
     word_estimates = np.array([fitted.word_probability(log_prob) for log_prob, _ in words])

@@ -23,7 +23,7 @@ def quality_section(config: Mapping[str, Any]) -> Iterator[str]:
         "among all and among the better rated half."
     )
     for pair, entry in config["quality"].items():
-        fitted = ", ".join(f"{one['set']} ({one['pairs']:,} pairs)" for one in entry["fitted_on"])
+        fitted = ", ".join(map(_fitted_set, entry["fitted_on"]))
         yield ""
         yield f"{pair}: good is a chrF of {entry['good_chrf']:g}; fitted on {fitted}."
         yield ""
@@ -41,6 +41,11 @@ def quality_section(config: Mapping[str, Any]) -> Iterator[str]:
             yield ""
             yield from _diagram(shown)
     yield ""
+
+
+def _fitted_set(one: Mapping[str, Any]) -> str:
+    times = f", each counted {one['times']} times" if one.get("times", 1) > 1 else ""
+    return f"{one['set']} ({one['pairs']:,} pairs{times})"
 
 
 def _diagram(measured: Mapping[str, Any]) -> Iterator[str]:
