@@ -146,7 +146,8 @@ def test_every_layer_and_head_has_a_map_that_is_darkest_at_the_largest_weight(
 ) -> None:
     choose(window.page, kind)
     shown = window.page.eval_on_selector_all(".thumb.ready", PICTURES)
-    layers, heads = range(len(answer["attention"][kind])), range(4)
+    weights = answer["attention"][kind]
+    layers, heads = range(len(weights)), range(len(weights[0]))
     places = [*((layer, head) for layer in layers for head in (None, *heads)), (None, None)]
     assert len(shown) == len(places)
     for (name, rows, columns, darkest), (layer, head) in zip(shown, places, strict=True):
@@ -347,9 +348,9 @@ def test_weights_are_requested_only_when_shown(browser: Browser, shipped_url: st
         first = len(window.asked)
         assert {kind for asked in window.asked for kind in asked["kinds"]} == {"cross"}
         page.click("#attention-view-encoder")
-        expect(page.locator(".thumb.ready")).to_have_count(6 * 5 + 1)
+        expect(page.locator(".thumb.ready")).to_have_count(6 * 7 + 1)
         page.click("#attention-view-cross")  # which is here already
-        expect(page.locator(".thumb.ready")).to_have_count(2 * 5 + 1)
+        expect(page.locator(".thumb.ready")).to_have_count(2 * 7 + 1)
         assert {kind for asked in window.asked[first:] for kind in asked["kinds"]} == {"encoder"}
 
 

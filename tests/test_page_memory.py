@@ -205,8 +205,8 @@ def test_the_last_text_typed_is_completed_even_if_an_earlier_answer_is_late(reme
     with page.expect_event("requestfailed") as failed:  # which the page has aborted
         page.keyboard.type("ien")
     assert failed.value.post_data_json == {**SENTENCE, "prefix": "Un ch"}
-    expect(page.locator(OFFER)).to_have_text(re.compile("^ "))
-    assert page.locator(".typed").inner_text().replace("\u200b", "").startswith("Un chien ")
+    expect(page.locator(OFFER)).not_to_be_empty()
+    assert page.locator(".typed").inner_text().replace("\u200b", "").startswith("Un chien")
 
 
 def test_escape_hides_the_offer_and_a_second_one_cancels(remembering: Visit) -> None:
