@@ -43,7 +43,7 @@ from app.formats.document import UnreadableDocument
 
 _MIN_STREAM_BYTES, _MAX_STREAM_BYTES, _MAX_EXPANSION = 4 << 20, 64 << 20, 100
 """What the filters of all streams may write: so many times the bytes of the file, within these limits."""
-_MIN_UNITS = 250_000
+_MIN_UNITS = 160_000
 _UNITS_PER_BYTE = 150
 """Of work, for the bytes from the 4,097th. Three hundred pages of the same sentence take 100 for each of their bytes,
 a manual 20."""
