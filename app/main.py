@@ -304,6 +304,6 @@ def server_options(settings: Settings) -> dict[str, Any]:
         # Longer than the minute for which proxies keep idle connections open: if we closed first, a request already on
         # its way would be lost.
         "timeout_keep_alive": 75,
-        # Of the watchdog's 28 s, this leaves eight for what comes after the requests.
+        # The watchdog allows 28 s; eight of them are left for what comes after the requests.
         "timeout_graceful_shutdown": 20,
     }

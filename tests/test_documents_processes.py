@@ -74,6 +74,15 @@ async def read(processes: DocumentProcesses, one: File, owner: str = "a") -> Tex
     return answer
 
 
+async def reading_for_ever(processes: DocumentProcesses) -> tuple[int, asyncio.Task[Texts]]:
+    """The process, and the task that it is at."""
+    await read(processes, file())
+    [pid] = processes.pids()
+    task = asyncio.create_task(read(processes, file(b"loop")))
+    await asyncio.sleep(0.05)
+    return pid, task
+
+
 async def same_again(processes: DocumentProcesses, one: File, owner: str = "a") -> bytes:
     """The document, written with the source of each text."""
     texts = await read(processes, one, owner)
@@ -174,10 +183,7 @@ def test_too_deep_recursion_is_refused_and_an_error_of_ours_is_raised() -> None:
 
 def test_work_ends_when_its_task_is_cancelled() -> None:
     async def work(processes: DocumentProcesses) -> None:
-        await read(processes, file())
-        [pid] = processes.pids()
-        task = asyncio.create_task(read(processes, file(b"loop")))
-        await asyncio.sleep(0.05)
+        pid, task = await reading_for_ever(processes)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -197,10 +203,7 @@ def is_running(pid: int) -> bool:
 
 def test_stopping_ends_what_a_process_does() -> None:
     async def work(processes: DocumentProcesses) -> None:
-        await read(processes, file())
-        [pid] = processes.pids()
-        task = asyncio.create_task(read(processes, file(b"loop")))
-        await asyncio.sleep(0.05)
+        pid, task = await reading_for_ever(processes)
         task.cancel()
         await asyncio.wait([task])
         await processes.stop()

@@ -117,10 +117,10 @@ class DocumentWorker:
         return Failure(f"{type(error).__name__} while a document was read or written")
 
     def _do(self, job: Job) -> Answer:
-        if isinstance(job, Read):
-            return _texts(self._opened(job.file))
         found = self._opened(job.file)
-        self._open.pop(job.file, None)
+        if isinstance(job, Read):
+            return _texts(found)
+        del self._open[job.file]
         if isinstance(job, Write):
             return found.write(job.targets)
         if isinstance(job, WriteReview):

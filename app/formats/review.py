@@ -30,9 +30,6 @@ _TRANSPARENT = ("mrk",)
 """What translation tools put around segments and terms."""
 
 
-# ---- XLIFF
-
-
 def write_xliff(
     name: str, languages: tuple[str, str], units: Sequence[Unit], reviewed: Sequence[Reviewed], tool: str
 ) -> bytes:
