@@ -77,8 +77,8 @@ class TrainedRun:
         return dev_pairs(self.data, self.summary.reverse)
 
     def sources_with_end_marks(self) -> float:
-        """The share of an epoch's sources with an end mark. Of the other direction, `prepare` has not counted it: the
-        share among so many pairs, evenly spaced."""
+        """The share of an epoch's sources with an end mark. `prepare` counts it for one direction; for the other one,
+        this is the share among END_MARK_PAIRS pairs, evenly spaced."""
         if not self.summary.reverse:
             return self.summary.sources_with_end_marks
         rows = np.linspace(0, len(self.pairs) - 1, min(len(self.pairs), END_MARK_PAIRS)).astype(np.int64)
