@@ -28,13 +28,13 @@ from servers import WAIT_S
 from shared_fixtures import Gate, decode_with, make_bundle
 
 from app.engine.engine import Engine
-from app.engine.ipc import encode_frame
 from app.engine.launch import EarlyWorkers, InProcessWorker, Launch, Worker, WorkerProcess
 from app.engine.loaded_models import LoadedModels
 from app.engine.messages import LoadResult, WorkerConfig
 from app.engine.scheduler import MAX_DEATHS, Scheduler
 from app.engine.sequence import Attention, Decoded, Sequence, Weights
 from app.errors import ServiceError, StepFailed, Unavailable
+from app.runtime.frames import encode_frame
 from app.runtime.metrics import Metrics
 from app.runtime.process_memory import proportional_set_size
 from app.runtime.supervision import Supervision

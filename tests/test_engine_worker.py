@@ -23,11 +23,12 @@ from servers import WAIT_S
 from shared_fixtures import decode_with, make_bundle
 
 from app.engine.executor import BundleExecutor, DecodingTask
-from app.engine.ipc import FROM_FRONT, FROM_WORKER, FrameDecoder, FrontConnection, encode_frame
+from app.engine.ipc import FROM_FRONT, FROM_WORKER, FrameDecoder, FrontConnection
 from app.engine.launch import WorkerProcess
 from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
 from app.engine.worker import work
+from app.runtime.frames import encode_frame
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.config import ModelConfig
 from model.decoding import greedy_decode

@@ -1,11 +1,7 @@
-"""What the service and the processes that read and write documents send each other, and what a document may cost.
-
-A frame is the length in four bytes (little endian), then MessagePack.
-"""
+"""What the service and the processes that read and write documents send each other, and what a document may cost."""
 
 from __future__ import annotations
 
-import struct
 from pathlib import PurePath
 from typing import Literal
 
@@ -16,8 +12,6 @@ from app.formats import PACKED_SUFFIXES, TextLocation
 from app.formats.units import Reviewed
 from app.markup.passage import ProtectedSpan, Tag
 
-_LENGTH = struct.Struct("<I")
-LENGTH_BYTES = _LENGTH.size
 ReviewKind = Literal["review", "xliff"]
 """A page in HTML, or XLIFF."""
 
@@ -159,18 +153,6 @@ class Failure(Struct, frozen=True, tag=True):
 
 Answer = Texts | Content | Refusal | Failure
 
-encode = msgspec.msgpack.Encoder().encode
 decode_order = msgspec.msgpack.Decoder(Order).decode
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 decode_answer = _answers.decode
-
-
-def frame(message: Order | Answer) -> bytes:
-    """Encodes a message with its length."""
-    content = encode(message)
-    return _LENGTH.pack(len(content)) + content
-
-
-def length(head: bytes) -> int:
-    """The length of the message that follows these bytes of a frame."""
-    return int(_LENGTH.unpack(head)[0])

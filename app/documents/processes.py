@@ -16,7 +16,6 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from app.documents.messages import (
-    LENGTH_BYTES,
     QUICK_SECONDS,
     Answer,
     Content,
@@ -27,11 +26,10 @@ from app.documents.messages import (
     Texts,
     budget_of,
     decode_answer,
-    frame,
-    length,
 )
 from app.errors import InvalidFields, Unavailable
 from app.runtime.child_process import ChildProcess
+from app.runtime.frames import LENGTH_BYTES, encode_frame, frame_length
 
 _MAX_WAIT_S = 300.0
 """For an answer, on a busy machine. Only a process that somebody has stopped takes longer."""
@@ -135,10 +133,10 @@ class _Lane:
             running = self.running or await self._start()
             try:
                 async with asyncio.timeout(_MAX_WAIT_S):
-                    running.writer.write(frame(order))
+                    running.writer.write(encode_frame(order))
                     await running.writer.drain()
                     head = await running.reader.readexactly(LENGTH_BYTES)
-                    answer = await running.reader.readexactly(length(head))
+                    answer = await running.reader.readexactly(frame_length(head))
                 return decode_answer(answer)
             except TimeoutError:
                 self._end(running)

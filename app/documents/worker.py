@@ -25,7 +25,6 @@ from cachetools import LRUCache
 
 from app import formats
 from app.documents.messages import (
-    LENGTH_BYTES,
     Answer,
     Budget,
     Content,
@@ -40,12 +39,11 @@ from app.documents.messages import (
     Write,
     WriteReview,
     decode_order,
-    frame,
-    length,
 )
 from app.formats.review import read_xliff, write_xliff
 from app.formats.review_html import write_html
 from app.formats.units import Unit, translations_of, units_of
+from app.runtime.frames import LENGTH_BYTES, encode_frame, frame_length
 from app.runtime.json_logs import log_to_stderr
 from model.machine import give_freed_memory_back
 from model.quality import DOUBTFUL
@@ -97,9 +95,9 @@ class DocumentWorker:
             import app.formats.pdf_text  # noqa: F401  # which takes 20 MB that are not the document's
         try:
             with within(order.budget):
-                return frame(self._do(order.job))
+                return encode_frame(self._do(order.job))
         except Exception as error:
-            return frame(self._refusal(error))
+            return encode_frame(self._refusal(error))
         finally:
             self.is_worn_out = self.is_worn_out or _address_space() > self._most_bytes
 
@@ -179,7 +177,7 @@ def serve(end: socket.socket) -> None:
     worker = DocumentWorker()
     with end.makefile("rwb") as stream:
         while len(head := stream.read(LENGTH_BYTES)) == LENGTH_BYTES:
-            order = decode_order(stream.read(length(head)))
+            order = decode_order(stream.read(frame_length(head)))
             stream.write(worker.answer(order))
             stream.flush()
             if len(order.job.file.content) > LARGE_BYTES:

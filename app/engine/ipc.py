@@ -1,34 +1,23 @@
 """Frames messages between the front and a worker, over one socket per worker.
 
-A frame is the length in four bytes (little endian), then MessagePack. A process that is killed in the middle of a frame
-leaves no lock behind: its peer reads the end of the stream.
+A process that is killed in the middle of a frame leaves no lock behind: its peer reads the end of the stream.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar, cast
 
 import msgspec
 
 from app.engine.messages import ToFront, ToWorker
-
-_LENGTH = struct.Struct("<I")
-
+from app.runtime.frames import LENGTH_BYTES, encode_frame, frame_length
 
 M = TypeVar("M", ToWorker, ToFront)
-_encode = msgspec.msgpack.Encoder().encode
 FROM_FRONT: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
 FROM_WORKER: msgspec.msgpack.Decoder[ToFront] = msgspec.msgpack.Decoder(ToFront)
-
-
-def encode_frame(message: ToWorker | ToFront) -> bytes:
-    """The frame of a message."""
-    content = _encode(message)
-    return _LENGTH.pack(len(content)) + content
 
 
 class FrameDecoder(Generic[M]):
@@ -42,12 +31,12 @@ class FrameDecoder(Generic[M]):
         """Yields the messages that `piece` completes. Raises msgspec.DecodeError."""
         self._buffer += piece
         start = 0
-        while len(self._buffer) >= start + _LENGTH.size:
-            end = start + _LENGTH.size + _LENGTH.unpack_from(self._buffer, start)[0]
+        while len(self._buffer) >= start + LENGTH_BYTES:
+            end = start + LENGTH_BYTES + frame_length(self._buffer, start)
             if len(self._buffer) < end:
                 break
             with memoryview(self._buffer) as view:
-                message = self._decoder.decode(view[start + _LENGTH.size : end])
+                message = self._decoder.decode(view[start + LENGTH_BYTES : end])
             start = end
             yield message
         del self._buffer[:start]

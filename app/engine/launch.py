@@ -10,9 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, Self
 
-from app.engine.ipc import FrontConnection, WorkerConnection, encode_frame
+from app.engine.ipc import FrontConnection, WorkerConnection
 from app.engine.messages import ToFront, WorkerConfig
 from app.runtime.child_process import ChildProcess
+from app.runtime.frames import encode_frame
 
 log = logging.getLogger(__name__)
 
