@@ -1,15 +1,18 @@
 """Measures what it costs to read a document and to write it with other texts, for each format.
 
     python -m benchmarks.formats [--megabytes 0.5] [--rounds 3] [.docx .epub ...]
+    python -m benchmarks.formats --process --megabytes 0.02 --rounds 200 .docx
 
 Prints, per megabyte of text, seconds of processor time and megabytes of memory, each document in a process of its own.
 Its paragraphs have a hundred characters, and a word in bold where the format has any. Nothing is translated: texts come
-back in capitals.
+back in capitals. With --process, prints the wall time of reading and writing within this process and through a process
+for documents, as the service does it, in turns, and what the latter adds.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import io
 import json
 import multiprocessing
@@ -19,10 +22,13 @@ import statistics
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from time import process_time
+from time import perf_counter, process_time
 from xml.sax.saxutils import escape
 
 from app import formats
+from app.documents.messages import File, Read, Texts, Write
+from app.documents.processes import DocumentProcesses
+from app.documents.worker import OpenDocument
 from app.formats.odf import MEDIA_TYPES as ODF_TYPES
 from app.markup.passage import Passage
 from app.markup.render import render_source
@@ -198,13 +204,42 @@ def measure(suffix: str, megabytes: float) -> tuple[float, float, float, float]:
     return len(content) / 1e6, done - began, ended - writing, peak * 1024 / 1e6
 
 
+async def measure_process(suffix: str, megabytes: float, rounds: int) -> tuple[float, float, float]:
+    """Medians, in milliseconds: reading and writing here, the same through a process, and their difference by round."""
+    file = File(f"a{suffix}", document(suffix, paragraphs(megabytes)), "fr", "en", max_chars=50_000)
+    processes = DocumentProcesses()
+    here, there = list[float](), list[float]()
+    for _ in range(rounds + 5):
+        began = perf_counter()
+        opened = OpenDocument(file)
+        opened.write([unit.passage.text for unit in opened.units])
+        here.append(perf_counter() - began)
+        began = perf_counter()
+        read = await processes.run(Read(file), "")
+        assert isinstance(read, Texts)
+        await processes.run(Write(file, [unit.text for unit in read.units]), "")
+        there.append(perf_counter() - began)
+    await processes.stop()
+    pairs = list(zip(here, there, strict=True))[5:]  # after those that started the process
+    medians = (statistics.median(column) for column in zip(*((a, b, b - a) for a, b in pairs), strict=True))
+    within, through, added = (1000 * seconds for seconds in medians)
+    return within, through, added
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suffixes", nargs="*", default=_SUFFIXES.split(), help="formats to measure")
     parser.add_argument("--megabytes", type=float, default=0.5, help="text of each document")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each, of which the median counts")
+    parser.add_argument("--process", action="store_true", help="what a process for documents adds")
     options = parser.parse_args()
     print(processor())
+    if options.process:
+        print("| | ms within this process | through another | added |\n|---|--:|--:|--:|")
+        for suffix in options.suffixes:
+            found = asyncio.run(measure_process(suffix, options.megabytes, options.rounds))
+            print(f"| {suffix} | {' | '.join(f'{each:.1f}' for each in found)} |", flush=True)
+        return
     print("| | MB of the file | s to read | s to write | MB of memory |\n|---|--:|--:|--:|--:|")
     context = multiprocessing.get_context("spawn")
     for suffix in options.suffixes:

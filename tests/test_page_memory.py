@@ -227,17 +227,17 @@ def test_nothing_is_offered_within_the_text_or_after_a_deletion(remembering: Vis
     page.clock.install()
     correct_second_sentence(page)
     page.keyboard.press("ArrowLeft")
-    page.keyboard.type(" rouge")
+    page.keyboard.type(" basse")
     page.clock.run_for(10_000)
     page.keyboard.press("End")
     page.keyboard.press("Backspace")
     page.clock.run_for(10_000)
     assert sent == []
     expect(page.locator(OFFER)).to_be_empty()
-    page.keyboard.type(" et")
+    page.keyboard.type(" et la")
     page.clock.run_for(10_000)
     expect(page.locator(OFFER)).not_to_be_empty()
-    assert sent == ["Le chat dort sur la table rouge et"]
+    assert sent == ["Le chat dort sur la table basse et la"]
     page.keyboard.press("Home")
     expect(page.locator(OFFER)).to_be_empty()
 
