@@ -393,7 +393,7 @@ def scrambled(passage: Passage) -> str:
         parts += [part, " "]
         aligned_spans.append(AlignedSpan(span, (at, at + size)))
         at += size + 1
-    return render_tags(parts, passage.tags, len(passage.text), aligned_spans, passage.write)
+    return render_tags(parts, passage.tags, passage.text, aligned_spans, passage.write)
 
 
 @given(trees())

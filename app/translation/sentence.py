@@ -194,7 +194,7 @@ class Sentence:
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return render_source(passage)
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
-        candidate.tag_tree = place_tags(pieces, passage.tags, len(passage.text), aligned_spans)
+        candidate.tag_tree = place_tags(pieces, passage.tags, passage.text, aligned_spans)
         return render_pieces(pieces, insertions(candidate.tag_tree), passage.write)
 
     def _with_prefix(self, candidate: Candidate, typed: str, generated: str) -> str:
