@@ -14,6 +14,7 @@ encoding of characters in app/markup/char_refs.py.
 - Text is decoded to characters. White space that displays as one space becomes one; other spellings (a line break with
   the next line's indentation, `&nbsp;`) are marks in the place of a space, so that they come back. `&shy;` and the like
   are marks within a word.
+- Lines that begin with a bullet, or several with a dash or a number, are separate sentences.
 - References are preserved, but if a passage writes a character in two ways, either may come back. A stray "<" may come
   back as `&lt;`, and `&copy` as `&copy;`.
 """
@@ -56,6 +57,8 @@ from app.markup.passage import (
 )
 
 _ANCHOR = re.compile(r"<a\b", re.IGNORECASE)
+_BULLET = re.compile(r"(?:(?P<bullet>[*+•‣⁃◦▪●○])|[-–—]|\d{1,2}[.)])(?:[ \t\u00a0]|\Z)")
+"""Begins an item of a list that is written as plain text."""
 _TEMPLATE_CODE = ("<%=", "<?=", "<?php")
 """Begins a value that a template inserts: counts as a word."""
 
@@ -274,18 +277,30 @@ def _counterparts(line: Sequence[InlineItem]) -> list[int | None]:
     return counterparts
 
 
+def _bulleted(line: Sequence[InlineItem]) -> set[int]:
+    """The white space before an item of a list that is written as plain text."""
+    found = [_BULLET.match(line[0].text)] if line else []
+    certain, others = set[int](), set[int]()
+    for number, (item, following) in enumerate(pairwise(line)):
+        if item.kind == "space" and "\n" in item.raw and (bullet := _BULLET.match(following.text)):
+            found.append(bullet)
+            (certain if bullet["bullet"] else others).add(number)
+    return certain | others if sum(1 for bullet in found if bullet and not bullet["bullet"]) > 1 else certain
+
+
 def _build_passage(line: Sequence[InlineItem], document: Spellings, quote: str | None = None) -> Passage:
     text, size = list[str](), 0
     protected: list[ProtectedSpan] = []
     tags: list[Tag] = []
     spellings = Spellings()
-    for item in line:
+    bulleted = _bulleted(line)
+    for number, item in enumerate(line):
         shown = item.text
         if item.kind == "protected":
             protected.append(ProtectedSpan(size, size + len(shown), item.raw))
         elif item.kind == "space":
             # Consecutive white space is not displayed, but it is written.
-            shown = "" if not text or text[-1][-1].isspace() else " "
+            shown = "" if not text or text[-1][-1].isspace() else "\n" if number in bulleted else " "
             if item.raw != shown:
                 tags.append(Tag(size, item.raw, space=True))
         elif item.kind == "text":

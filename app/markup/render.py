@@ -82,8 +82,8 @@ def insertions(root: TagNode) -> Iterator[Insertion]:
 
 
 def empty_elements(root: TagNode, text: str, translation: str) -> Iterator[str]:
-    """The words of `text` inside an element that is around no word of the translation, or a guessed one; not of elements inside
-    it."""
+    """The words of `text` inside an element that is around no word of the translation that is aligned to one; not of
+    elements inside it."""
     in_text, in_translation = ([word.start() for word in _WORD.finditer(of)] for of in (text, translation))
     waiting = root.children[::-1]
     while waiting:

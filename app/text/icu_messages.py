@@ -1,7 +1,8 @@
 """ICU messages with branches that depend on a number or a word: {n, plural, one {# file} other {# files}}.
 
-Implements their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/), and Angular's {{n}}. Anything
-doubtful is not treated as a message. Arguments without branches are ordinary placeholders. There may be tags anywhere.
+Implements their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/), and Angular's {{n}}.
+Anything doubtful is not treated as a message. Arguments without branches are ordinary placeholders. There may be tags
+anywhere.
 """
 
 from __future__ import annotations
