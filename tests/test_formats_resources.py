@@ -156,7 +156,7 @@ def test_android_displays_the_translation(translation: str, source: str) -> None
     written = document.write([passage.write(translated)])
     root = etree.fromstring(written)
     [string] = root
-    if "CDATA" not in source:
+    if "CDATA" not in source and "&" not in translation:  # which may mark a mnemonic
         assert texts(read("strings.xml", written)) == [translated]
         assert len(string) == 0
 
@@ -221,7 +221,7 @@ def test_text_that_looks_like_an_attribute_is_no_part_of_the_tag_before_it() -> 
 
 
 CDATA = r"""<resources xmlns:xliff="urn:x">
-<string name="a"><Data><![CDATA[<style a=\"text/css\">p { margin: 0 }</style><p>It\'s <b>here</b>.</p>]]></Data></string>
+<string name="a"><Data><![CDATA[<style a=\"b/css\">p { margin: 0 }</style><p>It\'s <b>here</b>.</p>]]></Data></string>
 <string name="b">Mind <![CDATA[<a title="a dog">it</a> & \@me]]> and &lt;i&gt; <b>more</b>!</string>
 <string name="c">Dear <xliff:g id="x">%s <b>x</b></xliff:g>, <i>how</i> are<!-- c --> you<br/>?</string>
 <string name="d">At \@noon\?</string>
@@ -233,7 +233,7 @@ def test_cdata_in_other_content_stays_cdata() -> None:
     assert as_it_was(document) == CDATA.encode()
     written = shouted(document).decode()
     for part in (
-        r"<style a=\"text/css\">p { margin: 0 }</style><p>IT\'S <b>HERE</b>.</p>]]></Data>",
+        r"<style a=\"b/css\">p { margin: 0 }</style><p>IT\'S <b>HERE</b>.</p>]]></Data>",
         r'MIND <![CDATA[<a title="A DOG">IT</a> & \@ME]]> AND &lt;I&gt; <b>MORE</b>!',
         r'DEAR <xliff:g id="x">%s <b>x</b></xliff:g>, <i>HOW</i> ARE<!-- c --> YOU<br/>?',
         r"AT \@NOON\?",
