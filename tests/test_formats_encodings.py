@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_formats import as_it_was, shouted, texts
 
-from app.formats import FormatOptions, UnreadableDocument, WrongOption, read
+from app.formats import UnreadableDocument, WrongOption, read
 
 PAGE = '<html><head><meta charset="{}"><title>{}</title></head><body><p>{}</p></body></html>'
 
@@ -48,11 +48,11 @@ def test_page_is_read_in_the_encoding_that_it_declares(charset: str, codec: str,
     ],
 )
 def test_text_is_read_in_the_encoding_that_who_sends_it_declares(name: str, text: str) -> None:
-    options = FormatOptions(charset="Windows-1252") | (FormatOptions(columns="en") if name == "a.csv" else {})
-    document = read(name, text.encode("cp1252"), **options)
+    columns = "en" if name == "a.csv" else ""
+    document = read(name, text.encode("cp1252"), charset="Windows-1252", columns=columns)
     assert texts(document) == ["Été"]
     assert as_it_was(document).decode() == text
-    kept = read(name, text.encode("cp1252"), encoding="keep", **options)
+    kept = read(name, text.encode("cp1252"), encoding="keep", charset="windows-1252", columns=columns)
     assert as_it_was(kept) == text.encode("cp1252")
     assert kept.media_type.endswith("; charset=windows-1252")
     with pytest.raises(WrongOption, match="'猫', which windows-1252 lacks"):

@@ -86,6 +86,9 @@ def translated(markup: str, target: str, pairs: str) -> str:
         ("go<b>~home</b> now", "rentrez chez vous", "0 1 1", "rentrez<b>~chez vous</b>"),
         # words with tags inside
         ("<b>O</b>nce there", "Il y avait", "1 0 0", "<b>I</b>l y avait"),
+        ("<b>D</b>o not <i>open</i> it", "Öffne es nicht", "2 3 1", "<b>Ö</b><i>ffne</i> es nicht"),
+        ("no sale<m/>, here", "hier kein Verkauf", "2 0 1", "hier kein Verkauf<m/>"),
+        ("Water<m/> is cold", "Wasser ist kalt", "1 1 2", "Wasser<m/> ist kalt"),
         ("the <u>F</u>ile", "la Datei", "0 1", "la <u>D</u>atei"),
         ("the 19<b>th</b> day", "le 19e jour", "0 1 2", "le 19<b>e</b> jour"),
         ("I like Java<b>Script</b>", "j'aime JavaScript", "0 0 1 2", "j'aime Java<b>Script</b>"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from markdown_it import MarkdownIt
+from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline.state_inline import StateInline
 from mdit_py_plugins.amsmath import amsmath_plugin
@@ -68,7 +69,7 @@ _DIRECTIVE = re.compile(rf"(?<![\w:]):[A-Za-z][\w-]{{0,100}}{_LABEL}(?:{_ATTRIBU
 def use_extensions(markdown: MarkdownIt) -> None:
     """Adds the rules."""
     markdown.use(dollarmath_plugin, allow_space=False, allow_digits=False, double_inline=True).use(amsmath_plugin)
-    interrupts = {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    interrupts: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     block, inline = markdown.block.ruler, markdown.inline.ruler
     block.before("table", "toml_front_matter", _toml_front_matter)
     for name, rule in (("nested", _nested), ("fenced", _fenced), ("kept_lines", _kept_lines)):

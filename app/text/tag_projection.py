@@ -50,14 +50,15 @@ def place_tags(
     words is around a word, if need be that of an element beside it. Only a white-space mark is dropped if there is no
     space nearby.
     """
-    text = AlignedWords(translation, aligned_spans, _cut_words(source, tags))
+    cut_words = _cut_words(source, tags)
+    text = AlignedWords(translation, aligned_spans, cut_words)
     root = tag_tree(tags, len(source))
     root.units, root.place = (0, len(text.units)), (0, len(text.shown))
     spaces = {tag.at for tag in tags if tag.space}
     waiting = [(root, text.alignments)]
     while waiting:
         node, alignments = waiting.pop()
-        waiting += _ChildPlacer(node, alignments, text, spaces, source).place_children()
+        waiting += _ChildPlacer(node, alignments, text, spaces, source, cut_words).place_children()
     return root
 
 
@@ -80,9 +81,16 @@ class _ChildPlacer:
     """
 
     def __init__(
-        self, node: TagNode, alignments: list[UnitAlignment], text: AlignedWords, spaces: set[int], source: str
+        self,
+        node: TagNode,
+        alignments: list[UnitAlignment],
+        text: AlignedWords,
+        spaces: set[int],
+        source: str,
+        cut_words: Sequence[CutWord],
     ) -> None:
-        self.node, self.alignments, self.text, self.spaces, self.source = node, alignments, text, spaces, source
+        self.node, self.alignments, self.text, self.spaces = node, alignments, text, spaces
+        self.source, self.cut_words = source, cut_words
         self.elements = [child for child in node.children if child.end > child.start]
         self.runs: list[tuple[int, int]] = []
         self.places: list[tuple[int, int]] = []
@@ -252,6 +260,9 @@ class _ChildPlacer:
         """Places an element with words around the nearest free word, or one of the nearest element's; or inside that
         element, if it has a single word."""
         child.is_guessed = True
+        if (own := self._unit_of_its_word(child)) is not None:
+            self._place_run(child, (own, own + 1))
+            return
         units, (first, end) = self.text.units, self.node.units
         point = bisect_left(units, self._insertion_point(child), first, end, key=_start_of)
         outwards = chain.from_iterable(zip_longest(range(point, end), range(point - 1, first - 1, -1)))
@@ -262,6 +273,17 @@ class _ChildPlacer:
         elif beside := [one for one in self.elements if one.units != (0, 0)]:
             nearest = min(beside, key=lambda one: max(one.start - child.end, child.start - one.end))
             self._place_beside(child, nearest)
+
+    def _unit_of_its_word(self, child: TagNode) -> int | None:
+        """The free unit that is best aligned to the word of which an element has a part."""
+        word = next((word for word in self.cut_words if word.start <= child.start and child.end <= word.end), None)
+        if word is None:
+            return None
+        inside = (one for one in self.alignments if 2 * word.start <= one.centre < 2 * word.end)
+        free = [
+            one for one in inside if self.text.units[one.unit].is_word and not self._is_taken(one.unit, one.unit + 1)
+        ]
+        return max(free, key=lambda one: one.weight).unit if free else None
 
     def _place_beside(self, child: TagNode, sibling: TagNode) -> None:
         first, end = sibling.units
@@ -286,8 +308,10 @@ class _ChildPlacer:
         return self.places[i] if i >= 0 and self.places[i][1] > character else None
 
     def _place_mark(self, child: TagNode) -> None:
-        """Places a mark, or an element without words, between words."""
+        """Places a mark, or an element without words, between words; against a word if it is against one."""
         point = min(max(self._insertion_point(child), self.low), self.high)
+        if not child.space and child.start == child.end:
+            point = self._against_word(child.start, point)
         child.place = (point, point)
         if child.space:
             found = next((c for c in self._spaces_near(point) if self._may_replace(c, child)), None)
@@ -296,6 +320,18 @@ class _ChildPlacer:
                 child.place = (found, found + 1)
             elif child.opening.isspace():
                 child.opening = ""
+
+    def _against_word(self, at: int, point: int) -> int:
+        shown, before, after = self.text.shown, self.source[:at][-1:].strip(), self.source[at : at + 1].strip()
+        if before and not after and at > self.node.start:
+            first, end = self.node.units
+            if point == self.low and first < end and self.text.units[first].start >= self.low:
+                point = min(self._beside(first, 1), self.high)  # no word before it has a translation
+            while point > self.low and shown[point - 1].isspace():
+                point -= 1
+        while after and not before and point < self.high and shown[point].isspace():
+            point += 1
+        return point
 
     def _insertion_point(self, child: TagNode) -> int:
         """Beside the word that its adjacent source word went to: the one before it, if it touches both or none."""

@@ -83,8 +83,8 @@ def keep_word_tags(passage: Passage) -> Passage:
 def with_protected(passage: Passage, spans: Sequence[ProtectedSpan]) -> Passage:
     """`passage` with `spans` protected, too, which are in order and have their `raw` encoded.
 
-    The tags inside one, such as an address in spans, become part of it. It is left out if they pair with tags outside,
-    or if it overlaps what is protected already.
+    The tags inside one, such as an address in spans, become part of it, and so do tags around nothing else. It is left
+    out if they pair with tags outside, or if it overlaps what is protected already.
     """
     folds = [_Fold(one.start, one.end, one.raw) for one in spans]
     if passage.tags:
@@ -115,7 +115,7 @@ def _folded(passage: Passage, folds: Sequence[_Fold]) -> Passage:
     done = 0
     for fold in folds:
         low, high = bisect_right(places, fold.start), bisect_left(places, fold.end)
-        bounds = fold.mark or (_paired_tags(passage.tags, mates, low, high, fold) if low < high else (done, done))
+        bounds = fold.mark or _paired_tags(passage.tags, mates, low, high, fold)
         if bounds is None or bounds[0] < done or _overlaps(passage.terms, fold, False):
             continue
         if _overlaps(passage.protected, fold, bounds[0] < bounds[1]):
@@ -151,8 +151,10 @@ def _overlaps(spans: Sequence[ProtectedSpan] | Sequence[_Fold], one: ProtectedSp
 def _paired_tags(
     tags: Sequence[Tag], mates: Mapping[int, int], low: int, high: int, fold: _Fold
 ) -> tuple[int, int] | None:
-    """The indices [low, high) of the tags in a fold, with those at its ends that pair with them; None if tags inside
-    pair with tags outside."""
+    """The indices [low, high) of the tags in a fold, with those at its ends that pair with them or each other; None if
+    tags inside pair with tags outside."""
+    while mates.get(low - 1) == high and (tags[low - 1].at, tags[high].at) == (fold.start, fold.end):
+        low, high = low - 1, high + 1
     inside = range(low, high)
     for i in inside:
         mate = mates.get(i, i)

@@ -64,6 +64,14 @@ class CutWord(NamedTuple):
     def text(self) -> str:
         return "".join(text for _, text in self.pieces)
 
+    @property
+    def start(self) -> int:
+        return self.pieces[0][0]
+
+    @property
+    def end(self) -> int:
+        return self.pieces[-1][0] + len(self.pieces[-1][1])
+
 
 class AlignedWords:
     """The translation's units, and their aligned source characters."""
@@ -121,35 +129,51 @@ def _cut_like_source(
     shown: str, units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan], words: Sequence[CutWord]
 ) -> tuple[list[Unit], list[AlignedSpan]]:
     """The units and spans of a translation, in which a unit that translates one of `words` is cut like it."""
-    starts = [word.pieces[0][0] for word in words]
-    weights = [dict[int, int]() for _ in words]
+    starts = [word.start for word in words]
+
+    def word_at(source: tuple[int, int]) -> CutWord | None:
+        """The word that has the centre of these characters."""
+        number = bisect_right(starts, sum(source) / 2) - 1
+        return words[number] if number >= 0 and sum(source) < 2 * words[number].end else None
+
+    weights: dict[int, dict[int, int]] = {start: {} for start in starts}
     for one in _unit_alignments(units, aligned_spans):
-        number = bisect_right(starts, one.centre / 2) - 1
-        if number >= 0 and one.centre / 2 < starts[number] + len(words[number].text):
-            weights[number][one.unit] = weights[number].get(one.unit, 0) + one.weight
+        if word := word_at(one.source):
+            of_word = weights[word.start]
+            of_word[one.unit] = of_word.get(one.unit, 0) + one.weight
     same: dict[str, list[int]] = {}
     for number, unit in reversed(list(enumerate(units))):
         if unit.is_word:
             same.setdefault(shown[unit.start : unit.end].casefold(), []).append(number)
     pieces: dict[int, list[AlignedSpan]] = {}
-    for word, aligned in zip(words, weights, strict=True):
+    for word, aligned in zip(words, weights.values(), strict=True):
         equal = same.get(word.text.casefold())
         number = equal.pop() if equal else max(aligned, key=lambda unit: (aligned[unit], -unit), default=-1)
         if word.is_first and not equal and len(word.pieces[0][1]) == 1 and word.pieces[0][1].isalpha():
             number = next((number for number, unit in enumerate(units) if unit.is_word), -1)  # a drop cap
         if number >= 0 and number not in pieces:
             unit = units[number]
-            pieces[number] = list(_cut_unit(shown[unit.start : unit.end], unit, word))
-    found, spans, left = list[Unit](), list[AlignedSpan](), list(aligned_spans[::-1])
+            parts = list(_cut_unit(shown[unit.start : unit.end], unit, word))
+            # The rest of a word that a drop cap begins may translate others.
+            pieces[number] = parts if equal or number in aligned else parts[:1]
+    cut = {bisect_right(starts, part.source[0]) for parts in pieces.values() for part in parts}
+    found, spans, left = list[Unit](), list[AlignedSpan](), list[AlignedSpan]()
+    for span in reversed(aligned_spans):
+        word_of_span = word_at(span.source)
+        # What else translates a word that is cut translates no piece of it.
+        whole = word_of_span and bisect_right(starts, word_of_span.start) in cut
+        left.append(span._replace(source=(word_of_span.start, word_of_span.end)) if word_of_span and whole else span)
     for number, unit in enumerate(units):
         parts = pieces.get(number)
         if not parts:
             found.append(unit)
             continue
         found += (Unit(*part.target, unit.is_word) for part in parts)
-        while left and left[-1].target[0] < unit.end:
+        if parts[-1].target[1] < unit.end:
+            found.append(Unit(parts[-1].target[1], unit.end, unit.is_word))
+        while left and left[-1].target[0] < parts[-1].target[1]:
             span = left.pop()
-            (start, end), low, high = span.target, unit.start, unit.end
+            (start, end), low, high = span.target, unit.start, parts[-1].target[1]
             if start < low:
                 spans.append(span._replace(target=(start, min(end, low))))
             if end > high:
@@ -162,7 +186,6 @@ def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
     """The pieces of a unit with these characters, aligned to those of `word`: all if it is the same word, or else
     those at its beginning and end that are the same, and the rest."""
     (start, first), (last_start, last) = word.pieces[0], word.pieces[-1]
-    end = last_start + len(last)
     low = high = 0
     if text.casefold() == word.text.casefold():
         cuts = [at - start for at, _ in word.pieces[1:]]
@@ -179,7 +202,7 @@ def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
             return
         cuts = [*[low] * (low > 0), *[len(text) - high] * (high > 0)]
         sources = [*[start + low] * (low > 0), *[last_start] * (high > 0)]
-    for source, target in zip(pairwise([start, *sources, end]), pairwise([0, *cuts, len(text)]), strict=True):
+    for source, target in zip(pairwise([start, *sources, word.end]), pairwise([0, *cuts, len(text)]), strict=True):
         yield AlignedSpan(source, (unit.start + target[0], unit.start + target[1]))
 
 
