@@ -235,6 +235,7 @@ def leaves(markup: str) -> list[str]:
             ["See no dog now.", "See {{n}} dogs now."],
         ),
         ("{g, select, a {x &amp; <code>{</code>} other {y}}", ["x &amp; <code>{</code>", "y"]),
+        ("<div>{n, plural, =0 {No<br>dog} other {<p>{n} dogs</p>}}</div>", ["No<br>dog", "<p>{n} dogs</p>"]),
         ("{n, plural, one {<b>one} other {two</b>}}", ["<b>one", "two</b>"]),
         ('{n, plural, other {see <a title="a dog">it</a>}}', ['see <a title="a dog">it</a>']),
     ],

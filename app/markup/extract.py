@@ -4,7 +4,8 @@ Tag boundaries are in app/markup/html_tokenizer.py, the meaning of elements in a
 encoding of characters in app/markup/char_refs.py.
 
 - A passage ends at every tag of a block, of a form's field and of a line break (`<br>`), and where an inline element
-  holds one of these. An element that HTML does not know is inline if there is text beside it, else a block.
+  holds one of these, but not within the braces of an ICU message with branches. An element that HTML does not know is
+  inline if there is text beside it, else a block.
   Each link of a line that consists only of links is a passage. Text without letters and digits is copied.
 - Text attributes (app/markup/html_attributes.py) are passages, and nested passages if their tag is in another passage.
 - Copied: other attributes; comments, declarations, CDATA sections, processing instructions; script, style, template,
@@ -56,6 +57,9 @@ from app.markup.passage import (
     reference,
 )
 
+MESSAGE_HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
+"""Begins an ICU message with branches."""
+_BRACE = re.compile(r"[{}]")
 _ANCHOR = re.compile(r"<a\b", re.IGNORECASE)
 _BULLET = re.compile(r"(?:(?P<bullet>[*+•‣⁃◦▪●○])|[-–—]|\d{1,2}[.)])(?:[ \t\u00a0]|\Z)")
 """Begins an item of a list that is written as plain text."""
@@ -91,7 +95,33 @@ def locate_passages(markup: str, rules: Rules = NO_RULES) -> list[LocatedPassage
     found = list(tokens(markup))
     elements = parse_elements(found, rules)
     elements.attributes = elements.attributes and has_no_references(markup)
-    return list(_locate(found, elements, passage_boundaries(found, elements)))
+    ends = passage_boundaries(found, elements)
+    for first, last in _messages(found) if MESSAGE_HEAD.search(markup) else ():
+        tags = (elements.owners[i] for i in range(first + 1, last) if found[i].name)
+        if all(first < owner.first and owner.last is not None and owner.last < last for owner in tags):
+            ends[first + 1 : last] = [False] * (last - first - 1)
+    return list(_locate(found, elements, ends))
+
+
+def _messages(found: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """The tokens in which an ICU message with branches begins and ends, if these are not the same."""
+    first = depth = 0
+    for number, token in enumerate(found):
+        if token.kind != "text":
+            continue
+        at = 0
+        while True:
+            if not depth:
+                head = MESSAGE_HEAD.search(token.raw, at)
+                if not head:
+                    break
+                first, at, depth = number, head.start() + 1, 1
+            brace = _BRACE.search(token.raw, at)
+            if not brace:
+                break
+            at, depth = brace.end(), depth + (1 if brace[0] == "{" else -1)
+            if not depth and first < number:
+                yield first, number
 
 
 def inline_pieces(markup: str) -> list[Piece]:

@@ -15,12 +15,12 @@ from functools import partial
 from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
+from app.markup.extract import MESSAGE_HEAD as _HEAD
 from app.markup.passage import NestedPassage, Passage, Piece, ProtectedSpan, Tag, references, write_plain
 from app.markup.render import render_source
 from app.text.plural_categories import target_branches
 from app.text.plural_numbers import fits_number, sample_number, with_placeholder
 
-_HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
 _ARGUMENT = re.compile(r"\{\s*[\w.-]+\s*(?:,\s*[a-z]+\s*(?:,[^{}']*)?)?\}|\{\{[^{}]*\}\}")
 _PLURAL_SELECTOR = re.compile(r"\s*(=\d+|zero|one|two|few|many|other)\s*\{")
 _WORD_SELECTOR = re.compile(r"\s*([\w-]+)\s*\{")
@@ -312,9 +312,8 @@ class _Writer:
         if not has_letters:
             self.found.append(render_source(Passage(text, tuple(protected), tuple(tags), write)))
             return
-        places = [tag.at for tag in tags]
-        start = min([len(text) - len(text.lstrip()), *places[:1]])
-        end = max([len(text.rstrip()), *places[-1:]])
+        start = min([len(text) - len(text.lstrip()), *(tag.at for tag in tags[:1])])
+        end = max([len(text.rstrip()), *(tag.at + tag.space for tag in tags[-1:])])
         moved, moved_terms = (
             tuple(one._replace(start=one.start - start, end=one.end - start) for one in spans)
             for spans in (protected, terms)
