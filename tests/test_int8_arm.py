@@ -70,7 +70,7 @@ def check_same_bits(
 def test_arm_decodes_a_bundles_samples_to_the_same_bits(harness: list[str], tmp_path: Path) -> None:
     config, files = read_bundle(BUNDLE)
     architecture = ModelConfig.from_dict(config["architecture"])
-    sources = [sample["source_ids"] for sample in config["samples"]]
+    sources = [sample["source_ids"] for sample in config["samples"][:4]]  # an emulator is slow
     check_same_bits(harness, read_weights(files[WEIGHTS]), architecture, sources, Limits(**config["limits"]), tmp_path)
 
 
