@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from app.api.deepl import documents, glossaries, text, translation_memories
+from app.api.deepl import documents, glossaries, languages, text, translation_memories
 from app.api.deepl.wire_format import render_problem
 
 __all__ = ["render_problem", "router"]
 
 router = APIRouter(tags=["DeepL"])
-for module in (text, documents, glossaries, translation_memories):
+for module in (text, languages, documents, glossaries, translation_memories):
     router.include_router(module.router)
