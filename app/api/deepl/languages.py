@@ -1,10 +1,10 @@
-"""DeepL's /v2/languages and /v2/usage."""
+"""DeepL's /v2/languages, /v3/languages and /v2/usage."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
@@ -18,8 +18,9 @@ from app.api.deepl.wire_format import (
     validated,
 )
 from app.api.openapi_parts import BODY_ERRORS
-from app.errors import StoreUnavailable
+from app.errors import InvalidFields, StoreUnavailable
 from app.http.forms import read_fields
+from model.languages import language_alone, language_name
 
 router = APIRouter()
 NO_LIMIT = 1_000_000_000_000
@@ -49,6 +50,48 @@ class CharacterUsage(BaseModel):
     character_limit: int = Field(
         description="Characters available at once; 1,000,000,000,000 if there is no limit", examples=[NO_LIMIT]
     )
+
+
+class Feature(BaseModel):
+    """A feature of a resource."""
+
+    name: str = Field(description="As in `features` of a language", examples=["glossary"])
+    needs_source_support: bool = Field(default=False, description="Whether the source language must have it")
+    needs_target_support: bool = Field(default=False, description="Whether the target language must have it")
+
+
+class Resource(BaseModel):
+    """Something that languages are listed for."""
+
+    name: str = Field(description="As in GET /v3/languages", examples=["translate_text"])
+    features: list[Feature] = Field(description="What its languages may have")
+
+
+class ResourceLanguage(BaseModel):
+    """A language that a resource takes."""
+
+    lang: str = Field(description="Its code, as in BCP 47", examples=["en-GB"])
+    name: str = Field(description="In English", examples=["English (British)"])
+    usable_as_source: bool = Field(description="Whether texts may be in it")
+    usable_as_target: bool = Field(description="Whether translations may be in it")
+    status: Literal["stable"] = Field(default="stable", description="Always stable")
+    features: dict[str, dict[str, str]] = Field(description="By name", examples=[{"glossary": {"status": "stable"}}])
+
+
+ResourceName = Literal[
+    "translate_text", "translate_document", "glossary", "translation_memory", "voice", "write", "style_rules"
+]
+_FEATURES = {
+    name: Feature(name=name, needs_source_support=True, needs_target_support=name != "auto_detection")
+    for name in ("auto_detection", "glossary", "tag_handling", "translation_memory")
+}
+_RESOURCES: dict[str, tuple[str, ...]] = {
+    "translate_text": ("auto_detection", "glossary", "tag_handling", "translation_memory"),
+    "translate_document": ("auto_detection", "glossary", "translation_memory"),
+    "glossary": (),
+    "translation_memory": (),
+}
+"""The features of each resource; the others of `ResourceName` are not there."""
 
 
 _LANGUAGES: dict[str, Any] = {
@@ -81,10 +124,57 @@ async def languages(request: Request, caller: Caller) -> Response:
     """List the languages served. Targets with variants are listed under them, such as EN-GB and EN-US."""
     catalogue = request.state.translator.catalogue
     if validated(LanguagesRequest, await read_fields(request)).type == "source":
-        return JSONResponse([{"language": code, "name": name} for code, name in source_languages(catalogue)])
+        return JSONResponse(
+            [{"language": code.upper(), "name": name} for code, name in source_languages(catalogue).items()]
+        )
     return JSONResponse(
-        [{"language": code, "name": name, "supports_formality": False} for code, name in target_languages(catalogue)]
+        [
+            {"language": code.upper(), "name": name, "supports_formality": False}
+            for code, name in target_languages(catalogue).items()
+        ]
     )
+
+
+@router.get(
+    "/v3/languages/resources",
+    summary="List what languages are listed for, with the features",
+    responses=error_responses(),
+)
+async def resources(caller: Caller) -> list[Resource]:
+    """List the resources that there are, with the features of each, and which of two languages must have them."""
+    return [
+        Resource(name=name, features=[_FEATURES[each] for each in features]) for name, features in _RESOURCES.items()
+    ]
+
+
+@router.get("/v3/languages", summary="List languages with their features", responses=error_responses(InvalidFields))
+async def languages_of(
+    request: Request,
+    caller: Caller,
+    resource: Annotated[ResourceName, Query(description="What to list the languages for", examples=["translate_text"])],
+) -> list[ResourceLanguage]:
+    """List the languages that a resource takes, with its features; none for a resource that this service has not."""
+    catalogue = request.state.translator.catalogue
+    features = _RESOURCES.get(resource)
+    keeps_memory = request.state.translation_memory is not None
+    if features is None or (resource == "translation_memory" and not keeps_memory):
+        return []
+    if not keeps_memory:
+        features = tuple(each for each in features if each != "translation_memory")
+    sources, targets = source_languages(catalogue), target_languages(catalogue)
+    if not features:  # glossaries and memories are of languages, not of their variants
+        targets = {code: language_name(code) for code in map(language_alone, targets)}
+    has = {"status": "stable"}
+    return [
+        ResourceLanguage(
+            lang=code,
+            name=name,
+            usable_as_source=code in sources,
+            usable_as_target=code in targets,
+            features={each: has for each in features if code in sources or _FEATURES[each].needs_target_support},
+        )
+        for code, name in sorted({**targets, **sources}.items())
+    ]
 
 
 @router.post("/v2/usage", **_USAGE)

@@ -39,10 +39,22 @@ from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.languages import language_alone
 
 router = APIRouter()
+_UNSUPPORTED = {
+    "style_id": "Style rules",
+    "style_profile_id": "Style profiles",
+    "custom_instructions": "Custom instructions",
+}
 _LINE_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
 _MAX_INLINE_CHARS = 2_000
 """Characters of markup in a request that are parsed on the event loop; more are parsed in a thread."""
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+OneOrSeveral = Annotated[Strings, BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 
 
 class TranslationOptions(Body):
@@ -59,8 +71,13 @@ class TranslationOptions(Body):
     glossary_ids: Names | None = Field(
         None, description=f"Ids of up to {MAX_GLOSSARIES} glossaries; the first that has a term decides"
     )
-    style_id: str | None = Field(None, description="Not supported: style rules are refused")
     translation_memory_id: str | None = Field(None, description="The id of a translation memory, with `source_lang`")
+    translation_memory_threshold: int | None = Field(
+        None, ge=0, le=100, description="Has no effect: only texts that are equal take the memory's translation"
+    )
+    style_id: str | None = Field(None, description="Not supported: style rules are refused")
+    style_profile_id: str | None = Field(None, description="Not supported: style profiles are refused")
+    custom_instructions: OneOrSeveral | None = Field(None, description="Not supported: they are refused")
 
     def check(self) -> None:
         """Raises InvalidFields for options that the service could not honour."""
@@ -68,8 +85,9 @@ class TranslationOptions(Body):
             raise invalid_field(
                 "formality", f"'formality' is not supported for given 'target_lang' {self.target_lang}."
             )
-        if self.style_id is not None:
-            raise invalid_field("style_id", "Style rules are not supported.")
+        for field, what in _UNSUPPORTED.items():
+            if getattr(self, field):
+                raise invalid_field(field, f"{what} are not supported.")
         if self.glossary_id is not None and self.glossary_ids is not None:
             raise invalid_field("glossary_ids", "Give either glossary_id or glossary_ids.")
 
@@ -78,16 +96,10 @@ class TranslationOptions(Body):
         return [self.glossary_id] if self.glossary_id is not None else self.glossary_ids or []
 
 
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class TextRequest(TranslationOptions):
     """Texts to translate."""
 
-    text: Annotated[Strings, BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = Field(
-        min_length=1, description="One text or several"
-    )
+    text: OneOrSeveral = Field(min_length=1, description="One text or several")
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
         None,
         description="`0`: each text is one sentence; `nonewlines`: line ends do not end sentences, and become spaces",
@@ -104,15 +116,6 @@ class TextRequest(TranslationOptions):
     preserve_formatting: bool = Field(False, description="Has no effect: formatting is always preserved")
     show_billed_characters: bool = Field(True, description="Has no effect: they are always shown")
     tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Has no effect")
-    translation_memory_threshold: int | None = Field(
-        None, ge=0, le=100, description="Has no effect: only texts that are equal take the memory's translation"
-    )
-    custom_instructions: Strings | None = Field(None, description="Not supported: custom instructions are refused")
-
-    def check(self) -> None:
-        super().check()
-        if self.custom_instructions:
-            raise invalid_field("custom_instructions", "Custom instructions are not supported.")
 
     @property
     def rules(self) -> Rules:
