@@ -41,24 +41,8 @@ class JSONRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.scope["state"]["settings"]
-            with receiving_body(self) as reservation:
-                self._body = await self._receive_body(settings.max_body_bytes, reservation)
+            self._body = await read_body(self, settings.max_body_bytes)
         return self._body
-
-    async def _receive_body(self, limit: int, reservation: Reservation) -> bytes:
-        body, more = bytearray(), True
-        while more:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            piece = message.get("body", b"")
-            mark_read(self.scope, len(piece))
-            if len(body) + len(piece) > limit:
-                raise too_large("body", limit)
-            reservation.grow(len(piece))
-            body += piece
-            more = message.get("more_body", False)
-        return bytes(body)
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
@@ -102,6 +86,24 @@ def receiving_body(request: Request) -> Iterator[Reservation]:
         raise BodyTooSlow(f"The body did not arrive within {settings.deadline_ms} ms.") from None
     except ClientDisconnect:
         raise ClientLeft("The client disconnected while sending the body.") from None
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body, of at most `limit` bytes. Raises TooMuchText, BodyTooSlow, ClientLeft and Overloaded."""
+    body, more = bytearray(), True
+    with receiving_body(request) as reservation:
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece = message.get("body", b"")
+            mark_read(request.scope, len(piece))
+            if len(body) + len(piece) > limit:
+                raise too_large("body", limit)
+            reservation.grow(len(piece))
+            body += piece
+            more = message.get("more_body", False)
+    return bytes(body)
 
 
 def mark_read(scope: Scope, size: int) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Response
 
-from app.api.deepl import documents, glossaries, languages, text, translation_memories
+from app.api.deepl import documents, glossaries, languages, memory_jobs, text, translation_memories
 from app.api.deepl.wire_format import Caller, render_problem
 
 __all__ = ["render_problem", "router"]
 
 router = APIRouter(tags=["DeepL"])
-for module in (text, languages, documents, glossaries, translation_memories):
+for module in (text, languages, documents, glossaries, memory_jobs, translation_memories):
     router.include_router(module.router)
 
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Annotated
-from uuid import NAMESPACE_URL, uuid5
+from uuid import NAMESPACE_URL, UUID, uuid5
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
-from app.api.deepl.wire_format import Caller, error_responses, invalid_field
+from app.api.deepl.wire_format import Caller, error_responses, invalid_field, not_found
 from app.errors import InvalidFields, Unavailable
+from app.http.auth import Client
+from app.services.memory_log import Scope
 from app.services.translation_memory import TranslationMemory
-from app.text.memory_index import MemorySnapshot
+from app.text.memory_index import MemorySnapshot, Pair
+from app.text.memory_slots import text_id
 from app.translation.memory import MemoryOption
 
 router = APIRouter()
+MemoryId = Annotated[UUID, Path(description="The memory's id", examples=["9d1f7f5e-4c0b-5d06-9d9e-0d9a6c7f0a31"])]
 MAX_PAGE_SIZE = 25
 
 
@@ -32,6 +38,33 @@ class DeepLMemory(BaseModel):
     segment_count: int = Field(examples=[120], description="Number of pairs")
     creation_time: str = Field(examples=["2026-01-01T12:00:00+00:00"], description="When its oldest pair was sent")
     updated_time: str = Field(examples=["2026-01-02T12:00:00+00:00"], description="When its newest pair was sent")
+
+
+class TargetSegment(BaseModel):
+    """The translation of a segment."""
+
+    target_segment_id: str = Field(examples=["1f0c…-fr"], description="Identifies it in its memory")
+    target_language: str = Field(examples=["fr"], description="Its language")
+    target_text: str = Field(examples=["Ouvrir le fichier"], description="The translation")
+
+
+class Segment(BaseModel):
+    """A pair of a memory."""
+
+    source_segment_id: str = Field(examples=["1f0c…"], description="Identifies it in its memory")
+    source_text: str = Field(examples=["Open the file"], description="The text")
+    targets: list[TargetSegment] = Field(description="One translation")
+    creation_time: str = Field(examples=["2026-01-01T12:00:00+00:00"], description="When the pair was sent")
+
+
+class Segments(BaseModel):
+    """A page of the pairs of a memory."""
+
+    segments: list[Segment] = Field(description="Those on this page")
+    segment_count: int = Field(examples=[120], description="Number of pairs in the memory")
+    next_page_cursor: str | None = Field(
+        None, examples=["50"], description="For `page_cursor`; absent on the last page"
+    )
 
 
 class DeepLMemories(BaseModel):
@@ -63,6 +96,77 @@ async def list_memories(
     shown = found[page * page_size : (page + 1) * page_size]
     entries = [await memory.turns(caller.name).long.run(_entry, caller.name, each) for each in shown]
     return JSONResponse({"translation_memories": entries, "total_count": len(found)})
+
+
+@router.get(
+    "/v3/translation_memories/{memory_id:uuid}",
+    summary="Get a translation memory",
+    response_model=DeepLMemory,
+    responses=error_responses(Unavailable, missing=["translation memory"]),
+)
+async def get_memory(memory_id: MemoryId, request: Request, caller: Caller) -> JSONResponse:
+    """Return a memory without its pairs."""
+    memory, found = await find_memory(request, caller, memory_id)
+    return JSONResponse(await memory.turns(caller.name).long.run(_entry, caller.name, found))
+
+
+@router.delete(
+    "/v3/translation_memories/{memory_id:uuid}",
+    summary="Delete a translation memory",
+    status_code=204,
+    response_class=Response,
+    responses=error_responses(Unavailable, missing=["translation memory"]),
+)
+async def delete_memory(memory_id: MemoryId, request: Request, caller: Caller) -> Response:
+    """Erase all pairs of a memory."""
+    memory, found = await find_memory(request, caller, memory_id)
+    await memory.clear(Scope(caller.name, *_direction(found)))
+    return Response(status_code=204)
+
+
+@router.get(
+    "/v3/translation_memories/{memory_id:uuid}/segments",
+    summary="List the pairs of a translation memory",
+    response_model_exclude_none=True,
+    responses=error_responses(InvalidFields, Unavailable, missing=["translation memory"]),
+)
+async def segments(
+    memory_id: MemoryId,
+    request: Request,
+    caller: Caller,
+    page_size: Annotated[int, Query(ge=1, le=100, description="Pairs on a page", examples=[50])] = 50,
+    page_cursor: Annotated[int, Query(ge=0, description="`next_page_cursor` of the page before", examples=[50])] = 0,
+    filter_text: Annotated[
+        str | SkipJsonSchema[None], Query(min_length=2, description="Only pairs that contain it", examples=["file"])
+    ] = None,
+    filter_case_sensitive: Annotated[bool, Query(description="Whether its case counts")] = False,
+) -> Segments:
+    """List the pairs of a memory, or those whose text or translation contains a text."""
+    memory, found = await find_memory(request, caller, memory_id)
+
+    def page() -> Segments:
+        fold = str if filter_case_sensitive else str.casefold
+        wanted = fold(filter_text or "")
+        pairs = (each for each in found.pairs() if wanted in fold(each.source) or wanted in fold(each.target))
+        shown = list(islice(pairs, page_cursor, page_cursor + page_size + 1))
+        cursor = str(page_cursor + page_size) if len(shown) > page_size else None
+        target = found.memory.target
+        return Segments(
+            segments=[_segment(each, target) for each in shown[:page_size]],
+            segment_count=found.memory.count,
+            next_page_cursor=cursor,
+        )
+
+    return await memory.turns(caller.name).long.run(page)
+
+
+async def find_memory(request: Request, caller: Client, id: UUID) -> tuple[TranslationMemory, MemorySnapshot]:
+    """The caller's memory with this id. Raises HTTPException and Unavailable."""
+    memory: TranslationMemory | None = request.state.translation_memory
+    for found in await memory.directions(caller.name) if memory else []:
+        if memory and memory_id(caller.name, *_direction(found)) == str(id):
+            return memory, found
+    raise not_found("translation memory")
 
 
 async def memory_of(request: Request, owner: str, id: str | None, source: str, target: str) -> MemoryOption | None:
@@ -97,3 +201,13 @@ def _entry(owner: str, snapshot: MemorySnapshot) -> dict[str, object]:
         "creation_time": datetime.fromtimestamp(min(times, default=0), UTC).isoformat(),
         "updated_time": datetime.fromtimestamp(max(times, default=0), UTC).isoformat(),
     }
+
+
+def _segment(pair: Pair, target: str) -> Segment:
+    id = text_id(pair.source)
+    return Segment(
+        source_segment_id=id,
+        source_text=pair.source,
+        targets=[TargetSegment(target_segment_id=f"{id}-{target}", target_language=target, target_text=pair.target)],
+        creation_time=datetime.fromtimestamp(pair.created, UTC).isoformat(),
+    )
