@@ -97,7 +97,7 @@ def test_texts_are_translated(java: Java, url: str) -> None:
     assert found["translations"][0]["model_type_used"] == "quality_optimized"
     for name in ("custom_instructions", "style_id", "style_profile_id"):
         refused = answer(java.form("POST", "/v2/translate", [*fields, (name, "Be brief.")]), 400)
-        assert "not supported" in refused["detail"]
+        assert "not supported" in refused["message"]
 
 
 def test_languages_and_usage_are_read(java: Java) -> None:
@@ -166,7 +166,7 @@ def test_multilingual_glossaries_are_made_and_changed(java: Java) -> None:
 
 def test_style_rules_and_deepl_write_are_refused(java: Java) -> None:
     style = java.send("POST", "/v3/style_rules", b'{"name":"a","language":"fr"}', "application/json")
-    assert answer(style, 404)["detail"] == "This service has no style rules."
-    assert answer(java.send("GET", "/v3/style_rules/a/custom_instructions/b"), 404)["detail"].endswith("style rules.")
+    assert answer(style, 404)["message"] == "This service has no style rules."
+    assert answer(java.send("GET", "/v3/style_rules/a/custom_instructions/b"), 404)["message"].endswith("style rules.")
     rephrased = java.form("POST", "/v2/write/rephrase", [("text", "Hello."), ("target_lang", "en-US")])
-    assert answer(rephrased, 404)["detail"] == "This service has no DeepL Write."
+    assert answer(rephrased, 404)["message"] == "This service has no DeepL Write."

@@ -107,7 +107,7 @@ def test_fields_within_fields_of_a_form_are_like_json(service: Service, style: s
     assert found["dictionaries"][0]["entries"] == "cat\tchat 11"  # in the order of their numbers
     del flat[name.format(11, "entries_format")]
     refused = service.request("PATCH", path, data=flat)
-    assert (refused.status_code, refused.json()["detail"]) == (400, "#/dictionaries/11/entries_format: Field required")
+    assert (refused.status_code, refused.json()["message"]) == (400, "#/dictionaries/11/entries_format: Field required")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_contradictory_and_ineffective_forms_are_refused(service: Service, form:
     made = service.post("/deepl/v2/glossaries", fields).json()
     answer = service.request("PATCH", f"/deepl/v3/glossaries/{made['glossary_id']}", data=form or {"other": "a"})
     assert answer.status_code == 400
-    assert said in answer.json()["detail"]
+    assert said in answer.json()["message"]
 
 
 def test_repeated_and_numbered_texts_of_a_form_are_a_list(service: Service) -> None:
@@ -149,8 +149,8 @@ def test_options_that_are_known_and_not_supported_are_refused(service: Service, 
     files = {"file": ("a.txt", b"Hello.")} if path == "document" else None
     answer = service.request("POST", f"/deepl/v2/{path}", data=fields, files=files)
     assert answer.status_code == 400
-    assert answer.json()["detail"].startswith(f"#/{name}: ")
-    assert "not supported" in answer.json()["detail"]
+    assert answer.json()["message"].startswith(f"#/{name}: ")
+    assert "not supported" in answer.json()["message"]
     unknown = {**EN_FR, "colour": "red", "enable_beta_languages": "1", **({"text": "Hello."} if not files else {})}
     assert service.request("POST", f"/deepl/v2/{path}", data=unknown, files=files).status_code == 200
 
@@ -168,7 +168,7 @@ def test_what_the_service_has_not_is_refused_in_one_line(service: Service, metho
     answer = service.request(method, f"/deepl{path}")
     assert (answer.status_code, answer.json()) == (
         404,
-        {"message": "Not Found", "detail": f"This service has no {what}."},
+        {"message": f"This service has no {what}.", "detail": "Not Found"},
     )
 
 
@@ -285,7 +285,7 @@ def test_missing_query_parameter_is_named(service: Service, method: str) -> None
     path = "entries" if method == "GET" else "dictionaries"
     response = service.request(method, f"/deepl/v3/glossaries/a/{path}?source_lang=en")
     assert response.status_code == 400
-    assert response.json()["detail"] == "#/target_lang: Field required"
+    assert response.json()["message"] == "#/target_lang: Field required"
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ the body is read."""
 class DeepLError(BaseModel):
     """The error of a request."""
 
-    message: str = Field(description="The kind of error", examples=["Not Found"])
-    detail: str = Field(description="Details of the error", examples=["No such glossary."])
+    message: str = Field(description="What went wrong; some clients show this alone", examples=["No such glossary."])
+    detail: str = Field(description="The kind of error", examples=["Not Found"])
 
 
 def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
@@ -71,7 +71,7 @@ def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
     status = _STATUS_OF_SLUG.get(problem.type.rpartition(":")[2]) or _STATUS_OF_STATUS.get(
         problem.status, problem.status
     )
-    return ASCIIResponse({"message": problem.title, "detail": problem.detail}, status, headers)
+    return ASCIIResponse({"message": problem.detail, "detail": problem.title}, status, headers)
 
 
 def invalid_field(field: str, detail: str) -> InvalidFields:
