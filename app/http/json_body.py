@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.engine import Engine
-from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchText, WrongContentType
+from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import reserve
 from app.http.problems import LIBRETRANSLATE_HINT, error_response, validated
@@ -149,6 +149,8 @@ class JSONRoute(APIRoute):
         access_control: AccessControl = request.scope["state"]["access_control"]
         await access_control.admit(request, bearer(request))
         check_load(request)
+        if request.scope["query_string"]:
+            raise InvalidFields("This route has no query parameters: its fields belong in the body.")
         body = validated(self._model, await request.json())
         response: Response = await self.endpoint(body, request)
         return response
