@@ -52,37 +52,11 @@ class CharacterUsage(BaseModel):
     )
 
 
-class Feature(BaseModel):
-    """A feature of a resource."""
-
-    name: str = Field(description="As in `features` of a language", examples=["glossary"])
-    needs_source_support: bool = Field(default=False, description="Whether the source language must have it")
-    needs_target_support: bool = Field(default=False, description="Whether the target language must have it")
-
-
-class Resource(BaseModel):
-    """Something that languages are listed for."""
-
-    name: str = Field(description="As in GET /v3/languages", examples=["translate_text"])
-    features: list[Feature] = Field(description="What its languages may have")
-
-
-class ResourceLanguage(BaseModel):
-    """A language that a resource takes."""
-
-    lang: str = Field(description="Its code, as in BCP 47", examples=["en-GB"])
-    name: str = Field(description="In English", examples=["English (British)"])
-    usable_as_source: bool = Field(description="Whether texts may be in it")
-    usable_as_target: bool = Field(description="Whether translations may be in it")
-    status: Literal["stable"] = Field(default="stable", description="Always stable")
-    features: dict[str, dict[str, str]] = Field(description="By name", examples=[{"glossary": {"status": "stable"}}])
-
-
 ResourceName = Literal[
     "translate_text", "translate_document", "glossary", "translation_memory", "voice", "write", "style_rules"
 ]
-_FEATURES = {
-    name: Feature(name=name, needs_source_support=True, needs_target_support=name != "auto_detection")
+_FEATURES: dict[str, dict[str, str | bool]] = {
+    name: {"name": name, "needs_source_support": True, "needs_target_support": name != "auto_detection"}
     for name in ("auto_detection", "glossary", "tag_handling", "translation_memory")
 }
 _RESOURCES: dict[str, tuple[str, ...]] = {
@@ -140,11 +114,9 @@ async def languages(request: Request, caller: Caller) -> Response:
     summary="List what languages are listed for, with the features",
     responses=error_responses(),
 )
-async def resources(caller: Caller) -> list[Resource]:
-    """List the resources that there are, with the features of each, and which of two languages must have them."""
-    return [
-        Resource(name=name, features=[_FEATURES[each] for each in features]) for name, features in _RESOURCES.items()
-    ]
+async def resources(caller: Caller) -> list[dict[str, Any]]:
+    """List the resources that there are, with the `features` of each, and which of two languages must have them."""
+    return [{"name": name, "features": [_FEATURES[each] for each in of]} for name, of in _RESOURCES.items()]
 
 
 @router.get("/v3/languages", summary="List languages with their features", responses=error_responses(InvalidFields))
@@ -152,8 +124,9 @@ async def languages_of(
     request: Request,
     caller: Caller,
     resource: Annotated[ResourceName, Query(description="What to list the languages for", examples=["translate_text"])],
-) -> list[ResourceLanguage]:
-    """List the languages that a resource takes, with its features; none for a resource that this service has not."""
+) -> list[dict[str, Any]]:
+    """List the languages that a resource takes, as in BCP 47, with their `features` by name; none for a resource that
+    this service has not."""
     catalogue = request.state.translator.catalogue
     features = _RESOURCES.get(resource)
     keeps_memory = request.state.translation_memory is not None
@@ -166,13 +139,14 @@ async def languages_of(
         targets = {code: language_name(code) for code in map(language_alone, targets)}
     has = {"status": "stable"}
     return [
-        ResourceLanguage(
-            lang=code,
-            name=name,
-            usable_as_source=code in sources,
-            usable_as_target=code in targets,
-            features={each: has for each in features if code in sources or _FEATURES[each].needs_target_support},
-        )
+        {
+            "lang": code,
+            "name": name,
+            "usable_as_source": code in sources,
+            "usable_as_target": code in targets,
+            "status": "stable",
+            "features": {each: has for each in features if code in sources or _FEATURES[each]["needs_target_support"]},
+        }
         for code, name in sorted({**targets, **sources}.items())
     ]
 

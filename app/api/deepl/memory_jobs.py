@@ -6,11 +6,11 @@ complete at once. Whoever knows a job's id, of 128 random bits, may send or fetc
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from msgspec import Struct, json
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from app.api.deepl.translation_memories import MemoryId, find_memory, memory_id
 from app.api.deepl.wire_format import Body, Caller, error_responses, invalid_field, not_found, request_body, validated
@@ -65,40 +65,24 @@ class ImportRequest(Body):
     parameters: ImportParameters = ImportParameters(display_name=None)
 
 
-class MemoryJob(BaseModel):
-    """An import or export."""
-
-    job_id: str = Field(description="Its id", examples=["0123456789abcdef0123456789abcdef.legal.tmx"])
-    product: str = Field(default="translation_memory", description="Always this")
-    operation: Literal["import", "export"] = Field(description="Which of the two", examples=["export"])
-    parameters: dict[str, str] = Field(description="`display_name` or `translation_memory_id`", examples=[{}])
-    upload_url: str | None = Field(default=None, description="Where to PUT the file of a new import")
-    source_file: dict[str, str | int] | None = Field(default=None, description="What was said about an import's file")
-    results: list[dict[str, Any]] = Field(
-        description="One: its `status`, `awaiting_input`, `completed` or `failed`, and what there is then",
-        examples=[[{"status": "completed", "download_url": "http://127.0.0.1:8000/…"}]],
-    )
-
-
 class _Import(Struct):
     """What an import's download contains."""
 
     owner: str
     job: dict[str, Any]
-    """A MemoryJob without its id."""
+    """As its state is shown."""
 
 
 @router.post(
     "/v3/translation_memories/import",
     summary="Import translations",
     status_code=202,
-    response_model_exclude_none=True,
     openapi_extra=request_body(
         ImportRequest, {"source_file": {"file_name": "legal.tmx", "content_length": 1024}, "parameters": {}}
     ),
     responses=error_responses(*BODY_ERRORS, *_ERRORS),
 )
-async def create_import(request: Request, caller: Caller) -> MemoryJob:
+async def create_import(request: Request, caller: Caller) -> dict[str, Any]:
     """Start an import. Its pairs go to the memories of their directions, which it makes where there are none."""
     body = validated(ImportRequest, await read_fields(request))
     settings: Settings = request.state.settings
@@ -108,13 +92,14 @@ async def create_import(request: Request, caller: Caller) -> MemoryJob:
     if file.content_length > settings.max_file_bytes:
         raise too_large("file", settings.max_file_bytes)
     job: dict[str, Any] = {
+        "product": "translation_memory",
         "operation": "import",
         "parameters": {"display_name": body.parameters.display_name or file.file_name},
         "source_file": {"content_type": file.content_type, "content_length": file.content_length},
         "results": [{"status": "awaiting_input", "status_metadata": {"required_action": "Waiting for upload"}}],
     }
     id = await _keep(request, Download(file.file_name, json.encode(_Import(caller.name, job)), _IMPORT))
-    return MemoryJob(job_id=id, upload_url=_url(request, f"/deepl/v3/translation_memories/jobs/{id}/file"), **job)
+    return {"job_id": id, "upload_url": _url(request, f"/deepl/v3/translation_memories/jobs/{id}/file"), **job}
 
 
 @router.put("/v3/translation_memories/jobs/{job_id}/file", include_in_schema=False)
@@ -166,10 +151,9 @@ async def _import(request: Request, owner: str, content: bytes) -> dict[str, Any
     "/v3/translation_memories/{memory_id:uuid}/export",
     summary="Export a translation memory",
     status_code=202,
-    response_model_exclude_none=True,
     responses=error_responses(*_ERRORS, TooMuchText, missing=["translation memory"]),
 )
-async def create_export(memory_id: MemoryId, request: Request, caller: Caller) -> MemoryJob:
+async def create_export(memory_id: MemoryId, request: Request, caller: Caller) -> dict[str, Any]:
     """Write the pairs of a memory to a TMX file, which the job then has for ten minutes."""
     memory, found = await find_memory(request, caller, memory_id)
     of = found.memory
@@ -181,25 +165,31 @@ async def create_export(memory_id: MemoryId, request: Request, caller: Caller) -
 @router.get(
     "/v3/translation_memories/jobs/{job_id}",
     summary="Get the state of an import or export",
-    response_model_exclude_none=True,
     responses=error_responses(*_ERRORS, missing=["job"]),
 )
-async def job_state(job_id: JobId, request: Request, caller: Caller) -> MemoryJob:
-    """Return the state of a job. It is kept for ten minutes."""
+async def job_state(job_id: JobId, request: Request, caller: Caller) -> dict[str, Any]:
+    """Return the state of a job: the `status` of its one result is `awaiting_input`, `completed` or `failed`. It is
+    kept for ten minutes."""
     file = await _find(request, job_id)
     if file.media_type == TMX:
         return _shown_export(request, job_id)
     found = json.decode(file.content, type=_Import)
     if found.owner != caller.name:
         raise not_found("job")
-    return MemoryJob(job_id=job_id, **found.job)
+    return {"job_id": job_id, **found.job}
 
 
-def _shown_export(request: Request, id: str) -> MemoryJob:
+def _shown_export(request: Request, id: str) -> dict[str, Any]:
     settings: Settings = request.state.settings
-    parameters = {"translation_memory_id": id.split(".")[1]}
-    result = {"status": "completed", "download_url": _url(request, f"{settings.prefixes[1]}/download_file/{id}")}
-    return MemoryJob(job_id=id, operation="export", parameters=parameters, results=[result])
+    return {
+        "job_id": id,
+        "product": "translation_memory",
+        "operation": "export",
+        "parameters": {"translation_memory_id": id.split(".")[1]},
+        "results": [
+            {"status": "completed", "download_url": _url(request, f"{settings.prefixes[1]}/download_file/{id}")}
+        ],
+    }
 
 
 async def _find(request: Request, job_id: str) -> Download:

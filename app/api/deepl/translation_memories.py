@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -38,33 +38,6 @@ class DeepLMemory(BaseModel):
     segment_count: int = Field(examples=[120], description="Number of pairs")
     creation_time: str = Field(examples=["2026-01-01T12:00:00+00:00"], description="When its oldest pair was sent")
     updated_time: str = Field(examples=["2026-01-02T12:00:00+00:00"], description="When its newest pair was sent")
-
-
-class TargetSegment(BaseModel):
-    """The translation of a segment."""
-
-    target_segment_id: str = Field(examples=["1f0c…-fr"], description="Identifies it in its memory")
-    target_language: str = Field(examples=["fr"], description="Its language")
-    target_text: str = Field(examples=["Ouvrir le fichier"], description="The translation")
-
-
-class Segment(BaseModel):
-    """A pair of a memory."""
-
-    source_segment_id: str = Field(examples=["1f0c…"], description="Identifies it in its memory")
-    source_text: str = Field(examples=["Open the file"], description="The text")
-    targets: list[TargetSegment] = Field(description="One translation")
-    creation_time: str = Field(examples=["2026-01-01T12:00:00+00:00"], description="When the pair was sent")
-
-
-class Segments(BaseModel):
-    """A page of the pairs of a memory."""
-
-    segments: list[Segment] = Field(description="Those on this page")
-    segment_count: int = Field(examples=[120], description="Number of pairs in the memory")
-    next_page_cursor: str | None = Field(
-        None, examples=["50"], description="For `page_cursor`; absent on the last page"
-    )
 
 
 class DeepLMemories(BaseModel):
@@ -127,7 +100,6 @@ async def delete_memory(memory_id: MemoryId, request: Request, caller: Caller) -
 @router.get(
     "/v3/translation_memories/{memory_id:uuid}/segments",
     summary="List the pairs of a translation memory",
-    response_model_exclude_none=True,
     responses=error_responses(InvalidFields, Unavailable, missing=["translation memory"]),
 )
 async def segments(
@@ -140,22 +112,18 @@ async def segments(
         str | SkipJsonSchema[None], Query(min_length=2, description="Only pairs that contain it", examples=["file"])
     ] = None,
     filter_case_sensitive: Annotated[bool, Query(description="Whether its case counts")] = False,
-) -> Segments:
-    """List the pairs of a memory, or those whose text or translation contains a text."""
+) -> dict[str, Any]:
+    """List `segments`, each a text with one of `targets`, or those that contain a text; the last page has no
+    `next_page_cursor`."""
     memory, found = await find_memory(request, caller, memory_id)
 
-    def page() -> Segments:
+    def page() -> dict[str, Any]:
         fold = str if filter_case_sensitive else str.casefold
-        wanted = fold(filter_text or "")
+        wanted, target = fold(filter_text or ""), found.memory.target
         pairs = (each for each in found.pairs() if wanted in fold(each.source) or wanted in fold(each.target))
-        shown = list(islice(pairs, page_cursor, page_cursor + page_size + 1))
-        cursor = str(page_cursor + page_size) if len(shown) > page_size else None
-        target = found.memory.target
-        return Segments(
-            segments=[_segment(each, target) for each in shown[:page_size]],
-            segment_count=found.memory.count,
-            next_page_cursor=cursor,
-        )
+        shown = [_segment(each, target) for each in islice(pairs, page_cursor, page_cursor + page_size + 1)]
+        more = {"next_page_cursor": str(page_cursor + page_size)} if len(shown) > page_size else {}
+        return {"segments": shown[:page_size], "segment_count": found.memory.count, **more}
 
     return await memory.turns(caller.name).long.run(page)
 
@@ -203,11 +171,7 @@ def _entry(owner: str, snapshot: MemorySnapshot) -> dict[str, object]:
     }
 
 
-def _segment(pair: Pair, target: str) -> Segment:
-    id = text_id(pair.source)
-    return Segment(
-        source_segment_id=id,
-        source_text=pair.source,
-        targets=[TargetSegment(target_segment_id=f"{id}-{target}", target_language=target, target_text=pair.target)],
-        creation_time=datetime.fromtimestamp(pair.created, UTC).isoformat(),
-    )
+def _segment(pair: Pair, target: str) -> dict[str, object]:
+    id, time = text_id(pair.source), datetime.fromtimestamp(pair.created, UTC).isoformat()
+    translation = {"target_segment_id": f"{id}-{target}", "target_language": target, "target_text": pair.target}
+    return {"source_segment_id": id, "source_text": pair.source, "creation_time": time, "targets": [translation]}
