@@ -10,6 +10,7 @@ from typing import Any
 import deepl
 import httpx
 import pytest
+from deepl.api_data import TranslationMemoryJobResult
 from deepl_clients import EN_FR, client_of
 from shared_fixtures import listening
 
@@ -49,9 +50,7 @@ def _fail(seconds: float) -> None:
     raise AssertionError(f"waited {seconds} s")
 
 
-def imported(
-    client: deepl.DeepLClient, folder: Path, content: bytes, **options: Any
-) -> deepl.TranslationMemoryJobResult:
+def imported(client: deepl.DeepLClient, folder: Path, content: bytes, **options: Any) -> TranslationMemoryJobResult:
     (folder / "memory.tmx").write_bytes(content)
     result = client.import_translation_memory_from_filepath(folder / "memory.tmx", **options).result
     assert result
@@ -67,7 +66,7 @@ def test_imported_memory_is_listed_used_exported_and_deleted(client: deepl.DeepL
     assert (memory.name, memory.source_language, memory.target_languages) == ("en-fr", "en", ["fr"])
     assert memory.segment_count == 3
     assert memory.creation_time
-    options = {"translation_memory": memory, "translation_memory_threshold": 80}
+    options: dict[str, Any] = {"translation_memory": memory, "translation_memory_threshold": 80}
     assert str(client.translate_text("House red", **EN_FR, **options)) == "Maison red"
     client.export_translation_memory_to_filepath(memory, tmp_path / "export.tmx")
     again = imported(client, tmp_path, (tmp_path / "export.tmx").read_bytes())
@@ -114,7 +113,7 @@ def test_segments_come_in_pages_and_may_be_filtered(client: deepl.DeepLClient, t
         {"page_cursor": "x"},
     ):
         with pytest.raises(deepl.DeepLException, match=f"#/{next(iter(wrong))}"):
-            client.list_translation_memory_segments(id, **wrong)  # type: ignore[arg-type]
+            client.list_translation_memory_segments(id, **wrong)
 
 
 def test_pairs_of_directions_that_are_not_served_are_skipped(client: deepl.DeepLClient, tmp_path: Path) -> None:

@@ -203,8 +203,8 @@ def test_type_parameter_of_languages_may_be_in_the_query_or_in_a_form(service: S
 def test_languages_of_a_resource_have_its_features(tmp_path: Path) -> None:
     make_bundle(tmp_path / "bundles" / "en-fr")
     make_bundle(tmp_path / "bundles" / "fr-en", "fr", "en", seed=1)
-    for settings, memory in (({"translation_memory": str(tmp_path / "memory")}, ["translation_memory"]), ({}, [])):
-        with serving(tmp_path / "bundles", **settings) as service:
+    for place, memory in ((str(tmp_path / "memory"), ["translation_memory"]), (None, [])):
+        with serving(tmp_path / "bundles", translation_memory=place) as service:
 
             def listed(resource: str, service: Service = service) -> list[tuple[object, ...]]:
                 found = service.get(f"/deepl/v3/languages?resource={resource}&include=beta").json()

@@ -60,8 +60,9 @@ class Weblate:
         """The text with its placeholders, where a blank may stand before a marker's last character."""
         for marker, placeholder in markers.items():
             pattern = f"{re.escape(marker[:-1])} *{re.escape(marker[-1:])}"
-            text, number = re.subn(pattern, lambda _, placeholder=placeholder: placeholder, text)
-            assert number == 1, (marker, text)
+            assert len(re.findall(pattern, text)) == 1, (marker, text)
+            before, after = re.split(pattern, text)
+            text = before + placeholder + after
         return text
 
     def translate(self, strings: list[str], source: str, target: str) -> list[str]:
