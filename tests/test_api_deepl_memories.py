@@ -179,6 +179,17 @@ def test_memories_and_jobs_belong_to_a_key(bundle_folder: Path, tmp_path: Path, 
         assert httpx.post(f"{url}/deepl/v3/translation_memories/import", json={}).status_code == 403
 
 
+def test_files_of_jobs_are_below_the_path_of_each_api(bundle_folder: Path, tmp_path: Path) -> None:
+    settings = {"root_api": "libretranslate", "translation_memory": str(tmp_path / "memory.sqlite")}
+    with listening(bundle_folder, **settings) as url, client_of(url) as client:
+        assert client.create_translation_memory_import("a.tmx", 5).upload_url.startswith(f"{url}/deepl/v3/")
+        done = imported(client, tmp_path, tmx([{"en": "House", "fr": "Maison"}]))
+        assert done.translation_memory_id
+        job = client.export_translation_memory_to_filepath(done.translation_memory_id, tmp_path / "export.tmx")
+        assert job.result and str(job.result.download_url).startswith(f"{url}/download_file/")
+        assert b"Maison" in (tmp_path / "export.tmx").read_bytes()
+
+
 def test_without_the_setting_an_import_is_refused(deepl_client: deepl.DeepLClient) -> None:
     with pytest.raises(deepl.DeepLException, match="keeps no translation memory"):
         deepl_client.create_translation_memory_import("a.tmx", 5)
