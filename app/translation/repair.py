@@ -64,7 +64,7 @@ class _Stored(NamedTuple):
 
     forced: EngineSequence
     """Scores it as the translation of its own source."""
-    aligned_to: list[tuple[int, int]]
+    aligned_to: Sequence[tuple[int, int]]
     """The characters of its source that each source token encodes."""
     tokens: Tokens
     """With reserved symbols numbered as in the sentence to translate."""

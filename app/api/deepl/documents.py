@@ -127,6 +127,7 @@ _FORM = {
 }
 
 
+@router.post("/v2/document/", include_in_schema=False)  # deepl-java sends streams there
 @router.post(
     "/v2/document",
     summary="Upload a document for translation",
@@ -205,7 +206,7 @@ def _file_name(file: Upload, body: DocumentRequest) -> str:
     name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
     name = name or PurePath(file.name).stem + suffix_of(file.content)
     if _suffix(name) not in formats.MEDIA_TYPES:
-        raise invalid_field("file", f"A file's name must end in one of {', '.join(formats.MEDIA_TYPES)}.")
+        raise invalid_field("file", f"The file extension must be one of {', '.join(formats.MEDIA_TYPES)}.")
     suffix = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
     written = formats.written_suffix(_suffix(name))
     if formats.MEDIA_TYPES.get(formats.written_suffix(suffix)) != formats.MEDIA_TYPES[written]:
