@@ -164,7 +164,7 @@ def _cut_like_source(
         whole = word_of_span and bisect_right(starts, word_of_span.start) in cut
         left.append(span._replace(source=(word_of_span.start, word_of_span.end)) if word_of_span and whole else span)
     for number, unit in enumerate(units):
-        parts = pieces.get(number)
+        parts = pieces.get(number, [])
         if not parts:
             found.append(unit)
             continue

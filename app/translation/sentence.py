@@ -266,9 +266,7 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         at = 0
-        for token, text, source in zip(
-            tokens, self._token_texts(candidate), candidate.decoded.aligned, strict=True
-        ):
+        for token, text, source in zip(tokens, self._token_texts(candidate), candidate.decoded.aligned, strict=True):
             if text:
                 yield AlignedSpan(spans[source], (at, at + len(text)))
                 at += len(text)
