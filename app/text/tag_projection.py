@@ -64,12 +64,13 @@ def place_tags(
 
 def _cut_words(source: str, tags: Sequence[Tag]) -> list[CutWord]:
     """The words that have tags of elements inside, cut there."""
-    places = sorted({tag.at for tag in tags if tag.kind != "mark"})
+    inside = (tag.at for tag in tags if tag.kind != "mark" and 0 < tag.at < len(source))
+    places = sorted({at for at in inside if not (source[at - 1].isspace() or source[at].isspace())})
     found: list[CutWord] = []
     for number, word in enumerate(units([source], ()) if places else ()):
-        inside = places[bisect_right(places, word.start) : bisect_left(places, word.end)]
-        if inside and is_spaced(source[word.start]):
-            cuts = pairwise([word.start, *inside, word.end])
+        cuts_in_word = places[bisect_right(places, word.start) : bisect_left(places, word.end)]
+        if cuts_in_word and is_spaced(source[word.start]):
+            cuts = pairwise([word.start, *cuts_in_word, word.end])
             found.append(CutWord([(start, source[start:end]) for start, end in cuts], is_first=not number))
     return found
 

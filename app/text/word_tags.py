@@ -65,7 +65,9 @@ class _Fold(NamedTuple):
 def keep_word_tags(passage: Passage) -> Passage:
     """`passage`, in which words that have tags inside and are no ordinary ones are protected, and footnotes are
     marks."""
-    if not any(tag.kind == "open" for tag in passage.tags):
+    text, length = passage.text, len(passage.text)
+    inside = (tag.at for tag in passage.tags if tag.kind != "mark" and 0 < tag.at < length)
+    if not any(not (text[at - 1].isspace() or text[at].isspace()) for at in inside):
         return passage
     elements = sorted(_elements(passage.tags))
     starts, places = [one.start for one in elements], [tag.at for tag in passage.tags]

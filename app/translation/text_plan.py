@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
@@ -354,7 +354,8 @@ def protected_passage(passage: Passage, bundle: Bundle) -> Passage:
 
     Nothing else is protected in its terms, which have translations.
     """
-    passage = keep_word_tags(passage)
+    if passage.tags:
+        passage = keep_word_tags(passage)
     found = merge_spans(
         find_placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.source_tokenizer)
     )
@@ -365,6 +366,8 @@ def protected_passage(passage: Passage, bundle: Bundle) -> Passage:
         return passage
     if passage.write is not write_plain:
         found = [one._replace(raw=passage.write(one.raw)) for one in found]
+    if not passage.tags:
+        return replace(passage, protected=tuple(merge_spans(passage.protected, found)))
     return with_protected(passage, found)
 
 
