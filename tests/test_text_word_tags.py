@@ -65,8 +65,18 @@ def test_address_in_spans_is_protected_with_them() -> None:
     passage = passage_of(markup)
     start = passage.text.index("https")
     found = with_protected(passage, [ProtectedSpan(start, passage.text.index(" now"), "")])
-    assert [one.raw for one in found.protected] == ["<span>https://</span><span>example.org/a</span><span>/b</span>"]
-    assert [tag.raw for tag in found.tags] == ["<a>", "</a>"]
+    assert [one.raw for one in found.protected] == [
+        "<a><span>https://</span><span>example.org/a</span><span>/b</span></a>"
+    ]
+    assert not found.tags
+
+
+def test_elements_around_nothing_but_an_address_are_part_of_it() -> None:
+    link = '<b><a><span class="a">https://</span><span>example.org/a</span><span class="a"></span></a></b>'
+    passage = passage_of(f"see {link} now")
+    found = with_protected(passage, [ProtectedSpan(4, passage.text.index(" now"), "")])
+    assert [one.raw for one in found.protected] == [link]
+    assert not found.tags
 
 
 def test_span_that_cuts_an_element_is_left_out() -> None:

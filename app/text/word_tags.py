@@ -155,14 +155,19 @@ def _paired_tags(
 ) -> tuple[int, int] | None:
     """The indices [low, high) of the tags in a fold, with those at its ends that pair with them or each other; None if
     tags inside pair with tags outside."""
-    while mates.get(low - 1) == high and (tags[low - 1].at, tags[high].at) == (fold.start, fold.end):
-        low, high = low - 1, high + 1
     inside = range(low, high)
     for i in inside:
         mate = mates.get(i, i)
         if not fold.start <= tags[mate].at <= fold.end:
             return None
         low, high = min(low, mate), max(high, mate + 1)
+    while True:  # elements around nothing else, but perhaps an empty one at the end
+        last = high
+        while mates.get(last) == last + 1 and tags[last].at == tags[last + 1].at == fold.end:
+            last += 2
+        if mates.get(low - 1) != last or (tags[low - 1].at, tags[last].at) != (fold.start, fold.end):
+            break
+        low, high = low - 1, last + 1
     ends = chain(range(low, inside.start), range(inside.stop, high))
     return (low, high) if all(low <= mates.get(i, i) < high for i in ends) else None
 
