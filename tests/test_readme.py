@@ -95,7 +95,8 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 def _module_of(verb: str) -> str:
     """The module behind a verb of `interlinear`, and the verb's name there."""
-    return f"training {TRAINER[verb].name}" if verb in TRAINER else f"app {verb}"
+    trainer = {ours: its for verbs in TRAINER.values() for ours, its in verbs.items()}
+    return f"training {trainer[verb].name}" if verb in trainer else f"app {verb}"
 
 
 def verbs_of(cli: typer.Typer) -> Mapping[str, Any]:
