@@ -119,8 +119,8 @@ QUICKER = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files that the examples name."""
     monkeypatch.chdir(tmp_path)
-    for name in "my", "train", "test", "dev", "d2l-first-600":
-        write_pairs(tmp_path / f"{name}.tsv", PAIRS[:120])
+    for name, count in {"my": 120, "train": 20, "test": 60, "dev": 60, "d2l-first-600": 120}.items():
+        write_pairs(tmp_path / f"{name}.tsv", PAIRS[:count])
     (tmp_path / "in.txt").write_text("Hello.\nWhere is the train station?\n")
     units = "".join(
         f'<tu><tuv xml:lang="en"><seg>{pair.source}</seg></tuv><tuv xml:lang="fr"><seg>{pair.target}</seg></tuv></tu>'
