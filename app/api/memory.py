@@ -80,7 +80,7 @@ async def remember(
         scope = _scope(translator, client, fields.source, fields.target)
         try:
             turn = memory.turns(client.name).long
-            pairs = await turn.run(read_pairs, *file, scope.source, scope.target, memory.limits.pairs)
+            pairs = await turn.run(read_pairs, file.name, file.content, scope.source, scope.target, memory.limits.pairs)
         except UnreadableDocument as error:
             raise InvalidFields.at("#/file", str(error)) from None
         if not pairs:

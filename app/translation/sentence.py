@@ -197,7 +197,7 @@ class Sentence:
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return render_source(passage)
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
-        candidate.tag_tree = place_tags(pieces, passage.tags, len(passage.text), aligned_spans)
+        candidate.tag_tree = place_tags(pieces, passage.tags, passage.text, aligned_spans)
         return render_pieces(pieces, insertions(candidate.tag_tree), passage.write)
 
     def _with_prefix(self, candidate: Candidate, typed: str, generated: str) -> str:
@@ -266,9 +266,7 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         at = 0
-        for token, text, source in zip(
-            tokens, self._token_texts(candidate), candidate.decoded.aligned, strict=True
-        ):
+        for token, text, source in zip(tokens, self._token_texts(candidate), candidate.decoded.aligned, strict=True):
             if text:
                 yield AlignedSpan(spans[source], (at, at + len(text)))
                 at += len(text)

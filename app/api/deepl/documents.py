@@ -76,6 +76,8 @@ class DocumentTask(Struct):
     """Where its characters are charged."""
     memory: str | None = None
     """The key whose translation memory is used, if one is."""
+    charset: str = ""
+    """The encoding that the upload declares."""
 
 
 class DocumentFacts(Struct):
@@ -156,7 +158,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     glossaries = [Terms(pair[0], dict(stored.dictionaries[pair])) for stored, pair in dictionaries]
     await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)  # refused before the work
     memory = None if body.translation_memory_id is None else caller.name
-    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account, memory)
+    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account, memory, file.charset)
     background_jobs: BackgroundJobs = request.state.background_jobs
     job = await background_jobs.start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
@@ -174,7 +176,9 @@ async def translate_task(
     """Translates an encoded DocumentTask. Raises ServiceError."""
     task = await asyncio.to_thread(_decode_task, encoded)
     owner = task.account.identity
-    file = document_file(documents, owner, task.name, task.content, task.target, settings, task.source)
+    file = document_file(
+        documents, owner, task.name, task.content, task.target, settings, task.source, {"charset": task.charset}
+    )
     document = await open_document(file, settings)
     if attempt == 1:  # another instance that has died has charged them
         await access_control.client_of(task.account).charge(document.characters)
