@@ -1,6 +1,6 @@
 """The Triton engine in Triton's interpreter, and its kernels compiled for cards that are not here.
 
-The checks are in `triton_kernel_checks`.
+The checks are in `triton_kernel_checks` and `triton_batch_checks`; `test_cuda.py` runs them on a GPU.
 """
 
 from __future__ import annotations
@@ -47,6 +47,13 @@ def test_kernels_compute_what_pytorch_does_in_float64() -> None:
     program = "import triton_kernel_checks as checks\nfor check in checks.CHECKS:\n"
     program += f"    for seed in range({first}, {first} + 4): print(check.__name__, seed); check('cpu', seed)"
     assert len(run(program, TRITON_INTERPRET="1").splitlines()) == 4 * len(checks_in("triton_kernel_checks"))
+
+
+@needs_triton
+@pytest.mark.slow
+@pytest.mark.parametrize("check", checks_in("triton_batch_checks"))
+def test_batch_of_the_triton_engine(check: str) -> None:
+    run(f"import triton_batch_checks as checks; checks.{check}('cpu', 1)", TRITON_INTERPRET="1")
 
 
 @needs_triton
