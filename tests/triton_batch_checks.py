@@ -18,7 +18,7 @@ from model.decoding.batch import Batch
 from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
-from model.triton.backend import TritonBackend
+from model.triton.backend import TritonBackend, with_triton
 from model.triton.batch import PlainBatch, TritonBatch
 from model.triton.graphs import UNCAPTURED_STEPS
 
@@ -192,6 +192,19 @@ def check_source_that_is_too_long_takes_no_row(device: str, seed: int) -> None:
     assert check.finish_reason
 
 
+def check_self_test_decides_which_engine_serves(device: str, seed: int) -> None:
+    triton, other = backends(seed, torch.float32, device)
+    assert triton.failure() is None
+    assert isinstance(with_triton(other), TritonBackend)
+    recurrent = TorchBackend(model_of(seed, torch.float32, device, decoder="ssru"))
+    assert with_triton(recurrent) is recurrent
+    attention = triton._network._decoder[0].cross_attention
+    attention.query_key_value.bias = torch.nn.Parameter(attention.query_key_value.bias + 3)
+    expected, triton._other = triton._other, TorchBackend(model_of(seed, torch.float32, device))
+    assert expected is not triton._other
+    assert "are not PyTorch's" in str(triton.failure())
+
+
 def check_a_replayed_graph_gives_the_bits_of_its_kernels(device: str, seed: int) -> None:
     """On a GPU: a batch that has run long enough replays graphs."""
     triton, _ = backends(seed, torch.float16, device)
@@ -215,5 +228,6 @@ CHECKS = (
     check_others_take_the_other_backend,
     check_removed_sentence_leaves_its_row_to_another,
     check_source_that_is_too_long_takes_no_row,
+    check_self_test_decides_which_engine_serves,
 )
 ON_A_GPU = (*CHECKS, check_a_replayed_graph_gives_the_bits_of_its_kernels)

@@ -100,6 +100,8 @@ class Backend(Protocol):
     precision: str
     device: str
     """"cpu" or "cuda"."""
+    engine: str
+    """What decodes: "int8", "torch", "graph" or "triton"."""
     weight_bytes: int
     """Memory that the weights take."""
 

@@ -17,6 +17,8 @@ from model.transformer import AttentionRecord, Transformer
 class CudaGraphBackend(TorchBackend):
     """Decodes with the modules of a Transformer on a GPU, each step as a CUDA graph."""
 
+    engine = "graph"
+
     def new_state(self, rows: int, limits: Limits) -> DecoderState:
         return CudaGraphDecoderState(self.model, rows, limits)
 

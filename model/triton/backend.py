@@ -66,7 +66,7 @@ def with_triton(other: TorchBackend) -> TritonBackend | TorchBackend:
         backend = TritonBackend(other)
         reason = backend.failure()
         if reason is None:
-            log.warning("the Triton engine serves, which has never run on a GPU: INTERLINEAR_GPU_ENGINE=graph is tried")
+            log.warning("the Triton engine decodes, which has never run on a GPU; INTERLINEAR_GPU_ENGINE=graph has")
             return backend
-    log.warning("the graph engine serves in place of the Triton engine: %s", reason)
+    log.warning("the graph engine decodes in place of the Triton engine: %s", reason)
     return other
