@@ -272,6 +272,7 @@ def check_vocabulary_and_append(device: str, seed: int) -> None:
         assert is_nan or logits[row, token] >= logits[row].max() - 1e-5
         alignable = weights[row, prefix : source - 1]
         if alignable.numel():
+            assert prefix <= int(aligned[row, length]) < source - 1
             assert weights[row, int(aligned[row, length])] >= alignable.max() - 1e-6
         is_over = is_nan or length + 1 >= int(old_state[2, row])
         reason = STOP.value if token == eos else LENGTH.value if is_over else 0

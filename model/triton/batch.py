@@ -53,14 +53,14 @@ class PlainBatch:
         self._state = DeviceState(network.config, rows, limits, network.device, network.dtype)
         self._buffers = StepBuffers(network, self._state)
         step = partial(network.step, self._state, self._buffers)
-        self._graphs = StepGraphs(step, rows, network.device)
+        self._graphs = StepGraphs(step, self._state.rows, network.device)
         is_cuda = network.device.type == "cuda"
-        self._flags = [torch.empty(2, rows, dtype=torch.int32, pin_memory=is_cuda) for _ in range(2)]
+        self._flags = [torch.empty(2, self._state.rows, dtype=torch.int32, pin_memory=is_cuda) for _ in range(2)]
         self._reader = torch.cuda.Stream() if is_cuda else None  # type: ignore[no-untyped-call]
         self._free = list(range(rows))  # a heap: the lowest rows first, so that few sentences take a small graph
         self._row_of: dict[Hypothesis, int] = {}
         self._at: dict[int, Hypothesis] = {}
-        self._since = np.full(rows, np.iinfo(np.int64).max)
+        self._since = np.full(self._state.rows, np.iinfo(np.int64).max)
         """The first round of each row's sentence. Flags of earlier rounds are of the sentence before it."""
         self._rounds = 0
         self._launched: _Round | None = None

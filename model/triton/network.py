@@ -10,13 +10,15 @@ from typing import cast
 import numpy as np
 import torch
 import triton
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from model.packing import round_up
 from model.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual, Transformer
 from model.triton.attention import cross_attention, encoder_attention, self_attention
 from model.triton.choice import append, vocabulary
 from model.triton.layers import combine, embed, feed_forward, project
-from model.triton.state import DeviceState
+from model.triton.state import UNIT, DeviceState
 from model.triton.tiles import INNER_TILE, ROW_TILE, TOKEN_TILE, WIDE_ROW_TILE
 
 MAX_ENCODED_TOKENS = 8192
@@ -152,17 +154,17 @@ class Network:
         ids = [self.config.source_ids(source) for source in sources]
         lengths = [len(source) for source in ids]
         self.model.check_length(max(lengths))
-        first = 0
-        while first < len(ids):
-            last = first + 1
-            while last < len(ids) and sum(lengths[first : last + 1]) <= MAX_ENCODED_TOKENS:
-                last += 1
-            self._encode(ids[first:last], np.array(lengths[first:last]), np.array(rows[first:last]), state)
-            first = last
+        first = tokens = 0
+        for number, length in enumerate(lengths):
+            if number > first and tokens + length > MAX_ENCODED_TOKENS:
+                self._encode(ids[first:number], np.array(lengths[first:number]), np.array(rows[first:number]), state)
+                first, tokens = number, 0
+            tokens += length
+        self._encode(ids[first:], np.array(lengths[first:]), np.array(rows[first:]), state)
         return lengths
 
     def _encode(
-        self, sources: list[tuple[int, ...]], lengths: np.ndarray, rows: np.ndarray, state: DeviceState
+        self, sources: list[tuple[int, ...]], lengths: NDArray[np.int64], rows: NDArray[np.int64], state: DeviceState
     ) -> None:
         config, norms = self.config, self._encoder_norms
         heads, d_k, slots = config.num_heads, config.head_dim, state.source_slots
@@ -173,12 +175,14 @@ class Network:
         tile, tiles = ROW_TILE.value, -(-lengths // ROW_TILE.value)
         within_tiles = np.arange(tiles.sum()) - (tiles.cumsum() - tiles).repeat(tiles)
         tile_table = np.stack([starts.repeat(tiles) + tile * within_tiles, starts.repeat(tiles), ends.repeat(tiles)], 1)
-        numbers = [np.fromiter(chain.from_iterable(sources), np.int64, count), within, memory_places]
-        sent = torch.from_numpy(np.concatenate([*numbers, np.arange(count) * 3 * config.d_model, tile_table.ravel()]))
+        ids, qkv_places = np.fromiter(chain.from_iterable(sources), np.int64), np.arange(count) * 3 * config.d_model
+        table = np.zeros((4, round_up(count, UNIT)), np.int64)
+        table[:, :count] = ids, within, memory_places, qkv_places
+        sent = torch.from_numpy(np.concatenate([table.ravel(), tile_table.ravel()]))  # one transfer
         if self.device.type == "cuda":
             sent = sent.pin_memory()
         sent = sent.to(self.device, non_blocking=True)
-        tokens, places, memory, packed = sent[: 4 * count].view(4, count)
+        tokens, places, memory, packed = sent[: table.size].view(table.shape)
         buffers, embedding = Buffers(self, count), self.model.source_embedding
         qkv = torch.empty(count, 3 * config.d_model, device=self.device, dtype=self.dtype)
         embed[(count,)](
@@ -192,7 +196,7 @@ class Network:
                 buffers.y, count, projection.weight, projection.bias, qkv, packed, d_k, **self._head
             )
             encoder_attention[(len(tile_table), heads)](
-                qkv, count, sent[4 * count :], output.weight, buffers.parts, buffers.rows, self._scale, **self._head
+                qkv, count, sent[table.size :], output.weight, buffers.parts, buffers.rows, self._scale, **self._head
             )
             self._combine(buffers, count, None, heads, output.bias, norms, 2 * number)
             self._feed_forward(buffers, count, None, layer.feed_forward)

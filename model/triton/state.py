@@ -12,13 +12,15 @@ from model.decoding.kv_cache import staged
 from model.hypothesis import Hypothesis, Limits
 from model.packing import round_up
 
-_SLOTS_UNIT = 16
+UNIT = 16
+"""Rows, slots and places in a table of numbers are multiples of it: Triton would compile a kernel again for a pointer
+that is less aligned."""
 FREE = 3
 """What `ended` says of a row without a sentence. Running is 0; 1 and 2 are `tiles.STOP` and `tiles.LENGTH`."""
 
 
 class DeviceState:
-    """The sentences of up to `rows` rows. A row belongs to one sentence until that is read out; none is ever moved.
+    """The sentences of `rows` rows or a few more. A row belongs to one sentence until that is read; none is ever moved.
 
     A step reads and writes all of it on the GPU. Only the tensors' addresses are fixed, as a CUDA graph requires: what
     a row's sentence does not use may hold anything, NaN included.
@@ -27,9 +29,9 @@ class DeviceState:
     def __init__(
         self, config: ModelConfig, rows: int, limits: Limits, device: torch.device, dtype: torch.dtype
     ) -> None:
-        self.rows, self.max_target, self.device = rows, limits.max_target, device
-        self.source_slots = round_up(limits.max_source + 1, _SLOTS_UNIT)
-        target_slots = round_up(limits.max_target, _SLOTS_UNIT)
+        self.rows = rows = round_up(rows, UNIT)
+        self.max_target, self.device = limits.max_target, device
+        self.source_slots, target_slots = round_up(limits.max_source + 1, UNIT), round_up(limits.max_target, UNIT)
         layers, heads, d_k = config.decoder_layers, config.num_heads, config.head_dim
 
         def allocate(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -54,12 +56,12 @@ class DeviceState:
         new = [*rows, *[0] * (2 * count), *[h.limit for h in hypotheses], *source_lengths, *prefixes, *[bos] * count]
         given = staged(new, self.device).to(self.device, non_blocking=True).view(7, count)
         for sums in (self.attention, self.coverage):
-            sums[given[0]] = 0
+            sums.index_fill_(0, given[0], 0)
         self.rows_state[:, given[0]] = given[1:].int()
 
     def free(self, rows: Sequence[int]) -> None:
         """Ends the sentences of `rows`, which are not read."""
-        self.ended[staged(list(rows), self.device).to(self.device, non_blocking=True)] = FREE
+        self.ended.index_fill_(0, staged(list(rows), self.device).to(self.device, non_blocking=True), FREE)
 
     def read(self, rows: Sequence[int], length: int, source_length: int) -> tuple[Tensor, Tensor, Tensor]:
         """The results of `rows`, on the CPU: tokens and alignments [2, rows, length], log probabilities [rows, length],
