@@ -23,7 +23,6 @@ from typing import Annotated
 import torch
 import typer
 
-from benchmarks import gpu_service
 from benchmarks.cores import processor
 from model.backends import prepare
 from model.config import ModelConfig, named_architecture
@@ -34,6 +33,8 @@ from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
 from model.triton.backend import TritonBackend
 from model.triton.support import missing_support
+
+BUNDLE = Path(__file__).resolve().parent.parent / "bundles" / "en-fr"
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def main(
     ceiling_size: Annotated[int, typer.Option(help="Side of the matrices for the measured peak.")] = 8_192,
     http: Annotated[bool, typer.Option("--http", help="Measure the service with lists of sentences.")] = False,
     peer: Annotated[bool, typer.Option("--peer", help="Measure CTranslate2 with the bundle.")] = False,
-    bundle: Annotated[Path, typer.Option(help="What --http and --peer decode.")] = gpu_service.BUNDLE,
+    bundle: Annotated[Path, typer.Option(help="What --http and --peer decode.")] = BUNDLE,
     sentences: Annotated[int, typer.Option(help="Sentences of --http and --peer.")] = 8_000,
 ) -> None:
     """Measure decoding of one sentence and of large batches against the roofline."""
@@ -197,7 +198,9 @@ def main(
             typer.echo(f"\ntriton, {count:,} rows: kernels of one encoding and {length} steps, {total:,.0f} us")
             for kernel, launches, spent in times[:14]:
                 typer.echo(f"  {kernel[:40]:40}  {launches:6,} launches  {spent:10,.0f} us  {spent / total:6.1%}")
-    if http or peer:
+    if http or peer:  # which need the service's dependencies, or CTranslate2
+        from benchmarks import gpu_service
+
         gpu_service.measure(bundle, device.type, sentences, http, peer)
 
 

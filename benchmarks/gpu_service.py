@@ -26,8 +26,6 @@ from model.bundle import Bundle, open_bundle
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 
-ROOT = Path(__file__).resolve().parent.parent
-BUNDLE = ROOT / "bundles" / "en-fr"
 WORDS = (
     "the old new small red house friend train water morning letter river is was will be seen left near with people our"
 )

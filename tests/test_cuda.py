@@ -106,7 +106,7 @@ def test_loss_by_the_triton_kernel_is_pytorchs(smoothing: float) -> None:
 
 @pytest.mark.parametrize("check", KERNEL_CHECKS)
 def test_triton_kernel_computes_what_pytorch_does_in_float64(check: Check) -> None:
-    for seed in range(8):
+    for seed in range(2):  # each draws shapes that Triton compiles for
         check("cuda", seed)
 
 
