@@ -86,7 +86,7 @@ lock: .venv/.made  ## renew requirements.lock, for serving, and requirements-dev
 	$(PIP_COMPILE) --extra scale --output-file requirements.lock pyproject.toml
 
 clean:  ## remove .venv and what the tools left
-	rm -rf .venv build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build tests/node_modules *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 .venv/.made:
 	@$(if $(PYTHON),:,echo "no Python 3.11 or later found; name one: make PYTHON=/path/to/python3" >&2; exit 1)
@@ -108,9 +108,11 @@ clean:  ## remove .venv and what the tools left
 	$(PIP_INSTALL) --editable '.[train]'
 	@touch $@ .venv/.serving
 
-.venv/.everything: .venv/.made pyproject.toml requirements-dev.lock
+.venv/.everything: .venv/.made pyproject.toml requirements-dev.lock tests/package-lock.json
 	$(LOCKED_INSTALL) requirements-dev.lock
 	$(PIP_INSTALL) --editable '.[train,dev]'
+	@# DeepL's client for Node. Without npm the test that runs it is skipped.
+	! command -v npm > /dev/null || npm ci --silent --no-audit --prefix tests
 	@touch $@ .venv/.serving .venv/.training
 
 .venv/.ray: .venv/.everything

@@ -264,6 +264,12 @@ def translate(
         bool, typer.Option("--sheet-names", help="For .xlsx: translate the names of sheets, too")
     ] = False,
     redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="For .po: translate fuzzy entries again")] = False,
+    charset: Annotated[
+        str, typer.Option(help="For texts and pages: their encoding, if it is not UTF-8 and they do not declare it")
+    ] = "",
+    keep_encoding: Annotated[
+        bool, typer.Option("--keep-encoding", help="For texts and pages: write their own encoding, not UTF-8")
+    ] = False,
     paths: Annotated[
         str, typer.Option(help="For .json, .yaml, .toml: which values to translate: '$.menu.*, $..title'")
     ] = "",
@@ -307,12 +313,16 @@ def translate(
             "redo_fuzzy": redo_fuzzy,
             "paths": paths,
             "columns": columns,
+            "charset": charset,
+            "encoding": "keep" if keep_encoding else "auto",
         },
         out=Path(out) if out else None,
         replace=replace,
     )
-    if not file and (sheet_names or redo_fuzzy or paths or columns or line_breaks is not Lines.auto):
-        raise typer.BadParameter("--sheet-names, --redo-fuzzy, --paths, --columns and --line-breaks need --file")
+    of_files = (sheet_names, redo_fuzzy, paths, columns, charset, keep_encoding, line_breaks is not Lines.auto)
+    if not file and any(of_files):
+        options = "--sheet-names, --redo-fuzzy, --paths, --columns, --charset, --keep-encoding and --line-breaks"
+        raise typer.BadParameter(f"{options} need --file")
     if in_ is not None:
         if out is None or file or replace:
             raise typer.BadParameter("--in needs --out, and takes neither --file nor --replace")

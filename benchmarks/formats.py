@@ -220,10 +220,9 @@ async def measure_process(suffix: str, megabytes: float, rounds: int) -> tuple[f
         await processes.run(Write(file, [unit.text for unit in read.units]), "")
         there.append(perf_counter() - began)
     await processes.stop()
-    pairs = list(zip(here, there, strict=True))[5:]  # after those that started the process
-    medians = (statistics.median(column) for column in zip(*((a, b, b - a) for a, b in pairs), strict=True))
-    within, through, added = (1000 * seconds for seconds in medians)
-    return within, through, added
+    here, there = here[5:], there[5:]  # after those that started the process
+    added = [b - a for a, b in zip(here, there, strict=True)]
+    return 1000 * statistics.median(here), 1000 * statistics.median(there), 1000 * statistics.median(added)
 
 
 def main() -> None:
@@ -237,8 +236,8 @@ def main() -> None:
     if options.process:
         print("| | ms within this process | through another | added |\n|---|--:|--:|--:|")
         for suffix in options.suffixes:
-            found = asyncio.run(measure_process(suffix, options.megabytes, options.rounds))
-            print(f"| {suffix} | {' | '.join(f'{each:.1f}' for each in found)} |", flush=True)
+            times = asyncio.run(measure_process(suffix, options.megabytes, options.rounds))
+            print(f"| {suffix} | {' | '.join(f'{each:.1f}' for each in times)} |", flush=True)
         return
     print("| | MB of the file | s to read | s to write | MB of memory |\n|---|--:|--:|--:|--:|")
     context = multiprocessing.get_context("spawn")

@@ -275,6 +275,17 @@ _MARKDOWN_NESTS = (
     ("[", "](a)"), ("![", "](a)"), ("*", "*"), ("**", "**"), ("_", "_"), ("> ", ""), ("- ", ""), ("1. ", ""), ("<b>", "</b>"), ("`", "`"),
     ("[", "]"), ("(", ")"), ("^[", "]"), ("*a **a ", "** *"), ("~~", "~~"), ("[a](", ")"), ("[a](<", ">)"),
 )  # fmt: skip
+_MARKDOWN_EXTENDED = (
+    "word ", "\n", "\n\n", "    ", "$", "$$", "$$\n", "\\$", "\\begin{a}\n", "\\end{a}\n", ":::note\n", ":::\n", "::: a word\n", ":::", "::a[b]{c}\n",
+    ":a[", "]{b}", "]", '!!! note "word"\n', "!!! a\n    ", "??? a\n", '=== "a"\n    ', "```{note} word\n", "```\n", ":a: b\n", "[[", "]]", "[[a|b]]", "|",
+    "==", "==a", "a==", "{#a}", "{", "}", "{.a b=c}", "{a}`b`", "{a}`", "`", "<A b={", "<A b={c} ", "}>\n", "<A\n", "<A>", "</A>", "<a-b ", ' @c="', '"',
+    "import {", "} from 'a'\n", "import a from 'b'\n", "export {\n", "{/*", "*/}\n", "> ", "- ", "*", "[", "(", ":", "a", "<", "=", "+++\n", 'title = "word"\n',
+    "title = [",
+)  # fmt: skip
+_MARKDOWN_EXTENDED_NESTS = (
+    ("[[a|", "]]"), ("==a ", " a=="), (":a[", "]"), ("{a=", "}"), ("<A b={", "}>"), ("!!! a\n    ", "\n"), ("> ", ""), ("- ", ""), ("$", "$"),
+    (":::a\n", "\n:::\n"), ("```{note}\n", "\n```\n"), ("*", "*"), ("[", "](a)"),
+)  # fmt: skip
 _TEXT = (
     "word ", "a\n", "\n", "  ", "Some words of a line that is as long as lines are in hard-wrapped texts,\n", "- a\n", ". ", ".", "\t", "|", "`",
     ")", "\u4e00", "\u3000", "-\n", "\u2028", "{;", "\x0c", "\r", "\r\n", "!", '"', "    a b c\n",
@@ -293,6 +304,8 @@ GRAMMARS = (
     Grammar("html", ".html", _HTML, _HTML_NESTS),
     Grammar("markdown", ".md", _MARKDOWN, _MARKDOWN_NESTS),
     Grammar("markdown-front", ".md", _MARKDOWN, _MARKDOWN_NESTS, before="---\n", after="\n---\n"),
+    Grammar("markdown-extended", ".md", _MARKDOWN_EXTENDED, _MARKDOWN_EXTENDED_NESTS),
+    Grammar("markdown-toml", ".md", _MARKDOWN_EXTENDED, _MARKDOWN_EXTENDED_NESTS, before="+++\n", after="\n+++\n"),
     Grammar("txt", ".txt", _TEXT, options=({"target": "ar"}, {"target": "ar", "line_breaks": "join"})),
     Grammar("srt", ".srt", _CUES, (("<b>", "</b>"), ("<i>a", "</i>")), before=f"1\n{_TIMES}"),
     Grammar("vtt", ".vtt", _CUES, (("<b>", "</b>"), ("<i>a", "</i>")), before=f"WEBVTT\n\n{_TIMES.replace(',', '.')}"),

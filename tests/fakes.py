@@ -161,12 +161,12 @@ def translated(
 def render_tags(
     translation: Sequence[str | ProtectedSpan],
     tags: Sequence[Tag],
-    length: int,
+    source: str,
     aligned_spans: Sequence[AlignedSpan],
     write: Callable[[str], str],
 ) -> str:
-    """The translation of a sentence of `length` characters, with `tags` inserted."""
-    return render_pieces(translation, insertions(place_tags(translation, tags, length, aligned_spans)), write)
+    """The translation of the sentence `source`, with `tags` inserted."""
+    return render_pieces(translation, insertions(place_tags(translation, tags, source, aligned_spans)), write)
 
 
 def translating(bundle: Bundle, source: str, target: str) -> Bundle:

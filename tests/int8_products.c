@@ -20,7 +20,8 @@ enum { BELL, NARROW, UNIFORM, LIMITS, LIMIT, SPARSE, WEIGHT_KINDS };
 
 static int draw_weight(int kind) {
     int sum = 0;
-    for (int i = 0; i < 12; i++) sum += draw(257) - 128;
+    if (kind <= NARROW)
+        for (int i = 0; i < 12; i++) sum += draw(257) - 128;
     switch (kind) {
     case BELL: sum /= 6; break;
     case NARROW: sum /= 24; break;

@@ -133,7 +133,7 @@ def test_untranslatable_document_reports_the_reason(
 @pytest.mark.parametrize(
     ("name", "options", "said"),
     [
-        ("a.png", {}, "must end in one of .*docx"),
+        ("a.png", {}, "file extension must be one of .*docx"),
         ("a.txt", {"output_format": "docx"}, "is written as txt"),
         ("a.txt", {"target_lang": "XX"}, "'target_lang' not supported"),
         ("a.txt", {"formality": "more"}, "'formality' is not supported"),

@@ -108,7 +108,7 @@ def test_invalid_glossaries_are_refused(shipped_url: str, fields: dict[str, str]
     good = {"name": "a", "source_lang": "EN", "target_lang": "FR", "entries": "cat\tchat", "entries_format": "tsv"}
     response = httpx.post(f"{shipped_url}/deepl/v2/glossaries", json={**good, **fields})
     assert response.status_code == 400
-    assert said in response.json()["detail"]
+    assert said in response.json()["message"]
 
 
 def test_served_glossaries_can_be_used_by_name(bundle_folder: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from fakes import named_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
-from shared_fixtures import Gate, Service, serving
+from shared_fixtures import Gate, Service, make_bundle, serving
 
 from app.api.deepl.schemas import MultilingualRequest
 from app.api.deepl.text import TextRequest
@@ -69,8 +69,8 @@ def _bundle(pair: str) -> Any:
 def test_every_listed_target_can_be_requested() -> None:
     bundles: Any = [_bundle(f"fr-{target}") for target in ("en", "pt", "zh", "de", "es-419")]
     served = Catalogue(bundles)
-    offered = [code for code, _ in target_languages(served)]
-    assert offered == ["EN-GB", "EN-US", "PT-BR", "PT-PT", "ZH", "ZH-HANS", "DE", "ES-419"]
+    offered = list(target_languages(served))
+    assert offered == ["en-GB", "en-US", "pt-BR", "pt-PT", "zh", "zh-Hans", "de", "es-419"]
     for code in offered:
         assert pair_of(served, "FR", code)
 
@@ -88,6 +88,88 @@ def test_form_and_json_requests_are_equivalent(service: Service) -> None:
     tags: dict[str, Any] = {**EN_FR, "text": "<x>Hello.</x> Bye.", "tag_handling": "xml", "outline_detection": "0"}
     kept = service.request("POST", "/deepl/v2/translate", data={**tags, "ignore_tags": "y, x"}).json()
     assert "<x>Hello.</x>" in kept["translations"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    "style", ["dictionaries[{}].{}", "dictionaries[{}][{}]", "dictionaries.{}.{}", "dictionaries[{}].{}, in parts"]
+)
+def test_fields_within_fields_of_a_form_are_like_json(service: Service, style: str) -> None:
+    entries = [f"cat\tchat {number}" for number in range(12)]
+    sent = [{"source_lang": "en", "target_lang": "fr", "entries": each, "entries_format": "tsv"} for each in entries]
+    name, _, in_parts = style.partition(", ")
+    flat = {name.format(number, key): each[key] for number, each in enumerate(sent) for key in each}
+    keyword, values = ("files", {key: (None, value) for key, value in flat.items()}) if in_parts else ("data", flat)
+    made = service.post("/deepl/v3/glossaries", {"name": "a", "dictionaries": sent[:1]}).json()
+    path = f"/deepl/v3/glossaries/{made['glossary_id']}"
+    answer = service.request("PATCH", path, **{keyword: values})
+    assert answer.json()["dictionaries"] == [{"source_lang": "en", "target_lang": "fr", "entry_count": 1}]
+    found = service.get(f"{path}/entries?source_lang=en&target_lang=fr").json()
+    assert found["dictionaries"][0]["entries"] == "cat\tchat 11"  # in the order of their numbers
+    del flat[name.format(11, "entries_format")]
+    refused = service.request("PATCH", path, data=flat)
+    assert (refused.status_code, refused.json()["message"]) == (400, "#/dictionaries/11/entries_format: Field required")
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"dictionaries[0].entries": "a", "dictionaries[0]": "b"}, "#/dictionaries[0]: Another field"),
+        ({"dictionaries": "a", "dictionaries[0].entries": "b"}, "#/dictionaries[0].entries: Another field"),
+        ({"dictionaries.a.b.c": "a"}, "#/dictionaries: Input should be a valid list"),
+        ({"dictionaries[0].a.b.c": "a"}, "#/dictionaries[0].a.b.c: The name is nested over 3 levels deep"),
+        ({"dictionaries[0]" * 10_000: "a"}, "The name is nested over 3 levels deep"),
+        ({"dictionary[0].entries": "a"}, "#: nothing to change: give a name or dictionaries"),
+        ({"": "a", "[]": "b", ".": "c"}, "#: nothing to change"),
+        ({}, "#: nothing to change"),
+    ],
+)
+def test_contradictory_and_ineffective_forms_are_refused(service: Service, form: dict[str, str], said: str) -> None:
+    fields = {"name": "a", "source_lang": "EN", "target_lang": "FR", "entries": "cat\tchat", "entries_format": "tsv"}
+    made = service.post("/deepl/v2/glossaries", fields).json()
+    answer = service.request("PATCH", f"/deepl/v3/glossaries/{made['glossary_id']}", data=form or {"other": "a"})
+    assert answer.status_code == 400
+    assert said in answer.json()["message"]
+
+
+def test_repeated_and_numbered_texts_of_a_form_are_a_list(service: Service) -> None:
+    texts = ["Hello.", "", "Bye.", *["How are you?"] * 9]
+    expected = service.post("/deepl/v2/translate", {**EN_FR, "text": texts}).json()
+    for name in ("text", "text[]"):
+        assert service.request("POST", "/deepl/v2/translate", data={**EN_FR, name: texts}).json() == expected
+    numbered = {f"text[{number}]": text for number, text in enumerate(texts)}
+    for order in (1, -1):
+        form = {**EN_FR, **dict(list(numbered.items())[::order])}
+        assert service.request("POST", "/deepl/v2/translate", data=form).json() == expected
+
+
+@pytest.mark.parametrize("path", ["translate", "document"])
+@pytest.mark.parametrize("name", ["style_id", "style_profile_id", "custom_instructions", "formality"])
+def test_options_that_are_known_and_not_supported_are_refused(service: Service, path: str, name: str) -> None:
+    fields = {**EN_FR, name: "more", **({"text": "Hello."} if path == "translate" else {})}
+    files = {"file": ("a.txt", b"Hello.")} if path == "document" else None
+    answer = service.request("POST", f"/deepl/v2/{path}", data=fields, files=files)
+    assert answer.status_code == 400
+    assert answer.json()["message"].startswith(f"#/{name}: ")
+    assert "not supported" in answer.json()["message"]
+    unknown = {**EN_FR, "colour": "red", "enable_beta_languages": "1", **({"text": "Hello."} if not files else {})}
+    assert service.request("POST", f"/deepl/v2/{path}", data=unknown, files=files).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "what"),
+    [
+        ("GET", "/v3/style_rules", "style rules"),
+        ("POST", "/v3/style_rules/a/custom_instructions", "style rules"),
+        ("PATCH", "/v3/style_profiles/a", "style profiles"),
+        ("POST", "/v2/write/correct", "DeepL Write"),
+    ],
+)
+def test_what_the_service_has_not_is_refused_in_one_line(service: Service, method: str, path: str, what: str) -> None:
+    answer = service.request(method, f"/deepl{path}")
+    assert (answer.status_code, answer.json()) == (
+        404,
+        {"message": f"This service has no {what}.", "detail": "Not Found"},
+    )
 
 
 def _all(value: Any) -> list[str]:
@@ -116,6 +198,41 @@ def test_type_parameter_of_languages_may_be_in_the_query_or_in_a_form(service: S
     assert service.get(path).json() == [{"language": "EN", "name": "English"}]
     assert service.get(f"{path}?type=other").status_code == 400
     assert service.request("POST", "/deepl/v2/usage").json() == service.get("/deepl/v2/usage").json()
+
+
+def test_languages_of_a_resource_have_its_features(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "bundles" / "en-fr")
+    make_bundle(tmp_path / "bundles" / "fr-en", "fr", "en", seed=1)
+    for place, memory in ((str(tmp_path / "memory"), ["translation_memory"]), (None, [])):
+        with serving(tmp_path / "bundles", translation_memory=place) as service:
+
+            def listed(resource: str, service: Service = service) -> list[tuple[object, ...]]:
+                found = service.get(f"/deepl/v3/languages?resource={resource}&include=beta").json()
+                names = ("lang", "usable_as_source", "usable_as_target")
+                assert {each["status"] for each in found} <= {"stable"}
+                return [(*(each[name] for name in names), list(each["features"])) for each in found]
+
+            features = ["auto_detection", "glossary", "tag_handling", *memory]
+            assert listed("translate_text") == [
+                ("en", True, False, features),
+                ("en-GB", False, True, features[1:]),
+                ("en-US", False, True, features[1:]),
+                ("fr", True, True, features),
+            ]
+            assert next(each[3] for each in listed("translate_document")) == ["auto_detection", "glossary", *memory]
+            assert listed("glossary") == [("en", True, True, []), ("fr", True, True, [])]
+            assert listed("translation_memory") == (listed("glossary") if memory else [])
+            assert listed("voice") == listed("write") == listed("style_rules") == []
+            told = {each["name"]: each["features"] for each in service.get("/deepl/v3/languages/resources").json()}
+            assert list(told) == ["translate_text", "translate_document", "glossary", "translation_memory"]
+            needs = {
+                each["name"]: (each["needs_source_support"], each["needs_target_support"])
+                for each in told["translate_text"]
+            }
+            assert needs.pop("auto_detection") == (True, False)
+            assert set(needs.values()) == {(True, True)}
+            for query in ("", "?resource=other", "?product=translate_text"):
+                assert service.get(f"/deepl/v3/languages{query}").status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -168,7 +285,7 @@ def test_missing_query_parameter_is_named(service: Service, method: str) -> None
     path = "entries" if method == "GET" else "dictionaries"
     response = service.request(method, f"/deepl/v3/glossaries/a/{path}?source_lang=en")
     assert response.status_code == 400
-    assert response.json()["detail"] == "#/target_lang: Field required"
+    assert response.json()["message"] == "#/target_lang: Field required"
 
 
 @pytest.mark.parametrize(

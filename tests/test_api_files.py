@@ -55,6 +55,22 @@ def test_translated_file_has_the_translations_of_its_texts(service: Service, bun
     assert int(response.headers["x-interlinear-warnings"]) >= 0
 
 
+def test_files_encoding_is_that_of_its_part_and_is_kept_on_request(service: Service) -> None:
+    def sent(content: bytes, **fields: str) -> httpx.Response:
+        file = ("a.txt", content, "text/plain; charset=windows-1252")
+        return service.request("POST", PATH, files={"file": file}, data={**FIELDS, **fields})
+
+    found = sent("1 €\n".encode("cp1252"))
+    assert (found.content.decode(), found.headers["content-type"]) == ("1 €\n", "text/plain; charset=utf-8")
+    kept = sent("1 €\n".encode("cp1252"), encoding="keep")
+    assert (kept.content.decode("cp1252"), kept.headers["content-type"]) == (
+        "1 €\n",
+        "text/plain; charset=windows-1252",
+    )
+    utf16 = service.request("POST", PATH, files={"file": ("a.txt", "1 €".encode("utf-16"))}, data=FIELDS)
+    assert (utf16.content.decode("utf-16"), utf16.headers["content-type"]) == ("1 €", "text/plain; charset=utf-16")
+
+
 def test_word_document_comes_back_as_a_word_document(service: Service) -> None:
     response = send(service, "a.docx", word(f"<w:p>{run('Hello. ')}{run('How are you?', '<w:b/>')}</w:p>"))
     assert response.status_code == 200

@@ -137,7 +137,7 @@ def test_deep_translator_raises_its_own_exceptions(locked: tuple[str, str]) -> N
         LibreTranslator("en", "de", api_key=key, custom_url=f"{url}/").translate("Hello.")
 
 
-# ---- Mastodon and Weblate
+# ---- Mastodon
 
 
 def test_mastodons_request_is_translated(service: Service) -> None:
@@ -154,15 +154,6 @@ def test_mastodons_request_is_translated(service: Service) -> None:
     answer = service.post(PATH, {**body, "source": "auto"}).json()
     assert len(answer["translatedText"]) == 3
     assert {found["language"] for found in answer["detectedLanguage"]} <= targets.keys()
-
-
-def test_weblates_request_is_translated(service: Service) -> None:
-    """Sends and reads what Weblate 5 does in weblate/machinery/libretranslate.py."""
-    codes = [language["code"] for language in service.get(f"{PREFIX}/languages").json()]
-    assert {"en", "fr"} <= set(codes)  # else it would not ask
-    texts = ["Hello.", "How are you?"]
-    answer = service.post(PATH, {"api_key": "", "q": texts, "source": "en", "target": "fr"})
-    assert answer.json()["translatedText"] == [ours(service, text) for text in texts]
 
 
 # ---- /translate

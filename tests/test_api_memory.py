@@ -214,9 +214,19 @@ def test_pairs_that_cannot_be_kept_are_refused(keeping: Service, pair: tuple[str
     assert (response.status_code, response.json()["type"]) == (422, "urn:interlinear:error:invalid-fields")
 
 
-def test_a_direction_that_is_not_served_is_refused(keeping: Service) -> None:
+def test_misspelt_parameter_is_refused(keeping: Service) -> None:
+    """Without `text`, all pairs would be forgotten."""
+    remember(keeping, ("A house.", "Une demeure."))
     for method, path in (("GET", "/memory"), ("DELETE", "/memory"), ("GET", "/memory/search")):
-        assert keeping.request(method, f"{path}?source=en&target=xx&text=A").status_code == 404
+        answer = keeping.request(method, f"{path}?source=en&target=fr&txt=A house.")
+        assert answer.status_code == 422
+        assert {"pointer": "#/txt", "detail": "Extra inputs are not permitted"} in answer.json()["errors"]
+    assert translated(keeping, "A house.")["memory"] == "exact"
+
+
+def test_a_direction_that_is_not_served_is_refused(keeping: Service) -> None:
+    for method, path in (("GET", "/memory?"), ("DELETE", "/memory?text=A&"), ("GET", "/memory/search?text=A&")):
+        assert keeping.request(method, f"{path}source=en&target=xx").status_code == 404
     assert keeping.request("GET", "/memory?source=auto&target=fr").status_code == 422
 
 

@@ -216,7 +216,8 @@ def test_request_without_a_key_gets_the_documented_refusal(manual: Manual, serve
         if "security" in operation.told:
             assert keys
             for request in _requests(manual, operation):
-                response = served.request(operation.method.upper(), operation.path, **request)
+                path = _example_path(manual, operation)
+                response = served.request(operation.method.upper(), path, **request)
                 answer = operation.told["responses"][str(response.status_code)]
                 assert "not-authorised" in _example_names(answer), (str(operation), response.text)
 
@@ -254,9 +255,11 @@ def test_every_documented_example_works(manual: Manual, served: Service, keys: l
 def test_path_refuses_other_methods_in_its_apis_format_and_lists_the_allowed_ones(
     manual: Manual, served: Service
 ) -> None:
-    refusals = {operation.path: _refusal(manual, operation) for operation in manual.operations}
-    for path, schema in refusals.items():
-        documented = {operation.method.upper() for operation in manual.operations if operation.path == path}
+    operations = {operation.path: operation for operation in manual.operations}
+    for path, operation in operations.items():
+        documented = {other.method.upper() for other in manual.operations if other.path == path}
+        path = _example_path(manual, operation)
+        schema = _refusal(manual, operation)
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO"} - documented:
             response = served.request(method, path)
             assert response.status_code == 405, (method, path)
@@ -271,6 +274,12 @@ def test_not_found_responses_match_the_document(path: str, manual: Manual, serve
     response = served.get(path)
     assert response.status_code == 404
     assert manual.faults(response.json(), told.get(beside, told["/translate"])) == []
+
+
+def _example_path(manual: Manual, operation: Operation) -> str:
+    """The path with its parameters' examples, or their names where there are none."""
+    parameters = [each for each in operation.told.get("parameters", []) if each["in"] == "path"]
+    return operation.path.format(**{each["name"]: (*manual.examples(each), each["name"])[0] for each in parameters})
 
 
 def _refusal(manual: Manual, operation: Operation) -> Json:
@@ -317,11 +326,24 @@ def _requests(manual: Manual, operation: Operation) -> Iterator[Json]:
 def _encoded(manual: Manual, media_type: str, content: Json, example: Any) -> Json:
     if media_type == JSON:
         return {"json": example}
+    flat = dict(_flattened(example))
     if media_type == FORM:
-        return {"data": example}
+        return {"data": flat}
     assert media_type == PARTS
     fields = manual.resolved(content["schema"])["properties"]
-    return {"files": [part for name, value in example.items() for part in _parts(name, value, fields[name])]}
+    return {"files": [part for name, value in flat.items() for part in _parts(name, value, fields.get(name, {}))]}
+
+
+def _flattened(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a form: one within another is called `a[0].b`."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _flattened(each, f"{name}.{key}" if name else key)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for number, each in enumerate(value):
+            yield from _flattened(each, f"{name}[{number}]")
+    else:
+        yield name, value
 
 
 def _parts(name: str, value: Any, field: Json) -> list[tuple[str, tuple[str | None, str]]]:
@@ -355,6 +377,8 @@ def _made(manual: Manual, operation: Operation, served: Service) -> Json:
     before, parameter, _ = operation.path.partition("{")
     if not parameter:
         return {}
+    if "translation_memories" in before:
+        return _made_memory(manual, served, operation)
     maker = _MAKERS[next(end for end in _MAKERS if before.endswith(end))]
     [making] = [other for other in manual.operations if other.method == "post" and other.path.endswith(maker)]
     *_, request = _requests(manual, making)
@@ -367,6 +391,20 @@ def _made(manual: Manual, operation: Operation, served: Service) -> Json:
     if "translatedFileUrl" in answer:
         return {"name": answer["translatedFileUrl"].rpartition("/")[2]}
     return {name: value for name, value in answer.items() if name in ("document_id", "document_key", "glossary_id")}
+
+
+def _made_memory(manual: Manual, served: Service, operation: Operation) -> Json:
+    """A translation memory for DeepL's routes, and an export of it."""
+    key = _key(manual, operation)
+    bearer = {name: value.replace("DeepL-Auth-Key", "Bearer") for name, value in key.items()}
+    [put] = [each.path for each in manual.operations if each.path.endswith("/memory") and each.method == "put"]
+    pairs = [{"text": "Open", "translation": "Ouvrir"}]
+    served.request("PUT", put, json={"source": "en", "target": "fr", "pairs": pairs}, headers=bearer)
+    memories = "/deepl/v3/translation_memories"
+    [found] = served.request("GET", memories, headers=key).json()["translation_memories"]
+    id = found["translation_memory_id"]
+    job = served.request("POST", f"{memories}/{id}/export", headers=key).json()
+    return {"memory_id": id, "job_id": job["job_id"]}
 
 
 _MAKERS = {

@@ -25,7 +25,7 @@ def test_api_documents_its_own_statuses_and_errors_that_are_not_the_services() -
     assert list(responses) == [403, 404]
     assert responses[404]["description"] == "Not Found"
     examples = responses[404]["content"]["application/json"]["examples"]
-    assert examples["no-thing"]["value"] == {"message": "Not Found", "detail": "There is no such thing."}
+    assert examples["no-thing"]["value"] == {"message": "There is no such thing.", "detail": "Not Found"}
     assert set(examples) == {"no-thing", "no-other"}
     assert "headers" not in responses[403]  # only our own 401 says how to send a key
     assert "WWW-Authenticate" in error_responses(NotAuthorised)[401]["headers"]

@@ -165,13 +165,13 @@ def test_bytes_of_another_encoding_are_refused_with_their_location(suffix: str) 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.html", '<meta http-equiv="Content-Type" content="text/html; charset=iso-8859-1"><p>Hello</p>'),
-        ("a.xhtml", '<?xml version="1.0" encoding="iso-8859-1"?><p>Hello</p>'),
-        ("a.po", PO.replace("UTF-8", "iso-8859-1")),
+        ("a.html", '<meta http-equiv="Content-Type" content="text/html; charset=x-other"><p>Hello</p>'),
+        ("a.xhtml", '<?xml version="1.0" encoding="x-other"?><p>Hello</p>'),
+        ("a.po", PO.replace("UTF-8", "x-other")),
     ],
 )
 def test_unsupported_declared_encoding_is_refused(name: str, text: str) -> None:
-    with pytest.raises(UnreadableDocument, match="declares the encoding iso-8859-1"):
+    with pytest.raises(UnreadableDocument, match=r"declares the encoding '?x-other"):
         read(name, text.encode())
 
 

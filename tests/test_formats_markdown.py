@@ -278,6 +278,41 @@ def test_no_translation_of_a_pictures_description_becomes_markup(around: str, te
     assert "".join(text.split()) == "".join("".join(t.content for t in image.children or []).split())
 
 
+EXTENDED = [
+    "a ",
+    "b",
+    "\n",
+    "\n\n",
+    "    ",
+    "> ",
+    "- ",
+    "$",
+    "$$",
+    "\\$",
+    ":::",
+    "note",
+    "[[",
+    "]]",
+    "|",
+    "==",
+    "{#",
+    "}",
+    "+++\n",
+]
+EXTENDED += [
+    '!!! note "b"\n    ',
+    '=== "b"\n    ',
+    "```{note} b\n",
+    "```\n",
+    "::a[b]{c}",
+    ":a[b]",
+    "<A b={c}>",
+    "<A\n",
+    "{a}`b`",
+]
+EXTENDED += ['title = "b"\n', "import a from 'b'\n", "export {", "[", "](c)", "*", "`", "\\begin{a}\n", "\\end{a}\n"]
+
+
 @draw_examples(300)
 @given(
     st.lists(
@@ -285,6 +320,7 @@ def test_no_translation_of_a_pictures_description_becomes_markup(around: str, te
             [*"*_`[]()<>!#+-=|~\\& \n:1.\xa0\u3000\v", "a ", "b", "\n\n", "> ", "- ", "```", "[^1]", "<b>", "</b>"]
         )
     )
+    | st.lists(st.sampled_from(EXTENDED))
 )
 def test_any_markdown_is_reproduced_byte_for_byte(parts: list[str]) -> None:
     content = "".join(parts).encode()
@@ -343,7 +379,38 @@ def test_text_too_deep_for_the_parser_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "piece", ["[", "*a ", "![", "<a ", "<code>", "<b></i>", "[a](", "^[", "[^a]", "`a``", "> ", "1. "]
+    "piece",
+    [
+        "[",
+        "*a ",
+        "![",
+        "<a ",
+        "<code>",
+        "<b></i>",
+        "[a](",
+        "^[",
+        "[^a]",
+        "`a``",
+        "> ",
+        "1. ",
+        "$",
+        "$a",
+        "==a",
+        "[[a",
+        "[[a|",
+        "{#",
+        ":a[",
+        "{a}`",
+        "<A b={",
+        '<A b="',
+        "<A\n",
+        ":::a\n",
+        "!!! a\n    ",
+        "```{note}\n",
+        "import {",
+        "export {\n",
+        "\\begin{a}\n",
+    ],
 )
 def test_hostile_repetition_is_read_in_time(piece: str) -> None:
     content = (piece * (20_000 // len(piece))).encode()
@@ -355,3 +422,123 @@ def test_table_that_lacks_more_cells_than_its_file_has_characters_is_refused() -
     content = "|a" * columns + "\n" + "|-" * columns + "\n" + "|a\n" * columns
     with pytest.raises(UnreadableDocument, match="lack too many cells"):
         read("a.md", content.encode())
+
+
+EXTENSIONS = r"""+++
+title = "A title"
+draft = "no"
++++
+
+# Heading {#id .c}
+
+:::note
+Open door.
+:::
+
+::: tip A tip
+> quoted
+:::
+
+:::warning[Watch *out*]{.big}
+:::
+
+::youtube[A film]{#id}
+
+!!! note "A note"
+    Black cat.
+
+    - an item
+
+??? info
+    Hidden.
+
+=== "Tab one"
+
+    Inside.
+
+So $x^2$ costs $5 and $6, or $$y$$.
+
+$$
+\frac{a}{b} = c^2
+$$
+
+\begin{align}
+a &= b
+\end{align}
+
+See [[Page]], [[page|the page]], a ==marked *word*==, {ref}`my ref`, :abbr[HTML]{title="x"}.
+
+| a |
+|---|
+| [[x\|y]] |
+
+import X from "./x"
+
+export const word = 1
+
+<Tabs items={["a", "b"]}
+      on:click="c">
+Tabs.
+</Tabs>
+
+<template v-if="a < b" #default>
+Hello <B :c="d">inside</B>.
+</template>
+
+```{note} Another
+:class: word
+Within.
+```
+
+```{code-block} python
+x = "word"
+```
+
+[[toc]]
+
+{/* a comment that has many words in it */}
+
+Import duties, and export them.
+"""
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_extensions_are_reproduced_byte_for_byte(line_end: str) -> None:
+    content = EXTENSIONS.replace("\n", line_end).encode()
+    assert as_it_was(read("a.md", content)) == content
+
+
+def test_only_the_text_of_extensions_is_translated() -> None:
+    document = read("a.md", EXTENSIONS.encode())
+    found = "|".join(texts(document))
+    assert found == (
+        "A title|Heading |Open door.|A tip|quoted|Watch out|A film|A note|Black cat.|an item|Hidden.|Tab one|Inside."
+        "|So x^2 costs $5 and $6, or y.|See Page, the page, a marked word, {ref}`my ref`, HTML.|a|y|Tabs.|Hello inside."
+        "|Another|Within.|Import duties, and export them."
+    )
+    kept = ["x^2", "$$y$$", "[[Page]]", "[[page|", "]]", "{ref}`my ref`", ']{title="x"}', '<B :c="d">', "[[x\\|"]
+    written = shouted(document).decode()
+    assert all(markup in written for markup in kept)
+    lines = zip(EXTENSIONS.splitlines(), written.splitlines(), strict=True)
+    changed = [new for old, new in lines if old != new]
+    assert changed[0] == 'title = "A TITLE"'
+    assert changed[1] == "# HEADING {#id .c}"
+    assert '!!! note "A NOTE"' in changed
+    assert ":::warning[WATCH *OUT*]{.big}" in changed
+    assert "```{note} ANOTHER" in changed
+
+
+@pytest.mark.parametrize(
+    ("source", "translation", "expected"),
+    [
+        ("costs \\$5 or \\$6", "5$ ou 6$ a", "5\\$ ou 6\\$ a"),
+        ("costs $5 or $6", "5$ ou 6$ a", "5$ ou 6$ a"),
+        ('!!! note "a"\n    b', 'say "a"', "!!! note \"say 'a'\"\n    b"),
+    ],
+)
+def test_escapes_that_only_extensions_need_are_those_of_the_source(
+    source: str, translation: str, expected: str
+) -> None:
+    document = read("a.md", source.encode())
+    translations = [render_source(passage) for passage in document.passages]
+    assert document.write([document.passages[0].write(translation), *translations[1:]]).decode() == expected

@@ -237,8 +237,13 @@ def test_every_body_is_read_or_refused(body: bytes, kind: str, query: bytes) -> 
 
 def test_file_has_its_name_and_fields() -> None:
     file, fields = upload(files={"file": ("résumé.txt", b"\xff\x00")}, data={"source": "en", "target": "fr"})
-    assert file == ("résumé.txt", b"\xff\x00")
+    assert file == Upload("résumé.txt", b"\xff\x00")
     assert fields.by_name() == {"source": "en", "target": "fr"}
+
+
+def test_file_has_the_charset_of_its_part() -> None:
+    file, _ = upload(files={"file": ("a.txt", b"\xe9", "text/plain; charset=windows-1252")})
+    assert file == Upload("a.txt", b"\xe9", "windows-1252")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,12 @@ def request(*messages: str) -> Request:
     return Request({"type": "http"}, receive)
 
 
+def test_fields_in_the_query_are_refused_rather_than_ignored(service: Service) -> None:
+    answer = service.post("/translate?format=html", {**HELLO, "text": "<b>Hello.</b>"})
+    assert answer.status_code == 422
+    assert "its fields belong in the body" in answer.json()["detail"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "options"),
@@ -42,6 +48,7 @@ def request(*messages: str) -> Request:
         ("POST", "/translate", {"content": b"{", "headers": JSON}),
         ("POST", "/translate", {"content": b"null", "headers": JSON}),
         ("POST", "/translate", {"content": b"{}"}),
+        ("POST", "/translate?format=html", {"json": HELLO}),
         ("POST", "/attention", {"json": HELLO}),
         ("POST", "/attention", {"json": {**HELLO, "layers": [9]}}),
         ("POST", "/translate/", {"json": HELLO}),

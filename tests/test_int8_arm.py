@@ -21,7 +21,7 @@ from model.int8.library import FLAGS, library
 from model.int8.weights import Layout, Weights, packed, read_weights
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-BUNDLE = Path(__file__).parents[1] / "bundles" / "en-fr"
+BUNDLE = Path(__file__).parents[1] / "bundles" / "en-de"
 Ids = Sequence[int]
 HARNESS = Path(__file__).with_name("int8_harness.c")
 
@@ -70,7 +70,7 @@ def check_same_bits(
 def test_arm_decodes_a_bundles_samples_to_the_same_bits(harness: list[str], tmp_path: Path) -> None:
     config, files = read_bundle(BUNDLE)
     architecture = ModelConfig.from_dict(config["architecture"])
-    sources = [sample["source_ids"] for sample in config["samples"]]
+    sources = [sample["source_ids"] for sample in config["samples"][:6]]  # an emulator is slow
     check_same_bits(harness, read_weights(files[WEIGHTS]), architecture, sources, Limits(**config["limits"]), tmp_path)
 
 

@@ -24,7 +24,7 @@ SHIPPED = Path(__file__).parent.parent / "bundles"
 RUNNABLE = [isa.name for isa in INSTRUCTION_SETS if isa.runs_on(platform.machine(), processor_features())]
 WORDS = "the dog house friend red small never is was have you we they in with morning train eat see 3 12 Anna"
 FOREIGN = ["", "l", "Je ne s", "Où ê", "été ", "(", "12,", "Ωμ", "你好", "😀 e", "xqzj", "Salut, "]
-COUNT, ROWS = 300, 33
+COUNT, ROWS = 200, 33
 Bits = tuple[tuple[int, ...], tuple[str, ...]]
 
 
@@ -58,7 +58,7 @@ def decoded(backend: Backend, bundle: LoadedBundle, wishes: Sequence[Wish], rows
 def bundle() -> Iterator[LoadedBundle]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # as a worker has it
-    yield load_bundle(SHIPPED / "en-fr", torch.device("cpu"))
+    yield load_bundle(SHIPPED / "en-de", torch.device("cpu"))  # a third of the weights of en-fr
     torch.set_num_threads(threads)
 
 
@@ -98,13 +98,15 @@ def test_prefixes_restrict_what_is_decoded(bundle: LoadedBundle, wishes: list[Wi
 
 
 @pytest.mark.parametrize("isa", RUNNABLE)
-@pytest.mark.parametrize("rows", [7, ROWS])
 def test_no_bit_depends_on_the_instruction_set_or_the_batch(
-    isa: str, rows: int, bundle: LoadedBundle, wishes: list[Wish], alone: list[Bits]
+    isa: str, bundle: LoadedBundle, wishes: list[Wish], alone: list[Bits]
 ) -> None:
     backend = Int8Backend.of(bundle.model, isa)
-    order = random.Random(rows).sample(range(len(wishes)), len(wishes))
-    assert decoded(backend, bundle, [wishes[number] for number in order], rows) == [alone[number] for number in order]
+    step = 10 if isa == "generic" else 2  # plain C takes ten times as long
+    for first, rows in enumerate((7, ROWS)):
+        some = range(first, len(wishes), step)
+        order = random.Random(rows).sample(some, len(some))
+        assert decoded(backend, bundle, [wishes[n] for n in order], rows) == [alone[n] for n in order]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -39,6 +40,15 @@ def test_lock_file_satisfies_every_dependency(name: str, wanted: list[str]) -> N
                 f"{name} has {package} {versions[package]}: make lock"
             )
     assert "torch" not in versions
+
+
+def test_node_packages_are_locked_by_hash_without_a_url() -> None:
+    text = (ROOT / "tests" / "package-lock.json").read_text(encoding="utf-8")
+    packages: dict[str, dict[str, str]] = json.loads(text)["packages"]
+    wanted = json.loads((ROOT / "tests" / "package.json").read_text(encoding="utf-8"))["dependencies"]
+    assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted} == wanted
+    assert all(package["integrity"].startswith("sha512-") for name, package in packages.items() if name)
+    assert "://" not in text
 
 
 def test_both_lock_files_have_the_same_versions() -> None:

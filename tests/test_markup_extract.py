@@ -393,7 +393,7 @@ def scrambled(passage: Passage) -> str:
         parts += [part, " "]
         aligned_spans.append(AlignedSpan(span, (at, at + size)))
         at += size + 1
-    return render_tags(parts, passage.tags, len(passage.text), aligned_spans, passage.write)
+    return render_tags(parts, passage.tags, passage.text, aligned_spans, passage.write)
 
 
 @given(trees())
@@ -469,3 +469,20 @@ def steps(markup: str) -> int:
     passage_boundaries(found, parse_elements(found))
     sys.settrace(before)
     return lines
+
+
+@pytest.mark.parametrize(
+    ("markup", "texts"),
+    [
+        ("* Katze\n* Hund\n", ["* Katze\n* Hund"]),
+        ("<b>• a</b>\n  • <i>b</i> c", ["• a\n• b c"]),
+        ("Ours:\n- a\n- b\n\n- c", ["Ours:\n- a\n- b\n- c"]),
+        ("1. a\n2. b", ["1. a\n2. b"]),
+        ("a walk\n- a long one", ["a walk - a long one"]),
+        ("since\n12. May, or\nlater", ["since 12. May, or later"]),
+    ],
+)
+def test_lines_of_a_list_in_text_are_lines(markup: str, texts: list[str]) -> None:
+    pieces = markup_pieces(markup)
+    assert [piece.text for piece in pieces if isinstance(piece, Passage)] == texts
+    assert "".join(piece if isinstance(piece, str) else render_source(piece) for piece in pieces) == markup

@@ -36,6 +36,24 @@ def test_file_is_found_by_its_name_until_it_expires() -> None:
     asyncio.run(scenario())
 
 
+def test_changed_file_keeps_its_name_and_its_lifetime() -> None:
+    now = 0.0
+
+    async def scenario() -> None:
+        nonlocal now
+        downloads = Downloads(MemoryStore(lambda: now), 1 << 20)
+        name = await named(downloads)
+        now = LIFETIME_S - 1
+        await downloads.change(name, b"b" * 2_000)
+        assert await downloads.find(name) == FILE._replace(content=b"b" * 2_000)
+        await downloads.change("another", b"c")
+        assert await downloads.find("another") is None
+        now = LIFETIME_S + 1
+        assert await downloads.find(name) is None
+
+    asyncio.run(scenario())
+
+
 def test_same_file_has_another_name_each_time() -> None:
     async def scenario() -> None:
         downloads = Downloads(MemoryStore(), 1 << 20)

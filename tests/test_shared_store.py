@@ -266,6 +266,28 @@ def test_correction_given_to_one_counts_at_the_other(bundle_folder: Path, store_
         assert one.post("/translate", HELLO).json()["translations"][0]["memory"] is None
 
 
+def test_memory_is_imported_and_exported_at_different_instances(bundle_folder: Path, store_server: StoreServer) -> None:
+    settings: dict[str, Any] = {"store": store_server.url, "translation_memory": "store"}
+    unit = '<tuv xml:lang="en"><seg>House</seg></tuv><tuv xml:lang="fr"><seg>Logis</seg></tuv>'
+    content = f'<tmx version="1.4"><header srclang="en"/><body><tu>{unit}</tu></body></tmx>'.encode()
+    with (
+        listening(bundle_folder, **settings) as one,
+        listening(bundle_folder, **settings) as other,
+        client_of(one) as first,
+        client_of(other) as second,
+    ):
+        job = first.create_translation_memory_import("a.tmx", len(content))
+        second.upload_translation_memory_file(job.upload_url.replace(one, other), content)
+        result = first.get_translation_memory_job(job.job_id).result
+        assert result and result.status == "completed" and result.translation_memory_id
+        export = second.create_translation_memory_export(result.translation_memory_id)
+        written = io.BytesIO()
+        first.download_translation_memory_export(first.get_translation_memory_job(export.job_id), written)
+        assert b"Logis" in written.getvalue()
+        second.delete_translation_memory(result.translation_memory_id)
+        assert first.list_translation_memories() == []
+
+
 def test_translation_memories_are_in_a_file_or_in_the_store(bundle_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="INTERLINEAR_STORE is not set"):
         serving(bundle_folder, translation_memory="store")

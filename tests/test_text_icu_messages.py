@@ -9,6 +9,7 @@ from fakes import RandomDecoder, translated
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.markup.extract import markup_pieces
 from app.markup.passage import Passage
 from app.markup.render import render_source
 from app.text.icu_messages import has_branches, message_pieces
@@ -216,3 +217,39 @@ def test_three_plurals_in_each_other_are_a_message_in_any_language() -> None:
     pieces = message_pieces(f"Now {text}.", "ar")
     assert pieces is not None
     assert sum(isinstance(piece, Passage) for piece in pieces) >= 6**3
+
+
+def leaves(markup: str) -> list[str]:
+    """The pieces of a message in HTML, as written."""
+    [passage] = [piece for piece in markup_pieces(markup) if isinstance(piece, Passage)]
+    pieces = message_pieces(passage) or []
+    return [render_source(piece) for piece in pieces if isinstance(piece, Passage)]
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("{n, plural, one {a <b>dog</b>} other {<i>{n}</i> dogs}}", ["a <b>dog</b>", "<i>{n}</i> dogs"]),
+        (
+            "<p>See {n, plural,\n =0 {no dog}\n other {{{n}} dogs}}&nbsp;now.</p>",
+            ["See no dog now.", "See {{n}} dogs now."],
+        ),
+        ("{g, select, a {x &amp; <code>{</code>} other {y}}", ["x &amp; <code>{</code>", "y"]),
+        ("<div>{n, plural, =0 {No<br>dog} other {<p>{n} dogs</p>}}</div>", ["No<br>dog", "<p>{n} dogs</p>"]),
+        ("{n, plural, one {<b>one} other {two</b>}}", ["<b>one", "two</b>"]),
+        ('{n, plural, other {see <a title="a dog">it</a>}}', ['see <a title="a dog">it</a>']),
+    ],
+)
+def test_branches_keep_their_tags(markup: str, expected: list[str]) -> None:
+    assert [leaf.replace("&nbsp;", " ") for leaf in leaves(markup)] == expected
+
+
+PARTS = ["{n, plural,", " one {", "other {", "}", "}", "<b>", "</b>", "<i>", "</i>", " cat", "#", "\n ", "{x}", "&amp;"]
+
+
+@given(st.lists(st.sampled_from(PARTS)))
+def test_message_in_markup_has_all_its_tags_and_text(parts: list[str]) -> None:
+    for piece in markup_pieces("{n, plural, one {" + "".join(parts) + "} other {a cat}}"):
+        if isinstance(piece, Passage) and (pieces := message_pieces(piece)) is not None:
+            written = "".join(one if isinstance(one, str) else render_source(one) for one in pieces)
+            assert written == render_source(piece)

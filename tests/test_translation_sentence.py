@@ -235,7 +235,11 @@ def test_any_tree_is_kept(bundle: Bundle, wild: RandomDecoder) -> None:
     for text, item in zip(sent, items, strict=True):
         assert item.text is not None
         before, after = Tree(text), Tree(item.text)
-        assert after.found == before.found, text
+        assert Counter(way[-1] for way in after.found.elements()) == Counter(way[-1] for way in before.found.elements())
+        # An element may go into the one beside it, if they have one word together.
+        assert all(any(way[-1] == one[-1] and set(way) <= set(one) for one in after.found) for way in before.found), (
+            text
+        )
         assert after.protected == before.protected, text
         assert not after.way
     assert sum(item.text != text for text, item in zip(sent, items, strict=True)) > 150

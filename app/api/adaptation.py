@@ -75,7 +75,7 @@ async def plan(request: Request, adaptations: AdaptationsState, translator: Tran
         reason = f"{bundle.name} translates {bundle.directions.count:,} pairs of languages, and would translate one"
         raise InvalidFields.at("#/source", reason)
     try:
-        pairs = await asyncio.to_thread(read_pairs, *file, bundle.source, bundle.target)
+        pairs = await asyncio.to_thread(read_pairs, file.name, file.content, bundle.source, bundle.target)
     except UnreadableDocument as error:
         raise InvalidFields.at("#/file", str(error)) from None
     if not pairs:

@@ -26,6 +26,7 @@ from app.api.openapi_parts import (
 from app.api.schemas.fields import Body, Glossary, Language
 from app.api.schemas.translation import FileReport
 from app.errors import InvalidFields, NoTranslationMemory, StoreUnavailable
+from app.formats.encodings import Encoding
 from app.http.auth import Client
 from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
@@ -70,6 +71,11 @@ class FileFields(Body):
         False, strict=False, description="For .xlsx: translate the names of sheets, except those that a formula uses"
     )
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
+    encoding: Encoding = Field(
+        "auto",
+        description="For texts and pages that are not Unicode, by their declaration or the `charset` of the part: "
+        "`auto` gives UTF-8, `keep` their own encoding, with references in HTML for what it lacks",
+    )
     paths: str = Field(
         "",
         max_length=2_000,
@@ -186,7 +192,8 @@ async def _translate(
 
 def _document_file(request: Request, client: Client, file: Upload, fields: FileFields) -> DocumentFile:
     # Named alike.
-    format_options = cast(formats.FormatOptions, fields.model_dump(include=set(formats.FormatOptions.__annotations__)))
+    given = fields.model_dump(include=set(formats.FormatOptions.__annotations__))
+    format_options = cast(formats.FormatOptions, given | {"charset": file.charset})
     translator: Translator = request.state.translator
     _, target = translator.catalogue.codes(fields.source, fields.target)
     state = request.state
@@ -209,7 +216,7 @@ def _glossary(form: Fields) -> dict[str, Any]:
         if file := form.files.get("glossary"):
             if text is not None:
                 raise ValueError("Given twice, as a file and as a field")
-            return {"glossary": read_file(*file, form.one("source") or "", form.one("target") or "")}
+            return {"glossary": read_file(file.name, file.content, form.one("source") or "", form.one("target") or "")}
         if isinstance(text, str) and text.lstrip().startswith("{"):
             return {"glossary": json.loads(text)}
     except RecursionError:

@@ -6,19 +6,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic.json_schema import SkipJsonSchema
 
 from app import errors
 from app.api.dependencies import AdmittedClient, MemoryState, TranslatorState
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses, form_with_file, schema_of
-from app.api.schemas.fields import SourceLanguage
 from app.api.schemas.memory import (
+    ForgetQuery,
     Forgotten,
     MemoryFields,
     MemoryMatch,
     MemoryMatches,
     MemoryRequest,
     Remembered,
+    SearchQuery,
 )
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats.document import UnreadableDocument
@@ -35,8 +35,6 @@ from model import __version__
 
 router = APIRouter(tags=["translation memory"])
 _ERRORS = (*ADMISSION_ERRORS, errors.NoTranslationMemory, PairNotServed, errors.Unavailable, errors.StoreUnavailable)
-Source = Annotated[SourceLanguage, Query(description="The language of the texts", examples=["en"])]
-Target = Annotated[SourceLanguage, Query(description="The language of the translations", examples=["fr"])]
 _FORM = {
     "schema": form_with_file(
         MemoryFields.model_json_schema(),
@@ -82,7 +80,7 @@ async def remember(
         scope = _scope(translator, client, fields.source, fields.target)
         try:
             turn = memory.turns(client.name).long
-            pairs = await turn.run(read_pairs, *file, scope.source, scope.target, memory.limits.pairs)
+            pairs = await turn.run(read_pairs, file.name, file.content, scope.source, scope.target, memory.limits.pairs)
         except UnreadableDocument as error:
             raise InvalidFields.at("#/file", str(error)) from None
         if not pairs:
@@ -104,17 +102,14 @@ async def search(
     client: AdmittedClient,
     memory: MemoryState,
     translator: TranslatorState,
-    source: Source,
-    target: Target,
-    text: Annotated[str, Query(description="The text to look for", examples=["Open the file"])],
-    limit: Annotated[int, Query(ge=1, le=100, description="Maximum number of matches", examples=[5])] = 10,
+    query: Annotated[SearchQuery, Query()],
 ) -> MemoryMatches:
     """Return the pairs whose texts are the most similar to a text, with percentages."""
-    translator.check_length(len(text))
-    found = await memory.snapshot(_scope(translator, client, source, target), with_similar=True)
+    translator.check_length(len(query.text))
+    found = await memory.snapshot(_scope(translator, client, query.source, query.target), with_similar=True)
     turn = memory.turns(client.name).short
-    matches = await turn.run(found.fuzzy, text, limit, MIN_SIMILARITY)
-    exact = await turn.run(found.exact, text)
+    matches = await turn.run(found.fuzzy, query.text, query.limit, MIN_SIMILARITY)
+    exact = await turn.run(found.exact, query.text)
     return MemoryMatches(
         exact=exact,
         matches=[
@@ -134,19 +129,11 @@ async def forget(
     client: AdmittedClient,
     memory: MemoryState,
     translator: TranslatorState,
-    source: Source,
-    target: Target,
-    text: Annotated[
-        str | SkipJsonSchema[None],
-        Query(
-            description="The text of the pair to forget; without it, all pairs of the direction are",
-            examples=["Open the file"],
-        ),
-    ] = None,
+    query: Annotated[ForgetQuery, Query()],
 ) -> Forgotten:
     """Erase a pair, or all pairs of a direction, from the memory and from its files."""
-    scope = _scope(translator, client, source, target)
-    number, version = await (memory.clear(scope) if text is None else memory.remove(scope, text))
+    scope = _scope(translator, client, query.source, query.target)
+    number, version = await (memory.clear(scope) if query.text is None else memory.remove(scope, query.text))
     return Forgotten(pairs=number, memory_version=version)
 
 
@@ -163,10 +150,13 @@ async def forget(
     },
 )
 async def export(
-    client: AdmittedClient, memory: MemoryState, translator: TranslatorState, source: Source, target: Target
+    client: AdmittedClient,
+    memory: MemoryState,
+    translator: TranslatorState,
+    query: Annotated[MemoryFields, Query()],
 ) -> Response:
     """Download all pairs of a direction, with the time and the key's name of each."""
-    scope = _scope(translator, client, source, target)
+    scope = _scope(translator, client, query.source, query.target)
     found = await memory.snapshot(scope)
     turn = memory.turns(client.name).long
     content = await turn.run(write_tmx, found.pairs(), scope.source, scope.target, __version__)

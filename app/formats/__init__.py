@@ -19,6 +19,7 @@ from app.formats.document import (
     check_passages,
     write_bounded,
 )
+from app.formats.encodings import Encoding, from_legacy, legacy_encoding, to_legacy, unicode_charset
 from app.text.line_breaks import LineBreaks
 
 __all__ = [
@@ -89,6 +90,8 @@ FORMATS = {
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
+_ANY_ENCODING = {"plain", "markdown", "html", "srt", "vtt", "ass", "csv", "tsv", "strings"}
+"""Texts, which may be in another encoding than Unicode."""
 PACKED_SUFFIXES = {".docx", ".pdf", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub"}
 """Files that are mostly markup or pictures, compressed."""
 
@@ -106,6 +109,10 @@ class FormatOptions(TypedDict, total=False):
     """For JSON, YAML and TOML: the paths of the values to translate, such as "$.menu.*, $..title"; "" for all."""
     columns: str
     """For .csv and .tsv: the columns to translate, "text, title", or to fill in, "en=fr"."""
+    charset: str
+    """For formats of text: the encoding, as who sent the file declares it; "" if they do not."""
+    encoding: Encoding
+    """For formats of text: what the translation of a file that is not Unicode has."""
 
 
 def read(
@@ -124,16 +131,27 @@ def read(
     writing.
     """
     suffix = format_suffix(name)
+    found = FORMATS[suffix]
+    is_html, keeps = found.name == "html", format_options.get("encoding") == "keep"
+    legacy, charset = "", "utf-8"
+    if found.name in _ANY_ENCODING:
+        legacy = legacy_encoding(content, format_options.get("charset", ""), is_html)
+        content = from_legacy(content, legacy) if legacy else content
+        charset = legacy if keeps and legacy else unicode_charset(content)
     from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
 
-    reader = READERS[FORMATS[suffix].name]
+    reader = READERS[found.name]
     arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
+    media_type = MEDIA_TYPES[written_suffix(suffix)]
+    media_type = media_type if charset == "utf-8" else f"{media_type}; charset={charset}"
     passages = list(parsed.passages)
     check_passages(passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
     write = partial(write_bounded, parsed.write, len(content))
-    return Document(passages, write, MEDIA_TYPES[written_suffix(suffix)], locations)
+    if keeps and legacy:
+        return Document(passages, lambda texts: to_legacy(write(texts), legacy, is_html), media_type, locations)
+    return Document(passages, write, media_type, locations)
 
 
 def format_suffix(name: str) -> str:

@@ -1,13 +1,15 @@
 r"""Android's strings.xml: translates strings, string arrays and plurals; a plural gets the target's categories.
 
-Android's own escapes (\', \n, \u0041) and quoted white space are those of the source. An <xliff:g> is protected, other
-elements go around their words, and CDATA is HTML. Whatever is not translatable, and all other resources, are kept.
+Android's own escapes (\', \n, \@) and quoted white space are those of the source. An <xliff:g> is protected, other
+elements go around their words, and CDATA, also within other content, is HTML. Whatever is not translatable, and all
+other resources, are kept.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from app.formats.catalogue_strings import PluralItem, Value, catalogue_content, plural_values
@@ -16,7 +18,8 @@ from app.formats.encodings import join_surrogates
 from app.formats.passage_builder import PassageBuilder
 from app.formats.xml_positions import CDATA, XmlNode, clean, escape, parse, plain_encoder, plain_text
 from app.markup.extract import inline_pieces
-from app.markup.passage import VALUE, Piece
+from app.markup.html_tokenizer import tokens
+from app.markup.passage import VALUE, Passage, Piece
 from app.text.plural_categories import CATEGORIES
 
 _QUANTITY = re.compile(r"""\squantity\s*=\s*["'](\w+)["']""")
@@ -68,8 +71,8 @@ def _value(text: str, node: XmlNode, name: str) -> Iterator[Value]:
         return
     start = node.content + len(raw) - len(raw.lstrip(_SPACE))
     value = Value(start, start + len(shown), plain_text(shown), str, name)
-    if node.children:
-        yield value._replace(pieces=_pieces(text, node, start, value.end))
+    if node.children or (CDATA.search(shown) and not CDATA.fullmatch(shown)):
+        yield value._replace(pieces=_pieces(shown))
         return
     is_quoted = len(value.text) > 1 and value.text[0] == value.text[-1] == '"' and value.text[-2] != "\\"
     inner = value.text[1:-1] if is_quoted else value.text
@@ -83,34 +86,61 @@ def _value(text: str, node: XmlNode, name: str) -> Iterator[Value]:
         yield value._replace(text=decoded, encode=encode)
 
 
-def _pieces(text: str, node: XmlNode, start: int, end: int) -> list[Piece]:
-    """The content of an element with elements, characters [start, end), as one passage."""
-    builder = PassageBuilder()
-    spell = _escaper(plain_text(re.sub(r"<[^<>]*>", "", text[start:end])))
+def _pieces(raw: str) -> list[Piece]:
+    """The content of an element with elements: one passage, or those between and in its CDATA sections."""
+    spell = _escaper(plain_text(re.sub(r"<[^<>]*>", "", raw)))
+    pieces = list[Piece]()
+    builder, start, end, protected = PassageBuilder(), 0, 0, list[str]()
 
-    def add_text(start: int, end: int) -> None:
-        builder.add_text(_unescape(plain_text(text[start:end]), False))
+    def end_passage() -> None:
+        passage = builder.build_translatable(lambda part: escape(spell(part)))
+        pieces.append(raw[start:end] if passage is None else passage)
 
-    def add(node: XmlNode, start: int, end: int) -> None:
-        done = start
-        for child in node.children:
-            add_text(done, child.start)
-            done = child.end
-            raw = text[child.start : child.end]
-            if child.name.endswith(":g"):
-                shown = _unescape(plain_text(re.sub(r"<[^<>]*>", "", raw)), False).strip()
-                builder.add_protected(shown or VALUE, raw)
-            elif child.is_empty_tag:
-                builder.add_mark(raw)
-            else:
-                builder.open_tag(text[child.start : child.content], child)
-                add(child, child.content, child.content_end)
-                builder.close_tag(text[child.content_end : child.end], child)
-        add_text(done, end)
+    for token in tokens(raw):
+        is_value = token.name.endswith(":g") and token.kind in ("open", "close")
+        if protected or (is_value and token.kind == "open"):
+            protected.append(token.raw)
+            if is_value and token.kind == "close":
+                shown = _unescape(plain_text(re.sub(r"<[^<>]*>", "", "".join(protected))), False).strip()
+                builder.add_protected(shown or VALUE, "".join(protected))
+                protected = []
+        elif section := CDATA.fullmatch(token.raw):
+            end_passage()
+            pieces += _section(section[1])
+            builder, start = PassageBuilder(), end + len(token.raw)
+        elif token.kind == "text":
+            builder.add_text(_unescape(plain_text(token.raw), False))
+        elif token.kind == "open":
+            builder.open_tag(token.raw, token.name)
+        elif token.kind == "close":
+            builder.close_tag(token.raw, token.name)
+        else:
+            builder.add_mark(token.raw)
+        end += len(token.raw)
+    end_passage()
+    return pieces
 
-    add(node, start, end)
-    passage = builder.build_translatable(lambda part: escape(spell(part)))
-    return [text[start:end]] if passage is None else [passage]
+
+def _section(content: str) -> list[Piece]:
+    """A CDATA section in other content, which is HTML."""
+    spell = _escaper(content)
+
+    def written(text: str) -> str:
+        return spell(clean(text)).replace("]]>", "]]]]><![CDATA[>")
+
+    def spelled(passage: Passage) -> Passage:
+        write = passage.write
+        return replace(
+            passage,
+            protected=tuple(one._replace(raw=written(one.raw)) for one in passage.protected),
+            tags=tuple(tag._replace(raw=written(tag.raw)) for tag in passage.tags),
+            write=lambda text: written(write(text)),
+            nested=tuple(one._replace(passage=spelled(one.passage)) for one in passage.nested),
+        )
+
+    html = inline_pieces(_unescape(content, False))
+    pieces = (spelled(piece) if isinstance(piece, Passage) else written(piece) for piece in html)
+    return ["<![CDATA[", *pieces, "]]>"]
 
 
 def _unescape(text: str, is_quoted: bool) -> str:
@@ -127,8 +157,10 @@ def _unescape(text: str, is_quoted: bool) -> str:
 
 
 def _escaper(source: str) -> Callable[[str], str]:
-    """Escapes text for Android as in `source`, where quotation marks may have no backslash."""
+    """Escapes text for Android as in `source`, where quotation marks may have no backslash, and other marks one."""
     spellings = dict(_SPELLINGS)
+    escaped = {found["one"] for found in _ESCAPE.finditer(source) if found["one"]}
+    spellings |= {one: f"\\{one}" for one in escaped if not (one.isalnum() or one.isspace())}
     if _UNESCAPED_QUOTE.search(source):
         del spellings['"']
     return lambda text: "".join(spellings.get(one, one) for one in text)

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from app.formats import html
 from app.formats.document import Content, Slot, TextLocation, UnreadableDocument, content_of_slots
-from app.formats.encodings import check_declared_encoding, decode
+from app.formats.encodings import XML_ENCODING, check_declared_encoding, decode
 from app.formats.package import Package
 from app.markup.extract import locate_passages
 from app.markup.html_tokenizer import Token, tokens
@@ -118,7 +118,7 @@ def _marked_texts(
     Its text is not parsed as XML, since nothing else of it may change, and an NCX has a DOCTYPE.
     """
     text, encode = decode(content)
-    check_declared_encoding(html.XML_ENCODING.match(text))
+    check_declared_encoding(XML_ENCODING.match(text))
     text = "".join(_with_language(text, target, source))
     slots = []
     for at, token, path in _with_paths(text):

@@ -1,6 +1,6 @@
-"""Translatable values of a Markdown file's front matter, its title and description, and their YAML quoting.
+"""Translatable values of a Markdown file's front matter, its title and description, and their quoting.
 
-Handles only values of the outermost mapping, on one line or in an indented block; everything else is kept.
+Of YAML, handles only values of the outermost mapping, on one line or in an indented block; everything else is kept.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
-from app.formats.document import Slot
+from app.formats.document import Slot, UnreadableDocument
+from app.formats.toml_strings import read_values as toml_values
 from app.markup.passage import Passage, Tag
 
 _KEY = re.compile(r"^(?:title|subtitle|description|summary)[ \t]*:[ \t]+", re.MULTILINE)
+_TOML_PATHS = "$.title, $.subtitle, $.description, $.summary"
 _DOUBLE = re.compile(r'"((?:[^"\\\r\n]|\\.)*)"(?=[ \t]*(?:#|\r|\n|\Z))')
 _SINGLE = re.compile(r"'((?:[^'\r\n]|'')*)'(?=[ \t]*(?:#|\r|\n|\Z))")
 _PLAIN = re.compile(r"[^\s\"'\[\]{}>|*&!%@`#,?:-](?:[^\r\n#:]|(?<!\s)#|:(?=\S))*+(?=#|\r|\n|\Z)")
@@ -34,6 +37,15 @@ def slots(text: str, start: int, end: int) -> Iterator[Slot]:
             yield from _block(text, *block.span(2), folded=block[1] == ">")
         elif not _CONTINUES.match(text, value_start, end):
             yield from filter(None, [_scalar(text, value_start, end)])
+
+
+def toml_slots(text: str, start: int, end: int) -> Iterator[Slot]:
+    """The text values of front matter in TOML, in order; none if it is not TOML."""
+    first, last = text.index("+++", start) + 3, text.rindex("+++", start, end)
+    with suppress(UnreadableDocument):
+        for value in toml_values(text[first:last], _TOML_PATHS):
+            if any(map(str.isalpha, value.text)):
+                yield Slot(first + value.start, first + value.end, Passage(value.text), value.encode)
 
 
 def _scalar(text: str, value_start: int, end: int) -> Slot | None:

@@ -1,29 +1,22 @@
-"""Web pages: the pieces that app/markup/extract.py finds, in the file's encoding, and the page's declared language."""
+"""Web pages: the pieces that app/markup/extract.py finds, and the page's declared language."""
 
 from __future__ import annotations
 
-import re
-
 from app.formats.document import Content, Slot, content_of_slots
-from app.formats.encodings import check_declared_encoding, decode
+from app.formats.encodings import Encoding, declare_utf8, decode
 from app.markup.extract import locate_passages
 from app.markup.html_tokenizer import tokens, value_spans
 from model.languages import language_alone
 
-XML_ENCODING = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
-_META_CHARSET = re.compile(r"""<meta\b[^>]{0,200}\bcharset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
-_HEAD_CHARS = 4_096
-"""The number of characters in which an encoding may be declared."""
 
-
-def read(content: bytes, target: str = "", source: str = "") -> Content:
-    """Reads a page. It will declare `target` as its language if it declares `source`, or if `source` is "" or auto.
+def read(content: bytes, target: str = "", source: str = "", encoding: Encoding = "auto") -> Content:
+    """Reads a page. It will declare `target` as its language if it declares `source`, or if `source` is "" or auto; and
+    UTF-8, unless `encoding` is to be kept.
 
     Raises UnreadableDocument.
     """
     text, encode = decode(content)
-    check_declared_encoding(XML_ENCODING.match(text))
-    check_declared_encoding(_META_CHARSET.search(text, 0, _HEAD_CHARS))
+    text = text if encoding == "keep" else declare_utf8(text)
     text_in_target = _declare_language(text, source, target)
     return content_of_slots(
         text_in_target, [Slot(start, end, passage) for start, end, passage in locate_passages(text_in_target)], encode

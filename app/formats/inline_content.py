@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 
 from app.formats.passage_builder import PassageBuilder
@@ -56,12 +57,16 @@ class InlineContent(ABC):
         """Replaces the content by the translation's."""
         _empty(self.element)
         open_elements = [self.element]
+        used = set[int]()
 
         def add_element(number: int) -> None:
             element = self.elements[number]
             if element is None:
                 open_elements.pop()
                 return
+            if number in used:  # in another branch of a message
+                element = copy.deepcopy(element)
+            used.add(number)
             element.tail = None
             open_elements[-1].append(element)
             if self.is_open(element):

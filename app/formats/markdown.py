@@ -19,6 +19,7 @@ from markdown_it.token import Token
 from app.formats.document import Content, Slot, content_of_slots
 from app.formats.encodings import decode
 from app.formats.front_matter import slots as front_matter_slots
+from app.formats.front_matter import toml_slots
 from app.formats.markdown_blocks import Block, Definition, FrontMatter, blocks
 from app.formats.passage_builder import PassageBuilder
 from app.markup.passage import OBJECT, NestedPassage, Passage, has_no_references, reference
@@ -28,6 +29,8 @@ _SPECIAL = re.compile(
     r"|\\(?=[!-/:-@\[-`{-~\n]|\Z)"
 )
 """Characters that may be markup, judging by their neighbours; at its ends a piece of text may touch anything."""
+_EXTENSION_MARKS = frozenset("$=:{")
+"""Begin what CommonMark does not have."""
 _BESIDE_BRACKET = re.compile(r"!\Z|\A\^")
 """Would turn a following link into an image, or a footnote if at its beginning."""
 _LINE_START = re.compile(r"(?:[+-](?=\s|$)|--|#{1,6}(?=\s|$)|>|=+\s*$|~~~|[:|][:|-])|(\d{1,9})[.)](?=\s|$)")
@@ -55,7 +58,7 @@ def _slots(text: str) -> Iterator[Slot]:
     can_nest = has_no_references(text)
     for block in blocks(text):
         if isinstance(block, FrontMatter):
-            yield from front_matter_slots(text, block.start, block.end)
+            yield from (toml_slots if block.is_toml else front_matter_slots)(text, block.start, block.end)
         elif isinstance(block, Definition):
             if match := _title(text[block.start : block.end], block.title):
                 yield Slot(block.start + match[0].start, block.start + match[0].stop, match[1])
@@ -93,8 +96,11 @@ def _escape_line_start(line: str) -> str:
     return f"{line[:position]}\\{line[position:]}" if match else line
 
 
-def _escape(text: str, hard_break: str, has_links: bool) -> str:
+def _escape(text: str, hard_break: str, has_links: bool, escaped: frozenset[str]) -> str:
+    """`escaped`: characters that some programs take for markup, and the source escapes."""
     text = _SPECIAL.sub(r"\\\g<0>", text)
+    for character in escaped:
+        text = text.replace(character, f"\\{character}")
     if has_links:
         text = _BESIDE_BRACKET.sub(r"\\\g<0>", text)
     return text.replace("\n", hard_break)
@@ -123,7 +129,9 @@ class _InlineConverter:
             index = self._add_token(index)
         types = {token.type for token in self.tokens}
         breaks = [_raw(token) for token in self.tokens if token.type == "hardbreak"]
-        write = partial(_escape, hard_break=[*breaks, " "][0], has_links=bool({"link_open", "image"} & types))
+        escaped = {token.content for token in self.tokens if token.type == "text_special"} & _EXTENSION_MARKS
+        has_links = bool({"link_open", "image"} & types)
+        write = partial(_escape, hard_break=[*breaks, " "][0], has_links=has_links, escaped=frozenset(escaped))
         nested = tuple(self.nested)
         if passage := self.builder.build_translatable(write):
             return replace(passage, nested=nested)
@@ -144,7 +152,7 @@ class _InlineConverter:
         elif token.type == "link_open" and token.markup == "autolink":
             self.builder.add_protected(self.tokens[index + 1].content, _raw(token))
             return index + 3
-        elif token.type == "code_inline":
+        elif token.type in {"code_inline", "code", "math_inline", "math_inline_double"}:
             self.builder.add_protected(token.content, _raw(token))
         elif token.type == "image":
             self.builder.add_protected(OBJECT, self._image(token))

@@ -19,6 +19,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from app.formats.document import UnreadableDocument
+from app.formats.markdown_extensions import TITLE, use_extensions
 
 _MAX_CHARS = 1_000_000
 """The parser takes up to 20 s for this many characters of adversarial input."""
@@ -33,7 +34,17 @@ _CELL = re.compile(r"(?:[^|]++|(?<=\\)\|)*+")
 _BLANK = " \t"
 """White space by CommonMark (section 2.1), which is trimmed only at the ends of a line; any other white space is
 text."""
-_RECORDED_RULES = ("newline", "escape", "backticks", "link", "image", "autolink", "footnote_inline", "footnote_ref")
+_RECORDED_RULES = (
+    "newline",
+    "escape",
+    "backticks",
+    "link",
+    "image",
+    "autolink",
+    "footnote_inline",
+    "footnote_ref",
+    "math_inline",
+)
 
 
 class Block(NamedTuple):
@@ -66,10 +77,11 @@ class Definition(NamedTuple):
 
 
 class FrontMatter(NamedTuple):
-    """Characters [start, end) of the file that are the front matter, including its fences."""
+    """Characters [start, end) of the file that are the front matter, including its fences: YAML, or TOML."""
 
     start: int
     end: int
+    is_toml: bool
 
 
 def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
@@ -87,8 +99,12 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
         if token.nesting > 0:
             opening = token
         if token.type == "front_matter" and token.map:
-            yield FrontMatter(lines[token.map[0]].start, lines[token.map[1] - 1].end)
+            yield FrontMatter(lines[token.map[0]].start, lines[token.map[1] - 1].end, token.markup == "+++")
         if token.type != "inline" or not token.map or not token.content:
+            continue
+        if opening.type == TITLE:
+            start = lines[token.map[0]].start + opening.meta["column"]
+            yield Block(start, start + len(token.content), _tokens(token.content, env), [], False, _escape_title)
             continue
         if opening.type in {"th_open", "td_open"}:
             if token.map[0] != row:
@@ -172,6 +188,10 @@ def _escape_cell(markup: str) -> str:
     return markup.replace("|", "\\|")
 
 
+def _escape_title(markup: str) -> str:
+    return markup.replace('"', "'")
+
+
 def _escape_heading(markup: str) -> str:
     """Escapes a heading's last "#", which would be taken for a closing mark."""
     return re.sub(r"#+\Z", r"\\\g<0>", markup)
@@ -238,7 +258,7 @@ def _annotate(state: StateInline, start: int, tokens: Sequence[Token]) -> None:
 
 def _parser() -> MarkdownIt:
     markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    markdown.use(front_matter_plugin).use(footnote_plugin)
+    markdown.use(front_matter_plugin).use(footnote_plugin).use(use_extensions)
     # We parse the inline content ourselves, at its position, and tokens must not be joined.
     markdown.disable(["inline", "footnote_tail", "text_join", "fragments_join"])
     for name, block_rule in (("paragraph", paragraph), ("lheading", lheading)):

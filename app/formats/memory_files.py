@@ -35,6 +35,29 @@ def read_pairs(
     return pairs
 
 
+def read_tmx(content: bytes, max_pairs: int) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """The texts and translations of a TMX file, by its source language and each other one. Raises UnreadableDocument,
+    also if there are more than `max_pairs`."""
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    root, number = _tmx_root(content), 0
+    declared = next((each.get("srclang", "") for each in root if local_name(each) == "header"), "")
+    for unit in _units(root):
+        texts = {code: _text_of(variant) for code, variant in reversed(_variants(unit))}  # the first of each language
+        own = (unit.get("srclang") or declared).replace("_", "-").lower()
+        source = next(
+            (code for code in reversed(texts) if own == "*all*" or language_alone(code) == language_alone(own)), ""
+        )
+        for code, text in texts.items():
+            if text and texts.get(source) and language_alone(code) != language_alone(source):
+                found.setdefault((source, code), []).append((texts[source], text))
+                number += 1
+        if number > max_pairs:
+            raise UnreadableDocument(f"The file has more than {max_pairs:,} pairs.")
+    if not found:
+        raise UnreadableDocument("The TMX file has no unit in its source language and another one.")
+    return found
+
+
 def write_tmx(pairs: Iterable[Pair], source: str, target: str, version: str) -> bytes:
     """A TMX file, with the time and the author of each pair. `version`: the service's."""
     root = etree.Element("tmx", version="1.4")
@@ -74,16 +97,20 @@ def _read_tsv(content: bytes) -> Iterator[tuple[str, str]]:
         yield parts[0], parts[1]
 
 
-def _read_tmx(content: bytes, source: str, target: str) -> Iterator[tuple[str, str]]:
+def _tmx_root(content: bytes) -> Element:
     if content.count(b"<") > _MAX_TAGS:
         raise UnreadableDocument(f"The TMX file has more than {_MAX_TAGS:,} tags.")
     root = parse_xml(content, "The TMX file")
     if local_name(root) != "tmx":
         raise UnreadableDocument(f"The file is not TMX: its first element is {local_name(root)}.")
-    units = _units(root)
+    return root
+
+
+def _read_tmx(content: bytes, source: str, target: str) -> Iterator[tuple[str, str]]:
+    units = _units(_tmx_root(content))
     is_found = False
     for unit in units:
-        variants = [(_language(child), child) for child in unit if local_name(child) == "tuv"]
+        variants = _variants(unit)
         texts = _segment(variants, source), _segment(variants, target)
         if texts[0] and texts[1]:
             is_found = True
@@ -99,6 +126,10 @@ def _units(root: Element) -> list[Element]:
     return units if not within else [unit for unit in units if not any(e in within for e in unit.iterancestors())]
 
 
+def _variants(unit: Element) -> list[tuple[str, Element]]:
+    return [(_language(child), child) for child in unit if local_name(child) == "tuv"]
+
+
 def _language(variant: Element) -> str:
     return (variant.get(_LANG) or variant.get("lang") or "").replace("_", "-").lower()
 
@@ -107,11 +138,13 @@ def _segment(variants: list[tuple[str, Element]], language: str) -> str:
     """The text in `language`, or else in a variant of it."""
     wanted = language.lower()
     alone = [variant for code, variant in variants if language_alone(code) == language_alone(wanted)]
-    for variant in [*(variant for code, variant in variants if code == wanted), *alone]:
-        for child in variant:
-            if local_name(child) == "seg":
-                return "".join(_text_parts(child)).strip()
-    return ""
+    exact = [variant for code, variant in variants if code == wanted]
+    return next(filter(None, map(_text_of, [*exact, *alone])), "")
+
+
+def _text_of(variant: Element) -> str:
+    segment = next((child for child in variant if local_name(child) == "seg"), None)
+    return "" if segment is None else "".join(_text_parts(segment)).strip()
 
 
 def _text_parts(element: Element) -> Iterator[str]:

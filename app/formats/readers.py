@@ -87,7 +87,7 @@ ARGUMENTS: dict[Reader, Sequence[str]] = {
     tables.read_tsv: ("target", "source", "columns"),
     xliff.read: ("target",),
     pdf.read: ("target",),
-    html.read: ("target", "source"),
+    html.read: ("target", "source", "encoding"),
     xlsx.read: ("sheet_names",),
     odf.read: ("suffix",),
     epub.read: ("target", "source"),

@@ -35,15 +35,19 @@ _MAX_PARTS = 300_000
 def read(content: bytes, target: str = "", paths: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language to translate labels into; `paths`: see PathFilter."""
     text, encode = decode(content)
-    chosen = PathFilter(paths)
-    values = bounded_list(_values(text, chosen))
+    return catalogue_content(text, read_values(text, paths), target, encode)
+
+
+def read_values(text: str, paths: str) -> Iterator[Value]:
+    """The strings at `paths`. Raises UnreadableDocument."""
+    values = bounded_list(_values(text, PathFilter(paths)))
     try:
         tomllib.loads(text)
     except RecursionError:
         raise UnreadableDocument("The TOML is nested too deeply.") from None
     except ValueError as error:
         raise UnreadableDocument(f"The file is not TOML: {str(error).splitlines()[0]}.") from None
-    return catalogue_content(text, map(partial(_value, text), values), target, encode)
+    return map(partial(_value, text), values)
 
 
 def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:

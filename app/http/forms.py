@@ -46,6 +46,8 @@ class Upload(NamedTuple):
 
     name: str
     content: bytes
+    charset: str = ""
+    """The encoding that its part of the form declares."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,9 @@ async def read_upload(request: Request, other_files: Mapping[str, int] | None = 
             if isinstance(sent, UploadFile) and (name not in limits or name in files):
                 wrong.append(_utf8(name))
             elif isinstance(sent, UploadFile):
-                files[name] = Upload(_file_name(sent.filename or ""), await sent.read())
+                _, options = parse_options_header(sent.content_type or "")
+                charset = options.get(b"charset", b"").decode("latin-1")
+                files[name] = Upload(_file_name(sent.filename or ""), await sent.read(), charset)
     finally:
         await parts.close()
     file = files.pop("file", None)

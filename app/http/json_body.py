@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.engine import Engine
-from app.errors import BodyTooSlow, ClientLeft, NotJSON, ServiceError, TooMuchText, WrongContentType
+from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import reserve
 from app.http.problems import LIBRETRANSLATE_HINT, error_response, validated
@@ -41,24 +41,8 @@ class JSONRequest(Request):
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
             settings: Settings = self.scope["state"]["settings"]
-            with receiving_body(self) as reservation:
-                self._body = await self._receive_body(settings.max_body_bytes, reservation)
+            self._body = await read_body(self, settings.max_body_bytes)
         return self._body
-
-    async def _receive_body(self, limit: int, reservation: Reservation) -> bytes:
-        body, more = bytearray(), True
-        while more:
-            message = await self.receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            piece = message.get("body", b"")
-            mark_read(self.scope, len(piece))
-            if len(body) + len(piece) > limit:
-                raise too_large("body", limit)
-            reservation.grow(len(piece))
-            body += piece
-            more = message.get("more_body", False)
-        return bytes(body)
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
@@ -104,6 +88,24 @@ def receiving_body(request: Request) -> Iterator[Reservation]:
         raise ClientLeft("The client disconnected while sending the body.") from None
 
 
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body, of at most `limit` bytes. Raises TooMuchText, BodyTooSlow, ClientLeft and Overloaded."""
+    body, more = bytearray(), True
+    with receiving_body(request) as reservation:
+        while more:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            piece = message.get("body", b"")
+            mark_read(request.scope, len(piece))
+            if len(body) + len(piece) > limit:
+                raise too_large("body", limit)
+            reservation.grow(len(piece))
+            body += piece
+            more = message.get("more_body", False)
+    return bytes(body)
+
+
 def mark_read(scope: Scope, size: int) -> None:
     """Tells the connection that `size` bytes of the body were read. Raises Overloaded if it had to drop some."""
     unread: UnreadBody | None = scope["state"].get("unread")
@@ -147,6 +149,8 @@ class JSONRoute(APIRoute):
         access_control: AccessControl = request.scope["state"]["access_control"]
         await access_control.admit(request, bearer(request))
         check_load(request)
+        if request.scope["query_string"]:
+            raise InvalidFields("This route has no query parameters: its fields belong in the body.")
         body = validated(self._model, await request.json())
         response: Response = await self.endpoint(body, request)
         return response

@@ -4,7 +4,8 @@ Tag boundaries are in app/markup/html_tokenizer.py, the meaning of elements in a
 encoding of characters in app/markup/char_refs.py.
 
 - A passage ends at every tag of a block, of a form's field and of a line break (`<br>`), and where an inline element
-  holds one of these. An element that HTML does not know is inline if there is text beside it, else a block.
+  holds one of these, but not within the braces of an ICU message with branches. An element that HTML does not know is
+  inline if there is text beside it, else a block.
   Each link of a line that consists only of links is a passage. Text without letters and digits is copied.
 - Text attributes (app/markup/html_attributes.py) are passages, and nested passages if their tag is in another passage.
 - Copied: other attributes; comments, declarations, CDATA sections, processing instructions; script, style, template,
@@ -14,6 +15,7 @@ encoding of characters in app/markup/char_refs.py.
 - Text is decoded to characters. White space that displays as one space becomes one; other spellings (a line break with
   the next line's indentation, `&nbsp;`) are marks in the place of a space, so that they come back. `&shy;` and the like
   are marks within a word.
+- Lines that begin with a bullet, or several with a dash or a number, are separate sentences.
 - References are preserved, but if a passage writes a character in two ways, either may come back. A stray "<" may come
   back as `&lt;`, and `&copy` as `&copy;`.
 """
@@ -55,7 +57,12 @@ from app.markup.passage import (
     reference,
 )
 
+MESSAGE_HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
+"""Begins an ICU message with branches."""
+_BRACE = re.compile(r"[{}]")
 _ANCHOR = re.compile(r"<a\b", re.IGNORECASE)
+_BULLET = re.compile(r"(?:(?P<bullet>[*+•‣⁃◦▪●○])|[-–—]|\d{1,2}[.)])(?:[ \t\u00a0]|\Z)")
+"""Begins an item of a list that is written as plain text."""
 _TEMPLATE_CODE = ("<%=", "<?=", "<?php")
 """Begins a value that a template inserts: counts as a word."""
 
@@ -88,7 +95,33 @@ def locate_passages(markup: str, rules: Rules = NO_RULES) -> list[LocatedPassage
     found = list(tokens(markup))
     elements = parse_elements(found, rules)
     elements.attributes = elements.attributes and has_no_references(markup)
-    return list(_locate(found, elements, passage_boundaries(found, elements)))
+    ends = passage_boundaries(found, elements)
+    for first, last in _messages(found) if MESSAGE_HEAD.search(markup) else ():
+        tags = (elements.owners[i] for i in range(first + 1, last) if found[i].name)
+        if all(first < owner.first and owner.last is not None and owner.last < last for owner in tags):
+            ends[first + 1 : last] = [False] * (last - first - 1)
+    return list(_locate(found, elements, ends))
+
+
+def _messages(found: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """The tokens in which an ICU message with branches begins and ends, if these are not the same."""
+    first = depth = 0
+    for number, token in enumerate(found):
+        if token.kind != "text":
+            continue
+        at = 0
+        while True:
+            if not depth:
+                head = MESSAGE_HEAD.search(token.raw, at)
+                if not head:
+                    break
+                first, at, depth = number, head.start() + 1, 1
+            brace = _BRACE.search(token.raw, at)
+            if not brace:
+                break
+            at, depth = brace.end(), depth + (1 if brace[0] == "{" else -1)
+            if not depth and first < number:
+                yield first, number
 
 
 def inline_pieces(markup: str) -> list[Piece]:
@@ -274,18 +307,30 @@ def _counterparts(line: Sequence[InlineItem]) -> list[int | None]:
     return counterparts
 
 
+def _bulleted(line: Sequence[InlineItem]) -> set[int]:
+    """The white space before an item of a list that is written as plain text."""
+    found = [_BULLET.match(line[0].text)] if line else []
+    certain, others = set[int](), set[int]()
+    for number, (item, following) in enumerate(pairwise(line)):
+        if item.kind == "space" and "\n" in item.raw and (bullet := _BULLET.match(following.text)):
+            found.append(bullet)
+            (certain if bullet["bullet"] else others).add(number)
+    return certain | others if sum(1 for bullet in found if bullet and not bullet["bullet"]) > 1 else certain
+
+
 def _build_passage(line: Sequence[InlineItem], document: Spellings, quote: str | None = None) -> Passage:
     text, size = list[str](), 0
     protected: list[ProtectedSpan] = []
     tags: list[Tag] = []
     spellings = Spellings()
-    for item in line:
+    bulleted = _bulleted(line)
+    for number, item in enumerate(line):
         shown = item.text
         if item.kind == "protected":
             protected.append(ProtectedSpan(size, size + len(shown), item.raw))
         elif item.kind == "space":
             # Consecutive white space is not displayed, but it is written.
-            shown = "" if not text or text[-1][-1].isspace() else " "
+            shown = "" if not text or text[-1][-1].isspace() else "\n" if number in bulleted else " "
             if item.raw != shown:
                 tags.append(Tag(size, item.raw, space=True))
         elif item.kind == "text":

@@ -66,6 +66,11 @@ def has_no_references(text: str) -> bool:
     return _BEGIN not in text
 
 
+def references(text: str) -> list[int]:
+    """The numbers of the nested passages that `text` refers to."""
+    return [int(number) for number in _REFERENCE.findall(text)]
+
+
 def resolve_references(text: str, nested: Callable[[int], str | None]) -> str:
     """`text` with each reference replaced by what `nested` returns for its number; if None, the reference stays."""
 

@@ -37,6 +37,8 @@ class TagNode:
     closed_after: bool = False
     """Closed in a later one."""
     space: bool = False
+    is_guessed: bool = False
+    """Around a word that none of its own words is aligned to."""
     children: list[TagNode] = field(default_factory=list)
     units: tuple[int, int] = (0, 0)
     place: tuple[int, int] = (0, 0)
@@ -80,13 +82,15 @@ def insertions(root: TagNode) -> Iterator[Insertion]:
 
 
 def empty_elements(root: TagNode, text: str, translation: str) -> Iterator[str]:
-    """The words of `text` inside an element that is around no word of the translation; not of elements inside it."""
+    """The words of `text` inside an element that is around no word of the translation that is aligned to one; not of
+    elements inside it."""
     in_text, in_translation = ([word.start() for word in _WORD.finditer(of)] for of in (text, translation))
     waiting = root.children[::-1]
     while waiting:
         node = waiting.pop()
         is_whole = not (node.opened_before or node.closed_after)
-        if is_whole and _has_any(in_text, node.start, node.end) and not _has_any(in_translation, *node.place):
+        is_empty = node.is_guessed or not _has_any(in_translation, *node.place)
+        if is_whole and is_empty and _has_any(in_text, node.start, node.end):
             yield text[node.start : node.end]
         else:
             waiting += node.children[::-1]

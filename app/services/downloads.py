@@ -51,6 +51,13 @@ class Downloads:
             return None
         return name
 
+    async def change(self, name: str, content: bytes) -> None:
+        """Changes the content of a file, if it is still there and nobody else changes it now. Raises StoreFull and
+        StoreUnavailable."""
+        if record := await self._store.get(self._kind, name, "name"):
+            size = len(content) + _OVERHEAD_BYTES
+            await self._store.put(self._kind, name, {"content": content}, size, record.version, keep_s=0.0)
+
     async def find(self, name: str) -> Download | None:
         """Raises StoreUnavailable."""
         record = await self._store.get(self._kind, name, "name", "content", "media_type")

@@ -1,30 +1,34 @@
 """ICU messages with branches that depend on a number or a word: {n, plural, one {# file} other {# files}}.
 
-Implements their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/). Anything doubtful is not
-treated as a message, and stays unchanged. Arguments without branches are ordinary placeholders.
+Implements their syntax (https://unicode-org.github.io/icu/userguide/format_parse/messages/), and Angular's {{n}}.
+Anything doubtful is not treated as a message. Arguments without branches are ordinary placeholders. There may be tags
+anywhere.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from typing import NamedTuple
 
-from app.markup.passage import Passage, Piece, ProtectedSpan
+from app.markup.extract import MESSAGE_HEAD as _HEAD
+from app.markup.passage import NestedPassage, Passage, Piece, ProtectedSpan, Tag, references, write_plain
 from app.markup.render import render_source
 from app.text.plural_categories import target_branches
 from app.text.plural_numbers import fits_number, sample_number, with_placeholder
 
-_HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|selectordinal|select)\s*,\s*(?:offset:\s*\d+(?=\s))?")
-_ARGUMENT = re.compile(r"\{\s*[\w.-]+\s*(?:,\s*[a-z]+\s*(?:,[^{}']*)?)?\}")
+_ARGUMENT = re.compile(r"\{\s*[\w.-]+\s*(?:,\s*[a-z]+\s*(?:,[^{}']*)?)?\}|\{\{[^{}]*\}\}")
 _PLURAL_SELECTOR = re.compile(r"\s*(=\d+|zero|one|two|few|many|other)\s*\{")
 _WORD_SELECTOR = re.compile(r"\s*([\w-]+)\s*\{")
 _END = re.compile(r"\s*\}")
 _CLOSED = re.compile(r"\}")
-_PLAIN = re.compile(r"[^{}'#]+")
+_HIDDEN = "\ue000"
+"""Stands for each character of protected text."""
+_PLAIN = re.compile(rf"[^{{}}'#{_HIDDEN}]+")
 _QUOTED = re.compile(r"'[{}#|](?:[^']|'')*'")
 _QUOTES_NEXT = re.compile(r"'(?=[{}#|]|\Z)")
 """An apostrophe that would quote what follows; other apostrophes are literal."""
@@ -53,13 +57,16 @@ class _Text:
 
 @dataclass(frozen=True)
 class _Raw:
-    """An argument, a quotation, or the number sign of a plural."""
+    """What is kept: an argument, a quotation, the number sign of a plural, or text that the passage protects."""
 
+    text: str
     raw: str
+    """How the passage writes it."""
 
 
 class _Branch(NamedTuple):
-    """A branch of a choice: its `name`, the `opening` with it and the brace, and the message up to the next brace."""
+    """A branch of a choice: its `name`, the `opening` with it and the brace, as written, and the message up to the next
+    brace."""
 
     name: str
     opening: str
@@ -68,7 +75,7 @@ class _Branch(NamedTuple):
 
 @dataclass(frozen=True)
 class _Choice:
-    """An argument with branches, its `head` before them, and the `end` after the last one's brace."""
+    """An argument with branches, its `head` before them, and the `end` after the last one's brace, as written."""
 
     kind: str
     """`plural`, `selectordinal` or `select`."""
@@ -85,7 +92,9 @@ class _Choice:
         if not self.is_plural:
             return self.branches
         by_name = {branch.name: branch for branch in self.branches}
-        shows = {branch.name: any(not isinstance(part, _Text) for part in branch.message) for branch in self.branches}
+        shows = {
+            branch.name: any(isinstance(part, _Raw | _Choice) for part in branch.message) for branch in self.branches
+        }
         sources = dict(target_branches(shows, language, self.kind == "selectordinal"))
         new = [
             by_name[source]._replace(name=name, opening=by_name[source].opening.replace(source, name))
@@ -100,7 +109,8 @@ class _Choice:
         return found
 
 
-Message = Sequence[_Text | _Raw | _Choice]
+Part = _Text | _Raw | _Choice | Tag
+Message = Sequence[Part]
 
 
 class _NotAMessage(Exception):
@@ -112,8 +122,10 @@ def has_branches(text: str) -> bool:
     return "{" in text and _HEAD.search(text) is not None
 
 
-def message_pieces(text: str, target: str = "") -> list[Piece] | None:
+def message_pieces(source: str | Passage, target: str = "") -> list[Piece] | None:
     """The pieces of a message with branches, each translated separately; None if it is not certainly a message.
+
+    The tags of a passage are in the branches in which they were, or count as marks if they are not paired there.
 
     Plurals have the categories of `target`: those that the source lacks are translated from `other`, and those that the
     target lacks are left out. Without `target`, they have the source's.
@@ -122,9 +134,11 @@ def message_pieces(text: str, target: str = "") -> list[Piece] | None:
     "Delete {n, plural, one {# file} other {# files}}?" becomes {n, plural, one {Delete # file?} other {...}}. Beside
     several choices, or with a number sign that would refer to another number there, they are separate passages.
     """
+    passage = Passage(source) if isinstance(source, str) else source
+    text = passage.text
     if not has_branches(text) or len(text) > _MAX_CHARS:
         return None
-    reader = _Reader(text)
+    reader = _Reader(passage)
     try:
         message = reader.message(0, in_plural=False)
     except _NotAMessage:
@@ -133,93 +147,109 @@ def message_pieces(text: str, target: str = "") -> list[Piece] | None:
         return None
     found: list[Piece] = []
     try:
-        _Writer(found, text, target).message(message, in_plural=False)
+        _Writer(found, passage, target).message(message, in_plural=False)
     except _NotAMessage:
         return None
     return found
 
 
 class _Reader:
-    """Parses a message from left to right. Raises _Doubtful."""
+    """Parses a message from left to right. Raises _NotAMessage."""
 
-    def __init__(self, text: str) -> None:
-        self.text, self.place = text, 0
+    def __init__(self, passage: Passage) -> None:
+        self.passage, self.place = passage, 0
+        self.text = passage.text
+        self.hidden = {one.start: one for one in passage.protected}
+        if self.hidden:
+            edges = [0, *chain.from_iterable((one.start, one.end) for one in passage.protected), len(self.text)]
+            parts = (self.text[start:end] for start, end in pairwise(edges))
+            self.text = "".join(_HIDDEN * len(part) if n % 2 else part for n, part in enumerate(parts))
+        self.tags = deque(passage.tags)
+        """Those after `place`."""
 
     def message(self, depth: int, in_plural: bool) -> Message:
         """Up to the closing brace, or the end of the text."""
         if depth > _MAX_DEPTH:
             raise _NotAMessage
-        parts: list[_Text | _Raw | _Choice] = []
+        parts = [*self._tags_here()]
         while self.place < len(self.text) and self.text[self.place] != "}":
-            parts.append(self._part(depth, in_plural))
-        return _merge_texts(parts)
+            parts += [self._part(depth, in_plural), *self._tags_here()]
+        return parts
 
-    def _part(self, depth: int, in_plural: bool) -> _Text | _Raw | _Choice:
+    def _tags_here(self) -> Iterator[Part]:
+        while self.tags and self.tags[0].at <= self.place:
+            yield self.tags.popleft()
+
+    def _part(self, depth: int, in_plural: bool) -> Part:
         start, character = self.place, self.text[self.place]
+        if hidden := self.hidden.get(start):
+            self.place = hidden.end
+            return _Raw(self.passage.text[start : hidden.end], hidden.raw)
         if character == "{":
             if head := _HEAD.match(self.text, start):
                 return self._choice(head, depth)
-            return _Raw(self._take(_ARGUMENT))
+            return self._take(_ARGUMENT)
         if character == "#" and in_plural:
             self.place += 1
-            return _Raw(character)
-        if self.text.startswith("''", start):
+            return _Raw(character, self.passage.write(character))
+        until = self.tags[0].at if self.tags else len(self.text)
+        if self.text.startswith("''", start, until):
             self.place += 2
             return _Text("'")
         if character == "'" and self.text[start + 1 : start + 2] in ("{", "}", *("#" * in_plural)):
-            return _Raw(self._take(_QUOTED))
-        plain = _PLAIN.match(self.text, start)
+            return self._take(_QUOTED)
+        plain = _PLAIN.match(self.text, start, until)
         self.place = plain.end() if plain else start + 1
         return _Text(self.text[start : self.place])
 
     def _choice(self, head: re.Match[str], depth: int) -> _Choice:
-        self.place = head.end()
+        start = self._take(_HEAD).raw
         is_plural = head[1] != "select"
         selector = _PLURAL_SELECTOR if is_plural else _WORD_SELECTOR
         branches: list[_Branch] = []
         while found := selector.match(self.text, self.place):
-            self.place = found.end()
-            branches.append(_Branch(found[1], found[0], self.message(depth + 1, is_plural)))
+            opening = self._take(selector).raw
+            branches.append(_Branch(found[1], opening, self.message(depth + 1, is_plural)))
             self._take(_CLOSED)
         names = {branch.name for branch in branches}
         if "other" not in names or len(names) < len(branches):
             raise _NotAMessage
-        return _Choice(head[1], head[0], branches, self._take(_END))
+        return _Choice(head[1], start, branches, self._take(_END).raw)
 
-    def _take(self, pattern: re.Pattern[str]) -> str:
+    def _take(self, pattern: re.Pattern[str]) -> _Raw:
+        """What matches, with the tags inside."""
         found = pattern.match(self.text, self.place)
         if not found:
             raise _NotAMessage
-        self.place = found.end()
-        return found[0]
+        start, self.place = self.place, found.end()
+        inside = list[Tag]()
+        while self.tags and self.tags[0].at < self.place:
+            tag = self.tags.popleft()
+            inside.append(tag._replace(at=tag.at - start))
+        return _Raw(found[0], render_source(Passage(found[0], tags=tuple(inside), write=self.passage.write)))
 
 
-def _merge_texts(parts: Sequence[_Text | _Raw | _Choice]) -> Message:
-    """Merges adjacent texts."""
-    joined: list[_Text | _Raw | _Choice] = []
-    for is_text, group in groupby(parts, lambda part: isinstance(part, _Text)):
-        found = list(group)
-        joined += [_Text("".join(map(_characters, found)))] if is_text else found
-    return joined
+def _size(part: Part) -> int:
+    """The number of characters of a part."""
+    return 0 if isinstance(part, _Choice) else len(part.text if isinstance(part, _Text) else part.raw)
 
 
-def _characters(part: _Text | _Raw | _Choice) -> str:
-    """Those of a text, an argument, a quotation or a number sign."""
-    if isinstance(part, _Choice):
-        return ""
-    return part.text if isinstance(part, _Text) else part.raw
+def _is_number_sign(part: Part) -> bool:
+    return isinstance(part, _Raw) and part.text == part.raw == "#"
 
 
 class _Writer:
-    """Appends the pieces of the message `text` to `found`. Raises _NotAMessage if they are too many or too long."""
+    """Appends the pieces of the message `passage` to `found`. Raises _NotAMessage if they are too many or too long."""
 
-    def __init__(self, found: list[Piece], text: str, target: str) -> None:
-        self.found, self.doubled, self.target = found, "''" in text, target
-        self.left = max(4 * len(text), min(_MAX_GROWTH * len(text), _MAX_LONG_CHARS))
+    def __init__(self, found: list[Piece], passage: Passage, target: str) -> None:
+        self.found, self.source, self.target = found, passage, target
+        self.doubled, size = "''" in passage.text, len(passage.text)
+        self.nested = {inner.number: inner for inner in passage.nested}
+        self.left = max(4 * size, min(_MAX_GROWTH * size, _MAX_LONG_CHARS))
 
     def message(self, message: Message, in_plural: bool, category: str = "") -> None:
         """`category`: of the branch, if it is one of a plural."""
-        self.left -= _BRANCH_CHARS + sum(map(len, map(_characters, message)))
+        self.left -= _BRANCH_CHARS + sum(map(_size, message))
         if self.left < 0 or len(self.found) > _MAX_PIECES:
             raise _NotAMessage
         choices = [place for place, part in enumerate(message) if isinstance(part, _Choice)]
@@ -242,7 +272,7 @@ class _Writer:
             opening = branch.opening.lstrip() if is_spaced else branch.opening
             self.found.append(("}" if number else choice.head) + opening)
             category = branch.name if choice.kind == "plural" else ""
-            self.message(_merge_texts([*before, *branch.message, *after]), choice.is_plural, category)
+            self.message([*before, *branch.message, *after], choice.is_plural, category)
         self.found.append("}" + choice.end)
 
     def _can_move_in(self, message: Message, place: int) -> bool:
@@ -251,44 +281,73 @@ class _Writer:
         words = "".join(part.text for part in others if isinstance(part, _Text))
         choice = message[place]
         assert isinstance(choice, _Choice)
-        signs = "#" in words or any(part == _Raw("#") for part in others)
-        repeated = sum(map(len, map(_characters, others))) * len(choice.branches)
+        signs = "#" in words or any(map(_is_number_sign, others))
+        repeated = sum(map(_size, others)) * len(choice.branches)
         return any(map(str.isalpha, words)) and not signs and repeated <= _MAX_REPEATED_CHARS
 
     def _passage(self, parts: Message, in_plural: bool, category: str) -> None:
         """A passage of `parts` without choices, without the spaces at its ends; without letters, it is copied."""
-        shown_parts, length, protected, has_letters = list[str](), 0, list[ProtectedSpan](), False
         number = sample_number(category) if category and _can_show_number(parts) else ""
-        terms = list[ProtectedSpan]()
+        shown, length, has_letters = list[str](), 0, False
+        protected, terms, tags = list[ProtectedSpan](), list[ProtectedSpan](), list[Tag]()
         for part in parts:
-            is_number = bool(number) and part == _Raw("#")
-            added = number if is_number else _characters(part)
+            assert not isinstance(part, _Choice)
+            if isinstance(part, Tag):
+                tags.append(part._replace(at=length))
+                continue
+            is_number = bool(number) and _is_number_sign(part)
+            added = number if is_number else part.text
             if is_number:
                 terms.append(ProtectedSpan(length, length + len(added), added))
             elif isinstance(part, _Raw):
-                protected.append(ProtectedSpan(length, length + len(added), added))
+                protected.append(ProtectedSpan(length, length + len(added), part.raw))
             else:
                 has_letters = has_letters or any(map(str.isalpha, added))
-            shown_parts.append(added)
+            shown.append(added)
             length += len(added)
-        text = "".join(shown_parts)
-        write: Callable[[str], str] = partial(_escape, self.doubled, in_plural)
+        write = self._write(in_plural)
         if number:
             write = with_placeholder(write, number, "#")
+        text = "".join(shown)
         if not has_letters:
-            self.found.append(render_source(Passage(text, tuple(protected), write=write)))
+            self.found.append(render_source(Passage(text, tuple(protected), tuple(tags), write)))
             return
-        start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-        moved, shown = (
-            tuple(ProtectedSpan(one.start - start, one.end - start, one.raw) for one in spans)
+        start = min([len(text) - len(text.lstrip()), *(tag.at for tag in tags[:1])])
+        end = max([len(text.rstrip()), *(tag.at + tag.space for tag in tags[-1:])])
+        moved, moved_terms = (
+            tuple(one._replace(start=one.start - start, end=one.end - start) for one in spans)
             for spans in (protected, terms)
         )
-        self.found += [text[:start], Passage(text[start:end], moved, write=write, terms=shown), text[end:]]
+        moved_tags = tuple(tag._replace(at=tag.at - start) for tag in _paired(tags))
+        nested = self._nested([*(tag.raw for tag in tags), *(one.raw for one in protected)])
+        passage = Passage(text[start:end], moved, moved_tags, write, self.source.whole, nested, moved_terms)
+        self.found += [write(text[:start]), passage, write(text[end:])]
+
+    def _nested(self, raws: Sequence[str]) -> tuple[NestedPassage, ...]:
+        """The nested passages that some tags and protected parts refer to."""
+        found = {number for raw in raws for number in references(raw)} if self.nested else ()
+        return tuple(self.nested[number] for number in found if number in self.nested)
+
+    def _write(self, in_plural: bool) -> Callable[[str], str]:
+        escape, write = partial(_escape, self.doubled, in_plural), self.source.write
+        return escape if write is write_plain else lambda text: write(escape(text))
+
+
+def _paired(tags: Sequence[Tag]) -> list[Tag]:
+    """`tags`, where those without a counterpart are marks."""
+    found, opened = [tag._replace(kind="mark") for tag in tags], list[int]()
+    for i, tag in enumerate(tags):
+        if tag.kind == "open":
+            opened.append(i)
+        elif tag.kind == "close" and opened:
+            found[i], opening = tag, opened.pop()
+            found[opening] = tags[opening]
+    return found
 
 
 def _can_show_number(parts: Message) -> bool:
     """Whether the only number sign of `parts` is a word of its own, and their only number."""
-    places = [place for place, part in enumerate(parts) if part == _Raw("#")]
+    places = [place for place, part in enumerate(parts) if _is_number_sign(part)]
     if len(places) != 1:
         return False
     before, after = (

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby, pairwise, zip_longest
+from operator import attrgetter
 
 from app.markup.passage import AlignedSpan, ProtectedSpan, Tag
 from app.markup.render import TagNode, tag_tree
-from app.text.word_units import OPAQUE, AlignedWords, UnitAlignment
+from app.text.word_units import OPAQUE, AlignedWords, CutWord, UnitAlignment, is_spaced, units
 
 _MAX_OUTSIDE_CHARS = 2
 """Characters at an end of the sentence, outside an element, that may be only its punctuation: "!" after a space."""
+_start_of = attrgetter("start")
 
 
 def split_tags(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list[list[Tag]]:
@@ -38,24 +40,39 @@ def split_tags(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list
 
 
 def place_tags(
-    translation: Sequence[str | ProtectedSpan], tags: Sequence[Tag], length: int, aligned_spans: Sequence[AlignedSpan]
+    translation: Sequence[str | ProtectedSpan], tags: Sequence[Tag], source: str, aligned_spans: Sequence[AlignedSpan]
 ) -> TagNode:
-    """The places of `tags` in the translation of a sentence of `length` characters: a tree with a node for each element
-    and mark.
+    """The places of `tags` in the translation of the sentence `source`: a tree with a node for each element and mark.
 
     `tags` are the sentence's share, so an element may have only one of its two tags. Positions in the translation count
     its joined pieces, a ProtectedSpan by its `raw`. Every tag occurs once, well nested, inside its original parent,
-    around whole words. Only a white-space mark is dropped if there is no space nearby.
+    around whole words, or parts of a word that has the same beginning or end as one with tags inside. An element with
+    words is around a word, if need be that of an element beside it. Only a white-space mark is dropped if there is no
+    space nearby.
     """
-    text = AlignedWords(translation, aligned_spans)
-    root = tag_tree(tags, length)
+    cut_words = _cut_words(source, tags)
+    text = AlignedWords(translation, aligned_spans, cut_words)
+    root = tag_tree(tags, len(source))
     root.units, root.place = (0, len(text.units)), (0, len(text.shown))
     spaces = {tag.at for tag in tags if tag.space}
     waiting = [(root, text.alignments)]
     while waiting:
         node, alignments = waiting.pop()
-        waiting += _ChildPlacer(node, alignments, text, spaces).place_children()
+        waiting += _ChildPlacer(node, alignments, text, spaces, source, cut_words).place_children()
     return root
+
+
+def _cut_words(source: str, tags: Sequence[Tag]) -> list[CutWord]:
+    """The words that have tags of elements inside, cut there."""
+    inside = (tag.at for tag in tags if tag.kind != "mark" and 0 < tag.at < len(source))
+    places = sorted({at for at in inside if not (source[at - 1].isspace() or source[at].isspace())})
+    found: list[CutWord] = []
+    for number, word in enumerate(units([source], ()) if places else ()):
+        cuts_in_word = places[bisect_right(places, word.start) : bisect_left(places, word.end)]
+        if cuts_in_word and is_spaced(source[word.start]):
+            cuts = pairwise([word.start, *cuts_in_word, word.end])
+            found.append(CutWord([(start, source[start:end]) for start, end in cuts], is_first=not number))
+    return found
 
 
 class _ChildPlacer:
@@ -64,8 +81,17 @@ class _ChildPlacer:
     `alignments` are those of its source characters and units. Elements with more aligned characters choose first.
     """
 
-    def __init__(self, node: TagNode, alignments: list[UnitAlignment], text: AlignedWords, spaces: set[int]) -> None:
+    def __init__(
+        self,
+        node: TagNode,
+        alignments: list[UnitAlignment],
+        text: AlignedWords,
+        spaces: set[int],
+        source: str,
+        cut_words: Sequence[CutWord],
+    ) -> None:
         self.node, self.alignments, self.text, self.spaces = node, alignments, text, spaces
+        self.source, self.cut_words = source, cut_words
         self.elements = [child for child in node.children if child.end > child.start]
         self.runs: list[tuple[int, int]] = []
         self.places: list[tuple[int, int]] = []
@@ -80,8 +106,12 @@ class _ChildPlacer:
         """Places the children; yields those that have children, with their alignments."""
         alignments_of = dict(zip(self.elements, self._alignments_by_element(), strict=True))
         for child in self._in_order_of_choice(alignments_of):
-            if run := self._choose_run(child, alignments_of[child]):
+            run = self._choose_run(child, alignments_of[child])
+            if run and not (self._needs_word(child) and self.text.is_punctuation(*run)):
                 self._place_run(child, run)
+        for child in self.elements:
+            if child.units == (0, 0) and self._needs_word(child):
+                self._place_without_alignment(child)
         for child in self.node.children:
             if child.units == (0, 0):
                 self._place_mark(child)
@@ -221,6 +251,55 @@ class _ChildPlacer:
         self.runs.insert(i, run)
         self.places.insert(i, child.place)
 
+    def _needs_word(self, child: TagNode) -> bool:
+        """Whether it has a word of the source, all of it in this sentence, and there are words to place it around."""
+        is_whole = not (child.opened_before or child.closed_after)
+        has_word = is_whole and any(map(str.isalnum, self.source[child.start : child.end]))
+        return has_word and not self.text.is_punctuation(*self.node.units)
+
+    def _place_without_alignment(self, child: TagNode) -> None:
+        """Places an element with words around the nearest free word, or one of the nearest element's; or inside that
+        element, if it has a single word."""
+        child.is_guessed = True
+        if (own := self._unit_of_its_word(child)) is not None:
+            self._place_run(child, (own, own + 1))
+            return
+        units, (first, end) = self.text.units, self.node.units
+        point = bisect_left(units, self._insertion_point(child), first, end, key=_start_of)
+        outwards = chain.from_iterable(zip_longest(range(point, end), range(point - 1, first - 1, -1)))
+        words = (unit for unit in outwards if unit is not None and units[unit].is_word)
+        free = next((unit for unit in words if not self._is_taken(unit, unit + 1)), None)
+        if free is not None:
+            self._place_run(child, (free, free + 1))
+        elif beside := [one for one in self.elements if one.units != (0, 0)]:
+            nearest = min(beside, key=lambda one: max(one.start - child.end, child.start - one.end))
+            self._place_beside(child, nearest)
+
+    def _unit_of_its_word(self, child: TagNode) -> int | None:
+        """The free unit that is best aligned to the word of which an element has a part."""
+        word = next((word for word in self.cut_words if word.start <= child.start and child.end <= word.end), None)
+        if word is None:
+            return None
+        inside = (one for one in self.alignments if 2 * word.start <= one.centre < 2 * word.end)
+        free = [
+            one for one in inside if self.text.units[one.unit].is_word and not self._is_taken(one.unit, one.unit + 1)
+        ]
+        return max(free, key=lambda one: one.weight).unit if free else None
+
+    def _place_beside(self, child: TagNode, sibling: TagNode) -> None:
+        first, end = sibling.units
+        words = [unit for unit in range(first, end) if self.text.units[unit].is_word]
+        if len(words) < 2:
+            self.node.children = [one for one in self.node.children if one is not child]
+            sibling.children = sorted([*sibling.children, child], key=_start_of)
+            return
+        i = bisect_left(self.runs, sibling.units)
+        del self.runs[i], self.places[i]
+        is_after = child.start >= sibling.end
+        unit = words[-1 if is_after else 0]
+        self._place_run(sibling, (first, unit) if is_after else (unit + 1, end))
+        self._place_run(child, (unit, unit + 1))
+
     def _is_space(self, character: int) -> bool:
         """Whether it is a space outside the children."""
         return self.text.shown[character : character + 1].isspace() and self._child_around(character) is None
@@ -230,8 +309,10 @@ class _ChildPlacer:
         return self.places[i] if i >= 0 and self.places[i][1] > character else None
 
     def _place_mark(self, child: TagNode) -> None:
-        """Places a mark, or an element without words, between words."""
+        """Places a mark, or an element without words, between words; against a word if it is against one."""
         point = min(max(self._insertion_point(child), self.low), self.high)
+        if not child.space and child.start == child.end:
+            point = self._against_word(child.start, point)
         child.place = (point, point)
         if child.space:
             found = next((c for c in self._spaces_near(point) if self._may_replace(c, child)), None)
@@ -240,6 +321,18 @@ class _ChildPlacer:
                 child.place = (found, found + 1)
             elif child.opening.isspace():
                 child.opening = ""
+
+    def _against_word(self, at: int, point: int) -> int:
+        shown, before, after = self.text.shown, self.source[:at][-1:].strip(), self.source[at : at + 1].strip()
+        if before and not after and at > self.node.start:
+            first, end = self.node.units
+            if point == self.low and first < end and self.text.units[first].start >= self.low:
+                point = min(self._beside(first, 1), self.high)  # no word before it has a translation
+            while point > self.low and shown[point - 1].isspace():
+                point -= 1
+        while after and not before and point < self.high and shown[point].isspace():
+            point += 1
+        return point
 
     def _insertion_point(self, child: TagNode) -> int:
         """Beside the word that its adjacent source word went to: the one before it, if it touches both or none."""

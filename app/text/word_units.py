@@ -8,23 +8,23 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from app.markup.passage import AlignedSpan, ProtectedSpan
 
-_SPACELESS = (
+SPACELESS = (
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]"
 )
 """Thai, Lao, Burmese, Khmer, kana and Han: without spaces between words, tokens serve as words."""
-_LETTER = rf"(?:(?!{_SPACELESS})[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u200c\u200d])"
+_LETTER = rf"(?:(?!{SPACELESS})[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u200c\u200d])"
 _ELIDED = r"['’](?=[AEIOUYHaeiouyhÀÂÄÆÉÈÊËÎÏÔÖŒÙÛÜàâäæéèêëîïôöœùûü])"
 """A word begins after it: l'homme, dell'anno. Not so in don't and it's."""
 _WORD = re.compile(
-    rf"{_SPACELESS}+|{_LETTER}+(?:(?:[-\u2010\u2011]|(?!{_ELIDED})['’]|(?<=\d)[.,:](?=\d)){_LETTER}+)*(?:{_ELIDED})?|\S"
+    rf"{SPACELESS}+|{_LETTER}+(?:(?:[-\u2010\u2011]|(?!{_ELIDED})['’]|(?<=\d)[.,:](?=\d)){_LETTER}+)*(?:{_ELIDED})?|\S"
 )
-_BOUNDARY = re.compile(rf"\s|{_SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
+_BOUNDARY = re.compile(rf"\s|{SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
 _MAX_MARK_CHARS = 2
 """Characters in a punctuation token, including the space before it."""
 OPAQUE = "\ufffc"
@@ -53,12 +53,41 @@ class UnitAlignment(NamedTuple):
         return sum(self.source)
 
 
+class CutWord(NamedTuple):
+    """A word of the source in two or more pieces: where each begins, and its characters."""
+
+    pieces: Sequence[tuple[int, str]]
+    is_first: bool
+    """Whether the sentence begins with it."""
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self.pieces)
+
+    @property
+    def start(self) -> int:
+        return self.pieces[0][0]
+
+    @property
+    def end(self) -> int:
+        return self.pieces[-1][0] + len(self.pieces[-1][1])
+
+
 class AlignedWords:
     """The translation's units, and their aligned source characters."""
 
-    def __init__(self, pieces: Sequence[str | ProtectedSpan], aligned_spans: Sequence[AlignedSpan]) -> None:
+    def __init__(
+        self,
+        pieces: Sequence[str | ProtectedSpan],
+        aligned_spans: Sequence[AlignedSpan],
+        cut_words: Sequence[CutWord] = (),
+    ) -> None:
+        """The translations of `cut_words`, words of the source, are cut like these, as far as they have the same
+        characters."""
         self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
         self.units = list(units(pieces, sorted({span.target[0] for span in aligned_spans})))
+        if cut_words and self.units:
+            self.units, aligned_spans = _cut_like_source(self.shown, self.units, aligned_spans, cut_words)
         self.alignments = list(_unit_alignments(self.units, aligned_spans))
         weights = [0] * len(self.units)
         for alignment in self.alignments:
@@ -84,7 +113,7 @@ def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterato
         for found in _WORD.finditer(piece):
             start, end = found.start() + offset, found.end() + offset
             is_word = found[0][0].isalnum() or len(found[0]) > 1
-            if re.match(_SPACELESS, found[0]):
+            if re.match(SPACELESS, found[0]):
                 for cut in cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]:
                     yield Unit(start, start := cut, is_word)
             yield Unit(start, end, is_word)
@@ -94,6 +123,92 @@ def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterato
 def is_word_boundary(neighbour: str) -> bool:
     """Whether a character with this neighbour, or none, is not part of a word with it."""
     return _BOUNDARY.match(neighbour) is not None
+
+
+def _cut_like_source(
+    shown: str, units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan], words: Sequence[CutWord]
+) -> tuple[list[Unit], list[AlignedSpan]]:
+    """The units and spans of a translation, in which a unit that translates one of `words` is cut like it."""
+    starts = [word.start for word in words]
+
+    def word_at(source: tuple[int, int]) -> CutWord | None:
+        """The word that has the centre of these characters."""
+        number = bisect_right(starts, sum(source) / 2) - 1
+        return words[number] if number >= 0 and sum(source) < 2 * words[number].end else None
+
+    weights: dict[int, dict[int, int]] = {start: {} for start in starts}
+    for one in _unit_alignments(units, aligned_spans):
+        if word := word_at(one.source):
+            of_word = weights[word.start]
+            of_word[one.unit] = of_word.get(one.unit, 0) + one.weight
+    same: dict[str, list[int]] = {}
+    for number, unit in reversed(list(enumerate(units))):
+        if unit.is_word:
+            same.setdefault(shown[unit.start : unit.end].casefold(), []).append(number)
+    pieces: dict[int, list[AlignedSpan]] = {}
+    for word, aligned in zip(words, weights.values(), strict=True):
+        equal = same.get(word.text.casefold())
+        number = equal.pop() if equal else max(aligned, key=lambda unit: (aligned[unit], -unit), default=-1)
+        if word.is_first and not equal and len(word.pieces[0][1]) == 1 and word.pieces[0][1].isalpha():
+            number = next((number for number, unit in enumerate(units) if unit.is_word), -1)  # a drop cap
+        if number >= 0 and number not in pieces:
+            unit = units[number]
+            parts = list(_cut_unit(shown[unit.start : unit.end], unit, word))
+            # The rest of a word that a drop cap begins may translate others.
+            pieces[number] = parts if equal or number in aligned else parts[:1]
+    cut = {bisect_right(starts, part.source[0]) for parts in pieces.values() for part in parts}
+    found, spans, left = list[Unit](), list[AlignedSpan](), list[AlignedSpan]()
+    for span in reversed(aligned_spans):
+        word_of_span = word_at(span.source)
+        # What else translates a word that is cut translates no piece of it.
+        whole = word_of_span and bisect_right(starts, word_of_span.start) in cut
+        left.append(span._replace(source=(word_of_span.start, word_of_span.end)) if word_of_span and whole else span)
+    for number, unit in enumerate(units):
+        parts = pieces.get(number, [])
+        if not parts:
+            found.append(unit)
+            continue
+        found += (Unit(*part.target, unit.is_word) for part in parts)
+        if parts[-1].target[1] < unit.end:
+            found.append(Unit(parts[-1].target[1], unit.end, unit.is_word))
+        while left and left[-1].target[0] < parts[-1].target[1]:
+            span = left.pop()
+            (start, end), low, high = span.target, unit.start, parts[-1].target[1]
+            if start < low:
+                spans.append(span._replace(target=(start, min(end, low))))
+            if end > high:
+                left.append(span._replace(target=(high, end)))
+        spans += parts
+    return found, [*spans, *left[::-1]]
+
+
+def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
+    """The pieces of a unit with these characters, aligned to those of `word`: all if it is the same word, or else
+    those at its beginning and end that are the same, and the rest."""
+    (start, first), (last_start, last) = word.pieces[0], word.pieces[-1]
+    low = high = 0
+    if text.casefold() == word.text.casefold():
+        cuts = [at - start for at, _ in word.pieces[1:]]
+        sources = [at for at, _ in word.pieces[1:]]
+    else:
+        is_initial = len(first) == 1 and first.isalpha() and text[:1].isalpha()
+        if is_initial or text.casefold().startswith(first.casefold()):
+            low = len(first)
+        if text.casefold().endswith(last.casefold()):
+            high = len(last)
+        if low and len(word.pieces) == 2:
+            high = 0
+        if not low + high or low + high >= len(text):
+            return
+        cuts = [*[low] * (low > 0), *[len(text) - high] * (high > 0)]
+        sources = [*[start + low] * (low > 0), *[last_start] * (high > 0)]
+    for source, target in zip(pairwise([start, *sources, word.end]), pairwise([0, *cuts, len(text)]), strict=True):
+        yield AlignedSpan(source, (unit.start + target[0], unit.start + target[1]))
+
+
+def is_spaced(character: str) -> bool:
+    """Whether its script has spaces between words."""
+    return re.match(SPACELESS, character) is None
 
 
 def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterator[UnitAlignment]:

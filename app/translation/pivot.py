@@ -23,7 +23,7 @@ from app.text.placeholders import is_nesting
 from app.translation.alignment import WordPair, word_pairs
 from app.translation.sentence import Sentence
 from app.translation.terminology import usable_terms
-from app.translation.text_plan import Label, PassageSplitter, TextPlan, plan_text, protected_spans
+from app.translation.text_plan import Label, PassageSplitter, TextPlan, plan_text, protected_passage
 from model.bundle import Bundle
 
 MAX_READ_PARTS = 64
@@ -241,9 +241,10 @@ class FirstLeg:
 
     def _mark_passage(self, passage: Passage) -> Passage:
         """The passage with marks in place of tags and protected text, and around each term."""
+        passage = protected_passage(passage, self.bundle)
         text = passage.text
         own = [ProtectedSpan(*found.span(), found[0]) for found in _OWN.finditer(text)]
-        protected = merge_spans(protected_spans(passage, self.bundle), own)
+        protected = merge_spans(passage.protected, own)
         hidden = tuple(one._replace(raw=self._mark_protected(one, text[one.start : one.end])) for one in protected)
         nested = tuple(inner._replace(passage=self._mark_passage(inner.passage)) for inner in passage.nested)
         tags = [tag._replace(raw=self._mark(tag)) for tag in passage.tags]

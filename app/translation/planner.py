@@ -247,12 +247,17 @@ def _label(item: Item, options: Options) -> Label | None:
 
 def _pieces(item: Item, options: Options, target: str = "") -> Sequence[Piece]:
     """`target`: the language whose plural categories a message gets; without it, its own."""
-    if not isinstance(item, str):
-        return item
-    if options.html:
-        return markup_pieces(item)
-    # A message whose words move into its branches cannot be aligned.
-    return (None if options.alignment else message_pieces(item, target)) or [Passage(item)]
+    if isinstance(item, str) and not options.html:
+        pieces: Sequence[Piece] = [Passage(item)]
+    else:
+        pieces, target = (markup_pieces(item) if isinstance(item, str) else item), ""  # the markup stays as it is
+    if options.alignment:  # a message whose words move into its branches cannot be aligned
+        return pieces
+    return [part for piece in pieces for part in _message_pieces(piece, target)]
+
+
+def _message_pieces(piece: Piece, target: str) -> Sequence[Piece]:
+    return (None if isinstance(piece, str) else message_pieces(piece, target)) or [piece]
 
 
 def _text_of(pieces: Sequence[Piece]) -> str:

@@ -32,7 +32,7 @@ from app.translation.memory import Similar
 from app.translation.quality_checks import cut_loops
 from app.translation.sentence import Candidate, Sentence, make_sequence
 from app.translation.terminology import missing_terms
-from app.translation.text_plan import protected_spans
+from app.translation.text_plan import protected_passage
 from model.bundle import Bundle
 
 MAX_STARTS = 3
@@ -64,7 +64,7 @@ class _Stored(NamedTuple):
 
     forced: EngineSequence
     """Scores it as the translation of its own source."""
-    aligned_to: list[tuple[int, int]]
+    aligned_to: Sequence[tuple[int, int]]
     """The characters of its source that each source token encodes."""
     tokens: Tokens
     """With reserved symbols numbered as in the sentence to translate."""
@@ -136,8 +136,7 @@ def differing_words(words: Sequence[Word], aligned: Sequence[tuple[int, int]], s
 def _prepare(sentence: Sentence, difference: AlmostEqual) -> _Stored | None:
     """None if the model reads both sentences in different ways, or cannot read the stored pair."""
     bundle, protected = sentence.bundle, sentence.passage.protected
-    source = Passage(difference.source)
-    source = Passage(source.text, tuple(protected_spans(source, bundle)))
+    source = protected_passage(Passage(difference.source), bundle)
     if len(source.protected) > max_protected_spans(bundle) or _form(source, bundle) != _form(sentence.passage, bundle):
         return None
     raws = Counter(span.raw for span in source.protected)

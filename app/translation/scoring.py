@@ -16,7 +16,7 @@ from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.planner import check_tokens
 from app.translation.request import MAX_INLINE_CHARS
 from app.translation.sentence import make_sequence
-from app.translation.text_plan import protected_spans
+from app.translation.text_plan import protected_passage
 from app.translation.translator import Translator
 from model.bundle import Bundle
 from model.languages import has_end_mark
@@ -128,7 +128,7 @@ def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> _Prepared:
     passage = Passage(pair.text.strip())
     if not passage.text:
         raise InvalidFields.at(f"#/pairs/{number}/text", "holds no sentence")
-    passage = Passage(passage.text, tuple(protected_spans(passage, bundle)))
+    passage = protected_passage(passage, bundle)
     if len(passage.protected) > max_protected_spans(bundle):
         limit = max_protected_spans(bundle)
         raise TooMuchText(

@@ -66,6 +66,7 @@ class Candidate:
 
     decoded: Decoded
     plain_text: str | None = None
+    token_texts: Sequence[str] | None = None
     rendered: str | None = None
     tag_tree: TagNode | None = None
     """Where the rendered text has its tags; None if it has none."""
@@ -107,6 +108,8 @@ class Sentence:
     does not estimate it."""
     error: ServiceError | None = None
     """The reason why decoding failed."""
+    _spans: tuple[Passage, Sequence[tuple[int, int]]] | None = None
+    """The passage of which `source_spans` were asked last, and these."""
 
     @property
     def end(self) -> int:
@@ -194,7 +197,7 @@ class Sentence:
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return render_source(passage)
         aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
-        candidate.tag_tree = place_tags(pieces, passage.tags, len(passage.text), aligned_spans)
+        candidate.tag_tree = place_tags(pieces, passage.tags, passage.text, aligned_spans)
         return render_pieces(pieces, insertions(candidate.tag_tree), passage.write)
 
     def _with_prefix(self, candidate: Candidate, typed: str, generated: str) -> str:
@@ -242,7 +245,7 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         pieces: list[str | ProtectedSpan] = []
-        for token, text in zip(tokens, self._token_texts(candidate.decoded), strict=True):
+        for token, text in zip(tokens, self._token_texts(candidate), strict=True):
             if token in protected:
                 pieces += [text, protected[token]] if text else [protected[token]]
             elif pieces and isinstance(pieces[-1], str):
@@ -263,9 +266,7 @@ class Sentence:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         at = 0
-        for token, text, source in zip(
-            tokens, self._token_texts(candidate.decoded), candidate.decoded.aligned, strict=True
-        ):
+        for token, text, source in zip(tokens, self._token_texts(candidate), candidate.decoded.aligned, strict=True):
             if text:
                 yield AlignedSpan(spans[source], (at, at + len(text)))
                 at += len(text)
@@ -278,18 +279,21 @@ class Sentence:
         protected = self._protected_by_id(candidate.decoded.tokens)
         spans: list[tuple[int, int]] = []
         at = 0
-        for token, text in zip(candidate.decoded.tokens, self._token_texts(candidate.decoded), strict=True):
+        for token, text in zip(candidate.decoded.tokens, self._token_texts(candidate), strict=True):
             size = len(text) + (len(protected[token].raw) if token in protected else 0)
             spans.append((at, at + size))
             at += size
         return spans
 
-    def source_spans(self) -> list[tuple[int, int]]:
+    def source_spans(self) -> Sequence[tuple[int, int]]:
         """The characters of the sentence that each source token encodes; the end symbol, which is last if there is one,
         encodes none."""
-        spans = [(piece.start, piece.end) for piece in self._source_tokens()]
-        length = len(self.passage.text)
-        return [*spans, *[(length, length)] * self.bundle.architecture.source_ends(len(spans))]
+        if self._spans is None or self._spans[0] is not self.passage:
+            spans = [(piece.start, piece.end) for piece in self._source_tokens()]
+            length = len(self.passage.text)
+            ends = [(length, length)] * self.bundle.architecture.source_ends(len(spans))
+            self._spans = self.passage, [*spans, *ends]
+        return self._spans[1]
 
     def _source_tokens(self) -> list[Piece]:
         """The source tokens without the end symbol. Symbols of protected spans are no pieces: theirs are empty."""
@@ -335,8 +339,13 @@ class Sentence:
         marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
         return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
-    def _token_texts(self, decoded: Decoded) -> list[str]:
+    def _token_texts(self, candidate: Candidate) -> Sequence[str]:
         """The text that each token adds; protected text follows the text of its own symbol."""
+        if candidate.token_texts is None:
+            candidate.token_texts = self._rendered_tokens(candidate.decoded)
+        return candidate.token_texts
+
+    def _rendered_tokens(self, decoded: Decoded) -> list[str]:
         tokens, texts = decoded.tokens, target_texts(decoded, self.bundle, self._copied_texts)
         if is_all_caps(self.passage, self.bundle.source_tokenizer):
             texts = [text.upper() for text in texts]

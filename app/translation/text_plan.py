@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter
@@ -21,6 +21,7 @@ from app.text.placeholders import find_placeholders
 from app.text.repeated_punctuation import has_repeated_marks
 from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
+from app.text.word_tags import keep_word_tags, with_protected
 from app.translation.alternatives import best_combinations
 from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
 from app.translation.memory import MemoryLookup, RememberedText
@@ -240,9 +241,9 @@ class _PassagePlanner:
         memory: MemoryLookup | None = None,
     ) -> None:
         self._memory = memory
-        self.bundle, self.passage, self.beam_size, self.warnings = bundle, passage, beam_size, warnings
-        self.start = start
-        self.protected = protected_spans(passage, bundle)
+        self.bundle, self.passage, self.beam_size = bundle, protected_passage(passage, bundle), beam_size
+        self.warnings, self.start = warnings, start
+        self.protected = self.passage.protected
         self._starts = [one.start for one in self.protected]
         self.glossary = glossary
 
@@ -348,11 +349,13 @@ class _PassagePlanner:
         return usable_terms(part, merge_spans(part.terms, found)) if found or part.terms else ()
 
 
-def protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
-    """The passage's protected spans, placeholders, and symbols unknown to the model, in order.
+def protected_passage(passage: Passage, bundle: Bundle) -> Passage:
+    """`passage`, in which placeholders, symbols unknown to the model, and words that tags are part of are protected.
 
     Nothing else is protected in its terms, which have translations.
     """
+    if passage.tags:
+        passage = keep_word_tags(passage)
     found = merge_spans(
         find_placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.source_tokenizer)
     )
@@ -360,13 +363,12 @@ def protected_spans(passage: Passage, bundle: Bundle) -> list[ProtectedSpan]:
         terms = set(passage.terms)
         found = [one for one in merge_spans(passage.terms, found) if one not in terms]
     if not found:
-        return list(passage.protected)
+        return passage
     if passage.write is not write_plain:
         found = [one._replace(raw=passage.write(one.raw)) for one in found]
-    places = [tag.at for tag in passage.tags]
-    # Tags must not be inside a protected span.
-    found = [one for one in found if bisect_right(places, one.start) == bisect_left(places, one.end)]
-    return merge_spans(passage.protected, found)
+    if not passage.tags:
+        return replace(passage, protected=tuple(merge_spans(passage.protected, found)))
+    return with_protected(passage, found)
 
 
 def slice_passage(

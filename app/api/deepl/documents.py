@@ -76,6 +76,8 @@ class DocumentTask(Struct):
     """Where its characters are charged."""
     memory: str | None = None
     """The key whose translation memory is used, if one is."""
+    charset: str = ""
+    """The encoding that the upload declares."""
 
 
 class DocumentFacts(Struct):
@@ -125,6 +127,7 @@ _FORM = {
 }
 
 
+@router.post("/v2/document/", include_in_schema=False)  # deepl-java sends streams there
 @router.post(
     "/v2/document",
     summary="Upload a document for translation",
@@ -155,7 +158,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     glossaries = [Terms(pair[0], dict(stored.dictionaries[pair])) for stored, pair in dictionaries]
     await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)  # refused before the work
     memory = None if body.translation_memory_id is None else caller.name
-    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account, memory)
+    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account, memory, file.charset)
     background_jobs: BackgroundJobs = request.state.background_jobs
     job = await background_jobs.start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
@@ -173,7 +176,9 @@ async def translate_task(
     """Translates an encoded DocumentTask. Raises ServiceError."""
     task = await asyncio.to_thread(_decode_task, encoded)
     owner = task.account.identity
-    file = document_file(documents, owner, task.name, task.content, task.target, settings, task.source)
+    file = document_file(
+        documents, owner, task.name, task.content, task.target, settings, task.source, {"charset": task.charset}
+    )
     document = await open_document(file, settings)
     if attempt == 1:  # another instance that has died has charged them
         await access_control.client_of(task.account).charge(document.characters)
@@ -201,7 +206,7 @@ def _file_name(file: Upload, body: DocumentRequest) -> str:
     name = next((name for name in (file.name, body.filename or "") if _suffix(name)), "")
     name = name or PurePath(file.name).stem + suffix_of(file.content)
     if _suffix(name) not in formats.MEDIA_TYPES:
-        raise invalid_field("file", f"A file's name must end in one of {', '.join(formats.MEDIA_TYPES)}.")
+        raise invalid_field("file", f"The file extension must be one of {', '.join(formats.MEDIA_TYPES)}.")
     suffix = f".{body.output_format.lower().lstrip('.')}" if body.output_format else _suffix(name)
     written = formats.written_suffix(_suffix(name))
     if formats.MEDIA_TYPES.get(formats.written_suffix(suffix)) != formats.MEDIA_TYPES[written]:

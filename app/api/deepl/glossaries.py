@@ -183,7 +183,7 @@ async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> R
     "/v3/glossaries",
     summary="Create a multilingual glossary",
     status_code=201,
-    openapi_extra=request_body(MultilingualRequest, {"name": "Animals", "dictionaries": [_TERMS]}, forms=False),
+    openapi_extra=request_body(MultilingualRequest, {"name": "Animals", "dictionaries": [_TERMS]}),
     responses=error_responses(*_WRITE_ERRORS),
 )
 async def create_multilingual(request: Request, caller: Caller) -> MultilingualInfo:
@@ -212,7 +212,7 @@ async def multilingual_glossary(glossary_id: GlossaryId, request: Request, calle
 @router.patch(
     "/v3/glossaries/{glossary_id}",
     summary="Edit a glossary",
-    openapi_extra=request_body(ChangeRequest, {"name": "Beasts", "dictionaries": [_TERMS]}, forms=False),
+    openapi_extra=request_body(ChangeRequest, {"name": "Beasts", "dictionaries": [_TERMS]}),
     responses=error_responses(*_WRITE_ERRORS, missing=_NO_GLOSSARY),
 )
 async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from app.api.deepl.wire_format import Body, invalid_field
 from app.api.schemas.fields import Language
@@ -70,6 +70,12 @@ class ChangeRequest(Body):
         fail_fast=True,
         description="Entries to add; an entry replaces one with the same term",
     )
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.name is None and not self.dictionaries:
+            raise ValueError("nothing to change: give a name or dictionaries")
+        return self
 
 
 class SupportedPair(BaseModel):

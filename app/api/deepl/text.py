@@ -1,4 +1,4 @@
-"""DeepL's /v2/translate, /v2/languages and /v2/usage."""
+"""DeepL's /v2/translate."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from app.api.deepl.wire_format import (
     invalid_field,
     pair_of,
     request_body,
-    source_languages,
-    target_languages,
     validated,
 )
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
@@ -41,12 +39,22 @@ from app.translation.types import AUTO, Item, Options, TranslatedText
 from model.languages import language_alone
 
 router = APIRouter()
-NO_LIMIT = 1_000_000_000_000
-"""Characters. Reported to clients without a limit, since the format has no other way to say so."""
+_UNSUPPORTED = {
+    "style_id": "Style rules",
+    "style_profile_id": "Style profiles",
+    "custom_instructions": "Custom instructions",
+}
 _LINE_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
 _MAX_INLINE_CHARS = 2_000
 """Characters of markup in a request that are parsed on the event loop; more are parsed in a thread."""
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+OneOrSeveral = Annotated[Strings, BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 
 
 class TranslationOptions(Body):
@@ -63,8 +71,13 @@ class TranslationOptions(Body):
     glossary_ids: Names | None = Field(
         None, description=f"Ids of up to {MAX_GLOSSARIES} glossaries; the first that has a term decides"
     )
-    style_id: str | None = Field(None, description="Not supported: style rules are refused")
     translation_memory_id: str | None = Field(None, description="The id of a translation memory, with `source_lang`")
+    translation_memory_threshold: int | None = Field(
+        None, ge=0, le=100, description="Has no effect: only texts that are equal take the memory's translation"
+    )
+    style_id: str | None = Field(None, description="Not supported: style rules are refused")
+    style_profile_id: str | None = Field(None, description="Not supported: style profiles are refused")
+    custom_instructions: OneOrSeveral | None = Field(None, description="Not supported: they are refused")
 
     def check(self) -> None:
         """Raises InvalidFields for options that the service could not honour."""
@@ -72,8 +85,9 @@ class TranslationOptions(Body):
             raise invalid_field(
                 "formality", f"'formality' is not supported for given 'target_lang' {self.target_lang}."
             )
-        if self.style_id is not None:
-            raise invalid_field("style_id", "Style rules are not supported.")
+        for field, what in _UNSUPPORTED.items():
+            if getattr(self, field):
+                raise invalid_field(field, f"{what} are not supported.")
         if self.glossary_id is not None and self.glossary_ids is not None:
             raise invalid_field("glossary_ids", "Give either glossary_id or glossary_ids.")
 
@@ -82,16 +96,10 @@ class TranslationOptions(Body):
         return [self.glossary_id] if self.glossary_id is not None else self.glossary_ids or []
 
 
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
 class TextRequest(TranslationOptions):
     """Texts to translate."""
 
-    text: Annotated[Strings, BeforeValidator(_as_list, json_schema_input_type=str | list[str])] = Field(
-        min_length=1, description="One text or several"
-    )
+    text: OneOrSeveral = Field(min_length=1, description="One text or several")
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
         None,
         description="`0`: each text is one sentence; `nonewlines`: line ends do not end sentences, and become spaces",
@@ -108,15 +116,6 @@ class TextRequest(TranslationOptions):
     preserve_formatting: bool = Field(False, description="Has no effect: formatting is always preserved")
     show_billed_characters: bool = Field(True, description="Has no effect: they are always shown")
     tag_handling_version: Literal["v1", "v2"] | None = Field(None, description="Has no effect")
-    translation_memory_threshold: int | None = Field(
-        None, ge=0, le=100, description="Has no effect: only texts that are equal take the memory's translation"
-    )
-    custom_instructions: Strings | None = Field(None, description="Not supported: custom instructions are refused")
-
-    def check(self) -> None:
-        super().check()
-        if self.custom_instructions:
-            raise invalid_field("custom_instructions", "Custom instructions are not supported.")
 
     @property
     def rules(self) -> Rules:
@@ -138,31 +137,6 @@ class TextResponse(BaseModel):
     """One entry for each text, in order."""
 
     translations: list[TextTranslation] = Field(description="One per text, in order")
-
-
-class LanguagesRequest(Body):
-    """Which languages to list."""
-
-    type: Literal["source", "target"] = Field("source", description="Which of the two")
-
-
-class OfferedLanguage(BaseModel):
-    """A language, and for targets whether it supports formality."""
-
-    language: str = Field(description="Its code", examples=["FR"])
-    name: str = Field(description="In English", examples=["French"])
-    supports_formality: bool | None = Field(default=None, description="Target languages only: always false")
-
-
-class CharacterUsage(BaseModel):
-    """How much a client has translated, and its limit."""
-
-    character_count: int = Field(
-        description="Characters used that the rate limit has not yet restored", examples=[1234]
-    )
-    character_limit: int = Field(
-        description="Characters available at once; 1,000,000,000,000 if there is no limit", examples=[NO_LIMIT]
-    )
 
 
 @router.post(
@@ -232,46 +206,3 @@ def _entry(text: str, done: TranslatedText, body: TextRequest, fallback: str) ->
     if body.model_type:
         entry["model_type_used"] = body.model_type.removeprefix("prefer_")
     return entry
-
-
-_LANGUAGES: dict[str, Any] = {
-    "summary": "List source or target languages",
-    "response_model": list[OfferedLanguage],
-    "responses": error_responses(*BODY_ERRORS),
-}
-_USAGE: dict[str, Any] = {
-    "summary": "Get the characters used, and the limit",
-    "responses": error_responses(StoreUnavailable),
-}
-
-
-@router.post("/v2/languages", openapi_extra=request_body(LanguagesRequest, {"type": "target"}), **_LANGUAGES)
-@router.get(
-    "/v2/languages",
-    openapi_extra={
-        "parameters": [
-            {
-                "name": "type",
-                "in": "query",
-                "description": "Which of the two",
-                "schema": {"type": "string", "enum": ["source", "target"], "default": "source"},
-            }
-        ]
-    },
-    **_LANGUAGES,
-)
-async def languages(request: Request, caller: Caller) -> Response:
-    """List the languages served. Targets with variants are listed under them, such as EN-GB and EN-US."""
-    catalogue = request.state.translator.catalogue
-    if validated(LanguagesRequest, await read_fields(request)).type == "source":
-        return JSONResponse([{"language": code, "name": name} for code, name in source_languages(catalogue)])
-    return JSONResponse(
-        [{"language": code, "name": name, "supports_formality": False} for code, name in target_languages(catalogue)]
-    )
-
-
-@router.post("/v2/usage", **_USAGE)
-@router.get("/v2/usage", **_USAGE)
-async def usage(caller: Caller) -> CharacterUsage:
-    """Return the client's usage. Without a limit, it covers all clients without a key together, or this key."""
-    return CharacterUsage(character_count=await caller.characters(), character_limit=caller.character_limit or NO_LIMIT)

@@ -5,7 +5,8 @@ The format follows DeepL's published API and its Python client, `deepl` 1.32.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
@@ -31,12 +32,14 @@ QUOTA_EXCEEDED = 456
 _STATUS_OF_STATUS = {401: 403, 408: 400, 415: 400, 422: 400}
 _STATUS_OF_SLUG = {errors.PairNotServed.slug: 400, errors.TooManyCharacters.slug: QUOTA_EXCEEDED}
 _VARIANTS = {
-    "en": {"EN-GB": "English (British)", "EN-US": "English (American)"},
-    "pt": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
-    "zh": {"ZH": "Chinese", "ZH-HANS": "Chinese (simplified)"},
+    "en": {"en-GB": "English (British)", "en-US": "English (American)"},
+    "pt": {"pt-BR": "Portuguese (Brazilian)", "pt-PT": "Portuguese (European)"},
+    "zh": {"zh": "Chinese", "zh-Hans": "Chinese (simplified)"},
 }
 """Codes under which a language served without a variant is offered as a target: the client sends no others."""
 _ERROR = {"$ref": "#/components/schemas/DeepLError"}
+_PARTS_OF_NAME = re.compile(r"[^.\[\]]+")
+_MAX_NESTING = 3
 
 
 # ---- Authentication
@@ -59,8 +62,8 @@ the body is read."""
 class DeepLError(BaseModel):
     """The error of a request."""
 
-    message: str = Field(description="The kind of error", examples=["Not Found"])
-    detail: str = Field(description="Details of the error", examples=["No such glossary."])
+    message: str = Field(description="What went wrong; some clients show this alone", examples=["No such glossary."])
+    detail: str = Field(description="The kind of error", examples=["Not Found"])
 
 
 def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
@@ -68,7 +71,7 @@ def render_problem(problem: Problem, headers: dict[str, str]) -> Response:
     status = _STATUS_OF_SLUG.get(problem.type.rpartition(":")[2]) or _STATUS_OF_STATUS.get(
         problem.status, problem.status
     )
-    return ASCIIResponse({"message": problem.title, "detail": problem.detail}, status, headers)
+    return ASCIIResponse({"message": problem.detail, "detail": problem.title}, status, headers)
 
 
 def invalid_field(field: str, detail: str) -> InvalidFields:
@@ -127,18 +130,44 @@ Names = Annotated[Strings, BeforeValidator(_split_names, json_schema_input_type=
 def validated(model: type[M], fields: Fields) -> M:
     """Validates `fields` as a `model`: with its types in JSON, converted from strings in a form. Raises
     InvalidFields."""
-    sent = fields.by_name()
-    if not fields.typed:
-        sent = {name: value for name, value in sent.items() if value != "" or name == "text"}
+    sent = fields.by_name() if fields.typed else _nested(fields.by_name())
     return problems.validated(model, sent, strict=bool(fields.typed))
 
 
-def request_body(model: type[BaseModel], *examples: dict[str, Any], forms: bool = True) -> dict[str, Any]:
-    """For `openapi_extra`: a body that is JSON, or a form where `forms` allows it."""
+def _nested(form: Mapping[str, Any]) -> dict[str, Any]:
+    """A form's fields shaped like JSON: `a[0].b`, `a[0][b]` and `a.0.b` are the field `b` of the first item of the list
+    `a`. Empty fields but texts are left out. Raises InvalidFields."""
+    found: dict[str, Any] = {}
+    for name, value in form.items():
+        *path, last = _PARTS_OF_NAME.findall(name) or [name]
+        if value == "" and (path or [last])[0] != "text":
+            continue
+        if len(path) > _MAX_NESTING:
+            raise invalid_field(name[:100], f"The name is nested over {_MAX_NESTING} levels deep")
+        place: Any = found
+        for part in path:
+            place = place.setdefault(part, {})
+            if not isinstance(place, dict):
+                break
+        if not isinstance(place, dict) or last in place:
+            raise invalid_field(name[:100], "Another field of the form contradicts this one")
+        place[last] = value
+    return {name: _with_lists(value) for name, value in found.items()}
+
+
+def _with_lists(value: Any) -> Any:
+    """`value`, with lists for the dicts whose names are all numbers."""
+    if not isinstance(value, dict):
+        return value
+    within = {name: _with_lists(value[name]) for name in sorted(value, key=lambda name: (len(name), name))}
+    return list(within.values()) if all(map(str.isdecimal, within)) else within
+
+
+def request_body(model: type[BaseModel], *examples: dict[str, Any]) -> dict[str, Any]:
+    """For `openapi_extra`: a body that is JSON or a form."""
     schema = schema_of(model)
-    media_types = (JSON, FORM, MULTIPART) if forms else (JSON,)
     numbered_examples = {f"example {number}": {"value": example} for number, example in enumerate(examples, 1)}
-    content = {media_type: {"schema": schema, "examples": numbered_examples} for media_type in media_types}
+    content = {media_type: {"schema": schema, "examples": numbered_examples} for media_type in (JSON, FORM, MULTIPART)}
     return {"requestBody": {"required": True, "content": content}}
 
 
@@ -163,19 +192,17 @@ def _served(code: str, codes: Sequence[str], field: str) -> str:
     return found
 
 
-def source_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
-    """Codes and names."""
-    return [
-        (code.upper(), language_name(code)) for code in dict.fromkeys(map(language_alone, catalogue.source_languages))
-    ]
+def source_languages(catalogue: Catalogue) -> dict[str, str]:
+    """Names by code."""
+    return {code: language_name(code) for code in map(language_alone, catalogue.source_languages)}
 
 
-def target_languages(catalogue: Catalogue) -> list[tuple[str, str]]:
-    """Codes and names, with the variants that the client requires."""
-    codes_and_names: dict[str, str] = {}
+def target_languages(catalogue: Catalogue) -> dict[str, str]:
+    """Names by code, with the variants that the client requires."""
+    names: dict[str, str] = {}
     for code in catalogue.target_languages:
-        codes_and_names |= _VARIANTS.get(code.lower(), {code.upper(): language_name(code)})
-    return list(codes_and_names.items())
+        names |= _VARIANTS.get(code.lower(), {code: language_name(code)})
+    return names
 
 
 # ---- Glossaries

@@ -234,7 +234,14 @@ async def libre_translate_file(request: Request) -> Response:
 async def _translated_file(request: Request, client: Client, file: Upload, body: FileToTranslate) -> Download:
     state = request.state
     given = document_file(
-        state.documents, client.identity, file.name, file.content, body.target, state.settings, body.source
+        state.documents,
+        client.identity,
+        file.name,
+        file.content,
+        body.target,
+        state.settings,
+        body.source,
+        {"charset": file.charset},
     )
     document = await open_document(given, state.settings)
     content = file.content

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from app.api.schemas.fields import Body, SourceLanguage, Text
 
@@ -19,14 +20,31 @@ class RememberedPair(Body):
 class MemoryFields(Body):
     """The direction."""
 
-    source: SourceLanguage = Field(description="The language of the texts")
-    target: SourceLanguage = Field(description="The language of the translations")
+    source: SourceLanguage = Field(description="The language of the texts", examples=["en"])
+    target: SourceLanguage = Field(description="The language of the translations", examples=["fr"])
 
 
 class MemoryRequest(MemoryFields):
     """Pairs to remember."""
 
     pairs: list[RememberedPair] = Field(min_length=1, max_length=10_000, description="One pair or more", fail_fast=True)
+
+
+class SearchQuery(MemoryFields):
+    """What to look for."""
+
+    text: str = Field(description="The text to look for", examples=["Open the file"])
+    limit: int = Field(10, ge=1, le=100, strict=False, description="Maximum number of matches", examples=[5])
+
+
+class ForgetQuery(MemoryFields):
+    """What to forget."""
+
+    text: str | SkipJsonSchema[None] = Field(
+        None,
+        description="The text of the pair to forget; without it, all pairs of the direction are",
+        examples=["Open the file"],
+    )
 
 
 class Remembered(BaseModel):

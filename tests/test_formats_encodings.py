@@ -1,0 +1,106 @@
+"""Texts and pages in the encoding that they declare: read in it, and written as UTF-8 or in it again."""
+
+from __future__ import annotations
+
+import pytest
+from test_formats import as_it_was, shouted, texts
+
+from app.formats import UnreadableDocument, WrongOption, read
+
+PAGE = '<html><head><meta charset="{}"><title>{}</title></head><body><p>{}</p></body></html>'
+
+
+@pytest.mark.parametrize(
+    ("charset", "codec", "text"),
+    [
+        ("windows-1252", "cp1252", "L’été à Noël"),
+        ("ISO-8859-1", "cp1252", "L’été"),
+        ("iso-8859-2", "iso-8859-2", "Příliš žluťoučký"),
+        ("KOI8-R", "koi8-r", "Привет"),
+        ("windows-1251", "cp1251", "Привет"),
+        ("gb2312", "gbk", "你好"),
+        ("GB18030", "gb18030", "你好𠮷"),
+        ("Big5", "big5", "你好"),
+        ("Shift_JIS", "cp932", "こんにちは"),
+        ("euc-kr", "cp949", "안녕"),
+    ],
+)
+def test_page_is_read_in_the_encoding_that_it_declares(charset: str, codec: str, text: str) -> None:
+    page = PAGE.format(charset, text, "Hello")
+    document = read("a.html", page.encode(codec))
+    assert texts(document) == [text, "Hello"]
+    assert document.media_type == "text/html"  # in UTF-8, which is declared
+    assert as_it_was(document).decode() == PAGE.format("utf-8", text, "Hello")
+    kept = read("a.html", page.encode(codec), encoding="keep")
+    assert as_it_was(kept) == page.encode(codec)
+    assert kept.media_type.startswith("text/html; charset=")
+    lacking = "\u2603".encode(codec, "xmlcharrefreplace").decode(codec)
+    assert kept.write([text, "\u2603"]).decode(codec) == PAGE.format(charset, text, lacking)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.txt", "Été"),
+        ("a.md", "# Été"),
+        ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nÉté\n"),
+        ("a.csv", "en,fr\nÉté,\n"),
+    ],
+)
+def test_text_is_read_in_the_encoding_that_who_sends_it_declares(name: str, text: str) -> None:
+    columns = "en" if name == "a.csv" else ""
+    document = read(name, text.encode("cp1252"), charset="Windows-1252", columns=columns)
+    assert texts(document) == ["Été"]
+    assert as_it_was(document).decode() == text
+    kept = read(name, text.encode("cp1252"), encoding="keep", charset="windows-1252", columns=columns)
+    assert as_it_was(kept) == text.encode("cp1252")
+    assert kept.media_type.endswith("; charset=windows-1252")
+    with pytest.raises(WrongOption, match="'猫', which windows-1252 lacks"):
+        kept.write(["猫"])
+
+
+def test_an_instruction_of_xml_declares_the_encoding() -> None:
+    page = '<?xml version="1.0" encoding="ISO-8859-2"?><html><p>Příliš</p></html>'
+    assert shouted(read("a.xhtml", page.encode("iso-8859-2"))).decode() == page.replace("ISO-8859-2", "utf-8").replace(
+        "Příliš", "PŘÍLIŠ"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "charset"),
+    [
+        ("Été".encode("utf-8-sig"), "windows-1252"),
+        ("Été".encode("utf-16"), "windows-1252"),
+        ("Été".encode("utf-16-le"), "utf-16le"),
+        ("Été".encode(), "UTF-8"),
+    ],
+)
+def test_byte_order_mark_comes_before_what_is_declared(content: bytes, charset: str) -> None:
+    assert texts(read("a.txt", content, charset=charset)) == ["Été"]
+
+
+def test_charset_of_the_sender_comes_before_that_of_the_page() -> None:
+    page = PAGE.format("koi8-r", "Été", "Hello").encode("cp1252")
+    assert texts(read("a.html", page, charset="windows-1252")) == ["Été", "Hello"]
+
+
+def test_utf16_is_named_as_such() -> None:
+    document = read("a.txt", "Hi".encode("utf-16"))
+    assert document.media_type == "text/plain; charset=utf-16"
+    assert as_it_was(document) == "Hi".encode("utf-16")
+
+
+@pytest.mark.parametrize(
+    ("content", "charset", "fault"),
+    [
+        (b"a\x81", "latin1", "not windows-1252, which it declares: byte 1 is 0x81"),
+        (b"\xff", "utf-8", "not UTF-8: byte 0 is 0xff"),
+        (b"a", "utf-7", "declares the encoding 'utf-7'"),
+        (b"a", "unicode_escape", "declares the encoding 'unicode_escape'"),
+        (b"a", "a" * 10_000, "declares the encoding"),
+    ],
+)
+def test_wrong_and_unknown_encodings_are_refused(content: bytes, charset: str, fault: str) -> None:
+    with pytest.raises(UnreadableDocument, match=fault) as error:
+        read("a.txt", content, charset=charset)
+    assert len(str(error.value)) < 300
