@@ -39,7 +39,10 @@ def has_gpu(has_driver: Callable[[], bool] = _has_gpu_driver) -> bool:
 
     Only PyTorch's CUDA can tell. If there is a driver, another process asks it.
     """
-    command = [sys.executable, "-c", "import sys, model.machine; sys.exit(not model.machine.pytorch_has_gpu())"]
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import model.machine as m; sys.exit(not m.pytorch_has_gpu())"
+    )
+    command = [sys.executable, "-c", program, str(Path(__file__).resolve().parent.parent)]
     return has_driver() and subprocess.run(command, check=False).returncode == 0
 
 

@@ -18,6 +18,7 @@ from model.decoding.batch import Batch
 from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.transformer import Transformer
+from model.triton import batch as batch_module
 from model.triton import network
 from model.triton.backend import TritonBackend, with_triton
 from model.triton.batch import PlainBatch, TritonBatch
@@ -144,16 +145,21 @@ def check_others_take_the_other_backend(device: str, seed: int) -> None:
         more = Hypothesis([5], 4, record=True), Hypothesis([9, 8], 6, prefix=[12]), Hypothesis([9], 5, forbidden=[5])
         return [*given, *more, *hypotheses(2, seed)]
 
-    ours, theirs = drawn(), drawn()
+    ours, theirs, removed = drawn(), drawn(), Hypothesis([5, 6], 6, forbidden=[7])
     draw = random.Random(seed)
-    batch = triton.new_batch(4, LIMITS)
-    for hypothesis in ours:
-        while batch.free < hypothesis.beam_size:
-            batch.step()
-        batch.admit([hypothesis])
-        assert 0 <= batch.free <= batch.rows
+    batch_module.MAX_OTHER_ROWS, before = 2, batch_module.MAX_OTHER_ROWS  # so that most of them wait
+    batch = triton.new_batch(12, LIMITS)
+    batch.admit([*ours[:4], removed, *ours[4:]])
+    assert batch.free == 12 - 10
+    assert len(batch.running) == 9
+    batch.remove([removed])
+    assert batch.free == 12 - 9
+    finished = []
     while batch.running:
-        batch.step()
+        finished += batch.step()
+    batch_module.MAX_OTHER_ROWS = before
+    assert set(map(id, finished)) == set(map(id, ours))
+    assert (removed.tokens, batch.free) == ([], 12)
     for hypothesis in theirs:
         decode(other.new_batch(2, LIMITS), [hypothesis], draw)
     for one, two in zip(ours, theirs, strict=True):

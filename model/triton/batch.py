@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from model.triton.network import Network, StepBuffers
 from model.triton.state import DeviceState
 from model.triton.tiles import STOP
 
+MAX_OTHER_ROWS = 256
 STEPS = 8
 """Steps between two looks at what has ended: a sentence joins and leaves after each eighth token."""
 
@@ -149,22 +151,27 @@ class PlainBatch:
 
 
 class TritonBatch:
-    """A Batch that decodes plain hypotheses in a PlainBatch, and all others, on rows of their own, in a Batch of
-    another backend, made when it is first needed."""
+    """A Batch that decodes plain hypotheses in a PlainBatch, and all others in a Batch of another backend, made when it
+    is first needed. That one is smaller, since a step of it computes all its rows; what does not fit waits here."""
 
     def __init__(self, network: Network, other: TorchBackend, rows: int, limits: Limits, steps: int = STEPS) -> None:
         self.rows, self._limits, self._other = rows, limits, other
         self._plain = PlainBatch(network, rows, limits, steps)
         self._others: Batch | None = None
+        self._waiting: list[Hypothesis] = []
 
     @property
     def running(self) -> list[Hypothesis]:
-        return [*self._plain.running, *(self._others.running if self._others else ())]
+        return [*self._plain.running, *self._running_others]
+
+    @property
+    def _running_others(self) -> list[Hypothesis]:
+        return [*(self._others.running if self._others else ()), *self._waiting]
 
     @property
     def free(self) -> int:
         """Number of free rows, which both kinds share."""
-        return self._plain.free - (rows_taken(self._others.running) if self._others else 0)
+        return self._plain.free - rows_taken(self._running_others)
 
     @property
     def steps(self) -> int:
@@ -175,16 +182,26 @@ class TritonBatch:
         """See `Batch`."""
         assert rows_taken(hypotheses) <= self.free
         plain, others = ([h for h in hypotheses if is_plain(h) is wanted] for wanted in (True, False))
-        if others:
-            if self._others is None:
-                self._others = self._other.new_batch(self.rows, self._limits)
-            self._others.admit(others)
+        self._waiting += others
+        self._admit_others()
         if plain:
             self._plain.admit(plain)
+
+    def _admit_others(self) -> None:
+        if not self._waiting:
+            return
+        if self._others is None:
+            self._others = self._other.new_batch(min(self.rows, MAX_OTHER_ROWS), self._limits)
+        sizes = accumulate(h.beam_size for h in self._waiting)
+        count = sum(size <= self._others.free for size in sizes)
+        if count:
+            self._others.admit(self._waiting[:count])
+            del self._waiting[:count]
 
     def step(self) -> list[Hypothesis]:
         """See `Batch`; plain hypotheses advance by several tokens at once."""
         finished = self._plain.step()
+        self._admit_others()
         if self._others and self._others.running:
             finished += self._others.step()
         return finished
@@ -192,8 +209,9 @@ class TritonBatch:
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         """See `Batch`."""
         plain, others = ([h for h in hypotheses if is_plain(h) is wanted] for wanted in (True, False))
-        if others:
-            assert self._others
-            self._others.remove(others)
+        if others and self._others:
+            waiting, gone = set(self._waiting), set(others)
+            self._others.remove([h for h in others if h not in waiting])
+            self._waiting = [h for h in self._waiting if h not in gone]
         self._plain.remove(plain)
         return list(hypotheses)
