@@ -112,7 +112,7 @@ class FixedShapeBackend(TorchBackend):
         return CudaGraphDecoderState(self.model, rows, limits)
 
 
-def engines(model: Transformer, precision: str) -> dict[str, Backend | str]:
+def engines(model: Transformer, precision: str, limits: Limits) -> dict[str, Backend | str]:
     """Each engine's backend, or why there is none."""
     is_cuda = model.output.weight.is_cuda
     graph = prepare(model, precision) if is_cuda else FixedShapeBackend(model, tiled=False)
@@ -124,7 +124,7 @@ def engines(model: Transformer, precision: str) -> dict[str, Backend | str]:
         return {"graph": graph, "triton": reason}
     triton = TritonBackend(graph)
     began = perf_counter()
-    reason = triton.failure()
+    reason = triton.failure(limits)
     typer.echo(f"triton: self-test in {perf_counter() - began:.1f} s: {reason or 'it agrees with PyTorch'}")
     return {"graph": graph, "triton": reason or triton}
 
@@ -172,7 +172,7 @@ def main(
     model = Transformer(config).eval().to(device)
     with torch.no_grad():  # a logit of 0 is never the highest, so every sentence reaches its limit
         model.output.weight[config.eos_id] = 0
-    backends = engines(model, precision)
+    backends = engines(model, precision, Limits(max_source=length, max_target=length))
     graph = backends["graph"]
     assert not isinstance(graph, str)
     dtype = getattr(torch, graph.precision)

@@ -53,7 +53,7 @@ def load_backend(
         return backend
     from model.triton.backend import with_triton
 
-    return with_triton(backend)
+    return with_triton(backend, spec.limits)
 
 
 def prepare(model: Transformer, precision: str, tiled: bool = True, isa: str = "auto") -> Backend:

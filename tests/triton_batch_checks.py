@@ -203,15 +203,15 @@ def check_source_that_is_too_long_takes_no_row(device: str, seed: int) -> None:
 
 def check_self_test_decides_which_engine_serves(device: str, seed: int) -> None:
     triton, other = backends(seed, torch.float32, device)
-    assert triton.failure() is None
-    assert isinstance(with_triton(other), TritonBackend)
+    assert triton.failure(LIMITS) is None
+    assert isinstance(with_triton(other, LIMITS), TritonBackend)
     recurrent = TorchBackend(model_of(seed, torch.float32, device, decoder="ssru"))
-    assert with_triton(recurrent) is recurrent
+    assert with_triton(recurrent, LIMITS) is recurrent
     attention = triton._network._decoder[0].cross_attention
     attention.query_key_value.bias = torch.nn.Parameter(attention.query_key_value.bias + 3)
     expected, triton._other = triton._other, TorchBackend(model_of(seed, torch.float32, device))
     assert expected is not triton._other
-    assert "are not PyTorch's" in str(triton.failure())
+    assert "are not PyTorch's" in str(triton.failure(LIMITS))
 
 
 def check_a_replayed_graph_gives_the_bits_of_its_kernels(device: str, seed: int) -> None:

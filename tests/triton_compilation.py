@@ -1,7 +1,8 @@
 """Compiles the kernels of `model.triton` for a card that is not here.
 
 Runs the encoder and a step with every launch replaced by a compilation of the kernel for the arguments that it is
-launched with. Prints a line for each: name, bytes of shared memory, instruction of its products.
+launched with. Prints a line for each: name, bytes of shared memory, instruction of its products; and the number of
+launches of the encoder, and with those of a step.
 """
 
 from __future__ import annotations
@@ -50,9 +51,11 @@ def compile_launch(kernel: Any, target: GPUTarget, arguments: tuple[Any, ...], n
 
 
 def main(architecture: int) -> None:
-    target, done = GPUTarget("cuda", architecture, 32), set()
+    target, done, launches = GPUTarget("cuda", architecture, 32), set(), 0
 
     def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **named: Any) -> None:
+        nonlocal launches
+        launches += 1
         compiled = compile_launch(kernel, target, arguments, named)
         if compiled.hash not in done:
             done.add(compiled.hash)
@@ -60,9 +63,11 @@ def main(architecture: int) -> None:
             print(kernel.__name__, compiled.metadata.shared, found, flush=True)
 
     JITFunction.run = run
-    shape: dict[str, Any] = {"d_model": 192, "num_heads": 3, "d_ff": 256, "encoder_layers": 1, "decoder_layers": 1}
+    shape: dict[str, Any] = {"d_model": 192, "num_heads": 3, "d_ff": 256, "encoder_layers": 6, "decoder_layers": 2}
     model = Transformer(ModelConfig(300, 300, **shape)).eval().half()
     network = Network(model)
     state = DeviceState(model.config, 64, Limits(max_source=20, max_target=20), torch.device("cpu"), torch.float16)
     network.encode([[5, 6, 7]], [0], state)
+    print("encoder", launches, "launches")
     network.step(state, StepBuffers(network, state), 64)
+    print("both", launches, "launches")
