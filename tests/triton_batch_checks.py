@@ -88,6 +88,7 @@ def check_sentences_come_out_as_of_decode_batch(device: str, seed: int) -> None:
         {"norm": "post", "positions": "learned", "zero_start": True, "activation": "swish"},
         {"norm": "residual_post", "share_embeddings": "none", "attention_bias": False, "source_eos": False},
         {"norm": "post", "final_norm": True, "positions": "marian"},
+        {"norm": "post", "decoder": "ssru", "zero_start": True},
     )
     draw, reasons = random.Random(seed), set()
     for number, fields in enumerate(variants):
@@ -205,8 +206,8 @@ def check_self_test_decides_which_engine_serves(device: str, seed: int) -> None:
     triton, other = backends(seed, torch.float32, device)
     assert triton.failure(LIMITS) is None
     assert isinstance(with_triton(other, LIMITS), TritonBackend)
-    recurrent = TorchBackend(model_of(seed, torch.float32, device, decoder="ssru"))
-    assert with_triton(recurrent, LIMITS) is recurrent
+    wide = TorchBackend(model_of(seed, torch.float32, device, d_model=130))
+    assert with_triton(wide, LIMITS) is wide
     attention = triton._network._decoder[0].cross_attention
     attention.query_key_value.bias = torch.nn.Parameter(attention.query_key_value.bias + 3)
     expected, triton._other = triton._other, TorchBackend(model_of(seed, torch.float32, device))

@@ -7,6 +7,7 @@ launches of the encoder, and with those of a step.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -71,3 +72,7 @@ def main(architecture: int) -> None:
     print("encoder", launches, "launches")
     network.step(state, StepBuffers(network, state), 64)
     print("both", launches, "launches")
+    recurrent = Transformer(replace(model.config, decoder="ssru")).eval().half()
+    network = Network(recurrent)
+    state = DeviceState(recurrent.config, 64, Limits(max_source=20, max_target=20), state.device, torch.float16)
+    network.step(state, StepBuffers(network, state), 64)

@@ -16,8 +16,8 @@ from torch.nn import functional as F
 
 from model.triton.attention import cross_attention, encoder_attention, self_attention
 from model.triton.choice import append, vocabulary
-from model.triton.layers import combine, embed, feed_forward, project
-from model.triton.tiles import INNER_TILE, LENGTH, STOP, TOKEN_TILE
+from model.triton.layers import combine, embed, feed_forward, project, recurrence
+from model.triton.tiles import INNER_TILE, LENGTH, OUTPUT_TILE, STOP, TOKEN_TILE
 
 NAN = math.nan
 TOLERANCES = {torch.float32: 1e-4, torch.float16: 1e-2}
@@ -145,6 +145,19 @@ def check_feed_forward(device: str, seed: int) -> None:
         expected = _only(ended == 0, F.linear(hidden, second.double()), parts.sum(0))
         feed_forward[(1, slices)](y, t.rows, ended, first, bias, second, parts, t.rows, D=t.d, F=inner, SWISH=swish)
         t.close(parts.sum(0), expected)
+
+
+def check_recurrence(device: str, seed: int) -> None:
+    t = Drawing(device, seed)
+    y, forget, bias, candidate = t.normal(t.rows, t.d), t.weight(t.d, t.d), t.normal(t.d), t.weight(t.d, t.d)
+    cells, part, ended = t.normal(t.rows, t.d, dtype=torch.float32), t.poison(t.rows, t.d), t.ended()
+    y[ended != 0] = NAN
+    gate = F.linear(y.double(), forget.double(), bias.double()).sigmoid()
+    new = gate * cells + (1 - gate) * F.linear(y.double(), candidate.double())
+    expected = _only(ended == 0, new, cells), _only(ended == 0, new.relu(), part)
+    recurrence[(1, triton.cdiv(t.d, OUTPUT_TILE.value))](y, t.rows, ended, forget, bias, candidate, cells, part, D=t.d)
+    t.close(cells, expected[0])
+    t.close(part, expected[1])
 
 
 def check_encoder_attention(device: str, seed: int) -> None:
@@ -290,6 +303,7 @@ CHECKS = (
     check_embed,
     check_project,
     check_feed_forward,
+    check_recurrence,
     check_encoder_attention,
     check_self_attention,
     check_cross_attention,

@@ -1,4 +1,4 @@
-"""Kernels of encoder and decoder: embedding, residual connections with normalisation, projections, feed-forward.
+"""Kernels without attention: embedding, residual connections with normalisation, projections, feed-forward, recurrence.
 
 What a sublayer adds to the residual stream is stored in parts, [parts, rows, d] in float32: one for each head, or for a
 slice of the feed-forward network's inner layer. `combine` sums them in order.
@@ -152,3 +152,31 @@ def feed_forward(
         hidden = hidden.to(y_ptr.dtype.element_ty)
         part_ptr += slice_.to(tl.int64) * part_rows * D
         store_part(hidden, rows, live, part_ptr, outer_ptr, slice_ * INNER_TILE, F, D, F, INNER_TILE, OUTPUT_TILE)
+
+
+@triton.jit(do_not_specialize=["count"])  # type: ignore[untyped-decorator]
+def recurrence(
+    y_ptr: tl.tensor,
+    count: tl.tensor,
+    ended_ptr: tl.tensor,
+    forget_ptr: tl.tensor,
+    forget_bias_ptr: tl.tensor,
+    candidate_ptr: tl.tensor,
+    cell_ptr: tl.tensor,
+    part_ptr: tl.tensor,
+    D: tl.constexpr,
+) -> None:
+    """A step of the recurrent unit, see `SSRU`, a tile of outputs a program: updates cells [rows, D], and stores the
+    only part."""
+    rows = tl.program_id(0).to(tl.int64) * WIDE_ROW_TILE + tl.arange(0, WIDE_ROW_TILE)
+    live = live_rows(rows, count, ended_ptr)
+    if tl.max(live.to(tl.int32), 0) > 0:
+        outputs = tl.program_id(1) * OUTPUT_TILE + tl.arange(0, OUTPUT_TILE)
+        gate = product(y_ptr, rows, live, forget_ptr, outputs, D, D, INPUT_TILE)
+        forget = 1.0 / (1.0 + tl.exp(-biased(gate, forget_bias_ptr, outputs, D)))
+        candidate = product(y_ptr, rows, live, candidate_ptr, outputs, D, D, INPUT_TILE)
+        at = rows[:, None] * D + outputs[None, :]
+        inside = live[:, None] & (outputs < D)[None, :]
+        cell = forget * tl.load(cell_ptr + at, mask=inside, other=0.0) + (1.0 - forget) * candidate
+        tl.store(cell_ptr + at, cell, mask=inside)
+        tl.store(part_ptr + at, tl.where(cell < 0.0, 0.0, cell), mask=inside)  # NaN stays

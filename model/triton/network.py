@@ -17,9 +17,9 @@ from model.packing import round_up
 from model.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual, Transformer
 from model.triton.attention import cross_attention, encoder_attention, self_attention
 from model.triton.choice import append, vocabulary
-from model.triton.layers import combine, embed, feed_forward, project
+from model.triton.layers import combine, embed, feed_forward, project, recurrence
 from model.triton.state import UNIT, DeviceState
-from model.triton.tiles import INNER_TILE, ROW_TILE, TOKEN_TILE, WIDE_ROW_TILE
+from model.triton.tiles import INNER_TILE, OUTPUT_TILE, ROW_TILE, TOKEN_TILE, WIDE_ROW_TILE
 
 MAX_ENCODED_TOKENS = 8192
 """Tokens that the encoder packs at once: its working memory."""
@@ -85,10 +85,11 @@ class Network:
         self._encoder_norms = _Norms(
             [r for layer in self._encoder for r in (layer.self_residual, layer.feed_residual)], model.encoder_norm
         )
-        self._decoder_norms = _Norms(
-            [r for layer in self._decoder for r in (layer.self_residual, layer.cross_residual, layer.feed_residual)],
-            model.decoder_norm,
-        )
+        residuals = []
+        for layer in self._decoder:
+            own = layer.recurrence_residual if layer.is_recurrent else layer.self_residual
+            residuals += [own, layer.cross_residual, layer.feed_residual]
+        self._decoder_norms = _Norms(residuals, model.decoder_norm)
         self._width = {"D": config.d_model, "BLOCK": triton.next_power_of_2(config.d_model)}
         self._head = {
             "D": config.d_model,
@@ -116,13 +117,22 @@ class Network:
             embedding.positions, norms.first, embedding.scale, zero_id, **self._width,
         )  # fmt: skip
         for number, layer in enumerate(self._decoder):
-            attention, cross = layer.self_attention, layer.cross_attention
-            weights = attention.query_key_value.weight, attention.query_key_value.bias, attention.output.weight
-            self_attention[(tiles, heads)](
-                *common, state.lengths, *weights, state.cache[number], buffers.parts, buffers.rows, self._scale,
-                SLOTS=state.cache[number].size(2), num_warps=8, **self._head,
-            )  # fmt: skip
-            self._combine(buffers, rows, state.ended, heads, attention.output.bias, norms, 3 * number)
+            cross = layer.cross_attention
+            if layer.is_recurrent:
+                unit = layer.recurrence
+                recurrence[(triton.cdiv(rows, WIDE_ROW_TILE.value), triton.cdiv(config.d_model, OUTPUT_TILE.value))](
+                    *common, unit.forget.weight, unit.forget.bias, unit.candidate.weight, state.cells[number],
+                    buffers.parts, D=config.d_model,
+                )  # fmt: skip
+                self._combine(buffers, rows, state.ended, 1, None, norms, 3 * number)
+            else:
+                attention = layer.self_attention
+                weights = attention.query_key_value.weight, attention.query_key_value.bias, attention.output.weight
+                self_attention[(tiles, heads)](
+                    *common, state.lengths, *weights, state.cache[number], buffers.parts, buffers.rows, self._scale,
+                    SLOTS=state.cache[number].size(2), num_warps=8, **self._head,
+                )  # fmt: skip
+                self._combine(buffers, rows, state.ended, heads, attention.output.bias, norms, 3 * number)
             weights = cross.query_key_value.weight, cross.query_key_value.bias, cross.output.weight
             scores, softmax = (x[number * heads :] for x in (buffers.scores, buffers.softmax))
             cross_attention[(tiles, heads)](

@@ -44,7 +44,9 @@ class DeviceState:
         self.tokens, self.aligned = allocate(2, rows, limits.max_target, dtype=torch.int32)  # [rows, max_target]
         self.log_probs = allocate(rows, limits.max_target)  # [rows, max_target]
         self.attention, self.coverage = allocate(2, rows, self.source_slots)  # [rows, source slots]
-        self.cache = [allocate(rows, 2 * heads, target_slots, d_k, dtype=dtype) for _ in range(layers)]
+        cached = 0 if config.decoder == "ssru" else layers
+        self.cache = [allocate(rows, 2 * heads, target_slots, d_k, dtype=dtype) for _ in range(cached)]
+        self.cells = [allocate(rows, config.d_model) for _ in range(layers - cached)]  # in place of keys and values
         self.memory = [allocate(rows, 2 * heads, self.source_slots, d_k, dtype=dtype) for _ in range(layers)]
 
     def admit(
@@ -55,7 +57,7 @@ class DeviceState:
         prefixes = [h.source_prefix_length for h in hypotheses]
         new = [*rows, *[0] * (2 * count), *[h.limit for h in hypotheses], *source_lengths, *prefixes, *[bos] * count]
         given = staged(new, self.device).to(self.device, non_blocking=True).view(7, count)
-        for sums in (self.attention, self.coverage):
+        for sums in (self.attention, self.coverage, *self.cells):
             sums.index_fill_(0, given[0], 0)
         self.rows_state[:, given[0]] = given[1:].int()
 

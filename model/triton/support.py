@@ -13,8 +13,6 @@ def missing_support(config: ModelConfig) -> str | None:
     """Why the Triton engine cannot decode a model of this architecture here; None if it can."""
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed"
-    if config.decoder != "attention":
-        return "its decoder is recurrent"
     if config.head_dim > MAX_HEAD_DIM:
         return f"its heads are {config.head_dim} wide, and {MAX_HEAD_DIM} is the most"
     if config.d_model > MAX_WIDTH:
