@@ -49,6 +49,8 @@ class Lines(Enum):
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
 
 
+SERVE = "Serve and translate"
+"""Heading of these commands in `--help`. A docstring says what its command does, in a line, and shows an example."""
 SETTINGS = re.sub(r"^(\S+) +(?=\S)", r"\1\n    ", describe_settings(), flags=re.MULTILINE)
 """Each setting's meaning on a line below it; side by side they do not fit in a terminal."""
 
@@ -58,7 +60,7 @@ def _setting(name: str) -> Any:
     return typer.Option(help=f"{Settings.model_fields[name].description} (for {PREFIX}{name.upper()})")
 
 
-@cli.command(epilog=f"Settings, from the environment:\n\n\b\n{SETTINGS}")
+@cli.command(rich_help_panel=SERVE, epilog=f"Settings, from the environment:\n\n\b\n{SETTINGS}")
 def serve(
     host: Annotated[str | None, _setting("host")] = None,
     port: Annotated[str | None, _setting("port")] = None,
@@ -67,9 +69,11 @@ def serve(
     precision: Annotated[str | None, _setting("precision")] = None,
     workers: Annotated[str | None, _setting("workers")] = None,
 ) -> None:
-    """Serve the bundles over HTTP: the page at /, the API reference at /docs.
+    """Serve the bundles over HTTP.
 
-    Options override the settings in the environment.
+    interlinear serve --port 8000 --bundles bundles
+
+    The page is at /, the API reference at /docs. Options override the settings in the environment.
     """
     tune_process()
 
@@ -209,11 +213,13 @@ def instance(config: str) -> None:
     _run_until_signal(server, [socket.socket(fileno=each) for each in given.sockets])
 
 
-@cli.command()
+@cli.command(rich_help_panel=SERVE)
 def key(name: Annotated[str, typer.Argument(help="The key's name, as the log shows it")]) -> None:
-    """Create an API key and print it once; its line for INTERLINEAR_API_KEYS_FILE goes to standard output.
+    """Create an API key, and print it once.
 
-    python -m app key alice >> keys.txt
+    interlinear key alice >> keys.txt
+
+    Its line for INTERLINEAR_API_KEYS_FILE goes to standard output, the key to standard error.
     """
     from app.http.api_keys import new_key
 
@@ -225,11 +231,13 @@ def key(name: Annotated[str, typer.Argument(help="The key's name, as the log sho
     print(f"The key, which cannot be shown again: {made}", file=sys.stderr)
 
 
-@cli.command()
+@cli.command(rich_help_panel=SERVE)
 def doctor() -> None:
-    """Say what is wrong with this machine, the settings and the bundles, and what to do, in a line each.
+    """Say what is wrong with machine, settings and bundles.
 
-    Exits with 1 where `serve` would not start. May run beside a service.
+    interlinear doctor
+
+    A line each says what to do. Exits with 1 where `serve` would not start. May run beside a service.
     """
     tune_process()
 
@@ -239,7 +247,7 @@ def doctor() -> None:
     raise typer.Exit(run(create_app))
 
 
-@cli.command(epilog=f"Exit codes:\n\n\b\n{EXIT_CODES}")
+@cli.command(rich_help_panel=SERVE, epilog=f"Exit codes:\n\n\b\n{EXIT_CODES}")
 def translate(
     source: Annotated[str, typer.Option(help="Language of the text, or auto", show_default=False)],
     target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
@@ -286,11 +294,17 @@ def translate(
     workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary of warnings")] = False,
 ) -> None:
-    """Translate standard input line by line, a document, or a folder of texts, as fast as the engine can.
+    """Translate lines, a document or a folder of texts.
 
-    Input that is typed, or that comes from a pipe that pauses, is answered at once. No service needs to run, but its
-    settings for bundles, device, precision, workers, glossaries, translation memory and cache (`serve --help`) apply
-    here as well.
+    interlinear translate --source en --target fr < in.txt > out.txt
+
+    interlinear translate --source en --target fr --file report.docx
+
+    interlinear translate --source en --target fr --in texts --out translated
+
+    It is as fast as the engine can be. Input that is typed, or that comes from a pipe that pauses, is answered at once.
+    No service needs to run, but its settings for bundles, device, precision, workers, glossaries, translation memory
+    and cache (`serve --help`) apply here as well.
     """
     from app.bulk.command import Bulk
     from app.cli.offline_engine import Command

@@ -61,6 +61,9 @@ class Settings(BaseSettings):
     isa: Literal["auto", "amx", "avx512vnni", "avxvnni", "avx2", "i8mm", "dotprod", "generic"] = Field(
         default="auto", description="Instruction set for int8; generic: plain C, slow. All give the same bits"
     )
+    gpu_engine: Literal["graph", "triton"] = Field(
+        default="graph", description="triton: kernels of our own, which have never run on a GPU; see docs/engine.md"
+    )
     workers: int = Field(default=0, ge=0, description="Worker processes; 0: one per core, or one on a GPU")
     instances: int = Field(
         default=1,

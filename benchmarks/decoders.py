@@ -129,13 +129,13 @@ class TheirDecoder:
     Timed calls request no scores, which saves it a softmax; our engine returns every token's.
     """
 
-    def __init__(self, model: str, precision: str, threads: int, workers: int) -> None:
+    def __init__(self, model: str, precision: str, threads: int, workers: int, device: str = "cpu") -> None:
         import ctranslate2
 
         self._pieces: list[str] = json.loads((Path(model) / "shared_vocabulary.json").read_text(encoding="utf-8"))
         self._ids = {piece: id for id, piece in enumerate(self._pieces)}
         self._translator = ctranslate2.Translator(
-            model, device="cpu", compute_type=precision, inter_threads=workers, intra_threads=threads
+            model, device=device, compute_type=precision, inter_threads=workers, intra_threads=threads
         )
         self._version = ctranslate2.__version__
 

@@ -14,8 +14,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,8 @@ class Contestant:
 
     label: str
     command: Callable[[int], list[str]]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables that replace those of `Server`."""
 
 
 def ours() -> Contestant:
@@ -69,7 +71,7 @@ class Server:
         self.port = free_port()
         environ = {"INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PORT": str(self.port), "INTERLINEAR_WORKERS": "1"}
         environ |= {"INTERLINEAR_CACHE_BYTES": CACHE_BYTES, "INTERLINEAR_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
-        environ = {**os.environ, **environ}
+        environ = {**os.environ, **environ, **contestant.environ}
         self.contestant, self.log = contestant, log
         with pinned(core), log.open("wb") as output:
             self._process = subprocess.Popen(

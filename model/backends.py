@@ -18,15 +18,19 @@ from model.model_spec import ModelSpec
 if TYPE_CHECKING:
     import torch
 
+    from model.decoding.torch_backend import TorchBackend
     from model.transformer import Transformer
 
 log = logging.getLogger(__name__)
 
 
-def load_backend(spec: ModelSpec, device: str, precision: str, isa: str = "auto", threads: int = 0) -> Backend:
+def load_backend(
+    spec: ModelSpec, device: str, precision: str, isa: str = "auto", threads: int = 0, gpu_engine: str = "graph"
+) -> Backend:
     """The weights of `spec` prepared for decoding on `device`, "cpu" or "cuda"; see `prepare`.
 
     `isa`: the instruction set of the int8 kernels, see `model.int8.isa`. `threads`: PyTorch's, 0 for its own choice.
+    `gpu_engine`: "triton" for that of `model.triton`, which on a GPU decodes the models that it can.
     Raises BundleError, also if the folder has another bundle now, and ValueError for a precision that the device does
     not offer.
     """
@@ -44,7 +48,12 @@ def load_backend(spec: ModelSpec, device: str, precision: str, isa: str = "auto"
     bundle = load_bundle(Path(spec.folder), torch.device(device))
     if bundle.spec.name != spec.name:
         raise spec.replaced_by(bundle.spec.name)
-    return _prepared(bundle.model, precision)
+    backend = _prepared(bundle.model, precision)
+    if device == "cpu" or gpu_engine == "graph":
+        return backend
+    from model.triton.backend import with_triton
+
+    return with_triton(backend, spec.limits)
 
 
 def prepare(model: Transformer, precision: str, tiled: bool = True, isa: str = "auto") -> Backend:
@@ -61,7 +70,7 @@ def prepare(model: Transformer, precision: str, tiled: bool = True, isa: str = "
     return _prepared(model, precision, tiled)
 
 
-def _prepared(model: Transformer, precision: str, tiled: bool = True) -> Backend:
+def _prepared(model: Transformer, precision: str, tiled: bool = True) -> TorchBackend:
     """A backend that decodes with PyTorch."""
     import torch
 

@@ -6,7 +6,9 @@ Does not import PyTorch.
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,10 +37,31 @@ def _has_gpu_driver() -> bool:
 def has_gpu(has_driver: Callable[[], bool] = _has_gpu_driver) -> bool:
     """Whether PyTorch can compute on a GPU here.
 
-    Only PyTorch can tell, and loading it takes over 200 MB. If there is a driver, another process loads it.
+    Only PyTorch's CUDA can tell. If there is a driver, another process asks it.
     """
-    command = [sys.executable, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"]
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import model.machine as m; sys.exit(not m.pytorch_has_gpu())"
+    )
+    command = [sys.executable, "-c", program, str(Path(__file__).resolve().parent.parent)]
     return has_driver() and subprocess.run(command, check=False).returncode == 0
+
+
+def pytorch_has_gpu() -> bool:
+    """Asks the CUDA runtime of PyTorch's build for devices, as `torch.cuda.is_available` does, without PyTorch, which
+    would take seconds to load; with it if the build is AMD's, or its runtime is not found."""
+    spec = importlib.util.find_spec("torch")
+    assert spec
+    assert spec.origin
+    folder = Path(spec.origin).parent
+    build, count = runpy.run_path(str(folder / "version.py")), ctypes.c_int()
+    if not (build.get("cuda") or build.get("hip")):
+        return False
+    runtimes = [*folder.parent.glob("nvidia/*/lib/libcudart.so.*"), *folder.glob("lib/libcudart*.so*")]
+    if build.get("cuda") and len(runtimes) == 1:
+        return not ctypes.CDLL(str(runtimes[0])).cudaGetDeviceCount(ctypes.byref(count)) and count.value > 0
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def usable_cores(cgroups: Path = _CGROUPS) -> int:

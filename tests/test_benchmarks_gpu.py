@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
 from benchmarks.gpu import Cost, main, step_cost
+from benchmarks.gpu_service import measure
 from model.config import ModelConfig
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_step_reads_its_weights_once_and_each_rows_keys() -> None:
@@ -23,10 +33,43 @@ def test_slower_of_two_limits_bounds_a_step() -> None:
     assert Cost(10, 300).seconds(Cost(50, 60)) == pytest.approx(5.0)
 
 
-def test_command_prints_a_line_for_each_number_of_rows() -> None:
+OPTIONS = "--architecture toy --vocabulary 50 --length 3 --rounds 1 --ceiling-size 32 --rows 1 --rows 4"
+
+
+def test_command_prints_a_line_for_each_number_of_rows_and_why_an_engine_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.setattr("benchmarks.gpu.missing_support", lambda config: None)
     app = Typer()
     app.command()(main)
-    options = "--architecture toy --vocabulary 50 --length 3 --rounds 1 --ceiling-size 32 --rows 2 --rows 4"
-    result = CliRunner().invoke(app, options.split(), catch_exceptions=False)
+    result = CliRunner().invoke(app, OPTIONS.split(), catch_exceptions=False)
     assert result.exit_code == 0
-    assert [line.split()[0] for line in result.output.splitlines()[-2:]] == ["2", "4"]
+    *lines, last = result.output.splitlines()[-3:]
+    assert [line.split()[:2] for line in lines] == [["graph", "1"], ["graph", "4"]]
+    assert last == "triton: not measured: it needs a GPU, or TRITON_INTERPRET=1"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, as PyTorch's builds for CUDA do")
+def test_command_measures_the_triton_engine_and_its_kernels() -> None:
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    options = OPTIONS.replace("--length 3", "--length 1").replace("--rows 4", "").split()
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.gpu", *options]
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    lines = result.stdout.splitlines()
+    assert re.fullmatch(r"triton: self-test in [\d.]+ s: it agrees with PyTorch", lines[0])
+    measured = [line.split() for line in lines if line.startswith("triton ")]
+    assert [words[1] for words in measured] == ["1"]
+    assert "triton, 1 rows: kernels of one encoding and 1 steps" in result.stdout
+
+
+@pytest.mark.slow
+def test_bundle_is_measured_over_http_and_beside_ctranslate2(capfd: pytest.CaptureFixture[str]) -> None:
+    measure(ROOT / "bundles/en-fr", "cpu", 60, http=True, peer=True)
+    title, service, ours, theirs = capfd.readouterr().out.strip().splitlines()
+    assert title.endswith("60 sentences of random words")
+    assert re.fullmatch(r"cpu, over HTTP: answers .*target tokens/s; .*; 0 of 50 sentences differ from alone", service)
+    assert re.fullmatch(r"Interlinear \(cpu, \w+, 64 rows\): [\d,]+ target tokens/s; alone [\d.]+ ms", ours)
+    assert re.match(r"CTranslate2 .*: [\d,]+ target tokens/s; alone [\d.]+ ms", theirs)

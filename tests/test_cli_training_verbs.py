@@ -1,4 +1,4 @@
-"""The command `interlinear` lists every verb, and those of the trainer behave like the trainer's own."""
+"""The command `interlinear`: the trainer's verbs act like the trainer's own. Their list: test_cli_examples.py."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
-from app.__main__ import cli as service
 from app.__main__ import with_training
-from app.cli.training_verbs import TRAINER
 from app.services.trainer import missing_packages
-from training.__main__ import VERBS
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = "from app.__main__ import interlinear; interlinear()"
@@ -28,14 +24,6 @@ def interlinear(folder: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
     )
-
-
-def test_help_lists_every_verb_of_the_service_and_of_the_trainer() -> None:
-    assert {verb.name for verb in TRAINER.values()} == set(VERBS)
-    shown = CliRunner().invoke(with_training(), ["--help"]).output
-    ours = get_command(service).commands.values()  # type: ignore[attr-defined]
-    for name in [*TRAINER, *(command.name for command in ours if not command.hidden)]:
-        assert f" {name} " in shown
 
 
 def test_command_is_the_installed_script() -> None:

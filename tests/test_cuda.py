@@ -1,12 +1,13 @@
 """What must hold on a GPU as on the processor; skipped without a GPU.
 
 On a borrowed machine, python -m pytest --noconftest tests/test_cuda.py suffices: nothing here needs the service, which
-tests/conftest.py imports.
+tests/conftest.py imports. All of it is to take under a minute there, Triton's compilations included.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -25,6 +26,12 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # what PyTorch, Triton and CUDA warn each other of is not ours to mend
 ]
 VOCABULARY = 60
+Check = Callable[[str, int], None]
+KERNEL_CHECKS: Sequence[Check] = ()
+ON_A_GPU: Sequence[Check] = ()
+if torch.cuda.is_available():  # with it comes Triton
+    from triton_batch_checks import ON_A_GPU
+    from triton_kernel_checks import CHECKS as KERNEL_CHECKS
 
 
 def sentences(count: int) -> list[list[int]]:
@@ -95,6 +102,17 @@ def test_loss_by_the_triton_kernel_is_pytorchs(smoothing: float) -> None:
         found.append((loss, nll, *torch.autograd.grad(loss, [hidden, weight])))
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours.float(), theirs.float(), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("check", KERNEL_CHECKS)
+def test_triton_kernel_computes_what_pytorch_does_in_float64(check: Check) -> None:
+    for seed in range(2):  # each draws shapes that Triton compiles for
+        check("cuda", seed)
+
+
+@pytest.mark.parametrize("check", ON_A_GPU)
+def test_batch_of_the_triton_engine(check: Check) -> None:
+    check("cuda", 1)
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.05)])

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from store_server import StoreServer
@@ -24,6 +25,8 @@ from app.doctor import machine, report
 from app.doctor.findings import Finding, Level
 from app.doctor.report import examine, exit_status
 from app.main import create_app
+from app.services.startup import load_catalogue
+from app.settings import Settings
 from benchmarks.ports import free_port
 from model.int8.isa import KernelsUnavailable
 
@@ -259,6 +262,32 @@ def test_too_little_memory_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None
     [(level, text)] = found("memory")
     assert level is Level.WARNING
     assert "10 MB are free" in text
+
+
+def test_engine_on_a_gpu_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found("gpu engine") == []
+    monkeypatch.setenv("INTERLINEAR_GPU_ENGINE", "triton")
+    [(level, text)] = found("gpu engine")
+    assert (level, text) == (Level.WARNING, "INTERLINEAR_GPU_ENGINE=triton has no effect, since no GPU decodes")
+
+    monkeypatch.setattr(report, "device_of", lambda settings: "cuda")
+    catalogue = load_catalogue(Settings(bundles=(GOOD,)))
+    [bundle] = catalogue
+
+    def texts(wanted: Literal["graph", "triton"], serves: str, missing: str | None = None) -> list[str]:
+        monkeypatch.setattr(report, "missing_support", lambda architecture: missing)
+        settings = Settings(bundles=(GOOD,), gpu_engine=wanted)
+        return [finding.text for finding in report._gpu_engine(settings, catalogue, {bundle.spec.name: serves})]
+
+    name = bundle.name
+    assert texts("graph", "graph") == ["graph, the default; triton has never run on a GPU"]
+    assert texts("triton", "triton") == [f"triton for {name}, which has never run on a GPU"]
+    assert texts("triton", "graph", "Triton is not installed") == [
+        f"graph for {name} in place of triton: Triton is not installed"
+    ]
+    assert texts("triton", "graph") == [
+        f"graph for {name} in place of triton: it failed its self-test, as the log says"
+    ]
 
 
 def test_line_has_level_subject_and_text() -> None:

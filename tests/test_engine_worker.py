@@ -27,7 +27,7 @@ from app.engine.ipc import FROM_FRONT, FROM_WORKER, FrameDecoder, FrontConnectio
 from app.engine.launch import WorkerProcess
 from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
-from app.engine.worker import work
+from app.engine.worker import Models, WorkerLoop, work
 from app.runtime.frames import encode_frame
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.config import ModelConfig
@@ -244,6 +244,30 @@ def test_every_other_sentence_is_answered_once_whatever_fails_or_is_cancelled(
     assert numbers == list(range(12))
     assert all(list(task.source) in poisons for task in failed)
     are_as_alone(finished, alone)
+
+
+def test_steps_that_a_batch_takes_at_once_are_reported_one_by_one(
+    bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The front counts a token for each row of a step."""
+
+    class Fourfold(DecodeBatch):
+        steps = 4
+
+        def step(self) -> list[Hypothesis]:
+            return [h for _ in range(4) if self.running for h in super(Fourfold, self).step()]
+
+    decode_with(Fourfold, monkeypatch)
+    models = Models(config(bundle))
+    loop, report = WorkerLoop(models), StepReport()
+    sequence = Sequence(bundle.name, tuple(bundle.source_tokenizer.encode("Hello.")), 30)
+    loop.accept(Assignments([Task(0, False, sequence)], []))
+    while loop.busy:
+        loop.step(report)
+    [result] = report.results
+    assert len(report.steps) == -(-len(result.decoded.tokens) // 4) * 4
+    assert {step.rows for step in report.steps} == {1}
+    assert report.steps[0] == report.steps[3] != report.steps[-1]
 
 
 def test_worker_ends_if_every_batch_fails(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:

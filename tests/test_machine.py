@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from model.machine import cache_folder, has_gpu, usable_cores
+from model.machine import cache_folder, has_gpu, pytorch_has_gpu, usable_cores
 from training.process_map import process_count
 
 
@@ -50,6 +52,33 @@ def test_without_affinity_all_cores_count(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_gpu_detection_asks_pytorch() -> None:
     assert has_gpu(lambda: True) == torch.cuda.is_available()
+
+
+RUNTIME = """
+int cudaGetDeviceCount(int *count) { *count = COUNT; return ERROR; }
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler, which CUDA's machines have")
+@pytest.mark.parametrize(
+    ("build", "devices", "error", "has_one"),
+    [("'13.0'", 2, 0, True), ("'13.0'", 0, 0, False), ("'13.0'", 2, 35, False), ("None", 2, 0, False)],
+)
+def test_gpu_detection_asks_pytorchs_cuda_and_loads_no_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: str, devices: int, error: int, has_one: bool
+) -> None:
+    """`error`: as of a driver that is too old for it."""
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/version.py").write_text(f"cuda = {build}\nhip = None\n")
+    (tmp_path / "torch/__init__.py").write_text("raise AssertionError('PyTorch was loaded')")
+    library = tmp_path / "nvidia/cuda/lib/libcudart.so.13"
+    library.parent.mkdir(parents=True)
+    (tmp_path / "runtime.c").write_text(RUNTIME)
+    values = [f"-DCOUNT={devices}", f"-DERROR={error}"]
+    subprocess.run(["cc", "-shared", "-fPIC", *values, "-o", library, tmp_path / "runtime.c"], check=True)
+    found = SimpleNamespace(origin=str(tmp_path / "torch/__init__.py"))
+    monkeypatch.setattr("model.machine.importlib.util.find_spec", lambda name: found)
+    assert pytorch_has_gpu() is has_one
 
 
 def test_without_a_driver_pytorch_is_not_imported(monkeypatch: pytest.MonkeyPatch) -> None:

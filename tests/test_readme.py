@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import unicodedata
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
@@ -29,6 +30,7 @@ from training.data.prepare import vocabulary_size
 from training.optim.defaults import FROM_PARENT, LARGEST_ON_GPU, SIZES, Size
 
 READMES = ["README.md", "README.zh-CN.md"]
+STARTS = ["docs/start.md", "docs/start.zh-CN.md"]
 SETTINGS = ["docs/settings.md", "docs/settings.zh-CN.md"]
 FIGURES = ["docs/figures.md", "docs/figures.zh-CN.md"]
 PAGES = [
@@ -95,7 +97,8 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 def _module_of(verb: str) -> str:
     """The module behind a verb of `interlinear`, and the verb's name there."""
-    return f"training {TRAINER[verb].name}" if verb in TRAINER else f"app {verb}"
+    trainer = {ours: its for verbs in TRAINER.values() for ours, its in verbs.items()}
+    return f"training {trainer[verb].name}" if verb in trainer else f"app {verb}"
 
 
 def verbs_of(cli: typer.Typer) -> Mapping[str, Any]:
@@ -151,7 +154,7 @@ def test_every_file_mentioned_exists(name: str) -> None:
         assert list(Path().glob(path)), path
 
 
-@pytest.mark.parametrize("names", [READMES, SETTINGS, FIGURES], ids=lambda names: names[0])
+@pytest.mark.parametrize("names", [READMES, STARTS, SETTINGS, FIGURES], ids=lambda names: names[0])
 def test_page_and_its_translation_have_the_same_commands_and_figures(names: list[str]) -> None:
     told = []
     for name in names:
@@ -168,13 +171,53 @@ def metrics_of_en_fr() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", READMES)
-def test_readmes_bleu_and_model_are_the_bundles(name: str) -> None:
-    text = read(name)
+def test_readme_is_short(name: str) -> None:
+    lines = read(name).splitlines()
+    assert len(lines) <= 110
+    wide = {line: sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in line) for line in lines}
+    assert [line for line, columns in wide.items() if columns > 100 and not line.startswith("| ")] == []
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_example_answers_come_from_the_bundle_that_ships(name: str) -> None:
     [weights] = re.findall(rf"^(\w+)  {WEIGHTS}$", read(Path("bundles/en-fr", SUMS)), re.M)
-    assert set(re.findall(r"en-fr@(\w+)", text)) == {weights[:12]}
-    [told] = re.findall(r"^\| .*BLEU.* \| ([\d., ]+) \|", text, re.M)
+    assert set(re.findall(r"en-fr@(\w+)", read(name))) == {weights[:12]}
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_readmes_bleu_is_the_bundles(name: str) -> None:
+    [told] = re.findall(r"^\| \[[^]]*\]\(docs/figures[^)#]*\)[^|]* \| (.*) \|$", read(name), re.M)
     sets = ["en-fr/tatoeba.test.tsv", "en-fr/newstest2013.dev.tsv", "flores-dev/en-fr.tsv"]
-    assert told.split(", ") == [f"{metrics_of_en_fr()[one, 'BLEU']['score']:.1f}" for one in sets]
+    assert re.findall(r"\d+\.\d", told) == [f"{metrics_of_en_fr()[one, 'BLEU']['score']:.1f}" for one in sets]
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_readmes_bleu_of_published_models_is_that_of_the_page_on_importing(name: str) -> None:
+    [published] = re.findall(r"^\| en-fr \| (.*) \|$", read("docs/models.md"), re.M)
+    firefox, _, _, _, nllb, opus = [cell.partition(",")[0].strip() for cell in published.split("|")]
+    rows = re.findall(r"^\| \[.*#which-model\).* \| (.*) \|$", read(name), re.M)
+    assert [re.findall(r"\d+\.\d", row) for row in rows] == [[firefox], [opus, nllb]]
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_readmes_speed_is_that_of_the_page_of_figures(name: str) -> None:
+    [(page, told)] = re.findall(r"^\| \[[^]]*\]\((docs/figures[^)#]*)#[^)]*\) \| (.*) \|$", read(name), re.M)
+    rows = re.findall(r"^\| [^|]+ \| ([\d.,]+) \| ([\d.,]+) \| \d\.\d+ ", read(page), re.M)
+    assert re.findall(r"\b\d[\d.,]*\d", told) == [figure for row in rows[:2] for figure in row]
+
+
+@pytest.mark.parametrize("name", READMES)
+def test_readmes_runs_and_losses_are_those_of_the_page_on_scale(name: str) -> None:
+    cells = r" \| ".join([r"([\d,]+)"] * 7)
+    rows = re.findall(rf"^\| ([^|]+) \| {cells} \|$", read("docs/scale.md"), re.M)
+    runs, answered, refused, lost, twice, changed, _ = zip(
+        *([int(cell.replace(",", "")) for cell in row] for what, *row in rows if "no balancer" not in what),
+        strict=True,
+    )
+    [told] = re.findall(r"^\| \[[^]]*\]\(docs/scale\.md#[^)]*\) \| (.*) \|$", read(name), re.M)
+    assert len(rows) == 24
+    assert re.findall(r"\d[\d,]*", told) == [str(sum(runs)), f"{sum(answered):,}", str(sum(lost))]
+    assert not any([*refused, *lost, *twice, *changed])
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -230,7 +273,7 @@ def test_documented_exit_codes_are_those_of_the_command_line() -> None:
 EXAMPLE = re.compile(r"^    curl (?P<command>\S(?:.|\n {5,})*)\n\n?    (?P<answer>[{\"](?:.|\n {5,})*)$", re.M)
 EXAMPLES = [
     pytest.param(match["command"], match["answer"], id=f"{name}-{number}")
-    for name in ("README.md", "docs/clients.md")
+    for name in ("README.md", "docs/start.md", "docs/clients.md")
     for number, match in enumerate(EXAMPLE.finditer(read(name)))
 ]
 
@@ -257,7 +300,7 @@ def test_examples_produce_the_output_shown(command: str, answer: str, shipped_ur
     if "attention" in body:
         [shown_rows] = re.findall(r"\[{4}(.*), \.{3}\]{3}", answer)
         for shown_row, row in zip(json.loads(f"[[{shown_rows}]"), body["attention"]["cross"][0][0], strict=False):
-            assert row == pytest.approx(shown_row, abs=0.02)  # float32 here; the README shows int8
+            assert row == pytest.approx(shown_row, abs=0.02)  # float32 here; the page shows int8
     if answer.startswith("{") and "usage" in body:
         shown = json.loads(answer)
         for each in shown["translations"]:

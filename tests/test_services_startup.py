@@ -182,6 +182,12 @@ def test_weights_shared_by_int8_workers_count_once(
     assert worker_count(settings.model_copy(update={"memory_bytes": 42_500_000}), bundles) == 3
 
 
+def test_workers_are_told_which_engine_decodes_on_a_gpu(bundle_folder: Path) -> None:
+    bundles = load_catalogue(Settings(bundles=(bundle_folder,)))
+    assert worker_config(Settings(device="cpu"), bundles).gpu_engine == "graph"
+    assert worker_config(Settings(device="cpu", gpu_engine="triton"), bundles).gpu_engine == "triton"
+
+
 def test_instruction_set_that_the_processor_lacks_is_refused_at_the_start(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

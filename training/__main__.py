@@ -1,4 +1,6 @@
-"""The command line: `python -m training prepare | train | evaluate | export | run | ...`, one file per command."""
+"""The command line: `python -m training prepare | train | evaluate | export | run | ...`, one file per command.
+
+A command's docstring is its help: what it does, in a line, and then an example."""
 
 from __future__ import annotations
 
@@ -68,24 +70,26 @@ def guarded(verb: Callable[..., None], resumable: bool = False) -> Callable[...,
     return guard
 
 
-VERBS: dict[str, Callable[..., None]] = {
-    "prepare": prepare,
-    "train": train,
-    "translate": translate,
-    "evaluate": evaluate,
-    "calibrate": calibrate,
-    "export": export,
-    "import": import_model,
-    "pack": pack,
-    "unpack": unpack,
-    "run": run,
-    "adapt": adapt,
-    "toy": toy,
-    "d2l": d2l,
+GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "Get a model": {"run": run, "import": import_model, "adapt": adapt},
+    "Train step by step": {
+        "prepare": prepare,
+        "train": train,
+        "export": export,
+        "evaluate": evaluate,
+        "calibrate": calibrate,
+        "translate": translate,
+        "pack": pack,
+        "unpack": unpack,
+    },
+    "Learn how it works": {"toy": toy, "d2l": d2l},
 }
+"""The commands, in the order and under the headings of `--help`."""
+VERBS = {name: verb for verbs in GROUPS.values() for name, verb in verbs.items()}
 RESUMABLE = {"train", "run", "adapt", "translate", "import"}
-for name, verb in VERBS.items():
-    cli.command(name)(guarded(verb, name in RESUMABLE))
+for group, verbs in GROUPS.items():
+    for name, verb in verbs.items():
+        cli.command(name, rich_help_panel=group)(guarded(verb, name in RESUMABLE))
 
 
 def main() -> None:

@@ -18,23 +18,31 @@ class Verb(NamedTuple):
     name: str
     """The command's name in `python -m training`."""
     help: str
+    """The first line of its help there."""
 
 
 TRAINER = {
-    "train": Verb("run", "Trains a bundle from sentence pairs, or adapts one, in a single command."),
-    "prepare": Verb("prepare", "Prepares sentence pairs for training: vocabulary, token ids, development set."),
-    "train-step": Verb("train", "Trains a model on prepared data."),
-    "pack": Verb("pack", "Packs prepared data or a run into parts that travel."),
-    "unpack": Verb("unpack", "Makes prepared data or a run again from such parts."),
-    "export": Verb("export", "Exports a trained model as a bundle, or a bundle as a CTranslate2 model."),
-    "import": Verb("import", "Makes a bundle of a published model, downloaded or on disk: firefox:en-fr, opus:en-fr."),
-    "evaluate": Verb("evaluate", "Measures BLEU and chrF of a bundle, as the service translates."),
-    "adapt": Verb("adapt", "Adapts a bundle in its place to the corrections of a translation memory."),
-    "calibrate": Verb("calibrate", "Fits a bundle's estimates of how good its translations are."),
-    "distil": Verb("translate", "Translates one side of a file with a bundle, to make training pairs."),
-    "toy": Verb("toy", "Learns to drop the first number of a sequence, in a minute, without any files."),
-    "d2l": Verb("d2l", 'Redoes the exercise of the textbook "Dive into Deep Learning".'),
+    "Get a model": {
+        "train": Verb("run", "Train or adapt a bundle from sentence pairs, in one command."),
+        "import": Verb("import", "Make a bundle of a published model, such as firefox:en-fr."),
+        "adapt": Verb("adapt", "Adapt a bundle in its place to corrections of its users."),
+    },
+    "Train step by step": {
+        "prepare": Verb("prepare", "Clean sentence pairs and convert them to token ids."),
+        "train-step": Verb("train", "Train a model on prepared data."),
+        "export": Verb("export", "Export a run as a bundle, or a bundle for another program."),
+        "evaluate": Verb("evaluate", "Measure BLEU and chrF of a bundle, as the service translates."),
+        "calibrate": Verb("calibrate", "Fit a bundle's estimates of how good its translations are."),
+        "distil": Verb("translate", "Translate one side of a file, to make training pairs."),
+        "pack": Verb("pack", "Pack prepared data or a run into parts that travel."),
+        "unpack": Verb("unpack", "Make prepared data or a run again from packed parts."),
+    },
+    "Learn how it works": {
+        "toy": Verb("toy", "Learn to drop the first number of a sequence, in a minute."),
+        "d2l": Verb("d2l", 'Redo the exercise of the textbook "Dive into Deep Learning".'),
+    },
 }
+"""The commands by group, as in `python -m training --help`."""
 
 
 def command_of(verb: Verb) -> Callable[[typer.Context], None]:
@@ -58,11 +66,12 @@ def command_of(verb: Verb) -> Callable[[typer.Context], None]:
 
 def add_training_verbs(cli: typer.Typer) -> None:
     """Adds a command to `cli` for each command of the trainer."""
-    for name, verb in TRAINER.items():
-        cli.command(
-            name,
-            help=verb.help,
-            rich_help_panel="Training",
-            add_help_option=False,  # the trainer answers `--help` itself
-            context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-        )(command_of(verb))
+    for group, verbs in TRAINER.items():
+        for name, verb in verbs.items():
+            cli.command(
+                name,
+                help=verb.help,
+                rich_help_panel=group,
+                add_help_option=False,  # the trainer answers `--help` itself
+                context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+            )(command_of(verb))

@@ -40,6 +40,7 @@ from model.bundle_files import BundleError
 from model.int8.isa import KernelsUnavailable
 from model.int8.library import instruction_set, library
 from model.machine import usable_cores
+from model.triton.support import missing_support
 
 TIMEOUT_S = 2.0
 Assemble = Callable[[Settings, Catalogue], object]
@@ -231,8 +232,26 @@ def _engine(settings: Settings, catalogue: Catalogue, assemble: Assemble) -> Ite
         return
     precisions = ", ".join(sorted(set(models.precisions.values())))
     yield ok("engine", f"all samples come out as they did on export, in {precisions}")
+    yield from _gpu_engine(settings, catalogue, models.engines)
     if device_of(settings) == "cpu":
         yield from _memory(settings, catalogue, workers)
+
+
+def _gpu_engine(settings: Settings, catalogue: Catalogue, engines: dict[str, str]) -> Iterator[Finding]:
+    """Which engine decodes each bundle on a GPU, and why."""
+    if settings.gpu_engine == "graph":
+        if device_of(settings) == "cuda":
+            yield ok("gpu engine", "graph, the default; triton has never run on a GPU")
+        return
+    if device_of(settings) == "cpu":
+        yield warning("gpu engine", f"{PREFIX}GPU_ENGINE=triton has no effect, since no GPU decodes")
+        return
+    for bundle in catalogue:
+        if engines[bundle.spec.name] == "triton":
+            yield warning("gpu engine", f"triton for {bundle.name}, which has never run on a GPU")
+        else:
+            reason = missing_support(bundle.architecture) or "it failed its self-test, as the log says"
+            yield warning("gpu engine", f"graph for {bundle.name} in place of triton: {reason}")
 
 
 def _memory(settings: Settings, catalogue: Catalogue, workers: int) -> Iterator[Finding]:

@@ -45,6 +45,8 @@ class BundleExecutor:
 
     def __init__(self, backend: Backend, spec: ModelSpec, rows: int) -> None:
         self.backend, self.spec, self.rows = backend, spec, rows
+        self.steps = 1
+        """Decoder steps that the last call of `step` took."""
         self._batch: Batch | None = None
         self._waiting: WaitingQueue[DecodingTask] = WaitingQueue()
         self._suspects: list[WaitingQueue[DecodingTask]] = []
@@ -80,7 +82,8 @@ class BundleExecutor:
             assert any(queue.remove(task) for queue in (self._waiting, *self._suspects))
 
     def step(self) -> tuple[list[DecodingTask], list[DecodingTask]]:
-        """Admits waiting tasks and runs one decoder step. Returns the finished and the failed tasks.
+        """Admits waiting tasks and runs a decoder step, or as many as the batch takes at once. Returns the finished and
+        the failed tasks.
 
         If the step fails, all tasks start again in fresh rows, in halves, one half after the other, until the task that
         causes the failure is alone. Retrying is safe: decoding gives the same bits in any batch.
@@ -90,6 +93,7 @@ class BundleExecutor:
             if joining:
                 self.batch.admit([task.hypothesis for task in joining])
             self._running.update((task.hypothesis, task) for task in joining)
+            self.steps = self.batch.steps
             finished = self.batch.step() if self._running else []
         except Exception as error:
             return [], self._isolate(joining, error)

@@ -15,7 +15,7 @@ from model.model_spec import ModelSpec
 
 
 class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
-    """What a worker loads: models, device, precision, and the instruction set for int8."""
+    """What a worker loads: models, device, precision, the instruction set for int8, and the engine on a GPU."""
 
     models: list[ModelSpec]
     device: str
@@ -27,6 +27,8 @@ class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
     """See `model.int8.isa`."""
     memory_bytes: int | None = None
     """Limit on the weights that are loaded, see `app.engine.loaded_models`; None: all models stay loaded."""
+    gpu_engine: str = "graph"
+    """"graph" or "triton"; see docs/engine.md."""
 
 
 class Task(Struct, frozen=True, array_like=True):

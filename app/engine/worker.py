@@ -24,7 +24,7 @@ from model.machine import keep_freed_memory
 
 ROWS = {"cpu": 64, "cuda": 256}
 """Sentences decoded together. More would gain almost nothing in throughput, and each sentence waits for all others."""
-ROWS_INT8 = 32
+ROWS_INT8, ROWS_TRITON = 32, 1024
 MIN_REPORT_INTERVAL_S = 0.004
 """Minimum time between reports while sentences wait for rows: each message wakes the front."""
 log = logging.getLogger(__name__)
@@ -45,6 +45,7 @@ class Models:
         self._specs = {spec.name: spec for spec in config.models}
         self.executors: dict[str, BundleExecutor] = {}
         self.precisions: dict[str, str] = {}
+        self.engines: dict[str, str] = {}
         self.weight_bytes: dict[str, int] = {}
         self.rows = 0
         """Of the largest batch."""
@@ -54,8 +55,10 @@ class Models:
         precision that the device does not offer."""
         if name not in self.executors:
             spec, config = self._specs[name], self._config
-            backend = load_backend(spec, config.device, config.precision, config.isa, config.threads)
-            rows = ROWS_INT8 if backend.precision == "int8" else ROWS[config.device]
+            backend = load_backend(spec, config.device, config.precision, config.isa, config.threads, config.gpu_engine)
+            rows = ROWS_TRITON if backend.engine == "triton" else ROWS[config.device]
+            if backend.precision == "int8":
+                rows = ROWS_INT8
             self.executors[name] = BundleExecutor(backend, spec, config.rows or rows)
         return self.executors[name]
 
@@ -74,6 +77,7 @@ class Models:
             executor.check_samples()
             self.rows = max(self.rows, executor.rows)
             self.precisions[name] = executor.backend.precision
+            self.engines[name] = executor.backend.engine
             self.weight_bytes[name] = size = executor.backend.weight_bytes
             if self._config.device == "cpu":  # a GPU keeps what the first steps have set up
                 executor.release_batch()
@@ -136,7 +140,7 @@ class WorkerLoop:
         rows = executor.size + len(finished) + len(failed)
         report.results += [Result(task.number, task.waited, decoded_of(task.hypothesis)) for task in finished]
         report.failures += [task.number for task in failed]
-        report.steps.append(Step(model, rows, perf_counter() - started))
+        report.steps += [Step(model, rows, (perf_counter() - started) / executor.steps)] * executor.steps
         for task in (*finished, *failed):
             del self._tasks[task.number]
 

@@ -82,6 +82,7 @@ def worker_config(settings: Settings, bundles: Catalogue) -> WorkerConfig:
         rows=0,
         isa=settings.isa,
         memory_bytes=settings.memory_bytes,
+        gpu_engine=settings.gpu_engine,
     )
 
 

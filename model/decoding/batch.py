@@ -67,6 +67,11 @@ class Batch(Protocol):
     rows: int
 
     @property
+    def steps(self) -> int:
+        """Tokens that a call of `step` decodes of each sentence, unless it ends before."""
+        ...
+
+    @property
     def running(self) -> Sequence[Hypothesis]: ...
 
     @property
@@ -79,7 +84,8 @@ class Batch(Protocol):
         ...
 
     def step(self) -> list[Hypothesis]:
-        """Decodes one token of every running sentence. Returns the finished sentences, which leave the batch."""
+        """Decodes the next token, or the next `steps`, of every running sentence. Returns finished sentences, which
+        leave the batch."""
         ...
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -94,6 +100,8 @@ class Backend(Protocol):
     precision: str
     device: str
     """"cpu" or "cuda"."""
+    engine: str
+    """What decodes: "int8", "torch", "graph" or "triton"."""
     weight_bytes: int
     """Memory that the weights take."""
 
@@ -111,6 +119,8 @@ def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
 
 class DecodeBatch:
     """A Batch that keeps the tokens of its sentences, and leaves the arithmetic to a DecoderState."""
+
+    steps = 1
 
     def __init__(self, state: DecoderState, config: ModelConfig) -> None:
         self.rows = state.rows

@@ -17,6 +17,8 @@ from model.transformer import AttentionRecord, Transformer
 class CudaGraphBackend(TorchBackend):
     """Decodes with the modules of a Transformer on a GPU, each step as a CUDA graph."""
 
+    engine = "graph"
+
     def new_state(self, rows: int, limits: Limits) -> DecoderState:
         return CudaGraphDecoderState(self.model, rows, limits)
 
@@ -26,8 +28,7 @@ class CudaGraphDecoderState(TorchDecoderState):
 
     One shape means one choice of kernels, so that the arithmetic of a row does not depend on the number of others. A
     step sends tokens and positions without waiting, replays the graph, and reads tokens and scores, its only
-    synchronisation. Constraints are applied afterwards. Without a GPU the same step runs uncaptured. It has **never run
-    on a GPU**.
+    synchronisation. Constraints are applied afterwards. Without a GPU the same step runs uncaptured.
     """
 
     def __init__(self, model: Transformer, rows: int, limits: Limits) -> None:

@@ -84,6 +84,8 @@ class TorchBackend:
     products, if they are not to be found by trying.
     """
 
+    engine = "torch"
+
     def __init__(
         self, model: Transformer, precision: str | None = None, tiled: bool = True, tiles: Tiles | None = None
     ) -> None:

@@ -29,7 +29,7 @@ def layout_of(kernels: ctypes.CDLL) -> Layout:
 class Int8Backend:
     """See `model.decoding.batch.Backend`."""
 
-    precision, device = "int8", "cpu"
+    precision, device, engine = "int8", "cpu", "int8"
 
     def __init__(
         self, memory: mmap.mmap, config: ModelConfig, kernels: ctypes.CDLL, file: MappedFile | None = None

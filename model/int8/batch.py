@@ -31,6 +31,8 @@ class Int8Batch:
     The kernels keep a sentence's tokens and choose them; a beam's tokens are also kept here, and chosen here.
     """
 
+    steps = 1
+
     def __init__(self, backend: Int8Backend, rows: int, limits: Limits) -> None:
         self.rows = rows
         self._backend = backend  # keeps alive the memory that the kernels read

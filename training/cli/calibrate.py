@@ -1,7 +1,4 @@
-"""The command `calibrate`: fits the quality estimates of a bundle that exists.
-
-python -m training calibrate --bundle bundles/en-fr --pairs dev.tsv --test test.tsv
-"""
+"""The command `calibrate`: fits the quality estimates of a bundle that exists."""
 
 from __future__ import annotations
 
@@ -13,5 +10,10 @@ from training.evaluation.calibrate import CalibrateOptions, calibrate_bundle
 
 @command_from_options
 def calibrate(options: CalibrateOptions) -> None:
-    """Fit a bundle's estimates of how good its translations are, on pairs that it was not trained on."""
+    """Fit a bundle's estimates of how good its translations are.
+
+    interlinear calibrate --bundle bundles/en-fr --pairs dev.tsv --test test.tsv
+
+    The pairs must be some that it was not trained on.
+    """
     calibrate_bundle(options, typer.echo)

@@ -192,14 +192,18 @@ def _ngrams(sentence: Sentence, n: int) -> Counter[tuple[str, ...]]:
 
 @command_from_options
 def d2l(options: D2LOptions) -> None:
-    """Run a textbook's exercise ("Dive into Deep Learning"): memorise 600 sentence pairs.
+    """Redo the exercise of the textbook "Dive into Deep Learning".
+
+    interlinear d2l
+
+    It memorises 600 sentence pairs.
 
     It shows that model, loss and decoder can learn sentence pairs at all. It translates four sentences; those that are
     among the pairs must come back word for word, with a BLEU of 1.000.
 
     It does not show how well the model translates: it was trained on these sentences, nothing is held out, and any
     other sentence gets an arbitrary translation. Its BLEU (words and pairs of words, one sentence, one reference) is
-    the textbook's and not comparable with any other. To train a model that translates, see `run`.
+    the textbook's and not comparable with any other. To train a model that translates, see `train`.
     """
     if not options.pairs.exists():
         raise CorpusError(options.pairs, f"no such file. It is {ORIGIN}; to make it: {RECIPE}")

@@ -1,7 +1,4 @@
-"""The command `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs, as the service translates them.
-
-python -m training evaluate --bundle bundles/en-fr --pairs test.tsv
-"""
+"""The command `evaluate`: sacreBLEU and chrF of a bundle on files of sentence pairs."""
 
 from __future__ import annotations
 
@@ -13,5 +10,10 @@ from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
 
 @command_from_options
 def evaluate(options: EvaluateOptions) -> None:
-    """Measure a bundle on test sets, translated as the service does: sacreBLEU with its signature, and chrF."""
+    """Measure BLEU and chrF of a bundle, as the service translates.
+
+    interlinear evaluate --bundle bundles/en-fr --pairs test.tsv
+
+    BLEU is sacreBLEU's, with its signature.
+    """
     evaluate_bundle(options, typer.echo)

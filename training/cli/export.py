@@ -1,8 +1,4 @@
-"""The command `export`: measures a run's best weights, and writes a bundle that the service loads.
-
-python -m training export --run runs/mine --data data/mine --out mine/en-fr
-python -m training export --to ctranslate2 --bundle bundles/en-fr --out ct2/en-fr
-"""
+"""The command `export`: measures a run's best weights, and writes a bundle that the service loads."""
 
 from __future__ import annotations
 
@@ -14,6 +10,12 @@ from training.export.bundle import ExportArguments, export_or_convert
 
 @command_from_options
 def export(options: ExportArguments) -> None:
-    """Export a run's best weights, averaged if that helps, as a bundle with measurements; or convert a bundle for
-    CTranslate2."""
+    """Export a run as a bundle, or a bundle for another program.
+
+    interlinear export --run runs/mine --data data/mine --out mine/en-fr
+
+    interlinear export --to ctranslate2 --bundle bundles/en-fr --out ct2/en-fr
+
+    A bundle gets the run's best weights, averaged if that helps, and its measurements.
+    """
     export_or_convert(options, typer.echo)

@@ -1,7 +1,4 @@
-"""The command `import`: makes a bundle of a published model.
-
-python -m training import firefox:en-fr
-"""
+"""The command `import`: makes a bundle of a published model."""
 
 from __future__ import annotations
 
@@ -14,5 +11,12 @@ from training.importing.options import ImportOptions
 
 @command_from_options
 def import_model(options: ImportOptions) -> None:
-    """Make a bundle of a published model: from a registry, such as firefox:en-fr, or of a file or folder."""
+    """Make a bundle of a published model, such as firefox:en-fr.
+
+    interlinear import firefox:en-fr --out imported/en-fr
+
+    interlinear import translate-en_fr-1_9.argosmodel --source en --target fr
+
+    The model comes from a registry (firefox, opus, argos, huggingface), or is a file or folder on disk.
+    """
     make_bundle(options, typer.echo)

@@ -1,7 +1,4 @@
-"""The command `pack`: a data folder or a run as parts that travel.
-
-python -m training pack data/mine --out parts/mine --part-mib 16
-"""
+"""The command `pack`: a data folder or a run as parts that travel."""
 
 from __future__ import annotations
 
@@ -14,5 +11,10 @@ from training.export.pack import PackOptions
 
 @command_from_options
 def pack(options: PackOptions) -> None:
-    """Pack a data folder or a run into parts of a given size that travel, with checksums."""
+    """Pack prepared data or a run into parts that travel.
+
+    interlinear pack data/mine --out parts/mine --part-mib 16
+
+    Each part has at most that size, and a checksum.
+    """
     packing.pack(options, typer.echo)

@@ -1,9 +1,4 @@
-"""The command `run`: from a file of sentence pairs to a bundle in one resumable command.
-
-python -m training run --pairs my.tsv --source en --target fr --out mine/en-fr
-python -m training run --pairs my.tsv --init bundles/en-fr --out mine/adapted
-python -m training run --recipe recipes/en-fr.toml --corpora DIR --out bundles/en-fr --replace
-"""
+"""The command `run`, `interlinear train`: from a file of sentence pairs to a bundle in one resumable command."""
 
 from __future__ import annotations
 
@@ -16,7 +11,11 @@ from training.pipeline.run import run_all
 
 @command_from_options
 def run(options: RunArguments) -> None:
-    """Train in one command: from a file of sentence pairs to a bundle that the service loads.
+    """Train or adapt a bundle from sentence pairs, in one command.
+
+    interlinear train --pairs my.tsv --source en --target fr --out mine/en-fr
+
+    interlinear train --init bundles/en-fr --pairs my.tsv --out adapted/en-fr
 
     If it is interrupted, the same command resumes.
     """

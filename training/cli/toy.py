@@ -130,7 +130,12 @@ def drop_first(model: Transformer, numbers: list[int]) -> list[int]:
 
 @command_from_options
 def toy(options: ToyOptions) -> None:
-    """Learn to drop the first number of a sequence: checks in a minute, without files, that everything works."""
+    """Learn to drop the first number of a sequence, in a minute.
+
+    interlinear toy
+
+    It needs no files, and shows that model, loss and trainer work.
+    """
     model = learn(options, typer.echo)
     typer.echo(f"without the first number, {QUESTION} is")
     typer.echo(str(drop_first(model, QUESTION)))

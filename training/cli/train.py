@@ -1,7 +1,4 @@
-"""The command `train`: trains on prepared pairs, and writes checkpoints and curves to a run folder.
-
-python -m training train --data data/mine --out runs/mine
-"""
+"""The command `train`, `interlinear train-step`: trains on prepared pairs, and writes checkpoints and curves."""
 
 from __future__ import annotations
 
@@ -13,5 +10,10 @@ from training.optim.training_run import TrainOptions, train_prepared
 
 @command_from_options
 def train(options: TrainOptions) -> None:
-    """Train a model on prepared data. If it is interrupted, the same command resumes."""
+    """Train a model on prepared data.
+
+    interlinear train-step --data data/mine --out runs/mine
+
+    If it is interrupted, the same command resumes.
+    """
     train_prepared(options, typer.echo)

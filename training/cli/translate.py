@@ -1,8 +1,4 @@
-"""The command `translate`: translates one side of a file with a bundle, to make pairs for a student model.
-
-python -m training translate --bundle mine/teacher --pairs train.tsv --out distilled.tsv
-python -m training translate --bundle bundles/fr-en --texts french.txt --back --out made.tsv
-"""
+"""The command `translate`, `interlinear distil`: translates one side of a file, to make pairs for a student model."""
 
 from __future__ import annotations
 
@@ -14,8 +10,12 @@ from training.synthetic.translate import TranslateOptions, translate_file
 
 @command_from_options
 def translate(options: TranslateOptions) -> None:
-    """Translate one side of a file with a bundle, to make training pairs: distillation and back-translation.
+    """Translate one side of a file, to make training pairs.
 
-    If it is interrupted, the same command resumes.
+    interlinear distil --bundle mine/teacher --pairs train.tsv --out distilled.tsv
+
+    interlinear distil --bundle bundles/fr-en --texts fr.txt --back --out made.tsv
+
+    The first is distillation, the second back-translation. If it is interrupted, the same command resumes.
     """
     translate_file(options, typer.echo)

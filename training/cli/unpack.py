@@ -1,7 +1,4 @@
-"""The command `unpack`: a data folder or a run again from its parts.
-
-python -m training unpack parts/mine --out data/mine
-"""
+"""The command `unpack`: a data folder or a run again from its parts."""
 
 from __future__ import annotations
 
@@ -14,5 +11,8 @@ from training.export.pack import UnpackOptions
 
 @command_from_options
 def unpack(options: UnpackOptions) -> None:
-    """Make a data folder or a run folder again from the parts that `pack` made."""
+    """Make prepared data or a run again from packed parts.
+
+    interlinear unpack parts/mine --out data/mine
+    """
     packing.unpack(options, typer.echo)

@@ -6,8 +6,6 @@ CUDA; this module needs it, so `training.optim.loss` imports it only where it is
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton
 import triton.language as tl
@@ -19,13 +17,13 @@ MAX_BLOCK = 4096
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _cross_entropy_kernel(
-    logits_ptr: Any,
-    targets_ptr: Any,
-    loss_ptr: Any,
-    nll_ptr: Any,
-    row_stride: Any,
-    vocabulary: Any,
-    smoothing: Any,
+    logits_ptr: tl.tensor,
+    targets_ptr: tl.tensor,
+    loss_ptr: tl.tensor,
+    nll_ptr: tl.tensor,
+    row_stride: tl.tensor,
+    vocabulary: tl.tensor,
+    smoothing: tl.tensor,
     WITH_GRADIENT: tl.constexpr,
     BLOCK: tl.constexpr,
 ) -> None:
