@@ -274,6 +274,11 @@ def test_protected_symbols_around_a_sentence_are_copied_and_those_inside_are_not
     assert sentences(text, "en", protected(text, "😀", "🎉🎉", "♥", "✨")) == ["Hello!", "I ♥ you"]
 
 
+def test_empty_tags_around_a_sentence_are_copied_and_those_inside_are_not() -> None:
+    text = "<5/>Read <br/> this. <x/>"
+    assert sentences(text, "en", protected(text, "<5/>", "<br/>", "<x/>")) == ["Read <br/> this."]
+
+
 def test_long_line_is_split_like_short_ones() -> None:
     text = "The cat sleeps here. Does it? " * 1_000
     assert sentences(text, "en") == ["The cat sleeps here.", "Does it?"] * 1_000

@@ -92,7 +92,7 @@ def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     always = rf"{KEPT}{{\[%$&`\\/:{TEXT_EMOJI}{PICTURES}{letters}"
     # If a pattern begins with a single class, `re` skips other characters without attempting a match.
     trigger = (
-        rf"[.(+\-=A-Z0-9{always}](?:(?<=[{always}])|(?<=\+)(?=\d)|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        rf"[.(+\-=A-Z0-9{always}](?:(?<=[{always}])|(?<=\+)(?=\d)|(?<=\w\+)(?=[A-Za-z])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
         r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z]|[dDmM]{2}\b)|(?<=[a-z][A-Z])|(?<=\w=)(?=[\w\"'])"
         r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)|(?=[,;]? \d|[\u00a0;]\d)))"
     )

@@ -185,7 +185,8 @@ def _mask(protected: str, is_paired: bool) -> str:
         return _ELLIPSIS * len(protected)
     if not protected.strip("|→⇒➔➜▶►"):
         return "|" * len(protected)
-    if not is_paired and (is_symbol(protected) or protected in _CHECKBOXES):
+    is_empty_tag = protected[0] == "<" and protected.endswith("/>")
+    if not is_paired and (is_empty_tag or is_symbol(protected) or protected in _CHECKBOXES):
         return _SYMBOL * len(protected)
     if protected[-1] in "。！？":
         return _WORD * (len(protected) - 1) + _STOP

@@ -43,6 +43,8 @@ _MEASURE = re.compile(r"[\d.,:/-]*\d[^\W\d_]{1,3}(?:/[^\W\d_]{1,3})?|[^\W\d_]+[.
 """A number with its unit or its noun: 10:30pm, 3.5km/h, No.5; and "3.Then"."""
 _MIXED = re.compile(r"\d[^\W\d_]|[^\W\d_]\d")
 _PARTS = re.compile(r"[.:]+")
+_KEYS = re.compile(r"[A-Z][a-z]+(?:\+[A-Z0-9]\w*)+", re.ASCII)
+"""Keys to press together: Ctrl+C."""
 
 _CLOSED_BY = {
     **{
@@ -96,7 +98,7 @@ def is_code(chunk: str) -> bool:
         return len(inner) < least or not _WORDS.fullmatch(inner)
     if _DATE_PATTERN.fullmatch(inner) or ("=" in inner[1:-1] and "==" not in inner) or inner.endswith("()"):
         return True
-    if ("::" in inner and len(inner) > 2) or re.fullmatch(r"\.[^\W\d_]{2,}", inner):
+    if ("::" in inner and len(inner) > 2) or _KEYS.fullmatch(inner) or re.fullmatch(r"\.[^\W\d_]{2,}", inner):
         return True
     parts = _PARTS.split(inner)
     if len(parts) < 2 or not _JOINED.fullmatch(inner) or _MEASURE.fullmatch(inner):
