@@ -148,15 +148,18 @@ def said(bundle: Bundle, text: str) -> Candidate:
     return Candidate(decoded([*bundle.source_tokenizer.encode(text), bundle.source_tokenizer.eos_id]))
 
 
+class Blind(RandomDecoder):
+    """Attends to the end of the sentence alone."""
+
+    def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
+        return [
+            structs.replace(made, aligned=(len(sequence.source) - 1,) * len(made.tokens))
+            for sequence, made in zip(sequences, super().answers(sequences), strict=True)
+        ]
+
+
 @pytest.mark.slow
 def test_term_that_no_word_attends_to_is_inserted_by_a_symbol(bundle: Bundle) -> None:
-    class Blind(RandomDecoder):
-        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
-            return [
-                structs.replace(made, aligned=(len(sequence.source) - 1,) * len(made.tokens))
-                for sequence, made in zip(sequences, super().answers(sequences), strict=True)
-            ]
-
     sent = [f"{text.rstrip('.!')} ?" for text in generated(100)]
     items = translated(bundle, Blind(bundle), sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
@@ -180,6 +183,14 @@ def test_term_inserted_by_a_symbol_is_capitalised_at_the_start_too(bundle: Bundl
         return one.render(one.best)
 
     assert [first_symbol(text) for text in ("Cat sleeps", "cat sleeps")] == ["Minet dort", "minet dort"]
+
+
+def test_more_numbers_signs_and_terms_than_symbols_fail_no_sentence(bundle: Bundle) -> None:
+    large = dataclasses.replace(bundle, limits=roomy(bundle.limits))
+    texts = ["The " + "cat $7 (and) 12% " * times + "you." for times in (3, 7, 8, 12)]
+    for decoder in (Blind, RandomDecoder):
+        items = translated(large, decoder(large), texts, glossary=GLOSSARY)
+        assert all(item.error is None and item.text for item in items)
 
 
 def test_term_repeated_in_the_source_is_not_a_loop(bundle: Bundle) -> None:

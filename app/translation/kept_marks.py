@@ -83,7 +83,8 @@ def protect_marks(sentence: Sentence) -> None:
     if sentence.original:
         names = [one._replace(start=start, end=end) for one in names for start, end in [sentence.text_span(one[:2])]]
     codes = [one for one in passage.protected if not is_sign(passage.text[one.start : one.end])]
-    kept = merge_spans(merge_spans(_empty_pairs(sentence, sentence.best), codes), names)
+    kept = merge_spans(_empty_pairs(sentence, sentence.best), codes)
+    kept = merge_spans(kept, names[: max(0, max_protected_spans(bundle) - len(kept))])
     [text] = join_endings([_masked(passage.text, merge_spans(kept, terms))], bundle.source)
     checked = [one._replace(raw=passage.write(one.raw)) for one in checked_spans(str(text), bundle.target)]
     room = max(0, max_protected_spans(bundle) - len(kept))

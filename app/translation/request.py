@@ -327,7 +327,7 @@ def _check(sentence: Sentence) -> bool:
 def _prepare_retry(sentence: Sentence) -> bool:
     """Prepares a sentence without all its terms to be decoded again; returns whether it lacks any."""
     terms = missing_terms(sentence, sentence.best)
-    if not terms or set(sentence.terms) <= set(sentence.passage.protected):
+    if not (terms and sentence.protectable_terms()):
         if not lacks_marks(sentence, sentence.best):
             return False
         again = sequence_with_numbers(sentence)

@@ -10,7 +10,7 @@ from typing import Any
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
-from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, with_insertions
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, usable_spans, with_insertions
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.checked_marks import without_invented
 from app.text.repeated_punctuation import restore_repeated_marks
@@ -22,6 +22,7 @@ from app.translation.input_normalisation import (
     added_full_stop,
     is_all_caps,
     is_better_lowercased,
+    max_protected_spans,
     model_input,
     split_at_protected,
     touches_next_word,
@@ -114,6 +115,8 @@ class Sentence:
     does not estimate it."""
     error: ServiceError | None = None
     """The reason why decoding failed."""
+    _has_written_terms: bool = False
+    """Whether the `raw` of `terms` is encoded for the passage's format."""
     _spans: tuple[Passage, Sequence[tuple[int, int]]] | None = None
     """The passage of which `source_spans` were asked last, and these."""
 
@@ -152,11 +155,18 @@ class Sentence:
         sequence = make_sequence(bundle, ids, limit, required=required, forbidden=forbidden, beam_size=beam_size)
         return cls(passage, bundle, sequence, start)
 
+    def protectable_terms(self) -> list[ProtectedSpan]:
+        """The terms that are not protected yet, as far as symbols are left for them."""
+        room = max_protected_spans(self.bundle) - len(self.passage.protected)
+        return list(usable_spans(self.passage, self.terms)[: max(0, room)])
+
     def protect_terms(self) -> None:
         """Protects the terms as well, and prepares the sentence to be decoded again."""
-        # `write` does not apply to the `raw` of a protected span.
-        self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
-        self.passage = replace(self.passage, protected=tuple(sorted([*self.passage.protected, *self.terms])))
+        if not self._has_written_terms:  # `write` does not apply to the `raw` of a protected span
+            self.terms = tuple(term._replace(raw=self.passage.write(term.raw)) for term in self.terms)
+            self._has_written_terms = True
+        protected = tuple(sorted([*self.passage.protected, *self.protectable_terms()]))
+        self.passage = replace(self.passage, protected=protected)
         ids = self.bundle.source_tokenizer.encode_source_parts(model_input(self.passage, self.bundle))
         self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
 
