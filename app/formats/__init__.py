@@ -58,6 +58,7 @@ FORMATS = {
     ".txt": Format("plain", "text/plain"),
     ".md": Format("markdown", "text/markdown"),
     ".markdown": Format("markdown", "text/markdown"),
+    ".mdx": Format("markdown", "text/markdown"),
     ".html": Format("html", "text/html"),
     ".htm": Format("html", "text/html"),
     ".xhtml": Format("html", "application/xhtml+xml"),

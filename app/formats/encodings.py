@@ -54,7 +54,8 @@ def decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
             f"The file is not {encoding.upper()}: byte {offset} is 0x{content[offset]:02x}. Save it as UTF-8."
         ) from None
     if "\0" in text[:2]:
-        raise UnreadableDocument("The file is not text, or UTF-16 or UTF-32 that does not say so. Save it as UTF-8.")
+        fault = "The file has a null character; it is not text, or UTF-16 or UTF-32 that does not say so."
+        raise UnreadableDocument(f"{fault} Save it as UTF-8.")
     return text, lambda text: bom + text.encode(encoding)
 
 
