@@ -11,7 +11,7 @@ encoding of characters in app/markup/char_refs.py.
 - Copied: other attributes; comments, declarations, CDATA sections, processing instructions; script, style, template,
   svg, pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate",
   except for translate="yes" within them. Within a sentence, these and code, kbd, samp, var and math are protected as a
-  word if they display one, and so are pictures and form fields between words; otherwise as a mark.
+  word if they display one, and so are pictures and form fields between words; otherwise, and readings (rt), as a mark.
 - Text is decoded to characters. White space that displays as one space becomes one; other spellings (a line break with
   the next line's indentation, `&nbsp;`) are marks in the place of a space, so that they come back. `&shy;` and the like
   are marks within a word.
