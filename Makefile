@@ -67,6 +67,7 @@ soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of
 	$(BIN)/python -m benchmarks.mixed_soak --minutes $(SOAK_MINUTES)
 	$(BIN)/python -m benchmarks.slow_files --minutes $(SOAK_MINUTES)
 	$(BIN)/python -m benchmarks.slow_texts --minutes $(SOAK_MINUTES)
+	$(BIN)/python -m benchmarks.kept_text --minutes $(SOAK_MINUTES)
 
 scale-test: .venv/.ray  ## the service on Ray Serve: kill, hang and update replicas under load; needs 466 MB more, and root or user namespaces
 	$(TEST_ENVIRONMENT) $(BIN)/python -m benchmarks.ray_cluster pytest -m ray -W ignore $(PYTEST_ARGS)

@@ -31,10 +31,14 @@ _UNSEEN = rf"[\s{INVISIBLE}\u200c\u200d]"
 _RUN = rf"(?:[\s{INVISIBLE}]|(?<![{_JOINING}])[\u200c\u200d]){_UNSEEN}*"
 _UNSPACED = r"\u3001-\u303f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff60\U00020000-\U0003ffff"
 """Ideographs, kana and their punctuation: a blank between two of them is not part of the writing."""
+_COMPATIBLE = r"\u0132\u0133\u0149\u017f\u01c4-\u01cc\u01f1-\u01f3\ufb00-\ufb06\U0001d400-\U0001d7ff"
+"""Ligatures, and letters in bold or italics that mathematics has."""
 _CHANGED = re.compile(
-    rf"(?P<nothing>(?<=[{_UNSPACED}]){_UNSEEN}+(?=[{_UNSPACED}]))|(?! (?!{_UNSEEN}))(?P<run>{_RUN})|[‘’‛ʼ]"
+    rf"(?P<nothing>(?<=[{_UNSPACED}]){_UNSEEN}+(?=[{_UNSPACED}]))|(?! (?!{_UNSEEN}))(?P<run>{_RUN})"
+    rf"|[‘’‛ʼ{_COMPATIBLE}]"
 )
-"""A run of blanks and invisible characters, except a single space; an apostrophe other than the typewriter's."""
+"""A run of blanks and invisible characters, except a single space; an apostrophe other than the typewriter's; a letter
+that is another, or several, in a special form."""
 
 _SHORT_CHARS = 256
 """In texts up to this length no run of marks is long enough to matter: composing takes a third of a millisecond."""
@@ -69,7 +73,7 @@ def _mark_runs() -> re.Pattern[str]:
 
 def normalise_source(text: str) -> str:
     """`text` as the model receives it: each run of blanks becomes one space, or nothing between ideographs; invisible
-    characters are removed; apostrophes are plain."""
+    characters are removed; apostrophes are plain, and ligatures are their letters."""
     if text.isascii() and text.isprintable() and "  " not in text:  # usually so, and the pattern is slow
         return text
     return _CHANGED.sub(_plain, text)
@@ -97,4 +101,6 @@ def source_offsets(text: str) -> tuple[str, list[int]]:
 def _plain(found: re.Match[str]) -> str:
     if found.lastgroup == "run":
         return SPACE if any(map(str.isspace, found[0])) else ""
-    return "" if found.lastgroup == "nothing" else APOSTROPHE
+    if found.lastgroup == "nothing":
+        return ""
+    return APOSTROPHE if found[0] in "‘’‛ʼ" else unicodedata.normalize("NFKC", found[0])

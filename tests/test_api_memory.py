@@ -369,7 +369,7 @@ def test_a_repair_is_never_scored_lower_than_allowed(keeping: Service) -> None:
 def test_a_repair_without_a_required_term_is_not_used(keeping: Service) -> None:
     remember(keeping, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
     fields = {"text": "The big dog sleeps in the house.", "memory": "repair", "repair_tolerance": 10}
-    assert translated(keeping, glossary={"house": "maison"}, **fields)["text"].count("maison") == 1
+    assert translated(keeping, glossary={"house": "maison"}, **fields)["text"].lower().count("maison") == 1
 
 
 def test_a_begun_translation_is_continued_without_the_memory(keeping: Service) -> None:

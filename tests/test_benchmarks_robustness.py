@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
+import torch
+from shared_fixtures import make_bundle
 
 from app.engine.launch import InProcessWorker
 from benchmarks.noise import NOISES, Noise, measure_noise
 from benchmarks.robustness import VARIANTS, agreement, measure, noise, probes
-from model.bundle_weights import LoadedBundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.normalisation import normalise_source
 from training.corpora.corpus import Pair
 
@@ -98,8 +101,9 @@ def test_decoder_that_ignores_noise_loses_nothing_and_one_that_does_not_loses_al
     assert [name for name, row in found.items() if row[1] or row[4]] == ["the mark doubled"]
 
 
-def test_noise_is_measured_through_the_service(bundle: LoadedBundle) -> None:
-    table = noise(bundle, PAIRS, InProcessWorker)
+def test_noise_is_measured_through_the_service(tmp_path: Path) -> None:
+    writing_words = load_bundle(make_bundle(tmp_path / "en-fr", seed=7), torch.device("cpu"))
+    table = noise(writing_words, PAIRS, InProcessWorker)
     assert table.title == "en to fr"
     assert table.rows["a space doubled"][0] == 2
     assert [row[1] for name, row in table.rows.items() if name != "the mark doubled"] == [0] * (len(table.rows) - 1)

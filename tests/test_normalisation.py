@@ -60,7 +60,12 @@ def test_normalised_characters_map_to_the_text_in_order(text: str) -> None:
     assert not plain or offsets[0] == 0
     for number, character in enumerate(plain):
         stands_for = text[offsets[number] : offsets[number + 1]]
-        assert normalise_source(stands_for)[-1:] == character or character in "\u200c\u200d"
+        if not stands_for:  # a further letter of a ligature
+            stands_for = text[offsets[number] - 1]
+            assert character in normalise_source(stands_for)
+            continue
+        shown = normalise_source(stands_for)
+        assert character in (shown[-1:], shown[:1]) or character in "\u200c\u200d"
 
 
 @given(st.lists(MARKS, min_size=1).map("".join), st.integers(1, 20))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from app.text.memory_slots import MAX_CHARS, MAX_SLOTS, Slot, abstract, normalise, substitute, text_id
 from app.text.numbers import find_written_numbers
 from app.text.placeholders import find_placeholders
+from app.text.symbols import is_nesting
 
 BLANKS = st.text(" \t\u00a0\u3000", max_size=3)
 WORDS = st.text("abcdefgéß文字", min_size=1, max_size=6)
@@ -112,7 +113,7 @@ def test_the_same_text_always_keeps_the_stored_translation(text: str) -> None:
     assert substitute(source, abstract("n'importe quoi 5", "fr", "en"), source) == "n'importe quoi 5"
 
 
-@pytest.mark.parametrize("text", ["1 " * (MAX_SLOTS + 1), "{a} " * (MAX_SLOTS + 1), "1 " + "a " * (MAX_CHARS // 2)])
+@pytest.mark.parametrize("text", ["1 a " * (MAX_SLOTS + 1), "{a} " * (MAX_SLOTS + 1), "1 " + "a " * (MAX_CHARS // 2)])
 def test_a_text_with_very_many_slots_or_characters_equals_only_itself(text: str) -> None:
     assert abstract(text, "en", "fr").slots == ()
     assert reused(text, "Une fois 1", text.replace("1", "2").replace("{a}", "{b}")) is None
@@ -122,7 +123,7 @@ def test_a_text_with_very_many_slots_or_characters_equals_only_itself(text: str)
 @given(st.lists(st.sampled_from(["{a}", "1", "12", "a_1", "{b 2}", "-", "3/4", "%1$d", "v1.2", " ", "x"]), max_size=12))
 def test_slots_are_the_placeholders_and_the_numbers_that_touch_none(parts: list[str]) -> None:
     text = normalise("".join(parts))
-    placeholders = [(one.start, one.end) for one in find_placeholders(text, "en")]
+    placeholders = [(one.start, one.end) for one in find_placeholders(text, "en") if not is_nesting(one.raw)]
     numbers = [found.span() for found in find_written_numbers(text, "fr", among_ideographs=True)]
     free = [one for one in numbers if not any(start < one[1] and one[0] < end for start, end in placeholders)]
     slots: tuple[Slot, ...] = abstract(text, "en", "fr").slots

@@ -207,7 +207,7 @@ def test_marks_at_the_start_of_a_line_are_copied(marks: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["-5 degrees", "I am here", "a cat", "1.5 litres", "#1 of all", "A. Smith", "*one* two", "a|b"],
+    ["-5 degrees", "I am here", "a cat", "1.5 litres", "#1 of all", "A. Smith", "*one* two"],
 )
 def test_text_that_resembles_a_mark_is_translated(text: str) -> None:
     assert sentences(text, "en") == [text]
@@ -272,6 +272,11 @@ def test_emphasis_ends_with_its_sentence() -> None:
 def test_protected_symbols_around_a_sentence_are_copied_and_those_inside_are_not() -> None:
     text = "😀 Hello! 🎉🎉 I ♥ you ✨"
     assert sentences(text, "en", protected(text, "😀", "🎉🎉", "♥", "✨")) == ["Hello!", "I ♥ you"]
+
+
+def test_empty_tags_around_a_sentence_are_copied_and_those_inside_are_not() -> None:
+    text = "<5/>Read <br/> this. <x/>"
+    assert sentences(text, "en", protected(text, "<5/>", "<br/>", "<x/>")) == ["Read <br/> this."]
 
 
 def test_long_line_is_split_like_short_ones() -> None:

@@ -225,8 +225,8 @@ def test_numbers_and_symbols_without_a_reason_in_the_source_are_invented(
 
 
 def test_invented_symbols_are_reported(bundle: Bundle) -> None:
-    (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "le chat % dort"), ["The cat sleeps."])
-    assert "Perhaps made up in the translation of “The cat sleeps.”: “%”." in item.warnings
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "le chat www. dort"), ["The cat sleeps."])
+    assert "Perhaps made up in the translation of “The cat sleeps.”: “www.”." in item.warnings
 
 
 def test_inserted_terms_are_not_invented_symbols(bundle: Bundle) -> None:

@@ -147,7 +147,7 @@ def test_alternatives_keep_the_placeholders_too(bundle: Bundle, wild: RandomDeco
 def test_adjacent_and_outer_placeholders_are_kept(bundle: Bundle, wild: RandomDecoder, text: str) -> None:
     (item,) = translated(bundle, wild, [text])
     protected = [one.raw for one in find_placeholders(text, "en")]
-    assert len(protected) >= 3 or text.count("{") == 2
+    assert len("".join(protected)) >= 6
     assert is_preserved(protected, text, item.text)
 
 
@@ -246,9 +246,9 @@ def test_any_tree_is_kept(bundle: Bundle, wild: RandomDecoder) -> None:
 
 
 def test_special_characters_of_the_format_are_escaped(bundle: Bundle) -> None:
-    engine = CannedDecoder(bundle, lambda text: "a < b & c > d")
-    (item,) = translated(bundle, engine, ["<p>the cat</p>"], html=True)
-    assert item.text == "<p>a &lt; b &amp; c &gt; d</p>"
+    engine = CannedDecoder(bundle, lambda text: "a b")
+    (item,) = translated(bundle, engine, ["<p>&lt;b&gt;cat&lt;/b&gt;</p>"], html=True)
+    assert item.text == "<p>&lt;b&gt;a b&lt;/b&gt;</p>"
 
 
 def test_entities_are_kept(bundle: Bundle) -> None:

@@ -13,10 +13,10 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag
+from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag, usable_spans
 from app.translation import request
 from app.translation.sentence import Candidate, Sentence
-from app.translation.terminology import find_numbers, missing_terms, sequence_with_terms, usable_terms
+from app.translation.terminology import missing_terms, sequence_with_terms
 from app.translation.types import TranslatedText
 from model.bundle import Bundle
 
@@ -293,57 +293,7 @@ def test_protected_text_does_not_count_as_a_term(bundle: Bundle) -> None:
 def test_terms_that_overlap_protected_text_or_contain_a_tag_are_dropped() -> None:
     found = [ProtectedSpan(0, 3, "a"), ProtectedSpan(4, 9, "b"), ProtectedSpan(10, 15, "c")]
     passage = Passage("the {cat} sleeps", (ProtectedSpan(4, 9, "{cat}"),), (Tag(3, "<b>"), Tag(12, "<br>")))
-    assert usable_terms(passage, found) == (found[0],)
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("In 2024 he paid 1,250.50 at 10:30.", ["2024", "1,250.50", "10:30"]),
-        ("On 31/12/2023 or 2023-12-31", ["31/12/2023", "2023-12-31"]),
-        (
-            "It costs 10\u00a0000 €, 1\u202f250,50 or 3\u2009000\u2009000.",
-            ["10\u00a0000", "1\u202f250,50", "3\u2009000\u2009000"],
-        ),
-        ("Room\u00a012, in\u00a02024\u00a0100 people", ["12", "2024", "100"]),
-        ("The 21st, A4, 3 cats, v1.2 and 5G", []),
-    ],
-)
-def test_numbers_are_terms_with_themselves_as_translation(text: str, numbers: list[str]) -> None:
-    found = find_numbers(Passage(text), (), 32)
-    assert [one.raw for one in found] == numbers
-    assert all(text[one.start : one.end] == one.raw for one in found)
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "numbers"),
-    [
-        ("12 million people in 2024", "zh", ["2024"]),
-        ("12 million people in 2024", "fr", ["12", "2024"]),
-        ("15 dozens", "zh", ["15"]),
-        ("12 月 25 日", "en", ["25"]),
-        ("有 350 万人，25 个国家", "en", ["25"]),
-    ],
-)
-def test_number_that_the_target_language_counts_differently_is_left_to_the_model(
-    text: str, target: str, numbers: list[str]
-) -> None:
-    assert [one.raw for one in find_numbers(Passage(text), (), 32, target)] == numbers
-
-
-@pytest.mark.parametrize(
-    ("translation", "missing"), [("Born (1984).", 0), ("出生（１９８４）", 0), ("1984²", 0), ("Born.", 1), ("1948", 1)]
-)
-def test_full_width_digits_equal_ascii_digits(bundle: Bundle, translation: str, missing: int) -> None:
-    passage = Passage("他出生于（１９８４）。")
-    one = Sentence.of(passage, bundle, [], 1, 0)
-    one.terms = tuple(find_numbers(passage, (), 32))
-    assert one.terms == (ProtectedSpan(5, 9, "1984"),)
-    assert len(missing_terms(one, said(bundle, translation))) == missing
-
-
-def test_number_of_number_terms_is_limited_by_the_symbols() -> None:
-    assert len(find_numbers(Passage(" ".join(str(n) for n in range(100, 180))), (), 32)) == 32
+    assert usable_spans(passage, found) == (found[0],)
 
 
 @pytest.mark.parametrize("said", ["À 10 h 30.", "À 10:30.", "À 10.30 !"])

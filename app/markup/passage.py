@@ -6,10 +6,13 @@ Offsets are code points of the passage's text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
+_start_of, _end_of = attrgetter("start"), attrgetter("end")
 _BEGIN, _END = "\ufdd2", "\ufdd3"
 """Noncharacters, which Unicode reserves for a process's internal use."""
 _REFERENCE = re.compile(f"{_BEGIN}([0-9]{{1,9}}){_END}")
@@ -135,4 +138,16 @@ def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]
     return (
         start + sum(size for at, size in insertions if at <= start),
         end + sum(size for at, size in insertions if at < end),
+    )
+
+
+def usable_spans(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
+    """Those of `found` that overlap no protected span and contain no tag."""
+    places = [tag.at for tag in passage.tags]
+    return tuple(
+        one
+        for one in found
+        if bisect_right(passage.protected, one.start, key=_end_of)
+        == bisect_left(passage.protected, one.end, key=_start_of)
+        and bisect_right(places, one.start) == bisect_left(places, one.end)
     )

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from app.text.numbers import find_written_numbers
-from app.text.placeholders import find_placeholders, is_nesting
+from app.text.placeholders import find_placeholders
+from app.text.symbols import is_nesting
 from model.languages import language_alone
 from model.normalisation import compose
 

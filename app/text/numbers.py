@@ -26,6 +26,11 @@ _MYRIAD_LANGUAGES = {"ja", "ko", "wuu", "yue", "zh"}
 
 def find_written_numbers(text: str, target: str = "", among_ideographs: bool = False) -> Iterator[re.Match[str]]:
     """The numbers of `text` in digits that a translation into `target` may keep, in order."""
-    counted = _MAGNITUDE_CJK if language_alone(target) in _MYRIAD_LANGUAGES else _MAGNITUDE
     pattern = _NUMBER_AMONG_IDEOGRAPHS if among_ideographs else _NUMBER
-    return (number for number in pattern.finditer(text) if not counted.match(text, number.end()))
+    return (number for number in pattern.finditer(text) if not is_counted(text, number.end(), target))
+
+
+def is_counted(text: str, end: int, target: str) -> bool:
+    """Whether a word that follows at `end` changes the number before it in a translation into `target`."""
+    magnitude = _MAGNITUDE_CJK if language_alone(target) in _MYRIAD_LANGUAGES else _MAGNITUDE
+    return magnitude.match(text, end) is not None

@@ -1,26 +1,28 @@
 """Finds text that must not be translated: placeholders, tags, URLs, code, symbols, words in a foreign script.
 
-Pairs what must be paired; most patterns are in `app.text.placeholder_patterns`.
+Most patterns are in `app.text.placeholder_patterns`; symbols, and what is a code, in `app.text.symbols`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 
 from app.markup.passage import ProtectedSpan
 from app.text.placeholder_patterns import (
+    CHUNK,
     EMPHASIS,
     FILE_NAME,
+    GLUE,
     LATIN,
     LINK_TARGET,
     PATH,
     PLACEHOLDER,
-    SYMBOLS,
     TEXT_EMOJI,
     URL,
 )
+from app.text.symbols import KEPT, KEPT_RUN, PICTURES, is_code, is_nesting
 from model.languages import language_alone
 from model.scripts import foreign_letters
 
@@ -41,7 +43,6 @@ _CAMEL_CASE_LANGUAGES = {"ga", "gd", "xh", "zu"}
 """Languages whose ordinary words have inner capitals: "bhFuil", "isiZulu"."""
 _PERCENT_FIRST_LANGUAGES = {"eu", "tr"}
 """Languages that write %50."""
-_NESTING = re.compile(r"[*_~]+|!?\[|\]\(.*|</?(?P<name>[A-Za-z][\w:.-]*)(?:\s[^<>]*[^<>/])?>", re.DOTALL)
 _TRAILING_PUNCTUATION = ".,;:!?'*~"
 
 
@@ -50,54 +51,50 @@ def find_placeholders(text: str, language: str) -> list[ProtectedSpan]:
     trigger, foreign = _triggers(language)
     if not trigger.search(text):  # as for most sentences
         return []
+    return [
+        ProtectedSpan(start, end, text[start:end])
+        for start, end in _joined(text, _scan(text, trigger, language, foreign))
+    ]
+
+
+def _scan(
+    text: str, trigger: re.Pattern[str], language: str, foreign: re.Pattern[str] | None
+) -> Iterator[tuple[int, int]]:
     scan = _Scan(text, language, foreign)
-    found: list[ProtectedSpan] = []
     place = 0
     while hit := trigger.search(text, place):
         start, end = scan.match_at(hit.start(), place) or (0, 0)
         if end:
-            found.append(ProtectedSpan(start, end, text[start:end]))
+            yield start, end
         place = end or hit.end()
-    return found
 
 
-def is_nesting(placeholder: str) -> bool:
-    """Whether it nests: a mark of emphasis, the beginning or end of a Markdown link, or an opening or closing tag."""
-    return _NESTING.fullmatch(placeholder) is not None
-
-
-def nesting_pairs(placeholders: Sequence[str]) -> list[tuple[int, int]]:
-    """The indices of what belongs together: a tag and its end, two marks of emphasis, both ends of a Markdown link.
-
-    Pairs do not overlap. What nests but has no counterpart is left out.
-    """
-    pairs: list[tuple[int, int]] = []
-    opened: list[tuple[int, str]] = []
-    for index, placeholder in enumerate(placeholders):
-        found = _NESTING.fullmatch(placeholder)
-        if found is None:
+def _joined(text: str, found: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """What is `found`, with codes that touch, or have only punctuation between them, as one: "{a}-{b}", "#{n}"."""
+    start = end = 0
+    nests = False
+    for first, last in found:
+        is_mark = is_nesting(text[first:last])
+        if end and not (nests or is_mark) and GLUE.fullmatch(text, end, first):
+            end = last
             continue
-        name = found["name"] or ("[" if placeholder[-1] in "[)" else placeholder)
-        closes = placeholder[0] in "]*_~" or placeholder.startswith("</")
-        place = next((place for place in range(len(opened) - 1, -1, -1) if closes and opened[place][1] == name), -1)
-        if place >= 0:
-            pairs.append((opened[place][0], index))
-            del opened[place:]
-        elif placeholder[0] != "]" and not placeholder.startswith("</"):
-            opened.append((index, name))
-    return pairs
+        if end:
+            yield start, end
+        start, end, nests = first, last, is_mark
+    if end:
+        yield start, end
 
 
 @cache
 def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     """Finds candidates to examine: a character class, or a run of letters in a foreign script."""
     letters = foreign_letters(language)
-    others = rf"{TEXT_EMOJI}{SYMBOLS}{letters}"
+    always = rf"{KEPT}{{\[%$&`\\/:{TEXT_EMOJI}{PICTURES}{letters}"
     # If a pattern begins with a single class, `re` skips other characters without attempting a match.
     trigger = (
-        rf"[{{\[%$<&@#`*_\\/~:.(+\-A-Z0-9{others}](?:(?<=[{{\[%$<&@#`*_\\/~:{others}])|(?<=\+)(?=\d)|(?<=\.)(?=\w)|(?<=[\w\]]\()"
-        r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z])|(?<=[a-z][A-Z])"
-        r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)))"
+        rf"[.(+\-=A-Z0-9{always}](?:(?<=[{always}])|(?<=\+)(?=\d)|(?<=\w\+)(?=[A-Za-z])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z]|[dDmM]{2}\b)|(?<=[a-z][A-Z])|(?<=\w=)(?=[\w\"'])"
+        r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)|(?=[,;]? \d|[\u00a0;]\d)))"
     )
     between = r"[ \u00a0\u200c\u200d\u0300-\u036f.,;:!?'’\-–—·•、。，；：？！「」『』（）《》0-9\u0660-\u0669]"
     run = rf"[{letters}]++(?:{between}{{1,4}}+[{letters}]++)*+[、。，；：？！」』）》]*"
@@ -112,14 +109,14 @@ class _Scan:
         self.camel = language_alone(language) not in _CAMEL_CASE_LANGUAGES
         self.percent_first = language_alone(language) in _PERCENT_FIRST_LANGUAGES
         self._closings: dict[str, int] = {}
-        self._no_path_before = 0
+        self._no_path_before = self._no_chunk_before = 0
 
     def match_at(self, place: int, floor: int) -> tuple[int, int] | None:
         """The text to keep around the character at `place`, beginning at `floor` or later."""
         character = self.text[place]
-        if character == "[":
-            return self._link(place, floor)
-        if character == "(" and place > floor and (target := LINK_TARGET.match(self.text, place - 1)):
+        if character == "[" and (link := self._link(place, floor)):
+            return link
+        if character == "]" and (target := LINK_TARGET.match(self.text, place)):
             return target.span()
         if character > "\u036f" and self.foreign and (run := self.foreign.match(self.text, place)):
             return place - (place > floor and self.text[place - 1] in "「『（《"), run.end()
@@ -132,8 +129,28 @@ class _Scan:
             end = self._delimited(place)
         if end:
             return place, end
-        found = None if character in "{`" else self._word(place, floor)
-        return self._emphasis.get(place) if not found and character in "*_~" else found
+        joins = character.isalnum() or (character in ".:/+-=%" and not self.text.startswith(":\\", place))
+        found = self._chunk(place, floor) if joins else None
+        found = found or (None if character in "{`" else self._word(place, floor))
+        found = found or (self._emphasis.get(place) if character in "*_~\\" else None) or self._chunk(place, floor)
+        run = None if found else KEPT_RUN.match(self.text, place)
+        return run.span() if run else found
+
+    def _chunk(self, place: int, floor: int) -> tuple[int, int] | None:
+        """The code around the character at `place`, without the punctuation around it."""
+        if place < self._no_chunk_before:
+            return None
+        start = self._extend_left(CHUNK, place, floor)
+        end = found.end() if (found := CHUNK.match(self.text, start)) else start
+        chunk = self.text[start:end]
+        first = len(chunk) - len(chunk.lstrip("('‘’¿¡"))
+        last = len(chunk.rstrip(").,;!?'’" + ":" * (chunk[:2] != "::")))
+        last += chunk[last : last + 1] == ")" and chunk.count("(", first, last) > chunk.count(")", first, last)
+        is_part = "</" in chunk or "](" in chunk or chunk.count("{") != chunk.count("}")
+        if first >= last or is_part or not is_code(chunk[first:last]):
+            self._no_chunk_before = end
+            return None
+        return (start + first, start + last) if start + first <= place < start + last else None
 
     def _link(self, place: int, floor: int) -> tuple[int, int] | None:
         """The bracket that begins a Markdown link's text."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import sentencex
 
 from app.markup.passage import ProtectedSpan
+from app.text.symbols import is_nesting, is_symbol, nesting_pairs
 from model.languages import has_end_mark
 from model.normalisation import INVISIBLE
 
@@ -23,8 +24,8 @@ MAX_WINDOW_CHARS = 2_048
 """Characters per call of the splitter, whose time is quadratic. Well over any model's limit."""
 
 _SEPARATORS = r"\x00-\x08\x0a-\x1f\x7f\x85\u2028\u2029|"
-_LINE = re.compile(rf"[^{_SEPARATORS}]++(?:(?<!\s)\|++(?!\s)[^{_SEPARATORS}]++)*+")
-"""A line of text. Line ends, other control characters and the bars of tables end every sentence, and are copied."""
+_LINE = re.compile(rf"[^{_SEPARATORS}]++")
+"""A line of text. Line ends, other control characters, bars and arrows end every sentence, and are copied."""
 _GAP = re.compile(r" {3,}+(?:[ \t]++)?+| {0,2}+\t[ \t]*+")
 """Gaps between columns: a tab, or three or more spaces, which align words vertically."""
 _CJK_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]{2,}")
@@ -33,7 +34,7 @@ _CJK_LIST = re.compile(rf"\s*{_CJK_WORD.pattern}(?:\s+{_CJK_WORD.pattern})+\s*")
 characters are between blanks ("我 喜欢 你"), the blanks separate all words."""
 _MARKERS = re.compile(
     r"""
-    \s* (?: (?: [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
+    \s* (?: (?: \ue003+ | [-*+•‣◦▪●○·] | [-–—―]{1,3} | [*\#=]{1,6} | >+ | //{1,2} | /\*{1,2} | <!-- | \[[ xX]\]
         # "4.1 The", but "2.5 litres" is a number
         | \d{1,3}(?:\.\d{1,3}){1,8} (?=\s+[A-Z])
         | \(? (?: \d{1,3}(?:\.\d{1,3}){0,8} | [A-Za-z] | [ivxIVX]{1,5} ) \)
@@ -89,12 +90,14 @@ _ABBREVIATIONS = {
 
 # Protected spans are masked by private-use characters, which are neither letters, white space nor sentence ends. If the
 # text itself has such characters, they count as words, which is harmless.
-_WORD, _END_TAG, _SYMBOL, _STOP = "\ue000", "\ue002", "\ue003", "\ue004"
+_WORD, _END_TAG, _SYMBOL, _STOP, _ELLIPSIS = "\ue000", "\ue002", "\ue003", "\ue004", "\ue005"
 _SHOWN = str.maketrans(
-    dict.fromkeys(INVISIBLE, " ") | {_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。"}
+    dict.fromkeys(INVISIBLE, " ")
+    | {_WORD: "X", "\ue001": "x", _END_TAG: "]", _SYMBOL: "]", _STOP: "。", _ELLIPSIS: "…"}
 )
 """What each mask becomes for the splitter: a name; a closing mark, as after "Done.</b>"; a quoted sentence."""
-_TRIMMED = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + INVISIBLE + _SYMBOL
+_LINE_ENDS, _CHECKBOXES = ("\\n", "\\r", "\\t"), ("[ ]", "[x]", "[X]", "[]")
+_TRIMMED = "".join(chr(code) for code in range(0x3001) if chr(code).isspace()) + INVISIBLE + _SYMBOL + _ELLIPSIS
 
 _start_of = attrgetter("start")
 
@@ -165,15 +168,26 @@ def split_to_fit(
 def _mask_spans(text: str, start: int, end: int, protected: Sequence[ProtectedSpan]) -> str:
     """The characters [start, end) with all `protected` spans masked."""
     parts: list[str] = []
-    for one in protected:
-        parts += text[start : one.start], _mask(text[one.start : one.end])
+    shown = [text[one.start : one.end] for one in protected]
+    paired = set(chain.from_iterable(nesting_pairs(text, protected))) if any(map(is_nesting, shown)) else ()
+    for number, one in enumerate(protected):
+        parts += text[start : one.start], _mask(shown[number], number in paired)
         start = one.end
     return "".join([*parts, text[start:end]])
 
 
-def _mask(protected: str) -> str:
-    if protected.startswith("</") or not protected.strip("*_~"):
+def _mask(protected: str, is_paired: bool) -> str:
+    if protected[0] == "\\" and protected in _LINE_ENDS:
+        return "\n" * len(protected)
+    if is_paired and (protected[:2] in ("</", "[/", "](") or not protected.strip("*_~]>}】〕\u202c\u2069")):
         return _END_TAG * len(protected)
+    if not protected.strip("…"):
+        return _ELLIPSIS * len(protected)
+    if not protected.strip("|→⇒➔➜▶►"):
+        return "|" * len(protected)
+    is_empty_tag = protected[0] == "<" and protected.endswith("/>")
+    if not is_paired and (is_empty_tag or is_symbol(protected) or protected in _CHECKBOXES):
+        return _SYMBOL * len(protected)
     if protected[-1] in "。！？":
         return _WORD * (len(protected) - 1) + _STOP
     if not protected.isascii() and not _has_letters(protected):

@@ -17,12 +17,11 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from app.errors import ServiceError
-from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, write_plain
+from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, usable_spans, write_plain
 from app.text.glossary import Glossary, merge_spans
-from app.text.placeholders import is_nesting
+from app.text.symbols import is_nesting
 from app.translation.alignment import WordPair, word_pairs
 from app.translation.sentence import Sentence
-from app.translation.terminology import usable_terms
 from app.translation.text_plan import Label, PassageSplitter, TextPlan, plan_text, protected_passage
 from model.bundle import Bundle
 
@@ -250,7 +249,7 @@ class FirstLeg:
         tags = [tag._replace(raw=self._mark(tag)) for tag in passage.tags]
         terms = self._glossary.find(text) if self._glossary else []
         if terms:
-            usable = usable_terms(replace(passage, protected=hidden), terms)
+            usable = usable_spans(replace(passage, protected=hidden), terms)
             tags = self._with_terms(
                 tags, [_Term(one, text[one.start : one.end], passage.write(one.raw), True) for one in usable]
             )

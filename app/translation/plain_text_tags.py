@@ -3,50 +3,84 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from app.markup.passage import Passage, ProtectedSpan, Tag
-from app.text.placeholders import nesting_pairs
+from app.markup.passage import OBJECT, Passage, ProtectedSpan, Tag
+from app.text.symbols import is_direction, is_symbol, nesting_pairs
+from app.text.word_units import is_word_boundary
 
+_BESIDE = frozenset(".,;:!?()\"'“”„«»‘’")
+"""Punctuation that may stand on the other side of a symbol that touches a word."""
 _WHITE_SPACE = re.compile(r"\s+")
 
 
 def marks_as_tags(passage: Passage) -> tuple[Passage, Sequence[tuple[int, int]]]:
-    """A sentence in which pairs of marks, such as `<b>` and `</b>` in plain text, are tags instead of protected text,
-    and where those marks were and their lengths: see `Sentence.marks`.
+    """A sentence in which pairs of marks, such as `<b>` and `</b>` in plain text, and symbols that touch a word, such
+    as the star of "Name*", are tags instead of protected text, and where they were and their lengths: see
+    `Sentence.marks`.
 
     A model reads the words in a pair of symbols as names, and copies them. Without symbols it translates them, and the
     tags go around what is aligned to them.
     """
-    shown = [passage.text[one.start : one.end] for one in passage.protected] if len(passage.protected) > 1 else ()
-    kinds: dict[int, Literal["open", "close"]] = {}
-    for first, last in () if passage.tags else nesting_pairs(shown):
-        if passage.text[passage.protected[first].end : passage.protected[last].start].strip():
-            kinds |= {first: "open", last: "close"}
+    kinds = _kinds(passage) if passage.protected else {}
     if not kinds:
         return passage, ()
     text, done = "", 0
     tags, protected, marks = list[Tag](), list[ProtectedSpan](), list[tuple[int, int]]()
+    removed = list[tuple[int, int]]()
+    waiting = deque(passage.tags)
+
+    def moved(place: int) -> int:
+        return place - sum(size for at, size in removed if at < place)
+
     for number, one in enumerate(passage.protected):
         text += passage.text[done : one.start]
+        while waiting and waiting[0].at <= one.start:
+            tags.append(waiting[0]._replace(at=moved(waiting.popleft().at)))
         if number in kinds:
             tags.append(Tag(len(text), one.raw, kinds[number]))
             marks.append((len(text), one.end - one.start))
+            removed.append((one.start, one.end - one.start))
         else:
             protected.append(one._replace(start=len(text), end=len(text) + one.end - one.start))
-            text += shown[number]
+            text += passage.text[one.start : one.end]
         done = one.end
     text += passage.text[done:]
-    removed = [one for number, one in enumerate(passage.protected) if number in kinds]
-
-    def moved(term: ProtectedSpan) -> ProtectedSpan:
-        before = sum(one.end - one.start for one in removed if one.end <= term.start)
-        return term._replace(start=term.start - before, end=term.end - before)
-
-    terms = tuple(map(moved, passage.terms))
+    tags += (tag._replace(at=moved(tag.at)) for tag in waiting)
+    terms = tuple(one._replace(start=moved(one.start), end=moved(one.end)) for one in passage.terms)
     return Passage(text, tuple(protected), tuple(tags), passage.write, terms=terms), marks
+
+
+def _kinds(passage: Passage) -> dict[int, Literal["open", "close", "mark"]]:
+    """What the protected spans are that become tags, by number."""
+    shown = [passage.text[one.start : one.end] for one in passage.protected]
+    kinds: dict[int, Literal["open", "close", "mark"]] = {}
+    for first, last in nesting_pairs(passage.text, passage.protected):
+        start, end = passage.protected[first].end, passage.protected[last].start
+        if passage.text[start:end].strip() and _is_nested(passage.tags, start, end):
+            kinds |= {first: "open", last: "close"}
+    for number, one in enumerate(passage.protected):
+        if number not in kinds and is_symbol(shown[number]) and shown[number] != OBJECT:
+            sides = passage.text[one.start - 1 : one.start], passage.text[one.end : one.end + 1]
+            touched = [side.isalpha() and not is_word_boundary(side) for side in sides]
+            beside = [is_word_boundary(side) or side in _BESIDE for side in sides]
+            if is_direction(shown[number]) or (touched[0] and beside[1]) or (touched[1] and beside[0]):
+                kinds[number] = "mark"
+    return kinds
+
+
+def _is_nested(tags: Sequence[Tag], start: int, end: int) -> bool:
+    """Whether an element around the characters [start, end) would nest with `tags`."""
+    depth = 0
+    for tag in tags:
+        if start <= tag.at <= end:
+            depth += {"open": 1, "close": -1, "mark": 0}[tag.kind]
+            if depth < 0:
+                return False
+    return depth == 0
 
 
 def with_tab_tags(passage: Passage) -> Passage:

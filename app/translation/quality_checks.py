@@ -16,6 +16,7 @@ from msgspec import structs
 
 from app.text.optional_endings import join_endings
 from app.translation.input_normalisation import split_at_protected
+from app.translation.kept_marks import has_marks
 from app.translation.sentence import Candidate, Sentence
 from app.translation.terminology import missing_terms
 from model.languages import WITHOUT_SPACES, language_alone
@@ -83,7 +84,7 @@ def check_translation(sentence: Sentence) -> None:
 
 
 def cut_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
-    """`candidate` without its loops. Keeps a loop whose removal would lose a term: the source has it as often."""
+    """`candidate` without its loops. Keeps a loop whose removal would lose a term or a number: the source has it."""
     decoded = candidate.decoded
     left = without_loops(decoded.tokens, sentence.sequence.source)
     if len(left) == len(decoded.tokens):
@@ -92,7 +93,8 @@ def cut_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
         tuple([of[index] for index in left]) for of in (decoded.tokens, decoded.log_probs, decoded.aligned)
     )
     cut = Candidate(structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned))
-    return cut if len(missing_terms(sentence, cut)) <= len(missing_terms(sentence, candidate)) else candidate
+    is_whole = len(missing_terms(sentence, cut)) <= len(missing_terms(sentence, candidate))
+    return cut if is_whole and (has_marks(sentence, cut) or not has_marks(sentence, candidate)) else candidate
 
 
 def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:

@@ -12,6 +12,7 @@ from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.text.glossary import Glossary
+from app.translation.kept_marks import lacks_marks, protect_marks, sequence_with_numbers
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
 from app.translation.planner import Planner, Services, item_length
@@ -28,6 +29,8 @@ MAX_INLINE_CHARS = 2_000
 is prepared in a thread; switching to it costs as much as a short sentence."""
 MAX_CONCURRENT_REPAIRS = 8
 """Of one request, since each scores up to 16 translations, and a long text must not fill the queue."""
+MAX_DECODED_TOGETHER = 64
+"""Sentences that are submitted again at once: a millisecond."""
 MAX_READ_TOGETHER = 16
 """Sentences in a pivot language that are read at once: a few milliseconds."""
 
@@ -162,7 +165,7 @@ class TranslationRequest:
     async def finish(self, sentences: Sequence[Sentence]) -> None:
         """Waits until all submitted `sentences` are checked or have an error.
 
-        Those that lack terms are decoded again, together, until none does.
+        Those that lack terms, numbers, marks or names are decoded again, until none does.
         """
         while sentences:
             again: list[Sentence] = []
@@ -174,8 +177,9 @@ class TranslationRequest:
                     await asyncio.sleep(0)  # lets other requests run between two sentences
                 if await self._finish_one(sentence, future):
                     again.append(sentence)
-            if again:
-                await self.decode(again)
+            for start in range(0, len(again), MAX_DECODED_TOGETHER):
+                await self.decode(again[start : start + MAX_DECODED_TOGETHER])
+                await asyncio.sleep(0)
             sentences = again
 
     async def _finish_one(self, sentence: Sentence, future: Future[Decoded]) -> bool:
@@ -324,7 +328,14 @@ def _prepare_retry(sentence: Sentence) -> bool:
     """Prepares a sentence without all its terms to be decoded again; returns whether it lacks any."""
     terms = missing_terms(sentence, sentence.best)
     if not terms or set(sentence.terms) <= set(sentence.passage.protected):
-        return False
+        if not lacks_marks(sentence, sentence.best):
+            return False
+        again = sequence_with_numbers(sentence)
+        if again:
+            sentence.sequence = again
+        else:
+            protect_marks(sentence)
+        return True
     again = None if sentence.sequence.prefix else sequence_with_terms(sentence, terms)
     if again:
         sentence.sequence = again

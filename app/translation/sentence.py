@@ -12,9 +12,10 @@ from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, with_insertions
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
-from app.text.placeholders import is_nesting
+from app.text.checked_marks import without_invented
 from app.text.repeated_punctuation import restore_repeated_marks
 from app.text.stray_blanks import without_stray_blanks
+from app.text.symbols import is_nesting
 from app.text.tag_projection import place_tags
 from app.text.word_units import is_word_boundary
 from app.translation.input_normalisation import (
@@ -65,6 +66,7 @@ class Candidate:
     """A decoded translation of a sentence; its sentence caches the texts made from it."""
 
     decoded: Decoded
+    pieces: Sequence[str | ProtectedSpan] | None = None
     plain_text: str | None = None
     token_texts: Sequence[str] | None = None
     rendered: str | None = None
@@ -99,6 +101,10 @@ class Sentence:
     """The decoded translations, the best first; empty before decoding."""
     begun: tuple[str, str] | None = None
     """The prefix that the translation continues, as the user typed it and as the model generates it."""
+    original: Passage | None = None
+    """The passage before marks of its text became tags."""
+    protected_marks: int = 0
+    """How often numbers, signs and quotation marks were protected, because a translation had others."""
     similar: Similar | None = None
     """A pair of the translation memory to repair for the sentence."""
     is_repaired: bool = False
@@ -228,6 +234,7 @@ class Sentence:
                 text = "".join(target_texts(candidate.decoded, self.bundle, self._copied_texts)).removeprefix(SPACE)
             else:
                 text = self.bundle.target_tokenizer.decode(candidate.decoded.tokens)
+            text = self._without_invented(text)
             text = text.upper() if is_all_caps(self.passage, self.bundle.source_tokenizer) else text
             if is_better_lowercased(self.passage, self.bundle.source_tokenizer):
                 text = _uppercase_first(text)
@@ -240,8 +247,13 @@ class Sentence:
             candidate.plain_text = text
         return candidate.plain_text
 
-    def pieces(self, candidate: Candidate) -> list[str | ProtectedSpan]:
+    def pieces(self, candidate: Candidate) -> Sequence[str | ProtectedSpan]:
         """The translation in plain characters, with each protected span in the place of its symbol."""
+        if candidate.pieces is None:
+            candidate.pieces = self._make_pieces(candidate)
+        return candidate.pieces
+
+    def _make_pieces(self, candidate: Candidate) -> list[str | ProtectedSpan]:
         tokens = candidate.decoded.tokens
         protected = self._protected_by_id(tokens)
         pieces: list[str | ProtectedSpan] = []
@@ -347,6 +359,9 @@ class Sentence:
 
     def _rendered_tokens(self, decoded: Decoded) -> list[str]:
         tokens, texts = decoded.tokens, target_texts(decoded, self.bundle, self._copied_texts)
+        text = "".join(texts)
+        if self._without_invented(text) != text:
+            texts = list(map(self._without_invented, texts))
         if is_all_caps(self.passage, self.bundle.source_tokenizer):
             texts = [text.upper() for text in texts]
         first = next((number for number, text in enumerate(texts) if text), 0)
@@ -365,6 +380,9 @@ class Sentence:
                 if before and not self._touch(before, protected[token]):
                     texts[number] = SPACE  # separate spans stay separate: "21" and "2024"
         return self._without_stray_blanks(texts, [number for number, token in enumerate(tokens) if token in protected])
+
+    def _without_invented(self, text: str) -> str:
+        return text if self.begun else without_invented(text, bool(self.protected_marks))
 
     def _touch(self, first: ProtectedSpan, second: ProtectedSpan) -> bool:
         """Whether `second` follows `first` in the source with nothing between them that the model reads."""

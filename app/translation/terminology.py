@@ -7,8 +7,6 @@ see: docs/text.md has the figures.
 from __future__ import annotations
 
 import re
-import unicodedata
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -18,8 +16,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from app.engine.sequence import Sequence as EngineSequence
-from app.markup.passage import OBJECT, Passage, ProtectedSpan
-from app.text.numbers import find_written_numbers
+from app.markup.passage import OBJECT, ProtectedSpan
 from app.text.word_units import AlignedWords
 from app.translation.sentence import Candidate, Sentence
 
@@ -41,26 +38,6 @@ class Replacement(NamedTuple):
     start: int
     end: int
     text: str
-
-
-def find_numbers(
-    passage: Passage, terms: Sequence[ProtectedSpan], max_spans: int, target: str = ""
-) -> list[ProtectedSpan]:
-    """Numbers of two or more digits, which the translation must contain, since models change them.
-
-    Returns only as many as, with `terms` and the passage's protected spans, do not exceed `max_spans`.
-    """
-    if not _DIGITS.search(passage.text):
-        return []
-    numbers = (number for number in find_written_numbers(passage.text, target) if len(number[0]) > 1)
-    found = (ProtectedSpan(*number.span(), _with_plain_digits(number[0])) for number in numbers)
-    free = [one for one in found if not any(term.start < one.end and one.start < term.end for term in terms)]
-    return list(usable_terms(passage, free))[: max(0, max_spans - len(terms) - len(passage.protected))]
-
-
-def _with_plain_digits(text: str) -> str:
-    """`text` with full-width digits as 0 to 9 (NFKC); digits of other scripts are unchanged."""
-    return text if text.isascii() else _OTHER_DIGITS.sub(lambda found: unicodedata.normalize("NFKC", found[0]), text)
 
 
 def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
@@ -88,7 +65,6 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
 def _count_occurrences(given: str, text: str) -> int:
     """How often `given` occurs in `text`, as whole words if it begins and ends with a letter."""
     if given[0].isdigit():
-        given, text = _with_plain_digits(given), _with_plain_digits(text)
         digits = _NON_DIGIT.sub("", given)
         same = sum(_NON_DIGIT.sub("", number) == digits for number in _NUMBER_AS_WRITTEN.findall(text))
         return max(same, _count_separate(given, text))
@@ -190,15 +166,3 @@ def _replaced(piece: str, offset: int, replacements: Sequence[Replacement], end:
         yield piece[done : one.start - offset] + one.text
         done = one.end - offset
     yield piece[done : max(done, end - offset)]
-
-
-def usable_terms(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
-    """Those of `found` that overlap no protected span and contain no tag."""
-    places = [tag.at for tag in passage.tags]
-    return tuple(
-        one
-        for one in found
-        if bisect_right(passage.protected, one.start, key=_end_of)
-        == bisect_left(passage.protected, one.end, key=_start_of)
-        and bisect_right(places, one.start) == bisect_left(places, one.end)
-    )

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from app.engine.waiting_queue import cost
-from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_references, write_plain
+from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_references, usable_spans, write_plain
 from app.markup.render import render_source
 from app.text.glossary import Glossary, merge_spans
 from app.text.mnemonics import Mnemonic
@@ -28,7 +28,7 @@ from app.translation.memory import MemoryLookup, RememberedText
 from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
-from app.translation.terminology import find_numbers, missing_terms, usable_terms
+from app.translation.terminology import missing_terms
 from model.bundle import Bundle
 from model.languages import joint, spacing
 from model.normalisation import normalise_source
@@ -276,6 +276,7 @@ class _PassagePlanner:
         if self._memory and (remembered := self._memory.passage(part)) is not None:
             return RememberedText(remembered, self.start + segment.end)
         similar = self._memory.similar(part, self.start + segment.start) if self._memory else None
+        original = part
         without_marks, marks = marks_as_tags(part)
         if marks:
             ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))
@@ -283,10 +284,9 @@ class _PassagePlanner:
             part, ids, marks = (without_marks, ids_without, marks) if fits else (part, ids, ())
         part = with_tab_tags(part)
         sentence = Sentence.of(part, self.bundle, ids, self.beam_size, self.start + segment.start)
-        sentence.marks = marks
+        sentence.marks, sentence.original = marks, original
         sentence.similar = None if marks else similar
-        terms = self._find_terms(part)
-        sentence.terms = (*terms, *find_numbers(part, terms, max_protected_spans(self.bundle), self.bundle.target))
+        sentence.terms = self._find_terms(part)
         return sentence
 
     def _copy(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
@@ -346,7 +346,7 @@ class _PassagePlanner:
 
     def _find_terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
         found = self.glossary.find(part.text) if self.glossary else []
-        return usable_terms(part, merge_spans(part.terms, found)) if found or part.terms else ()
+        return usable_spans(part, merge_spans(part.terms, found)) if found or part.terms else ()
 
 
 def protected_passage(passage: Passage, bundle: Bundle) -> Passage:

@@ -1,0 +1,117 @@
+"""Decodes a sentence again whose translation lost or added numbers, signs, quotation marks, brackets or names.
+
+The second time they are protected.
+
+A first translation in which they are right stays as the model wrote it, since it sees them in their places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.engine.sequence import Sequence as EngineSequence
+from app.markup.passage import OBJECT, ProtectedSpan, usable_spans
+from app.text.checked_marks import checked_spans, has_same_marks, is_sign, may_have_marks
+from app.text.glossary import merge_spans
+from app.text.optional_endings import join_endings
+from app.text.symbols import nesting_pairs
+from app.translation.input_normalisation import max_protected_spans, model_input
+from app.translation.names import lost_names
+from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
+from app.translation.sentence import Candidate, Sentence
+from app.translation.terminology import missing_terms, sequence_with_terms
+
+_MAX_TIMES = 2
+"""How often more of a sentence is protected: the second time, pairs of marks that are around nothing."""
+_MAX_WHOLE_CHARS = 40
+"""Maximum length of a pair of marks, with its words, that is kept as it is where none of them can be found again."""
+
+
+def lacks_marks(sentence: Sentence, candidate: Candidate) -> bool:
+    """Whether the translation has other numbers, signs, quotation marks or brackets than the sentence, or a pair of
+    marks of the text is around none of its words. No, if nothing more can be protected."""
+    if sentence.begun or sentence.protected_marks == _MAX_TIMES:
+        return False
+    if sentence.protected_marks:
+        return bool(_empty_pairs(sentence, candidate))
+    return (
+        not has_marks(sentence, candidate)
+        or bool(_empty_pairs(sentence, candidate))
+        or bool(lost_names(sentence, candidate))
+    )
+
+
+def has_marks(sentence: Sentence, candidate: Candidate) -> bool:
+    """Whether the translation has the numbers, signs, quotation marks and brackets of the sentence."""
+    passage = sentence.passage
+    translation = sentence.plain_text(candidate)
+    if not may_have_marks(passage.text + translation):  # as for most sentences
+        return True
+    for term in sentence.terms:  # it may have marks of its own
+        translation = re.sub(re.escape(term.raw), OBJECT, translation, count=1, flags=re.IGNORECASE)
+    [text] = join_endings(
+        [_masked(passage.text, merge_spans(passage.protected, sentence.terms))], sentence.bundle.source
+    )
+    return has_same_marks(str(text), translation, sentence.bundle.source, sentence.bundle.target)
+
+
+def sequence_with_numbers(sentence: Sentence) -> EngineSequence | None:
+    """The sequence to decode again, with each number that the translation lacks in the place of the words aligned to
+    it, as a required term. None if none is missing, if there is no such place, or at the second attempt."""
+    if sentence.sequence.prefix or sentence.protected_marks:
+        return None
+    passage = sentence.passage
+    masked = _masked(passage.text, merge_spans(passage.protected, sentence.terms))
+    found = (one for one in checked_spans(masked, sentence.bundle.target) if one.raw[:1].isdigit())
+    numbers = usable_spans(passage, [one for one in found if one.raw[-1:].isdigit()])
+    terms, sentence.terms = sentence.terms, (*sentence.terms, *numbers)
+    missing = missing_terms(sentence, sentence.best) if numbers else []
+    again = sequence_with_terms(sentence, missing) if missing else None
+    if again is None:
+        sentence.terms = terms
+    return again
+
+
+def protect_marks(sentence: Sentence) -> None:
+    """Protects the marks that `lacks_marks` compares, and prepares the sentence to be decoded again."""
+    passage, bundle = sentence.original or sentence.passage, sentence.bundle
+    spans = [sentence.text_span(term[:2]) if sentence.original else term[:2] for term in sentence.terms]
+    terms = [one._replace(start=start, end=end) for one, (start, end) in zip(sentence.terms, spans, strict=True)]
+    names = [one._replace(raw=passage.write(one.raw)) for one in lost_names(sentence, sentence.best)]
+    if sentence.original:
+        names = [one._replace(start=start, end=end) for one in names for start, end in [sentence.text_span(one[:2])]]
+    codes = [one for one in passage.protected if not is_sign(passage.text[one.start : one.end])]
+    kept = merge_spans(merge_spans(_empty_pairs(sentence, sentence.best), codes), names)
+    [text] = join_endings([_masked(passage.text, merge_spans(kept, terms))], bundle.source)
+    checked = [one._replace(raw=passage.write(one.raw)) for one in checked_spans(str(text), bundle.target)]
+    room = max(0, max_protected_spans(bundle) - len(kept))
+    protected = tuple(merge_spans(kept, usable_spans(replace(passage, protected=()), checked)[:room]))
+    sentence.original = replace(passage, protected=protected, terms=tuple(terms))
+    passage, sentence.marks = marks_as_tags(sentence.original)
+    sentence.passage, sentence.terms = with_tab_tags(passage), passage.terms
+    sentence.protected_marks += 1
+    ids = bundle.source_tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
+    sentence.sequence = Sentence.of(sentence.passage, bundle, ids, sentence.sequence.beam_size, 0).sequence
+
+
+def _masked(text: str, spans: Sequence[ProtectedSpan]) -> str:
+    """`text` with placeholders for the characters of `spans`."""
+    parts, done = list[str](), 0
+    for one in spans:
+        parts += text[done : one.start], OBJECT * (one.end - one.start)
+        done = one.end
+    return "".join([*parts, text[done:]])
+
+
+def _empty_pairs(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
+    """Pairs of marks of the text, with the few words between them, if any pair is around no word of the translation."""
+    if sentence.original is None or not sentence.marks or not sentence.empty_elements(candidate):
+        return []
+    passage, found = sentence.original, list[ProtectedSpan]()
+    for first, last in sorted(nesting_pairs(passage.text, passage.protected)):
+        start, end = passage.protected[first].start, passage.protected[last].end
+        if end - start <= _MAX_WHOLE_CHARS and not (found and start < found[-1].end):
+            found.append(ProtectedSpan(start, end, passage.write(passage.text[start:end])))
+    return list(usable_spans(replace(passage, protected=()), found))

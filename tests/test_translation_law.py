@@ -1,0 +1,63 @@
+"""The law of docs/text.md: symbols, codes, numbers, marks and tags of a text are in its translation exactly once.
+
+An hour of it is in `make soak`, by `benchmarks.kept_text`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis_profiles import draw_examples
+from shared_fixtures import SHIPPED, Service, serving
+
+from benchmarks.kept_text import NAMED, NAMES, SENTENCES, Direction, directions, draw, faults
+
+pytestmark = [pytest.mark.slow, pytest.mark.bundle]
+DIRECTIONS = directions(SHIPPED)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Iterator[Service]:
+    """The service of all bundles that ship."""
+    with serving((SHIPPED,), precision="int8") as service:
+        assert service.run(service.state["deployments"].current.engine.wait_started())
+        yield service
+
+
+def translate(service: Service, direction: Direction, texts: list[str], **options: object) -> list[str]:
+    body = {"text": texts, "source": direction.source, "target": direction.target, **options}
+    response = service.post("/translate", body)
+    assert response.status_code == 200, response.text
+    return [item["text"] for item in response.json()["translations"]]
+
+
+@draw_examples(100)
+@given(choose=st.randoms(use_true_random=False), direction=st.sampled_from(DIRECTIONS))
+def test_what_is_not_a_word_comes_back_exactly_once(
+    shipped: Service, choose: random.Random, direction: Direction
+) -> None:
+    drawn = draw(direction.source, choose)
+    [translation] = translate(shipped, direction, [drawn.text])
+    assert faults(drawn.text, translation, drawn.kept, drawn.pairs) == []
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.folder.name)
+@pytest.mark.parametrize("kind", NAMES)
+def test_most_names_stay_as_they_are(shipped: Service, direction: Direction, kind: str) -> None:
+    names = NAMES[kind]
+    for sentence in (NAMED[direction.source], SENTENCES[direction.source][4]):
+        done = translate(shipped, direction, [sentence.replace("{}", name) for name in names])
+        assert sum(name in text for name, text in zip(names, done, strict=True)) >= len(names) - 2
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS, ids=lambda direction: direction.folder.name)
+def test_names_that_a_model_knows_are_translated(shipped: Service, direction: Direction) -> None:
+    known = {"en-fr": ("I live in London.", "Londres"), "en-de": ("We are in France.", "Frankreich")}
+    known |= {"fr-en": ("J'habite à Londres.", "London"), "de-en": ("Wir sind in Frankreich.", "France")}
+    known |= {"en-es": ("I live in London.", "Londres"), "es-en": ("Vivo en Londres.", "London")}
+    text, name = known.get(direction.folder.name, ("", ""))
+    assert name in translate(shipped, direction, [text])[0] if text else True
