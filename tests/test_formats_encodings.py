@@ -91,6 +91,44 @@ def test_utf16_is_named_as_such() -> None:
 
 
 @pytest.mark.parametrize(
+    "before",
+    [
+        '<!-- <meta charset="shift_jis"> -->',
+        '<meta name="description" content="About charset=big5, and more">',
+        "<meta name=a content='text: charset=big5'/>",
+        "<title>charset=big5</title>",
+    ],
+)
+def test_only_a_meta_element_declares_an_encoding(before: str) -> None:
+    page = f'<html><head>{before}<meta http-equiv="Content-Type" content="text/html; charset=windows-1252">Été'
+    document = read("a.html", page.encode("cp1252"))
+    assert texts(document)[-1] == "Été"
+    assert as_it_was(document).decode() == page.replace("windows-1252", "utf-8")
+    page = f"<html><head>{before}<p>Été"
+    assert as_it_was(read("a.html", page.encode())).decode() == page
+
+
+def test_hostile_declarations_are_read_in_time() -> None:
+    for piece in ("<meta", "<meta a", "<meta a=", '<meta a="', "<meta a=b c", "<!--", "<meta content=a/b;"):
+        page = (piece * 4_000).encode()
+        assert as_it_was(read("a.html", page)) == page
+
+
+def test_xml_in_another_encoding_is_named_as_such() -> None:
+    head = '<?xml version="1.0" encoding="windows-1252"?>'
+    content = f'{head}<root><data name="a"><value>Été</value></data></root>'.encode("cp1252")
+    document = read("a.resx", content)
+    assert as_it_was(document) == content
+    assert document.media_type == "text/microsoft-resx; charset=windows-1252"
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_text_in_unmarked_utf_16_is_refused(codec: str) -> None:
+    with pytest.raises(UnreadableDocument, match="UTF-16 or UTF-32 that does not say so"):
+        read("a.txt", "Hello.".encode(codec))
+
+
+@pytest.mark.parametrize(
     ("content", "charset", "fault"),
     [
         (b"a\x81", "latin1", "not windows-1252, which it declares: byte 1 is 0x81"),

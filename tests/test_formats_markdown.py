@@ -410,6 +410,13 @@ def test_text_too_deep_for_the_parser_is_refused() -> None:
         "import {",
         "export {\n",
         "\\begin{a}\n",
+        "++a",
+        "~a",
+        "^a",
+        "\\(",
+        "\\[",
+        "\\\\[a=",
+        "^[a",
     ],
 )
 def test_hostile_repetition_is_read_in_time(piece: str) -> None:
@@ -499,6 +506,29 @@ x = "word"
 {/* a comment that has many words in it */}
 
 Import duties, and export them.
+
+> [!NOTE]- Folded title
+> Folded text
+> goes on.
+
+:::{admonition} Braced
+:class: word
+:name: word
+
+Options above.
+:::
+
+*[HTML]: Hyper Text
+
+export default ({children}) => <div>word</div>
+
+<>
+In a fragment.
+</>
+
+H~2~O, x^2^, ++inserted words++, ++ctrl+alt+del++, C++ and C++, \(x^2\), \\(y\\), \[z_1\].
+
+Here^[A note with [a link](u).] then \[words\].
 """
 
 
@@ -514,9 +544,19 @@ def test_only_the_text_of_extensions_is_translated() -> None:
     assert found == (
         "A title|Heading |Open door.|A tip|quoted|Watch out|A film|A note|Black cat.|an item|Hidden.|Tab one|Inside."
         "|So x^2 costs $5 and $6, or y.|See Page, the page, a marked word, {ref}`my ref`, HTML.|a|y|Tabs.|Hello inside."
-        "|Another|Within.|Import duties, and export them."
+        "|Another|Within.|Import duties, and export them.|Folded title|Folded text goes on.|Braced|Options above."
+        "|Hyper Text|In a fragment.|H2O, x2, inserted words, ctrl+alt+del, C++ and C++, x^2, y, z_1."
+        "|Here then [words]."
     )
-    kept = ["x^2", "$$y$$", "[[Page]]", "[[page|", "]]", "{ref}`my ref`", ']{title="x"}', '<B :c="d">', "[[x\\|"]
+    kept = ["H~2~O", "X^2^", "++INSERTED WORDS++", "++ctrl+alt+del++", r"\(x^2\)", r"\\(y\\)", r"\[z_1\]", "\n</>\n"]
+    kept += [
+        "> [!NOTE]- FOLDED",
+        "\n:name: word\n",
+        "*[HTML]: HYPER TEXT",
+        "export default ({",
+        "^[A NOTE WITH [A LINK](u).]",
+    ]
+    kept += ["x^2", "$$y$$", "[[Page]]", "[[page|", "]]", "{ref}`my ref`", ']{title="x"}', '<B :c="d">', "[[x\\|"]
     written = shouted(document).decode()
     assert all(markup in written for markup in kept)
     lines = zip(EXTENSIONS.splitlines(), written.splitlines(), strict=True)

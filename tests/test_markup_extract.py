@@ -211,6 +211,16 @@ def test_markup_in_model_output_is_escaped(text: str) -> None:
         ("<p>an <svg><title>x</title></svg> icon</p>", ["an {<svg><title>x</title></svg>} icon"]),
         ("<p>is <math><mi>x</mi></math></p>", ["is {<math><mi>x</mi></math>}"]),
         ("<p>see <script>1<2</script>this</p>", ["see <script>1<2</script>this"]),
+        ("<p>press <kbd>a</kbd>+<kbd>b</kbd> + <kbd>c</kbd></p>", ["press {<kbd>a</kbd>+<kbd>b</kbd> + <kbd>c</kbd>}"]),
+        (
+            "<p>a <kbd>a</kbd>, <kbd>b</kbd> and <img>+<img> c",
+            ["a {<kbd>a</kbd>}, {<kbd>b</kbd>} and {<img>}+{<img>} c"],
+        ),
+        (
+            "<p><ruby>猫<rp>(</rp><rt>ねこ</rt><rp>)</rp></ruby>です</p>",
+            ["<ruby>猫<rp>(</rp><rt>ねこ</rt><rp>)</rp></ruby>です"],
+        ),
+        ("<p><ruby>猫<rt>ねこ</ruby>です</p>", ["猫", "です"]),
         ("<p><code>only code</code></p>", []),
         ("<pre>code <b>x</b></pre><textarea>a</textarea><style>b {}</style><template>t</template>", []),
         ('<div translate="no">a <p translate="yes">b</p> c</div>', ["b"]),
@@ -437,6 +447,9 @@ HOSTILE += [
     "<b>x<p>",
     "<x>y",
     "<code>x<b translate=yes>",
+    "<kbd>x</kbd>+",
+    "<kbd>x</kbd> + ",
+    "<rt>",
     " \n",
     "&a",
 ]

@@ -43,6 +43,11 @@ def kept(markup: str) -> list[str]:
         ("a room<sup>3</sup><sup>4</sup>, there", ["<sup>3</sup><sup>4</sup>"]),
         ("a room<sup>3</sup>,<sup>4</sup> there", ["<sup>3</sup>", "<sup>4</sup>"]),
         ("房间<sup>3</sup>很大", ["<sup>3</sup>"]),
+        ("a room<sup>b</sup> there", ["<sup>b</sup>"]),
+        ("a room.<sup>a,b</sup> There", ["<sup>a,b</sup>"]),
+        ("a room<sup>iii</sup> and a wall<sup>a</sup><sup>b</sup>", ["<sup>iii</sup>", "<sup>a</sup><sup>b</sup>"]),
+        ("la 1<sup>e</sup> au XX<sup>e</sup>, n<sup>o</sup>, D.<sup>a</sup>", ["n<sup>o</sup>"]),
+        ("two dog<b>s</b> here", []),
         # ordinary words, and words that only the page's style separates
         ("<b>O</b>nce un<b>believ</b>able", []),
         ("<span>HomePage</span><span>AboutUs</span><span>Contact</span>", []),

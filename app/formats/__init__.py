@@ -19,7 +19,14 @@ from app.formats.document import (
     check_passages,
     write_bounded,
 )
-from app.formats.encodings import Encoding, from_legacy, legacy_encoding, to_legacy, unicode_charset
+from app.formats.encodings import (
+    XML_ENCODING,
+    Encoding,
+    from_legacy,
+    legacy_encoding,
+    to_legacy,
+    unicode_charset,
+)
 from app.text.line_breaks import LineBreaks
 
 __all__ = [
@@ -51,6 +58,7 @@ FORMATS = {
     ".txt": Format("plain", "text/plain"),
     ".md": Format("markdown", "text/markdown"),
     ".markdown": Format("markdown", "text/markdown"),
+    ".mdx": Format("markdown", "text/markdown"),
     ".html": Format("html", "text/html"),
     ".htm": Format("html", "text/html"),
     ".xhtml": Format("html", "application/xhtml+xml"),
@@ -138,6 +146,9 @@ def read(
         legacy = legacy_encoding(content, format_options.get("charset", ""), is_html)
         content = from_legacy(content, legacy) if legacy else content
         charset = legacy if keeps and legacy else unicode_charset(content)
+    elif MEDIA_TYPES[suffix].startswith("text/"):  # else HTTP takes it for UTF-8
+        declared = XML_ENCODING.match(content[:200].decode("latin-1"))
+        charset = declared[1].lower() if declared else unicode_charset(content)
     from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
 
     reader = READERS[found.name]

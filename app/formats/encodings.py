@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from app.formats.document import UnreadableDocument, WrongOption
@@ -15,7 +15,12 @@ Encoding = Literal["auto", "keep"]
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _SUPPORTED_NAME = re.compile(r"utf-?(?:8|16)", re.IGNORECASE)
 XML_ENCODING = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
-_META_CHARSET = re.compile(r"""<meta\b[^>]{0,200}\bcharset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
+_META_CHARSET = re.compile(
+    r"""<meta(?:[\s/]+[^\s=>"'/]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?){0,9}?[\s/]+
+    (?:charset\s*=\s*["']?\s*|content\s*=\s*["']?\s*[\w.+-]+/[\w.+-]+\s*;\s*charset\s*=\s*)([\w.:-]+)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _HEAD_CHARS = 4_096
 """The number of characters in which an encoding may be declared."""
 _LEGACY = re.compile(
@@ -48,6 +53,9 @@ def decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
         raise UnreadableDocument(
             f"The file is not {encoding.upper()}: byte {offset} is 0x{content[offset]:02x}. Save it as UTF-8."
         ) from None
+    if "\0" in text[:2]:
+        fault = "The file has a null character; it is not text, or UTF-16 or UTF-32 that does not say so."
+        raise UnreadableDocument(f"{fault} Save it as UTF-8.")
     return text, lambda text: bom + text.encode(encoding)
 
 
@@ -67,8 +75,7 @@ def legacy_encoding(content: bytes, charset: str, is_html: bool) -> str:
         return ""
     declared = charset.strip().lower()
     if is_html and not declared:
-        head = content[:_HEAD_CHARS].decode("latin-1")
-        found = next(filter(None, (XML_ENCODING.match(head), _META_CHARSET.search(head))), None)
+        found = next(_declarations(content[:_HEAD_CHARS].decode("latin-1")), None)
         declared = found[1].lower() if found and not _SUPPORTED_NAME.fullmatch(found[1]) else ""
     if declared in ("", "utf-8", "utf8"):
         return ""
@@ -76,6 +83,12 @@ def legacy_encoding(content: bytes, charset: str, is_html: bool) -> str:
     if not _LEGACY.fullmatch(name):
         raise UnreadableDocument(f"The file declares the encoding {declared[:100]!r}. Save it as UTF-8.")
     return name
+
+
+def _declarations(head: str) -> Iterator[re.Match[str]]:
+    """The declarations of an encoding, its name as the first group, of XML and of HTML, outside comments."""
+    head = _COMMENT.sub(lambda found: " " * len(found[0]), head)
+    yield from filter(None, (XML_ENCODING.match(head), _META_CHARSET.search(head)))
 
 
 def from_legacy(content: bytes, encoding: str) -> bytes:
@@ -103,9 +116,8 @@ def unicode_charset(content: bytes) -> str:
 
 def declare_utf8(text: str) -> str:
     """A page that declares UTF-8 in the place of an encoding that is not Unicode."""
-    for pattern in (XML_ENCODING, _META_CHARSET):
-        found = pattern.search(text, 0, _HEAD_CHARS)
-        if found and not _SUPPORTED_NAME.fullmatch(found[1]):
+    for found in reversed(list(_declarations(text[:_HEAD_CHARS]))):
+        if not _SUPPORTED_NAME.fullmatch(found[1]):
             text = f"{text[: found.start(1)]}utf-8{text[found.end(1) :]}"
     return text
 

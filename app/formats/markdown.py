@@ -164,6 +164,9 @@ class _InlineConverter:
             self.builder.close_tag(self._with_title_reference(_raw(token), self.titles.pop()), token.tag)
         elif token.nesting < 0:
             self.builder.close_tag(self._markup(token), token.tag)
+        elif token.type == "footnote_ref" and token.children and self.can_nest:
+            note = _InlineConverter(token.children, can_nest=False).passage()
+            self.builder.add_mark(f"^[{self._refer(note)}]" if note else _raw(token))
         else:
             self.builder.add_mark(_raw(token))
         return index + 1

@@ -27,8 +27,8 @@ _MIN_TOKENS, _TOKENS_PER_CHAR = 1_000, 8
 """Lists have more than one for each character."""
 _LINE = re.compile(r"[^\r\n]*(\r\n?|\n|\Z)")
 _CLOSING_MARKS = re.compile(r"(?:[ \t]|^)#+$")
-_TASK_OR_ALERT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][ \t]*(?:\n|\Z)")
-"""The beginning of a GitHub task or alert."""
+_TASK_OR_ALERT = re.compile(r"\[[ xX]\][ \t]+|\[![A-Za-z]+\][+-]?(?:[ \t]*(?:\n|\Z)|(?P<titled>[ \t]+))")
+"""The beginning of a GitHub task or alert, the latter perhaps with a title as in Obsidian and VitePress."""
 _CELL = re.compile(r"(?:[^|]++|(?<=\\)\|)*+")
 """Up to the next bar without a backslash before it, even if that backslash is escaped: the parser does the same."""
 _BLANK = " \t"
@@ -114,9 +114,14 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
                 start, end, cell_start = _cell_span(text, content, cell_start, lines[row])
                 yield Block(start, end, _tokens(content, env), [], False, _escape_cell)
             continue
-        block = _block(text, lines[token.map[0] : token.map[1]], token.content, opening.markup.startswith("#"), env)
-        if block:
-            yield block
+        parts, first = [token.content], token.map[0]
+        if (alert := _TASK_OR_ALERT.match(token.content)) and alert["titled"]:
+            parts = token.content.split("\n", 1)
+        for part in parts:
+            end = first + part.count("\n") + 1
+            if block := _block(text, lines[first:end], part, opening.markup.startswith("#"), env):
+                yield block
+            first = end
     references = env.get("references")
     for definition in references.values() if isinstance(references, dict) else ():
         if title := definition.get("title"):
@@ -250,6 +255,8 @@ def _annotate(state: StateInline, start: int, tokens: Sequence[Token]) -> None:
         if closing in {"]", "][]"}:
             closing = f"][{label}]".replace("\n", " ")
         added[0].meta["label"], added[0].meta["closing"] = label, closing
+    if added[0].type == "footnote_ref" and state.src[start] == "^":
+        added[0].children = state.env["footnotes"]["list"][added[0].meta["id"]]["tokens"]
     if added[0].type in {"softbreak", "hardbreak"}:
         while state.src[start - 1 : start] == " ":
             start -= 1

@@ -2,7 +2,8 @@
 
 Blocks: TOML front matter, containers (`:::note`), admonitions (`!!! note "Title"`) and tabs, directives
 (`::name[..]{..}` and MyST's fences), tags of components, MDX's imports and exports, mathematics. Inline: mathematics,
-`[[page|text]]`, `==marked==`, attributes (`{#id}`), roles and directives, tags of components.
+`[[page|text]]`, `==marked==`, `++inserted++`, `x^2^`, `H~2~O`, attributes (`{#id}`), roles and directives, tags of
+components.
 """
 
 from __future__ import annotations
@@ -27,16 +28,18 @@ _CONTAINER = re.compile(
     rf"""
     :{{3,}} [ \t]*+ (?:\{{[\w:-]+\}}|[\w-]++)?+ [ \t]*+
         (?: {_LABEL}(?:{_ATTRIBUTES})?+ | (?P<title>[^\s:{{\[][^\n{{}}]*?)?[ \t]*+(?:{_ATTRIBUTES})?+ )
+    | \*\[[^\[\]\n]{{1,100}}\]:[ \t]+(?P<abbreviated>[^\n]+)
     | ::[A-Za-z][\w-]*+ (?P<leaf>{_LABEL.replace("label", "leaf_label")})?+ (?:{_ATTRIBUTES})?+
     """,
     re.VERBOSE,
 )
-"""A line that opens or closes a container, or is a directive."""
-_KEPT_LINE = re.compile(r"\{/\*[^\n]*\*/\}|\[\[?_?toc_?\]?\]", re.IGNORECASE)
+"""A line that opens or closes a container, defines an abbreviation, or is a directive."""
+_NAME_IN_BRACES = re.compile(r":{3,}[ \t]*+\{[\w:-]+\}")
+_KEPT_LINE = re.compile(r"</?>|\{/\*[^\n]*\*/\}|\[\[?_?toc_?\]?\]", re.IGNORECASE)
 _MODULE = re.compile(
     r"""import\s(?:[\w*{}\s,$]{1,500}?\sfrom\s)?\s*["'][^"'\n]+["']"""
     r"|export\s(?:(?:default\s)?(?:async\s)?(?:function|class)\b|(?:const|let|var)\s|[{*]"
-    r"|default\s+[\w({\[]+;?[ \t]*$)",
+    r"|default\s+(?:[\w({\[]+;?[ \t]*$|[({\[]|\w+\s*=>))",
     re.MULTILINE,
 )
 _ADMONITION = re.compile(
@@ -63,6 +66,12 @@ _IS_COMPONENT = re.compile(r"</?(?:[A-Z]|\w+[.-]|template\b|slot\b)|[^{]*=?\{|\S
 _WIKI_LINK = re.compile(r"!?\[\[[^\[\]|\n]{1,500}(?:\\?\|(?P<text>[^\[\]\n]{1,500}))?\]\](?![(\[])")
 _ATTRIBUTE_LIST = re.compile(r"\{:?(?:[#.][\w-]|[ \t]|[\w-]{1,100}=)[^{}\n]{0,500}\}")
 _ROLE = re.compile(r"\{[\w:+.-]{1,100}\}(?P<ticks>`{1,8})(?!`)[^`\n]{1,1000}(?P=ticks)(?!`)")
+_SCRIPT = re.compile(r"(?<!~)~(?!~)[^\s~]{1,50}~(?!~)|\^(?!\[)[^\s^]{1,50}\^")
+_KEYS = re.compile(r"[\w-]+(?:\+[\w-]+)+")
+_BRACKET_MATH = re.compile(
+    r"(?P<slashes>\\{1,2})(?:\([^\n]{1,500}?(?P=slashes)\)|\[(?P<display>.{1,500}?)(?P=slashes)\])", re.DOTALL
+)
+_MATH_SIGN = re.compile(r"[\^_=+]|\\[A-Za-z]")
 _DIRECTIVE = re.compile(rf"(?<![\w:]):[A-Za-z][\w-]{{0,100}}{_LABEL}(?:{_ATTRIBUTES})?")
 
 
@@ -74,6 +83,8 @@ def use_extensions(markdown: MarkdownIt) -> None:
     block.before("table", "toml_front_matter", _toml_front_matter)
     for name, rule in (("nested", _nested), ("fenced", _fenced), ("kept_lines", _kept_lines)):
         block.before("fence", name, rule, interrupts)
+    inline.before("escape", "bracket_math", _bracket_math)
+    inline.before("strikethrough", "script", _script)
     inline.before("link", "wiki_link", _wiki_link)
     inline.before("backticks", "role", _role)
     inline.before("html_inline", "component_tag", _component_tag)
@@ -97,12 +108,17 @@ def _toml_front_matter(state: StateBlock, start: int, end: int, silent: bool) ->
 def _kept_lines(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Lines without text, but for a title."""
     at, line = _begin(state, start), _line(state, start)
-    if state.is_code_block(start) or line[:1] not in tuple(":{[<ie"):
+    if state.is_code_block(start) or line[:1] not in tuple(":{[<ie*"):
         return False
     after, title = start + 1, (0, 0)
     if found := _CONTAINER.fullmatch(line):
-        name = found.lastgroup and ("leaf_label" if found["leaf_label"] else "title" if found["title"] else "label")
+        name = next((one for one in ("leaf_label", "title", "abbreviated", "label") if found[one]), None)
         title = found.span(name) if name else title
+        if _NAME_IN_BRACES.match(line):
+            while after < end and _FENCE_OPTION.match(_line(state, after)):
+                after += 1
+    elif _KEPT_LINE.fullmatch(line):
+        pass
     elif line[0] == "<":
         tag = _component(state, at)
         if not tag:
@@ -113,7 +129,7 @@ def _kept_lines(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     elif _MODULE.match(state.src, at):
         while after < end and not state.isEmpty(after):
             after += 1
-    elif not _KEPT_LINE.fullmatch(line):
+    else:
         return False
     if silent:
         return True
@@ -255,17 +271,40 @@ def _directive(state: StateInline, silent: bool) -> bool:
 
 
 def _marked(state: StateInline, silent: bool) -> bool:
-    """Text between two pairs of equals signs."""
+    """Text between two pairs of equals or plus signs; the latter may be around keys."""
     start, source = state.pos + 2, state.src
-    if not source.startswith("==", state.pos) or source[start : start + 1].strip(" =\n") == "":
+    sign = source[state.pos : start]
+    if sign not in ("==", "++") or source[start : start + 1].strip(f" {sign}\n") == "":
         return False
-    end = source.find("==", start, state.posMax)
-    if end < 0 or source[end - 1].isspace() or source[end + 2 : end + 3] == "=":
+    end = source.find(sign, start, state.posMax)
+    if end < 0 or source[end - 1].isspace() or source[end + 2 : end + 3] == sign[0]:
+        return False
+    if sign == "++" and (source[state.pos - 1 : state.pos].isalnum() or source[end + 2 : end + 3].isalnum()):
         return False
     if silent:
         state.pos = end + 2
+    elif sign == "++" and _KEYS.fullmatch(source, start, end):
+        _push_raw(state, "code", end + 2, source[start:end])
     else:
         _push_pair(state, "mark", start, end, end + 2)
+    return True
+
+
+def _script(state: StateInline, silent: bool) -> bool:
+    """Text below or above the line."""
+    if (found := _matched(state, silent, _SCRIPT, "~^")) and not silent:
+        _push_pair(state, "script", found.start() + 1, found.end() - 1, found.end())
+    return found is not None
+
+
+def _bracket_math(state: StateInline, silent: bool) -> bool:
+    found = _BRACKET_MATH.match(state.src, state.pos, state.posMax) if state.src[state.pos] == "\\" else None
+    if not found or (found["display"] and not _MATH_SIGN.search(found["display"])):
+        return False  # words in brackets, perhaps
+    if silent:
+        state.pos = found.end()
+    else:
+        _push_raw(state, "math_inline", found.end(), found[0].strip("\\()[] \n") or found[0])
     return True
 
 

@@ -20,6 +20,7 @@ from app.formats.xml_parts import Element, clean, local_name, parse_xml, text_of
 from app.markup.passage import OBJECT, VALUE, Passage
 from app.markup.render import render_source
 from app.text.mnemonics import Mnemonic, mnemonic_marks, remove_mnemonic
+from app.text.word_units import is_spaced
 from model.languages import language_alone
 
 _UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}
@@ -198,8 +199,21 @@ class _InlineContent(InlineContent):
             self.builder.add_protected(VALUE, raw)
         elif name in _UNPAIRED_CODES:
             self.builder.add_protected(OBJECT, raw)
+        elif self.separates_words(element):
+            self.builder.add_mark(raw, space=True)
+            self.builder.add_text(" ")
         else:
             self.builder.add_mark(raw)
+
+    @staticmethod
+    def separates_words(element: Element) -> bool:
+        """Whether a code is a break with text and no white space on either side."""
+        before, parent = element.getprevious(), element.getparent()
+        preceding = (before.tail if before is not None else parent.text if parent is not None else "") or " "
+        following = element.tail or " "
+        is_joined = not (preceding[-1].isspace() or following[0].isspace())
+        is_spaced_script = is_spaced(preceding[-1]) and is_spaced(following[0])
+        return is_joined and is_spaced_script and _is_break(element) and not _is_break_point(element)
 
     @staticmethod
     def is_open(element: Element) -> bool:
@@ -235,6 +249,12 @@ def _code(element: Element) -> str:
     """The original format's code, as far as the XLIFF contains it."""
     text = element.get("equiv-text") or element.get("disp") or element.get("equiv") or text_of(element)
     return text.strip(" ")
+
+
+def _is_break_point(element: Element) -> bool:
+    """Whether a code is where a word may be broken."""
+    types = [element.get("ctype") or "", element.get("subType") or "", _code(element)]
+    return any(re.search("wbr", one, re.IGNORECASE) for one in types)
 
 
 def _is_break(element: Element) -> bool:

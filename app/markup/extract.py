@@ -11,7 +11,7 @@ encoding of characters in app/markup/char_refs.py.
 - Copied: other attributes; comments, declarations, CDATA sections, processing instructions; script, style, template,
   svg, pre and textarea (they hold code, or what a user typed); elements with translate="no" or class="notranslate",
   except for translate="yes" within them. Within a sentence, these and code, kbd, samp, var and math are protected as a
-  word if they display one, and so are pictures and form fields between words; otherwise as a mark.
+  word if they display one, and so are pictures and form fields between words; otherwise, and readings (rt), as a mark.
 - Text is decoded to characters. White space that displays as one space becomes one; other spellings (a line break with
   the next line's indentation, `&nbsp;`) are marks in the place of a space, so that they come back. `&shy;` and the like
   are marks within a word.
@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -65,6 +65,11 @@ _BULLET = re.compile(r"(?:(?P<bullet>[*+•‣⁃◦▪●○])|[-–—]|\d{1,2
 """Begins an item of a list that is written as plain text."""
 _TEMPLATE_CODE = ("<%=", "<?=", "<?php")
 """Begins a value that a template inserts: counts as a word."""
+
+
+_SUMS = (["protected", "text", "protected"], ["protected", "space", "text", "space", "protected"])
+_MAX_KEYS_CHARS = 1_000
+"""Of keys with a plus sign between them, which are written as one value."""
 
 
 class LocatedPassage(NamedTuple):
@@ -149,7 +154,7 @@ def _locate(found: Sequence[Token], elements: MarkupTree, ends: Sequence[bool]) 
             yield from _take_before(places[first], values)
             inside = list(_take_before(places[end], values))
             nested = tuple(NestedPassage(value.start, value.passage) for value in inside)
-            referring = list(_with_references(line[first:end], places[first], inside))
+            referring = _joined_keys(_with_references(line[first:end], places[first], inside))
             yield LocatedPassage(
                 places[first], places[end], replace(_build_passage(referring, document), nested=nested)
             )
@@ -187,6 +192,20 @@ def _with_references(line: Sequence[InlineItem], at: int, values: Sequence[Locat
             slices += [item.raw[done - at : value.start - at], reference(value.start)]
             done = value.end
         yield item._replace(raw="".join([*slices, item.raw[done - at :]])) if slices else item
+
+
+def _joined_keys(line: Iterable[InlineItem]) -> list[InlineItem]:
+    """`line`, in which codes and keys with a plus sign between them are one: <kbd>Ctrl</kbd> + <kbd>C</kbd>."""
+    joined = list[InlineItem]()
+    for item in line:
+        joined.append(item)
+        for parts in (joined[-3:], joined[-5:]) if item.kind == "protected" else ():
+            is_sum = [one.kind for one in parts] in _SUMS and parts[len(parts) // 2].text == "+"
+            if is_sum and OBJECT not in (parts[0].text, item.text) and len(parts[0].raw) <= _MAX_KEYS_CHARS:
+                shown = "".join(" " if one.kind == "space" else one.text for one in parts)
+                joined[-len(parts) :] = [InlineItem("protected", "".join(one.raw for one in parts), shown)]
+                break
+    return joined
 
 
 def _lines(found: Sequence[Token], elements: MarkupTree, ends: Sequence[bool]) -> Iterator[str | list[InlineItem]]:

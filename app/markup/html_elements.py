@@ -35,9 +35,9 @@ INLINE = _INLINE_HTML | _names("bpt bx ec em ept ex g it mrk pc ph sc x")
 """HTML's inline elements, and XLIFF's."""
 VOID = _names("area base br col embed frame hr img input link meta param source track wbr")
 """HTML's elements without an end tag."""
-UNTRANSLATED = _names("bpt code ept it kbd math ph pre samp svg template textarea var")
+UNTRANSLATED = _names("bpt code ept it kbd math ph pre rp rt rtc samp svg template textarea var")
 """Elements that are not translated unless they ask for it."""
-HIDDEN = _names("bpt ept template") | RAW_TEXT
+HIDDEN = _names("bpt ept rp rt rtc template") | RAW_TEXT
 """Untranslated elements that do not count as a word of their sentence."""
 OBJECTS = _names("embed img input it svg")
 """Elements that count as an object in their sentence, whatever text they have."""

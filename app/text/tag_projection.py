@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, pairwise, zip_longest
@@ -73,6 +74,11 @@ def _cut_words(source: str, tags: Sequence[Tag]) -> list[CutWord]:
             cuts = pairwise([word.start, *cuts_in_word, word.end])
             found.append(CutWord([(start, source[start:end]) for start, end in cuts], is_first=not number))
     return found
+
+
+_NUMERAL = re.compile(r"(?<![^\W_])(?:\d+|[IVXLCDM]+)\Z")
+_ORDINAL = re.compile(r"(\d+|[IVXLCDM]+)[a-zºª]{1,3}")
+"""An ordinal, whose ending alone is in an element, as in the source: 21<sup>st</sup>."""
 
 
 class _ChildPlacer:
@@ -234,6 +240,9 @@ class _ChildPlacer:
     def _place_run(self, child: TagNode, run: tuple[int, int]) -> None:
         units, (low, high) = self.text.units, self.node.place
         start, end = units[run[0]].start, units[run[1] - 1].end
+        if _NUMERAL.search(self.source[max(0, child.start - 9) : child.start]):
+            number = _ORDINAL.fullmatch(self.text.shown, start, end)
+            start = number.end(1) if number and self.source[child.start : child.end].isalpha() else start
         # A space mark that is first or last in the element needs that space inside.
         if child.start in self.spaces and start > low and self._is_space(start - 1):
             start -= 1

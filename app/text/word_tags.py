@@ -21,6 +21,10 @@ from app.text.word_units import SPACELESS, is_spaced
 _RUN = re.compile(rf"(?:(?!{SPACELESS})\S)++")
 _WORD = re.compile(rf"(?:(?!{SPACELESS})[^\W_])+")
 _FOOTNOTE = re.compile(r"[\[(]?(?=[^\])]*[\d*†‡§¶®™©℠+−])[\d*†‡§¶®™©℠+−–,.-]+[\])]?")
+_LETTERED = re.compile(r"[a-z](?:,[a-z])*|i{2,3}|iv|vi{1,3}|ix")
+"""A footnote that has letters, after an ordinary word: not the end of an abbreviation or an ordinal."""
+_ORDINARY = re.compile(r"(?:[^\W\d_A-Z]{3}|(?=[^\W\d_])" + SPACELESS + r")[.,;:!?…)»”’\"']?\Z")
+_SUPERSCRIPT = re.compile(r"<(?:\w+:)?sup\b", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
 _OPERATORS = re.compile(r"[/=·×*^+−-]*")
 _BASE = re.compile(r"[^\W_]++(?:[/=·×*^+−-][^\W_]++)*+\Z")
@@ -260,12 +264,20 @@ class _Run:
             if group and one.start > group[-1].end:
                 yield group[0], group[-1]
                 group = []
-            if one.start > self.start and _FOOTNOTE.fullmatch(self.text, one.start, one.end):
+            if one.start > self.start and self._is_footnote(one, (group or [one])[0].start):
                 group.append(one)
             elif group:
                 group = []  # a word follows
         if group:
             yield group[0], group[-1]
+
+    def _is_footnote(self, one: _Element, word_end: int) -> bool:
+        if _FOOTNOTE.fullmatch(self.text, one.start, one.end):
+            return True
+        is_lettered = _SUPERSCRIPT.match(self.tags[one.opening].raw) and _LETTERED.fullmatch(
+            self.text, one.start, one.end
+        )
+        return bool(is_lettered and _ORDINARY.search(self.text[max(0, word_end - 4) : word_end]))
 
     def _footnote(self, first: _Element, last: _Element, low: int) -> _Fold | None:
         """A mark for footnotes of a word; a unit with its exponent, or a name with its sign, as a whole."""
