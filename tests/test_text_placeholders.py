@@ -298,3 +298,18 @@ def test_percentage_is_not_a_qt_placeholder(text: str, language: str) -> None:
 )
 def test_only_marks_that_nest_properly_are_pairs(text: str, pairs: list[tuple[int, int]]) -> None:
     assert nesting_pairs(text, find_placeholders(text, "en")) == pairs
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("La « maison » est", [(0, 1)]),
+        ("(« a ») «b», «\u00a0c\u00a0».", [(0, 1), (2, 3), (4, 5)]),
+        ("»Wort« und »ein Wort«.", [(0, 1), (2, 3)]),
+        ("Home » Page", []),
+        ("“a” „b“", [(0, 1), (2, 3)]),
+    ],
+)
+def test_quotation_marks_are_pairs_in_each_style(text: str, pairs: list[tuple[int, int]]) -> None:
+    spans = [ProtectedSpan(at, at + 1, mark) for at, mark in enumerate(text) if mark in "«»“”„"]
+    assert nesting_pairs(text, spans) == pairs

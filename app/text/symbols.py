@@ -118,7 +118,10 @@ def nesting_pairs(text: str, spans: Sequence[ProtectedSpan]) -> list[tuple[int, 
     for index, span in enumerate(spans):
         mark = text[span.start : span.end]
         name, opens, closes = _role(mark)
-        if opens and closes:  # the same mark may do both
+        if mark in "«»":  # French has blanks within the pair, and German turns it round
+            closes = tuple(one for one in closes if counts[one])
+            opens = not closes
+        elif opens and closes:  # the same mark may do both
             opens = not text[span.end : span.end + 1].isspace() and not text[span.start - 1 : span.start].isalnum()
             closes = () if span.start == 0 or text[span.start - 1].isspace() else closes
         elif mark in "<>":  # "5 < 6"
