@@ -13,6 +13,7 @@ from tuned import GENERAL, OWN, begin, loaded, run, ship, tune
 from typer.testing import CliRunner
 
 from model.bundle_files import VOCABULARY
+from model.hypothesis import Limits
 from training.__main__ import cli
 from training.adapt import finetune
 from training.corpora.corpus import read_pairs, write_pairs
@@ -123,7 +124,9 @@ def test_mixing_in_a_general_test_set_causes_a_warning(shipped: Path) -> None:
     assert warning in tune("--general", "general.tsv", "--mix", "general.tsv:0.5")
 
 
-def test_fine_tuned_bundle_keeps_shape_vocabulary_licence_and_attribution(shipped: Path) -> None:
+@pytest.mark.usefixtures("_files")
+def test_fine_tuned_bundle_keeps_shape_vocabulary_licence_and_attribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    ship(monkeypatch, limits=Limits(300, 310, ratio=2.5))  # over those that its pairs need
     tune("--attribution", "me")
     ours, theirs = loaded("mine"), loaded("shipped")
     assert ours.source_tokenizer.proto == theirs.source_tokenizer.proto

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
@@ -20,7 +21,7 @@ from shared_fixtures import Gate, Service, decode_with, make_bundle, serving
 from app.api.schemas.translation import TranslateResponse
 from app.engine.worker import ROWS
 from app.translation.quality_checks import without_loops
-from model.bundle_weights import LoadedBundle
+from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import greedy_decode
 from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
@@ -29,8 +30,11 @@ HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
 
 
-def test_translate_response_matches_the_design(service: Service, bundle: LoadedBundle) -> None:
-    response = service.post("/translate", {**HELLO, "text": ["Hello.", "How are you?  The cat sleeps.\n"]})
+def test_translate_response_matches_the_design(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "en-fr", seed=32)  # a random model that writes letters
+    bundle = load_bundle(tmp_path / "en-fr", torch.device("cpu"))
+    with serving(tmp_path) as service:
+        response = service.post("/translate", {**HELLO, "text": ["Hello.", "How are you?  The cat sleeps.\n"]})
     assert response.status_code == 200
     decoded = [
         greedy_decode(bundle.model, [bundle.source_tokenizer.encode(text)], bundle.limits)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from asyncio import Future
 from pathlib import Path
 from typing import Any
@@ -52,13 +53,18 @@ def test_service_returns_the_ids_that_evaluate_scores(
         answer: dict[str, Any] = service.post("/translate", body).json()
     sources = [bundle.source_tokenizer.encode(pair.source) for pair in PAIRS]
     said = [cut(tokens, source) for tokens, source in zip(measured.ids, sources, strict=True)]
-    assert [list(decoded.result().tokens) for decoded in served] == measured.ids
-    assert [item["text"] for item in answer["translations"]] == [
-        bundle.target_tokenizer.decode(tokens) for tokens in said
-    ]
-    assert sum(text == item["text"] for text, item in zip(measured.texts, answer["translations"], strict=True)) > 250
+    # The service decodes sentences again whose numbers the translation lacks.
+    assert [list(decoded.result().tokens) for decoded in served[: len(PAIRS)]] == measured.ids
+    for pair, item, tokens in zip(PAIRS, answer["translations"], said, strict=True):
+        text = bundle.target_tokenizer.decode(tokens)
+        assert item["text"] == text or digits(text) != digits(pair.source)
+    assert sum(text == item["text"] for text, item in zip(measured.texts, answer["translations"], strict=True)) > 200
     assert answer["model"] == bundle.name
     assert len(set(measured.texts)) > 20
+
+
+def digits(text: str) -> list[str]:
+    return re.findall(r"\d", text)
 
 
 def cut(tokens: list[int], source: list[int]) -> list[int]:
@@ -75,9 +81,10 @@ def test_concurrent_requests_get_the_translations_that_evaluate_writes(bundles: 
         answers = service.post_together("/translate", bodies)
     items = [answer.json()["translations"][0] for answer in answers]
     written = (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1][::8]
-    unlike = [item for item, text in zip(items, written, strict=True) if item["text"] != text]
+    compared = [one for one in zip(PAIRS[::8], items, written, strict=True) if digits(one[0].source) == digits(one[2])]
+    unlike = [item for _, item, text in compared if item["text"] != text]
     assert all("repeated itself" in item["warnings"][0] for item in unlike)
-    assert len(unlike) < len(items) / 4
+    assert len(unlike) < len(compared) / 4
 
 
 def test_bundle_passes_the_services_check_and_shows_its_scores(bundles: Path) -> None:

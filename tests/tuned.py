@@ -24,6 +24,8 @@ from training.data.vocabulary import train_vocabulary
 from training.export import tradeoff
 from training.pipeline.plan import Timings
 
+LIMITS = Limits(300, 310, ratio=1.0, margin=4)
+"""Low, since an untrained model ends no sentence."""
 OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
 
 
@@ -45,7 +47,9 @@ def tune_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finetune, "general_pairs_of", lambda config: general.general_pairs_of(config)[:4])
 
 
-def ship(monkeypatch: pytest.MonkeyPatch, architecture: Mapping[str, Any] = {}, **more: Any) -> Path:
+def ship(
+    monkeypatch: pytest.MonkeyPatch, architecture: Mapping[str, Any] = {}, limits: Limits = LIMITS, **more: Any
+) -> Path:
     """Makes the bundle, with `more` in its config.json, and calls `tune_quickly`.
 
     `architecture`: fields of its ModelConfig.
@@ -60,7 +64,6 @@ def ship(monkeypatch: pytest.MonkeyPatch, architecture: Mapping[str, Any] = {}, 
     record |= {"attribution": ["the general pairs' makers"]}
     parent = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": [], "initial": {"bundle": "oldest@1"}}
     record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}], "parent": parent}}
-    limits = Limits(300, 310, ratio=1.0, margin=4)  # low, since an untrained model ends no sentence
     save_bundle(Path("bundles/shipped"), model, tokenizer, limits, record | more, "")
     return Path("bundles/shipped")
 
