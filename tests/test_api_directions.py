@@ -108,9 +108,9 @@ def test_each_direction_is_translated_with_its_own_prefixes(several: Service, bu
         assert (shown["translation"], shown["model"]) == (made, f"{source}-{target}@{bundle.checksum[:12]}")
         answer = translate(several, source, target)
         [item] = answer["translations"]
-        # A random model makes up symbols, which are removed, and repeats itself, which is cut.
-        first = (without_invented(made, False).strip() or TEXT)[0]
-        assert (item["text"][0], item["finish_reason"]) == (first, "length")
+        # A random model makes up symbols and signs, which are removed, and repeats itself, which is cut.
+        assert item["text"][0] in {(without_invented(made, signs).strip() or TEXT)[0] for signs in (False, True)}
+        assert item["finish_reason"] == "length"
         assert (answer["model"], answer["usage"]["source_tokens"]) == (shown["model"], sent + 1)
         assert answer["usage"]["target_tokens"] <= len(tokens)
         texts.add(made)
