@@ -262,7 +262,7 @@ def test_strings_with_escapes_stay_within_ascii() -> None:
         (b'"a" = "b";\n\n"c" = {', "line 3 is not"),
         (b'/* never closed\n"a" = "b";', "line 1 is not"),
         (b"bplist00\x00", "binary property list"),
-        ('"a" = "b";'.encode("utf-16-le"), "without a byte order mark"),
+        ('"a" = "b";'.encode("utf-16-le"), "UTF-16 or UTF-32 that does not say so"),
     ],
 )
 def test_unreadable_strings_are_refused_by_line(content: bytes, fault: str) -> None:
