@@ -98,7 +98,7 @@ def test_fine_tuning_adapts_the_bundle_and_reports_gains_and_losses(shipped: Pat
 
 def test_fine_tuned_bundle_of_an_imported_model_is_decoded_as_that_was(monkeypatch: pytest.MonkeyPatch) -> None:
     architecture = {"decoder": "ssru", "activation": "swish", "source_eos": False, "norm": "post"}
-    served = {"decoding": {"beam_size": 2, "length_penalty": 0.2}, "reserved_copies": [40, 41]}
+    served: dict[str, Any] = {"decoding": {"beam_size": 2, "length_penalty": 0.2}, "reserved_copies": [40, 41]}
     ship(monkeypatch, architecture, **served)
     tune()
     ours, theirs = loaded("mine"), loaded("shipped")
