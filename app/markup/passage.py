@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -139,6 +139,15 @@ def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]
         start + sum(size for at, size in insertions if at <= start),
         end + sum(size for at, size in insertions if at < end),
     )
+
+
+def masked(text: str, spans: Iterable[ProtectedSpan], mask: str) -> str:
+    """`text` with the character `mask` for each character of `spans`, which are in order."""
+    parts, done = list[str](), 0
+    for one in spans:
+        parts += text[done : one.start], mask * (one.end - one.start)
+        done = one.end
+    return "".join([*parts, text[done:]])
 
 
 def usable_spans(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, groupby, pairwise
+from itertools import groupby
 from typing import NamedTuple
 
 from app.markup.extract import MESSAGE_HEAD as _HEAD
-from app.markup.passage import NestedPassage, Passage, Piece, ProtectedSpan, Tag, references, write_plain
+from app.markup.passage import NestedPassage, Passage, Piece, ProtectedSpan, Tag, masked, references, write_plain
 from app.markup.render import render_source
 from app.text.plural_categories import target_branches
 from app.text.plural_numbers import fits_number, sample_number, with_placeholder
@@ -158,12 +158,8 @@ class _Reader:
 
     def __init__(self, passage: Passage) -> None:
         self.passage, self.place = passage, 0
-        self.text = passage.text
+        self.text = masked(passage.text, passage.protected, _HIDDEN)
         self.hidden = {one.start: one for one in passage.protected}
-        if self.hidden:
-            edges = [0, *chain.from_iterable((one.start, one.end) for one in passage.protected), len(self.text)]
-            parts = (self.text[start:end] for start, end in pairwise(edges))
-            self.text = "".join(_HIDDEN * len(part) if n % 2 else part for n, part in enumerate(parts))
         self.tags = deque(passage.tags)
         """Those after `place`."""
 

@@ -8,16 +8,15 @@ A first translation in which they are right stays as the model wrote it, since i
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.sequence import Sequence as EngineSequence
-from app.markup.passage import OBJECT, ProtectedSpan, usable_spans
+from app.markup.passage import OBJECT, ProtectedSpan, masked, usable_spans
 from app.text.checked_marks import checked_spans, has_same_marks, is_sign, may_have_marks
 from app.text.glossary import merge_spans
 from app.text.optional_endings import join_endings
 from app.text.symbols import nesting_pairs
-from app.translation.input_normalisation import max_protected_spans, model_input
+from app.translation.input_normalisation import max_protected_spans
 from app.translation.names import lost_names
 from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.sentence import Candidate, Sentence
@@ -52,7 +51,7 @@ def has_marks(sentence: Sentence, candidate: Candidate) -> bool:
     for term in sentence.terms:  # it may have marks of its own
         translation = re.sub(re.escape(term.raw), OBJECT, translation, count=1, flags=re.IGNORECASE)
     [text] = join_endings(
-        [_masked(passage.text, merge_spans(passage.protected, sentence.terms))], sentence.bundle.source
+        [masked(passage.text, merge_spans(passage.protected, sentence.terms), OBJECT)], sentence.bundle.source
     )
     return has_same_marks(str(text), translation, sentence.bundle.source, sentence.bundle.target)
 
@@ -63,8 +62,8 @@ def sequence_with_numbers(sentence: Sentence) -> EngineSequence | None:
     if sentence.sequence.prefix or sentence.protected_marks:
         return None
     passage = sentence.passage
-    masked = _masked(passage.text, merge_spans(passage.protected, sentence.terms))
-    found = (one for one in checked_spans(masked, sentence.bundle.target) if one.raw[:1].isdigit())
+    visible = masked(passage.text, merge_spans(passage.protected, sentence.terms), OBJECT)
+    found = (one for one in checked_spans(visible, sentence.bundle.target) if one.raw[:1].isdigit())
     numbers = usable_spans(passage, [one for one in found if one.raw[-1:].isdigit()])
     terms, sentence.terms = sentence.terms, (*sentence.terms, *numbers)
     missing = missing_terms(sentence, sentence.best) if numbers else []
@@ -85,7 +84,7 @@ def protect_marks(sentence: Sentence) -> None:
     codes = [one for one in passage.protected if not is_sign(passage.text[one.start : one.end])]
     kept = merge_spans(_empty_pairs(sentence, sentence.best), codes)
     kept = merge_spans(kept, names[: max(0, max_protected_spans(bundle) - len(kept))])
-    [text] = join_endings([_masked(passage.text, merge_spans(kept, terms))], bundle.source)
+    [text] = join_endings([masked(passage.text, merge_spans(kept, terms), OBJECT)], bundle.source)
     checked = [one._replace(raw=passage.write(one.raw)) for one in checked_spans(str(text), bundle.target)]
     room = max(0, max_protected_spans(bundle) - len(kept))
     protected = tuple(merge_spans(kept, usable_spans(replace(passage, protected=()), checked)[:room]))
@@ -93,17 +92,7 @@ def protect_marks(sentence: Sentence) -> None:
     passage, sentence.marks = marks_as_tags(sentence.original)
     sentence.passage, sentence.terms = with_tab_tags(passage), passage.terms
     sentence.protected_marks += 1
-    ids = bundle.source_tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
-    sentence.sequence = Sentence.of(sentence.passage, bundle, ids, sentence.sequence.beam_size, 0).sequence
-
-
-def _masked(text: str, spans: Sequence[ProtectedSpan]) -> str:
-    """`text` with placeholders for the characters of `spans`."""
-    parts, done = list[str](), 0
-    for one in spans:
-        parts += text[done : one.start], OBJECT * (one.end - one.start)
-        done = one.end
-    return "".join([*parts, text[done:]])
+    sentence.encode_again()
 
 
 def _empty_pairs(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:

@@ -34,7 +34,7 @@ digit."""
 _MARK = re.compile(rf"<m {_BEGIN}([\ufdd6-\ufde5]+){_END}>|{_BEGIN}([\ufdd6-\ufde5]+)\n?{_END}")
 _OWN = re.compile(_BEGIN)
 _place_of = attrgetter("at")
-_shown_of, _start_of = itemgetter(0), attrgetter("start")
+_shown_of = itemgetter(0)
 
 
 class _Hidden(NamedTuple):

@@ -167,6 +167,10 @@ class Sentence:
             self._has_written_terms = True
         protected = tuple(sorted([*self.passage.protected, *self.protectable_terms()]))
         self.passage = replace(self.passage, protected=protected)
+        self.encode_again()
+
+    def encode_again(self) -> None:
+        """Prepares the sentence to be decoded again, after its passage has changed."""
         ids = self.bundle.source_tokenizer.encode_source_parts(model_input(self.passage, self.bundle))
         self.sequence = Sentence.of(self.passage, self.bundle, ids, self.sequence.beam_size, 0).sequence
 

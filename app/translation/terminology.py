@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import structs
@@ -24,12 +23,9 @@ MAX_ARTICLE_LETTERS = 3
 """Maximum for a word before another to count as its article or preposition, which stays before the term."""
 MIN_TOKENS_AFTER_TERM = 16
 """How far a sentence may continue after its last term, whatever its own limit is."""
-_DIGITS = re.compile(r"\d\d|\d[.,:/-]\d")
 _NUMBER_AS_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s-]| ?h ?)\d+)*")
 """A number as a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
 _NON_DIGIT = re.compile(r"\D")
-_OTHER_DIGITS = re.compile(r"[^\D0-9]+")
-_start_of, _end_of = attrgetter("start"), attrgetter("end")
 
 
 class Replacement(NamedTuple):

@@ -22,6 +22,14 @@ from model.triton.tiles import (
 )
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _store_normalised(x: tl.tensor, y_ptr: tl.tensor, after_ptr: tl.tensor, column: tl.tensor, D: tl.constexpr) -> None:
+    """Stores a row of x [D] as the next sublayer reads it: after its norm, if it begins with one."""
+    if after_ptr is not None:
+        x = normalised(x, after_ptr, column, D)
+    tl.store(y_ptr + column, x.to(y_ptr.dtype.element_ty), mask=column < D)
+
+
 @triton.jit(do_not_specialize=["count", "zero_id"])  # type: ignore[untyped-decorator]
 def embed(
     x_ptr: tl.tensor,
@@ -41,10 +49,7 @@ def embed(
     """x [rows, D] = the embeddings of tokens [rows] at places [rows], those of `zero_id` read as zeros; y as in
     `combine`. A row a program."""
     row = tl.program_id(0).to(tl.int64)
-    live = row < count
-    if ended_ptr is not None:
-        live = live & (tl.load(ended_ptr + row) == 0)
-    if live:
+    if live_rows(row, count, ended_ptr):
         column = tl.arange(0, BLOCK)
         inside = column < D
         token = tl.load(token_ptr + row).to(tl.int64)
@@ -53,9 +58,7 @@ def embed(
         x = tl.where(token == zero_id, 0.0, x)
         x += tl.load(position_ptr + place * D + column, mask=inside, other=0.0).to(tl.float32)
         tl.store(x_ptr + row * D + column, x, mask=inside)
-        if after_ptr is not None:
-            x = normalised(x, after_ptr, column, D)
-        tl.store(y_ptr + row * D + column, x.to(y_ptr.dtype.element_ty), mask=inside)
+        _store_normalised(x, y_ptr + row * D, after_ptr, column, D)
 
 
 @triton.jit(do_not_specialize=["count", "parts", "part_rows"])  # type: ignore[untyped-decorator]
@@ -78,10 +81,7 @@ def combine(
     the bias; y = what the next sublayer reads. `before`: the norm of the sublayer that ends, which "post" applies to
     the sum and "residual_post" to what is added to it; `after`: that of the next one, or the last. See `Residual`."""
     row = tl.program_id(0).to(tl.int64)
-    live = row < count
-    if ended_ptr is not None:
-        live = live & (tl.load(ended_ptr + row) == 0)
-    if live:
+    if live_rows(row, count, ended_ptr):
         column = tl.arange(0, BLOCK)
         inside = column < D
         added = tl.zeros((BLOCK,), tl.float32)
@@ -95,9 +95,7 @@ def combine(
         if PLACEMENT == "post":
             x = normalised(x, before_ptr, column, D)
         tl.store(x_ptr + row * D + column, x, mask=inside)
-        if after_ptr is not None:
-            x = normalised(x, after_ptr, column, D)
-        tl.store(y_ptr + row * D + column, x.to(y_ptr.dtype.element_ty), mask=inside)
+        _store_normalised(x, y_ptr + row * D, after_ptr, column, D)
 
 
 @triton.jit(do_not_specialize=["count", "block_stride"])  # type: ignore[untyped-decorator]
