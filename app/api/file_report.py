@@ -35,6 +35,7 @@ def report_of(
         file=name,
         model=translations.model,
         texts=len(translations.items),
+        llm_sentences=translations.llm_sentences,
         from_memory=sum(item.from_memory for item in translations.items),
         memory_version=max(versions, default=None),
         warnings=warnings,

@@ -16,7 +16,7 @@ from app.translation.pivot import FirstLeg
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
 from app.translation.text_plan import TextPlan, mean_score
-from app.translation.types import AUTO, Item, Options, TranslatedText
+from app.translation.types import AUTO, EngineUsed, Item, Options, TranslatedText
 from app.translation.word_quality import doubtful_words
 from model.hypothesis import FinishReason
 
@@ -70,6 +70,18 @@ class PlannedItem:
         if self.first_leg:
             return self.first_leg.model if self.pivot_sentences else None
         return self.sentences[0].bundle.name if self.sentences else None
+
+    @property
+    def engine(self) -> EngineUsed | None:
+        """Which model made the translation."""
+        found = {sentence.is_by_large_model for sentence in (*self.pivot_sentences, *self.sentences)}
+        return None if not found else "both" if len(found) > 1 else "llm" if found.pop() else "local"
+
+    def engine_of(self, sentence: Sentence) -> EngineUsed:
+        """Which model made the translation of a sentence of `plan`."""
+        first = self.first_leg.find_origin(sentence) if self.first_leg else None
+        found = {sentence.is_by_large_model, first.is_by_large_model if first else sentence.is_by_large_model}
+        return "both" if len(found) > 1 else "llm" if sentence.is_by_large_model else "local"
 
     @property
     def score(self) -> float:
@@ -132,6 +144,7 @@ class PlannedItem:
             quality=self.lowest_quality,
             words=() if plan.label or plan.nested else doubtful_words(plan),
             first_leg=leg,
+            engine=self.engine,
         )
         if memory is None:
             return done

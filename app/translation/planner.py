@@ -9,6 +9,7 @@ from functools import cached_property
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
+from app.llm.client import LargeModel
 from app.markup.extract import markup_pieces
 from app.markup.passage import Passage, Piece
 from app.settings import Settings
@@ -49,6 +50,7 @@ class Services:
     detector: Detector
     checks: LanguageChecks
     observe_quality: ObserveQuality
+    large_model: LargeModel | None = None
 
 
 class Planner:
