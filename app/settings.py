@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     )
     llm_parallel: int = Field(default=64, ge=1, le=1024, description="Sentences that it translates at once")
     llm_below: float = Field(
-        default=0.1, ge=0, le=1, description="Sentences of a lower quality go there, if a request does not say"
+        default=0.02, ge=0, le=1, description="Sentences of a lower quality go there, if a request does not say"
     )
     engine: Literal["auto", "local", "llm"] = Field(
         default="auto",

@@ -7,10 +7,11 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from llm_stub import LlmStub, completion, llm_stub
 from shared_fixtures import SHIPPED, Service, serving
@@ -134,7 +135,7 @@ def test_a_fault_that_is_named_may_be_mended(both: Service, stub: LlmStub) -> No
     assert done["engine"] == "llm" and len(stub.asked) == 2
 
 
-ADVERSARIAL = {
+ADVERSARIAL: dict[str, Callable[[str, random.Random], str | None]] = {
     "drops a mark": lambda text, draw: re.sub(r"<x\d+/> ?", "", text, count=1),
     "repeats a mark": lambda text, draw: text + " <x1/>",
     "counts on": lambda text, draw: text.replace("<x1/>", "<x9/>"),
@@ -270,12 +271,21 @@ def test_a_model_that_dies_under_load_loses_nothing(stub: LlmStub) -> None:
         llm_stub() as dying,
         serving(SHIPPED / "en-fr", llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
     ):
-        dying.answer = lambda text, times: (time.sleep(0.02), good(text))[1]
+
+        def slow(text: str, times: int) -> str:
+            time.sleep(0.02)
+            return good(text)
+
+        def die() -> None:
+            dying.shutdown()
+            dying.server_close()
+
+        dying.answer = slow
         bodies = [
             {"text": f"The house number {number} is small.", "source": "en", "target": "fr", "engine": "llm"}
             for number in range(300)
         ]
-        killer = threading.Timer(0.5, lambda: (dying.shutdown(), dying.server_close()))
+        killer = threading.Timer(0.5, die)
         killer.start()
         answers = service.post_together("/translate", bodies)
         killer.join()
@@ -373,7 +383,8 @@ def test_a_template_of_ones_own(tmp_path: Path, stub: LlmStub) -> None:
 
 
 def test_the_address_and_the_model_are_checked() -> None:
-    for wrong in ({"llm": "localhost"}, {"llm": "http://localhost/v1"}):
+    settings: list[dict[str, Any]] = [{"llm": "localhost"}, {"llm": "http://localhost/v1"}]
+    for wrong in settings:
         with pytest.raises(ValueError, match="INTERLINEAR_LLM"):
             serving(SHIPPED / "en-fr", **wrong)
 
@@ -383,3 +394,30 @@ def test_no_proxy_and_no_redirect_gets_a_text(both: Service, stub: LlmStub, monk
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub") as service:
         assert translated(service, "The house is small.")[0]["engine"] == "llm"
+
+
+JAPANESE = {"The house is small.": "家は小さい。", "Hello, <x1/>!": "<x1/>さん、こんにちは！"}
+JAPANESE["The <x1/>red<x2/> car belongs to <x3/>."] = "<x3/>の<x1/>赤い<x2/>車です。"
+
+
+def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub) -> None:
+    stub.answer = lambda text, times: JAPANESE.get(text, 500)
+    with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_pairs="en-ja") as service:
+        assert [one["targets"] for one in service.get("/languages").json()] == [["fr", "ja"]]
+
+        def post(text: Any, path: str = "/translate", **fields: Any) -> httpx.Response:
+            return service.post(path, {"text": text, "source": "en", "target": "ja", **fields})
+
+        answer = post("The house is small. Hello, {name}!").json()
+        assert answer["translations"][0]["text"] == "家は小さい。{name}さん、こんにちは！"
+        assert answer["translations"][0]["engine"] == "llm" and answer["model"] == "stub"
+        html = post("<p>The <b>red</b> car belongs to {name}.</p>", format="html").json()
+        assert html["translations"][0]["text"] == "<p>{name}の<b>赤い</b>車です。</p>"
+        assert '"text":"家は小さい。"' in post("The house is small.", "/translate/stream").text
+        assert post("The house is large.").status_code == 503
+        both = post(["The house is small.", "The house is large."]).json()["translations"]
+        assert [one["text"] for one in both] == ["家は小さい。", None]
+        assert post("Hello.", engine="local").status_code == 404
+        stub.answer = lambda text, times: "家は小さい。"
+        assert post("We sold 25 cars.").status_code == 503, "a number is missing"
+        assert post("Goodbye, {name}!").status_code == 503, "a placeholder is missing"

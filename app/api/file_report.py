@@ -22,7 +22,7 @@ def report_of(
     """`name`: of the translated file."""
     warnings, doubtful = [], []
     for passage, location, item in zip(passages, locations, translations.items, strict=True):
-        if item.quality is not None and item.quality < DOUBTFUL:
+        if item.quality is not None and item.quality < DOUBTFUL and item.engine != "llm":
             found = location.at(0)
             text, quality = _excerpt(passage.text, 0), item.quality
             doubtful.append(FileSentence(line=found.line, name=found.name or None, text=text, quality=quality))

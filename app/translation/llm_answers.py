@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import TypeVar
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
@@ -54,6 +55,7 @@ _MARKDOWN = re.compile(r"`|^\s*(?:[-*+>#•]|\d+[.)])\s")
 _SENTENCE_END = re.compile(r"[.!?][\"'’”»)]*(?=\s|$)|[。！？]")
 _ANY_MARK = re.compile(r"<(?:/?[a-z]\d+\s*/?|x\s*\d*\s*/)>", re.IGNORECASE)
 
+T = TypeVar("T")
 Decode = Callable[[list[EngineSequence]], Awaitable[list[Decoded]]]
 
 
@@ -70,48 +72,75 @@ class Question:
     """The text before it."""
     after: str
 
-    def values(self, letter: str, fault: str) -> dict[str, str]:
+    def values(self, letter: str) -> dict[str, str]:
         """The variables of the prompt. `letter`: what begins the names of the marks."""
         sentence = self.sentence
         bundle, passage = sentence.bundle, sentence.passage
         places = {span.start for span in passage.protected}
         terms = [f"{passage.text[t.start : t.end]} = {t.raw}" for t in sentence.terms if t.start not in places]
-        return {
-            "source": language_name(bundle.source),
-            "target": language_name(bundle.target),
-            "source_code": bundle.source,
-            "target_code": bundle.target,
-            "text": _marked(passage, letter),
-            "mark": f"<{letter}1/>" if passage.protected else "",
-            "terms": "; ".join(terms),
-            "before": _one_line(self.before)[-MAX_NEIGHBOUR_CHARS:],
-            "after": _one_line(self.after)[:MAX_NEIGHBOUR_CHARS],
-            "fault": fault,
-        }
+        neighbours = {"before": self.before[-MAX_NEIGHBOUR_CHARS:], "after": self.after[:MAX_NEIGHBOUR_CHARS]}
+        shared = prompt_values(bundle.source, bundle.target, _marked(passage, letter), terms, letter)
+        return shared | {name: normalise_source(text).replace("\n", " ") for name, text in neighbours.items()}
+
+
+def prompt_values(source: str, target: str, text: str, terms: Sequence[str], letter: str) -> dict[str, str]:
+    """Variables of the prompt for `text`, in which marks stand for what is protected."""
+    return {
+        "source": language_name(source),
+        "target": language_name(target),
+        "source_code": source,
+        "target_code": target,
+        "text": text,
+        "mark": f"<{letter}1/>" if f"<{letter}1/>" in text else "",
+        "terms": "; ".join(terms),
+    }
+
+
+def free_letter(text: str) -> str:
+    """A letter with which the names of the marks may begin, since no tag in the text does."""
+    return next((one for one in "xyzwvutsrq" if f"<{one}" not in text.lower()), "x")
 
 
 async def ask(
     question: Question, large_model: LargeModel, checks: LanguageChecks, decode: Decode, until: float
 ) -> Candidate:
     """The large model's translation of a sentence. Raises NoAnswer, and what `decode` raises."""
-    sentence, fault = question.sentence, ""
-    letter = next(one for one in "xyzwvutsrq" if f"<{one}" not in sentence.passage.text.lower())
+    sentence = question.sentence
+    letter = free_letter(sentence.passage.text)
+
+    async def read(answer: str) -> Candidate:
+        text, pieces = read_answer(sentence, answer, letter)
+        forced = tuple(piece.id for piece in pieces)
+        sequence = make_sequence(sentence.bundle, sentence.sequence.source, len(forced), forced=forced)
+        [decoded] = await decode([sequence])
+        candidate = _candidate(sentence, text, pieces, decoded)
+        await asyncio.to_thread(check_candidate, sentence, candidate, checks)  # it may load the detector
+        return candidate
+
     max_tokens = TOKENS_PER_TOKEN * sentence.bundle.limits.target(len(sentence.sequence.source))
+    return await converse(large_model, question.values(letter), read, max_tokens, until)
+
+
+async def converse(
+    large_model: LargeModel,
+    values: Mapping[str, str],
+    read: Callable[[str], Awaitable[T]],
+    max_tokens: int,
+    until: float,
+) -> T:
+    """What `read`, which may raise Unfit, makes of the large model's answer to the prompt with `values`. Raises
+    NoAnswer."""
+    fault = ""
     for _ in range(MAX_TRIES):
-        messages = large_model.template.messages(question.values(letter, fault))
+        messages = large_model.template.messages({**values, "fault": fault})
         answer = await large_model.complete(messages, max_tokens, until)
         try:
-            text, pieces = read_answer(sentence, answer, letter)
-            forced = tuple(piece.id for piece in pieces)
-            sequence = make_sequence(sentence.bundle, sentence.sequence.source, len(forced), forced=forced)
-            [decoded] = await decode([sequence])
-            candidate = _candidate(sentence, text, pieces, decoded)
-            await asyncio.to_thread(check_candidate, sentence, candidate, checks)  # it may load the detector
+            made = await read(_THINKING.sub("", answer, count=1).strip())
         except Unfit as error:
             fault = str(error)
         else:
             large_model.keep(messages, answer)
-            return candidate
+            return made
     raise NoAnswer(f"was not used, because {fault}")
 
 
@@ -119,21 +148,9 @@ def read_answer(sentence: Sentence, answer: str, letter: str = "x") -> tuple[str
     """The translation that an answer is, with protected text in the place of its marks, and its tokens. Raises
     Unfit."""
     passage, bundle = sentence.passage, sentence.bundle
-    answer = _THINKING.sub("", answer, count=1).strip()
-    if not answer:
-        raise Unfit("it was empty")
-    if len(answer.splitlines()) > max(1, len(passage.text.strip().splitlines())):
-        raise Unfit("it had more lines than the text")
-    if _CHATTER.match(answer) and not _CHATTER.match(passage.text.strip()):
-        raise Unfit("it had words beside the translation")
-    parts = re.split(rf"<{letter}(\d{{1,3}})/>", answer)
-    found = [int(number) for number in parts[1::2]]
-    if sorted(found) != list(range(1, len(passage.protected) + 1)):
-        raise Unfit(f"the marks <{letter}1/> and the like were not all there exactly once")
-    if (other := _ANY_MARK.search("".join(parts[::2]))) and other[0] not in passage.text:
-        raise Unfit(f"it had the mark {other[0]}")
+    parts, found = split_at_marks(answer, passage.text, len(passage.protected), letter)
     text, places = parts[0], list[tuple[int, int]]()
-    for number, part in zip(_in_order(passage, found), parts[2::2], strict=True):
+    for number, part in zip(_in_order(passage, found), parts[1:], strict=True):
         places.append((len(text), number))
         text += passage.protected[number].raw + part
     pieces = given_pieces(bundle, passage, text, places)
@@ -143,6 +160,23 @@ def read_answer(sentence: Sentence, answer: str, letter: str = "x") -> tuple[str
     if len(pieces) < MIN_LENGTH_RATIO * len(sentence.sequence.source) - LENGTH_MARGIN:
         raise Unfit("it was too short")
     return text, pieces
+
+
+def split_at_marks(answer: str, source: str, count: int, letter: str) -> tuple[list[str], list[int]]:
+    """The parts of an answer between its marks, and the numbers of these, from 1. Raises Unfit."""
+    if not answer:
+        raise Unfit("it was empty")
+    if len(answer.splitlines()) > max(1, len(source.strip().splitlines())):
+        raise Unfit("it had more lines than the text")
+    if _CHATTER.match(answer) and not _CHATTER.match(source.strip()):
+        raise Unfit("it had words beside the translation")
+    parts = re.split(rf"<{letter}(\d{{1,3}})/>", answer)
+    found = [int(number) for number in parts[1::2]]
+    if sorted(found) != list(range(1, count + 1)):
+        raise Unfit(f"the marks <{letter}1/> and the like were not all there exactly once")
+    if (other := _ANY_MARK.search("".join(parts[::2]))) and other[0] not in source:
+        raise Unfit(f"it had the mark {other[0]}")
+    return parts[::2], found
 
 
 def check_candidate(sentence: Sentence, candidate: Candidate, checks: LanguageChecks) -> None:
@@ -156,24 +190,29 @@ def check_candidate(sentence: Sentence, candidate: Candidate, checks: LanguageCh
     if not has_marks(sentence, candidate):
         raise Unfit("numbers, signs or quotation marks were not those of the text")
     given = "".join([source, *(term.raw for term in sentence.terms)])
-    invented = [span.raw for span in find_placeholders(translation, bundle.target)]
-    invented += find_invented_symbols(given, translation)
-    if others := [one for one in invented if one not in given]:
-        raise Unfit(f"“{others[0]}” was not in the text")
+    check_text(given, translation, bundle.target, checks)
     if sentence.passage.tags and sentence.empty_elements(candidate):
         raise Unfit("markup had no words")
     if cut_loops(sentence, candidate) is not candidate:
         raise Unfit("it repeated itself")
-    if count_copied_words(source, translation) >= MIN_COPIED_WORDS:
-        raise Unfit(f"it was not in {language_name(bundle.target)}")
+    if any(map(str.isalpha, translation)) != any(map(str.isalpha, "".join(_texts(sentence.passage)))):
+        raise Unfit("it was not a translation of the text")
+
+
+def check_text(source: str, translation: str, target: str, checks: LanguageChecks) -> None:
+    """Raises Unfit if a translation has symbols, markup or sentences that the text has not, or is in another
+    language. Both without what is protected."""
+    invented = [span.raw for span in find_placeholders(translation, target)]
+    invented += find_invented_symbols(source, translation)
+    if others := [one for one in invented if one not in source]:
+        raise Unfit(f"“{others[0]}” was not in the text")
     if (found := _MARKDOWN.search(translation)) and not _MARKDOWN.search(source):
         raise Unfit(f"it had “{found[0].strip()}”, which was not in the text")
     if len(_SENTENCE_END.findall(translation)) > max(1, len(_SENTENCE_END.findall(source))):
         raise Unfit("it had more sentences than the text")
-    if any(map(str.isalpha, translation)) != any(map(str.isalpha, "".join(_texts(sentence.passage)))):
-        raise Unfit("it was not a translation of the text")
-    if checks.other_language(translation, bundle.target):
-        raise Unfit(f"it was not in {language_name(bundle.target)}")
+    is_copy = count_copied_words(source, translation) >= MIN_COPIED_WORDS
+    if is_copy or checks.other_language(translation, target):
+        raise Unfit(f"it was not in {language_name(target)}")
 
 
 def _candidate(sentence: Sentence, text: str, pieces: list[Piece], decoded: Decoded) -> Candidate:
@@ -205,7 +244,3 @@ def _marked(passage: Passage, letter: str) -> str:
 
 def _texts(passage: Passage) -> list[str]:
     return [part for part in split_at_protected(passage) if isinstance(part, str)]
-
-
-def _one_line(text: str) -> str:
-    return normalise_source(text).replace("\n", " ")

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.errors import ServiceError
+from app.text.glossary import Glossary
 from app.text.icu_messages import has_branches
 from app.text.language_id import Detected
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
+from app.translation.llm_alone import UnservedSentence
 from app.translation.memory import MemoryLookup, Suggestion
 from app.translation.pivot import FirstLeg
 from app.translation.quality_checks import untranslated_warning
@@ -37,6 +39,10 @@ class PlannedItem:
     """The translation into the pivot language."""
     memory: MemoryLookup | None = None
     """The translation memory, if one was consulted."""
+    unserved: Sequence[UnservedSentence] = ()
+    """The sentences, if no bundle serves the pair and the large model does."""
+    glossary: Glossary | None = None
+    """For `unserved`."""
     grows: bool = False
     """Whether more parts of the plan will come."""
     submitted: int = 0
@@ -74,6 +80,8 @@ class PlannedItem:
     @property
     def engine(self) -> EngineUsed | None:
         """Which model made the translation."""
+        if self.unserved:
+            return "llm"
         found = {sentence.is_by_large_model for sentence in (*self.pivot_sentences, *self.sentences)}
         return None if not found else "both" if len(found) > 1 else "llm" if found.pop() else "local"
 

@@ -10,10 +10,11 @@ from time import monotonic
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
-from app.errors import ServiceError
+from app.errors import ServiceError, Unavailable
 from app.llm.client import NoAnswer, check_wish
 from app.text.glossary import Glossary
 from app.translation.kept_marks import lacks_marks, protect_marks, sequence_with_numbers
+from app.translation.llm_alone import UnservedSentence, translate_alone
 from app.translation.llm_answers import Question, ask
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
@@ -73,6 +74,8 @@ class TranslationRequest:
         self._llm_below = services.settings.llm_below if mark is None else mark
         self._asked: dict[Sentence, Task[None]] = {}
         """Questions to the large model, under way."""
+        self._alone: list[Task[None]] = []
+        """Translations by the large model of sentences that no bundle serves."""
         self._llm_slots = asyncio.Semaphore(max(1, self._large_model.parallel // 2 if self._large_model else 1))
         """Half of the large model's, so that a long text leaves some to others."""
         self._order: list[Sentence] = []
@@ -103,6 +106,8 @@ class TranslationRequest:
         """Submits the first sentences of all items to the engine."""
         plans = [item.first_plan for item in self._items]
         await self.decode([sentence for plan in plans if isinstance(plan, TextPlan) for sentence in plan.sentences])
+        for item in self._items:
+            self._alone += [asyncio.create_task(self._translate_alone(item, one)) for one in item.unserved]
         if any(item.first_leg for item in self._items):
             self._second_legs = asyncio.create_task(self._translate_second_legs())
 
@@ -110,6 +115,8 @@ class TranslationRequest:
         """Waits until all sentences of all items are checked or have an error."""
         if self._second_legs:
             await self._second_legs
+        for task in self._alone:
+            await task
         await self.finish([sentence for item in self._items for sentence in item.sentences])
 
     async def _translate_second_legs(self) -> None:
@@ -274,6 +281,20 @@ class TranslationRequest:
         sentence.warnings.append(f"Translated without the large model, which {fault}.")
         self._check_quality(sentence)
 
+    async def _translate_alone(self, item: PlannedItem, sentence: UnservedSentence) -> None:
+        """Translates a sentence that no bundle serves. If that fails, the item has an error."""
+        assert self._large_model is not None
+        pair = self._options.source, self._options.target
+        until = min(monotonic() + self._large_model.limit_s, self.deadline - RENDERING_S)
+        try:
+            async with asyncio.timeout(until - monotonic()), self._llm_slots:
+                sentence.parts[sentence.place] = await translate_alone(
+                    sentence.passage, pair, item.glossary, self._large_model, self._services.checks, until
+                )
+        except (TimeoutError, NoAnswer) as error:
+            fault = str(error) or "did not answer in time"
+            item.plan = Unavailable(f"The large model {fault}, and no bundle translates from {pair[0]} to {pair[1]}.")
+
     def _check_quality(self, sentence: Sentence) -> None:
         """Where the quality of a checked translation is too low, adds a warning, or leaves the sentence
         untranslated."""
@@ -298,7 +319,7 @@ class TranslationRequest:
             self._second_legs.cancel()
         for future in self._futures.values():
             future.cancel()
-        for asked in self._asked.values():
+        for asked in (*self._asked.values(), *self._alone):
             asked.cancel()
         for repairing in self._repairs.values():
             if not repairing.cancel() and not repairing.cancelled():
@@ -324,7 +345,8 @@ class TranslationRequest:
             await self.finish_in_time(nested)
             if any(inner.error for inner in nested):
                 continue
-            if plan.label:  # the mark may be in any sentence
+            if plan.label or item.unserved:  # the mark may be in any sentence
+                await self._finish_alone()
                 while item.grows:
                     await self._wait_for_growth()
                 await self.finish_in_time(item.sentences)
@@ -373,6 +395,11 @@ class TranslationRequest:
         async with asyncio.timeout(self.deadline - monotonic()):
             await self._grown.wait()
 
+    async def _finish_alone(self) -> None:
+        async with asyncio.timeout(self.deadline - monotonic()):
+            for task in self._alone:
+                await task
+
     async def finish_in_time(self, sentences: Sequence[Sentence], ahead: Sequence[Sentence] = ()) -> None:
         """Like `finish`; raises TimeoutError if the deadline passes first.
 
@@ -390,7 +417,7 @@ class TranslationRequest:
         used = dict.fromkeys(filter(None, (item.model for item in self._items)))
         used = used or dict.fromkeys([self._planner.default_model()])
         sentences = [sentence for item in self._items for sentence in (*item.pivot_sentences, *item.sentences)]
-        llm_sentences = sum([sentence.is_by_large_model for sentence in sentences])
+        llm_sentences = sum([sentence.is_by_large_model for sentence in sentences]) + len(self._alone)
         if self._large_model and llm_sentences:
             used[self._large_model.name] = None
         decoded = [sentence for sentence in sentences if sentence.candidates and not sentence.error]
