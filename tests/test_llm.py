@@ -358,6 +358,8 @@ def test_pairs_and_the_key_of_the_server(stub: LlmStub, tmp_path: Path) -> None:
     with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_pairs="de-en") as service:
         answer = service.post("/translate", {"text": "Hello.", "source": "en", "target": "fr", "engine": "llm"})
         assert answer.status_code == 422 and "en-fr" in answer.text
+        answer = service.post("/translate", {"text": "Hello.", "source": "auto", "target": "fr", "engine": "llm"})
+        assert answer.json()["translations"][0]["engine"] == "local", "the language that is detected is not en-fr's"
 
 
 @pytest.mark.parametrize("name", ["instruct", "hunyuan-mt", "translategemma"])
@@ -418,6 +420,12 @@ def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub) -> 
         both = post(["The house is small.", "The house is large."]).json()["translations"]
         assert [one["text"] for one in both] == ["家は小さい。", None]
         assert post("Hello.", engine="local").status_code == 404
-        stub.answer = lambda text, times: "家は小さい。"
+        stub.answer = lambda text, times: {"Open": "開く"}.get(text, "家は小さい。")
+        fields = {"alternatives": 2, "alignment": True}
+        assert post("The house is small.", **fields).json()["translations"][0]["alignment"] == []
+        assert post("&Open").json()["translations"][0]["text"] == "開く(&O)"
+        file = {"file": ("a.txt", b"The house is small.\n")}
+        answer = service.request("POST", "/translate/file", data={"source": "en", "target": "ja"}, files=file)
+        assert answer.text == "家は小さい。\n" and answer.headers["X-Interlinear-Model"] == "stub"
         assert post("We sold 25 cars.").status_code == 503, "a number is missing"
         assert post("Goodbye, {name}!").status_code == 503, "a placeholder is missing"

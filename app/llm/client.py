@@ -14,6 +14,7 @@ from app.errors import InvalidFields
 from app.llm.prompts import Message, PromptTemplate, load_template
 from app.runtime.metrics import Metrics
 from app.settings import Settings, SettingsError
+from model.languages import AUTO
 
 if TYPE_CHECKING:
     import httpx
@@ -155,5 +156,5 @@ def check_wish(large_model: LargeModel | None, engine: str | None, source: str, 
         return
     if large_model is None:
         raise InvalidFields.at("#/engine", "this service has no large model: see INTERLINEAR_LLM")
-    if not large_model.serves(source, target):
+    if source != AUTO and not large_model.serves(source, target):  # a detected language is looked at later
         raise InvalidFields.at("#/engine", f"the large model is not used for {source}-{target}")

@@ -168,6 +168,7 @@ class Planner:
         if self._is_for_large_model_alone:
             planned.glossary = self._glossary(source, options.target)
             planned.plan, planned.unserved = plan_unserved(pieces, source, options.target)
+            planned.plan.label = label
             return
         route = self._route(source)
         target = route[-1].target
@@ -261,7 +262,7 @@ def _label(item: Item, options: Options) -> Label | None:
     if not isinstance(item, str) or options.html or options.alignment or options.prefix:
         return None
     found = remove_mnemonic(item)
-    return Label(item, *found) if found else None
+    return Label(item, *found, options.target) if found else None
 
 
 def _pieces(item: Item, options: Options, target: str = "") -> Sequence[Piece]:
