@@ -11,8 +11,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
 from typing import TypeVar
 
 from app.engine.sequence import Decoded
@@ -63,26 +61,6 @@ class Unfit(Exception):
     """An answer is not fit to use; the message completes "not used, because ..."."""
 
 
-@dataclass(frozen=True)
-class Question:
-    """A sentence as the large model gets it."""
-
-    sentence: Sentence
-    before: str
-    """The text before it."""
-    after: str
-
-    def values(self, letter: str) -> dict[str, str]:
-        """The variables of the prompt. `letter`: what begins the names of the marks."""
-        sentence = self.sentence
-        bundle, passage = sentence.bundle, sentence.passage
-        places = {span.start for span in passage.protected}
-        terms = [f"{passage.text[t.start : t.end]} = {t.raw}" for t in sentence.terms if t.start not in places]
-        neighbours = {"before": self.before[-MAX_NEIGHBOUR_CHARS:], "after": self.after[:MAX_NEIGHBOUR_CHARS]}
-        shared = prompt_values(bundle.source, bundle.target, _marked(passage, letter), terms, letter)
-        return shared | {name: normalise_source(text).replace("\n", " ") for name, text in neighbours.items()}
-
-
 def prompt_values(source: str, target: str, text: str, terms: Sequence[str], letter: str) -> dict[str, str]:
     """Variables of the prompt for `text`, in which marks stand for what is protected."""
     return {
@@ -102,11 +80,24 @@ def free_letter(text: str) -> str:
 
 
 async def ask(
-    question: Question, large_model: LargeModel, checks: LanguageChecks, decode: Decode, until: float
+    sentence: Sentence,
+    before: str,
+    after: str,
+    large_model: LargeModel,
+    checks: LanguageChecks,
+    decode: Decode,
+    until: float,
 ) -> Candidate:
-    """The large model's translation of a sentence. Raises NoAnswer, and what `decode` raises."""
-    sentence = question.sentence
-    letter = free_letter(sentence.passage.text)
+    """The large model's translation of a sentence that is between two others. Raises NoAnswer, and what `decode`
+    raises."""
+    bundle, passage = sentence.bundle, sentence.passage
+    letter = free_letter(passage.text)
+    shown = (part if isinstance(part, str) else f"<{letter}{part + 1}/>" for part in split_at_protected(passage))
+    places = {span.start for span in passage.protected}
+    terms = [f"{passage.text[t.start : t.end]} = {t.raw}" for t in sentence.terms if t.start not in places]
+    values = prompt_values(bundle.source, bundle.target, "".join(shown).strip(), terms, letter)
+    values["before"] = normalise_source(before[-MAX_NEIGHBOUR_CHARS:]).replace("\n", " ")
+    values["after"] = normalise_source(after[:MAX_NEIGHBOUR_CHARS]).replace("\n", " ")
 
     async def read(answer: str) -> Candidate:
         text, pieces = read_answer(sentence, answer, letter)
@@ -118,7 +109,7 @@ async def ask(
         return candidate
 
     max_tokens = TOKENS_PER_TOKEN * sentence.bundle.limits.target(len(sentence.sequence.source))
-    return await converse(large_model, question.values(letter), read, max_tokens, until)
+    return await converse(large_model, values, read, max_tokens, until)
 
 
 async def converse(
@@ -233,13 +224,6 @@ def _in_order(passage: Passage, found: list[int]) -> list[int]:
     nesting = [is_nesting(passage.protected[number - 1].raw) for number in found]
     ordered = iter(sorted(number for number, is_one in zip(found, nesting, strict=True) if is_one))
     return [(next(ordered) if is_one else number) - 1 for number, is_one in zip(found, nesting, strict=True)]
-
-
-def _marked(passage: Passage, letter: str) -> str:
-    numbers = count(1)
-    return "".join(
-        part if isinstance(part, str) else f"<{letter}{next(numbers)}/>" for part in split_at_protected(passage)
-    ).strip()
 
 
 def _texts(passage: Passage) -> list[str]:

@@ -15,7 +15,7 @@ from app.llm.client import NoAnswer, check_wish
 from app.text.glossary import Glossary
 from app.translation.kept_marks import lacks_marks, protect_marks, sequence_with_numbers
 from app.translation.llm_alone import UnservedSentence, translate_alone
-from app.translation.llm_answers import Question, ask
+from app.translation.llm_answers import ask
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
 from app.translation.planner import Planner, Services, item_length
@@ -266,8 +266,8 @@ class TranslationRequest:
         until = min(monotonic() + large_model.limit_s, self.deadline - RENDERING_S)
         try:
             async with asyncio.timeout(until - monotonic()), self._llm_slots:
-                question = Question(sentence, before, after)
-                answer = await ask(question, large_model, self._services.checks, self._decode_all, until)
+                checks = self._services.checks
+                answer = await ask(sentence, before, after, large_model, checks, self._decode_all, until)
         except TimeoutError:
             fault = "did not answer in time"
         except NoAnswer as error:
