@@ -42,9 +42,9 @@ def without_stray_blanks(
     mark or inside a bracket, the translation keeps its own; likewise between ideographs, if the source is in such a
     language.
     """
-    shown = "".join(text + OPAQUE if number in protected else text for number, text in enumerate(texts))
-    if " " not in shown:
+    if " " not in "".join(texts):
         return list(texts)
+    shown = "".join(text + OPAQUE if number in protected else text for number, text in enumerate(texts))
     stray = {
         place for found in _pattern(source, source_language, language).finditer(shown) for place in range(*found.span())
     }

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from app.markup.passage import with_insertions
-from app.text.word_units import AlignedWords, units
+from app.text.word_units import units
 from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan
 
@@ -42,8 +42,7 @@ def _sentence_pairs(sentence: Sentence, length: Callable[[str], int]) -> Iterato
     if sentence.is_left_untranslated:
         return
     inserted = [(one.start, length(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
-    aligned_spans = list(sentence.aligned_spans(sentence.best))
-    target = AlignedWords(sentence.pieces(sentence.best), aligned_spans)
+    target = sentence.aligned_words(sentence.best)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
     words = [unit for unit in source if unit.is_word]
     seen = set[WordPair]()

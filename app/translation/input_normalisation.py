@@ -39,6 +39,8 @@ def max_protected_spans(bundle: Bundle) -> int:
 
 def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
     """The text, with each protected span replaced by its number, as `Tokenizer.encode_parts` takes it."""
+    if not passage.protected:
+        return [passage.text + end] if passage.text or end else []
     parts: list[str | int] = []
     done = 0
     for number, protected in enumerate(passage.protected):
@@ -151,6 +153,8 @@ def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
     """
     words = passage.text
     if passage.protected:
+        if sum(map(str.isupper, words)) < MIN_ALL_CAPS_WORD_LETTERS:  # usually so
+            return False
         words = "".join(part for part in split_at_protected(passage) if isinstance(part, str))
     letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
     if not letters or not all(map(str.isupper, letters)):  # "用 USB" is Chinese with a name in it
