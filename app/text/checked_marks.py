@@ -86,9 +86,11 @@ def has_same_marks(source: str, translation: str, source_language: str, target: 
     if _ANY_SIGN.search(source + translation) and _signs(source) != _signs(translation):
         return False
     given = [(match, is_counted(source, match.end(), target)) for match in _AS_WRITTEN.finditer(source)]
-    required = (match for match, counted in given if not counted and not _ORDINAL.match(source, match.end()))
-    written = Counter(_normal(match[0]) for match in _AS_WRITTEN.finditer(translation))
-    if Counter(_normal(match[0]) for match in required) - written:
+    required = [
+        _normal(match[0]) for match, counted in given if not counted and not _ORDINAL.match(source, match.end())
+    ]
+    written = list(map(_normal, _AS_WRITTEN.findall(translation)))
+    if required != written and Counter(required) - Counter(written):
         return False
     words = _NUMBER_WORDS.get(language_alone(source_language))
     if any(counted for _, counted in given) or words is None or words.search(source):  # "three" may become 3

@@ -57,10 +57,10 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
     picture.
     """
     text = passage.text
-    if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
-        return False
     before, word = text[: protected.start][-1:], _LETTERS.match(text, protected.end)
     if not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
+        return False
+    if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
         return False
     shown = text[protected.start : protected.end]
     if shown == OBJECT:

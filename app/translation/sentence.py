@@ -374,6 +374,8 @@ class Sentence:
         if not self.passage.protected:
             return {}
         protected = dict(zip(self.bundle.target_tokenizer.reserved_ids, self.passage.protected, strict=False))
+        if len(protected) < 2:
+            return protected
         marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
         return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
