@@ -46,7 +46,8 @@ def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
     for number, protected in enumerate(passage.protected):
         parts += [passage.text[done : protected.start], number]
         done = protected.end
-    return [part for part in [*parts, passage.text[done:] + end] if part != ""]
+    parts.append(passage.text[done:] + end)
+    return [part for part in parts if part != ""]
 
 
 def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tokenizer) -> bool:

@@ -13,7 +13,7 @@ from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, usable_spans, with_insertions
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.checked_marks import without_invented
-from app.text.repeated_punctuation import restore_repeated_marks
+from app.text.repeated_punctuation import has_repeated_marks, restore_repeated_marks
 from app.text.stray_blanks import without_stray_blanks
 from app.text.symbols import is_nesting
 from app.text.tag_projection import place_tags
@@ -361,8 +361,9 @@ class Sentence:
         return [copied_text(piece, self.passage.text) if piece.piece else "" for piece in self._source_tokens()]
 
     def _source_texts(self) -> list[str]:
-        """The parts of the sentence that the model reads as text; an empty string for each protected span."""
-        if not self.passage.protected:
+        """The parts of the sentence that the model reads as text; an empty string for each protected span. All as one
+        if no mark is repeated, since nothing of it is restored then."""
+        if not self.passage.protected or not has_repeated_marks(self.passage.text):
             return [self.passage.text]
         return [part if isinstance(part, str) else "" for part in split_at_protected(self.passage)]
 
