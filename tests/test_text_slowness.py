@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from random import Random
 
 import pytest
 
+from app.translation.types import Options
 from benchmarks.slow_texts import KINDS, NUMBER, SIZE, Block, Lab, Recipe, climb, described, faults, measure
 
 pytestmark = [pytest.mark.slow, pytest.mark.bundle]
@@ -44,3 +46,17 @@ def test_no_text_takes_long(lab: Lab, kind: str) -> None:
 @pytest.mark.parametrize(("kind", "recipe"), KNOWN)
 def test_texts_that_took_long_take_little_time(lab: Lab, kind: str, recipe: Recipe) -> None:
     assert not faults(lab, kind, recipe, SIZE // 8), f"{kind}: {described(recipe)}"
+
+
+WORDS = ["£5", "{name}", "The cat", "(21)", "Hello", "<b>", "</b>", "4:30", "12", "[1]", '"a"', "the", "cat."]
+WORDS += ["%s", "Łódź", "Cat", "HELLO", "$", "*"]
+
+
+def test_no_text_with_terms_fails_however_it_is_translated(lab: Lab) -> None:
+    draw = Random(0 if os.environ.get("CI") else None)
+    texts = ["4:30 </b> Hello", *(" ".join(draw.choices(WORDS, k=draw.randrange(1, 14))) for _ in range(300))]
+    options = Options("en", "fr", {"cat": "chat", "Hello": "Salut"})
+    for mode in range(3):
+        lab.decoder.mode = mode
+        done = asyncio.run(lab.translator.translate(texts, options))  # raises what the code does not expect
+        assert not any(item.error for item in done.items)

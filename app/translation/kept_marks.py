@@ -65,7 +65,7 @@ def sequence_with_numbers(sentence: Sentence) -> EngineSequence | None:
     visible = masked(passage.text, merge_spans(passage.protected, sentence.terms), OBJECT)
     found = (one for one in checked_spans(visible, sentence.bundle.target) if one.raw[:1].isdigit())
     numbers = usable_spans(passage, [one for one in found if one.raw[-1:].isdigit()])
-    terms, sentence.terms = sentence.terms, (*sentence.terms, *numbers)
+    terms, sentence.terms = sentence.terms, tuple(sorted((*sentence.terms, *numbers)))
     missing = missing_terms(sentence, sentence.best) if numbers else []
     again = sequence_with_terms(sentence, missing) if missing else None
     if again is None:

@@ -150,7 +150,8 @@ def _prefix_parts(sentence: Sentence, replacements: Sequence[Replacement]) -> It
         if at >= end:
             return
         if isinstance(piece, ProtectedSpan):
-            yield sentence.passage.protected.index(piece)
+            places = [one.start for one in sentence.passage.protected]
+            yield places.index(piece.start)  # its `raw` may have got a capital
         else:
             yield from _replaced(piece, at, [p for p in replacements if p.start < at + length and p.end > at], end)
         at += length
