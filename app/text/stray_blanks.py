@@ -42,6 +42,8 @@ def without_stray_blanks(
     mark or inside a bracket, the translation keeps its own; likewise between ideographs, if the source is in such a
     language.
     """
+    if " " not in "".join(texts):
+        return list(texts)
     shown = [text + OPAQUE if number in protected else text for number, text in enumerate(texts)]
     stray = _pattern(source, source_language, language).finditer("".join(shown))
     kept = apply_edits(shown, [(*found.span(), "") for found in stray])
