@@ -16,7 +16,7 @@ from app.text.symbols import KEPT, PICTURES
 from model.languages import language_alone
 from model.normalisation import INVISIBLE
 
-_SIGNS = "%‰°&€£¥¢₹₽₩$+=/×÷½¼¾№µ′″"
+_SIGNS = "%‰°&€£¥¢₹₽₩$+=/×÷½¼¾№µ′″" + "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
 _QUOTES = '"“”„‟«»‹›「」『』《》〈〉'
 _SINGLE = r"(?<![^\W\d_])['‘‚](?=\S)[^'‘’]{1,200}?(?<=\S)['’‘](?![^\W\d_])"
 """A quotation between single marks; an apostrophe has letters on both sides, or on the left alone."""

@@ -117,13 +117,6 @@ def added_full_stop(sentence: str, bundle: Bundle) -> str:
     return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
 
 
-def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
-    """Symbols without a piece in the vocabulary. They are protected, since a model would turn them into words."""
-    if text.isascii() and "&" not in text:
-        return []
-    return [ProtectedSpan(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.has_piece, f[0]))]
-
-
 def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     """The parts of a sentence to tokenise, in characters that the vocabulary has.
 
