@@ -63,9 +63,10 @@ def detokenised(decoded: Decoded, passage: Passage, bundle: Bundle, clean: Calla
         texts = list(map(clean, texts))
     if is_all_caps(passage, bundle.source_tokenizer):
         texts = [text.upper() for text in texts]
-    first = next((number for number, text in enumerate(texts) if text), 0)
     if texts and is_better_lowercased(passage, bundle.source_tokenizer):
+        first = next((number for number, text in enumerate(texts) if text.strip()), 0)
         texts[first] = _uppercase_first(texts[first])
+    first = next((number for number, text in enumerate(texts) if text), 0)
     protected = protected_by_symbol(tokens, passage, bundle)
     if texts and not any(token in protected for token in tokens[:first]):
         texts[first] = texts[first].removeprefix(SPACE)
