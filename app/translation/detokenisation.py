@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan
-from app.text.repeated_punctuation import restore_repeated_marks
+from app.text.repeated_punctuation import has_repeated_marks, restore_repeated_marks
 from app.text.stray_blanks import without_stray_blanks
 from app.text.symbols import is_nesting
 from app.text.word_units import is_word_boundary
@@ -44,6 +44,8 @@ def protected_by_symbol(tokens: Sequence[int], passage: Passage, bundle: Bundle)
     if not passage.protected:
         return {}
     protected = dict(zip(bundle.target_tokenizer.reserved_ids, passage.protected, strict=False))
+    if len(protected) < 2:
+        return protected
     marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
     return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 
@@ -73,8 +75,9 @@ def detokenised(decoded: Decoded, passage: Passage, bundle: Bundle, clean: Calla
     if added_full_stop(passage.text, bundle):
         last = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in protected), 0)
         texts = [*texts[:last], *_without_added_stop(texts[last:])]
-    source = [part if isinstance(part, str) else "" for part in split_at_protected(passage)]
-    texts = restore_repeated_marks(source, texts)
+    if has_repeated_marks(passage.text):
+        source = [part if isinstance(part, str) else "" for part in split_at_protected(passage)]
+        texts = restore_repeated_marks(source, texts)
     for number, token in enumerate(tokens):
         if token in protected:
             _add_spaces_around(protected[token], passage, bundle, texts, number)

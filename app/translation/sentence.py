@@ -13,6 +13,7 @@ from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, usable_spans
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.checked_marks import without_invented
 from app.text.tag_projection import place_tags
+from app.text.word_units import AlignedWords
 from app.translation.detokenisation import detokenised, protected_by_symbol, without_full_stop
 from app.translation.input_normalisation import (
     added_full_stop,
@@ -49,6 +50,7 @@ class Candidate:
     pieces: Sequence[str | ProtectedSpan] | None = None
     plain_text: str | None = None
     token_texts: Sequence[str] | None = None
+    aligned_words: AlignedWords | None = None
     rendered: str | None = None
     tag_tree: TagNode | None = None
     """Where the rendered text has its tags; None if it has none."""
@@ -195,8 +197,9 @@ class Sentence:
         pieces = self.pieces(candidate)
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return render_source(passage)
-        aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
-        candidate.tag_tree = place_tags(pieces, passage.tags, passage.text, aligned_spans)
+        if not passage.tags:
+            return render_pieces(pieces, (), passage.write)
+        candidate.tag_tree = place_tags(pieces, passage.tags, passage.text, self.aligned_words(candidate))
         return render_pieces(pieces, insertions(candidate.tag_tree), passage.write)
 
     def _with_prefix(self, candidate: Candidate, typed: str, generated: str) -> str:
@@ -264,6 +267,12 @@ class Sentence:
             if token in protected:
                 yield AlignedSpan((protected[token].start, protected[token].end), (at, at + len(protected[token].raw)))
                 at += len(protected[token].raw)
+
+    def aligned_words(self, candidate: Candidate) -> AlignedWords:
+        """The words of the translation, protected text included."""
+        if candidate.aligned_words is None:
+            candidate.aligned_words = AlignedWords(self.pieces(candidate), list(self.aligned_spans(candidate)))
+        return candidate.aligned_words
 
     def target_spans(self, candidate: Candidate) -> list[tuple[int, int]]:
         """For each token of the translation, its characters in the joined `pieces`, protected text included."""

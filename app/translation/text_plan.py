@@ -377,7 +377,7 @@ def slice_passage(
     `tags` already count from `start`.
     """
     first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
-    within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])
+    within = tuple([ProtectedSpan(one.start - start, one.end - start, one.raw) for one in protected[first:last]])
     inside = [one for one in passage.terms if start <= one.start and one.end <= end] if passage.terms else ()
     terms = tuple(one._replace(start=one.start - start, end=one.end - start) for one in inside)
     return Passage(passage.text[start:end], within, tuple(tags), passage.write, terms=terms)
