@@ -91,6 +91,8 @@ class Sentence:
     """A pair of the translation memory to repair for the sentence."""
     is_repaired: bool = False
     """Whether the best translation is that of `similar`, repaired."""
+    is_by_large_model: bool = False
+    """Whether the best translation is a large model's answer."""
     quality: float | None = None
     """The probability that the best translation is good enough to use as it is (`model.quality`); None if the bundle
     does not estimate it."""
@@ -163,6 +165,12 @@ class Sentence:
         """Makes the repaired translation of `similar` the best one."""
         others = (each for each in self.candidates if each.decoded.tokens != candidate.decoded.tokens)
         self.candidates, self.is_repaired = [candidate, *others], True
+
+    def set_answer(self, candidate: Candidate) -> None:
+        """Makes a large model's translation the best one. What was found in the sentence's own does not hold for it."""
+        self.set_repaired(candidate)
+        self.is_repaired, self.is_by_large_model = False, True
+        self.warnings, self.untranslated_words, self.copied_words = [], (), 0
 
     def estimate_quality(self) -> None:
         """Sets `quality`, once repetitions have been cut from the translation: their tokens are nearly certain."""
