@@ -18,7 +18,7 @@ from app.text.glossary import Glossary
 from app.translation.quality_checks import (
     MAX_LOOP_TOKENS,
     count_copied_words,
-    find_invented_numbers,
+    find_invented_symbols,
     is_repetitive,
     quoted,
     repeats_unlike_source,
@@ -195,29 +195,41 @@ def test_copy_consists_mostly_of_source_words(source: str, translation: str, exp
     [
         ("Where is it?", "Où est-ce ?", []),
         ("Show (with line)", "Zeigt 1", ["1"]),
+        ("Prices rise.", "Les prix montent de %.", ["%"]),
         ("Prices rise by 3 percent.", "Les prix montent de 3 %.", []),
         ("It costs 3 dollars.", "Ça coûte 3 $.", []),
+        ("It costs much.", "Ça coûte $.", ["$"]),
+        ("It costs $3.", "Ça coûte 3 €.", []),
         ("At 10:30.", "À 10 h 30.", []),
+        ("He said “no”.", "Il a dit « non ».", []),
+        ("He said 'no'.", "Il a dit « non ».", []),
+        ("He said no.", "Il a dit « non ».", ["«", "»"]),
         ("Two (2)", "两个（2）", []),
+        ("Two", "两个（）", ["（", "）"]),
         ("汤姆去学校。", "Tom goes to school.", []),
+        ("Tom Cruise", "汤姆·克鲁斯", []),
         ("The server", "Le serveur www.serveur", ["www."]),
         ("see https://a.org", "voir https://a.org", []),
+        ("Nothing", "Rien\ufffd", ["\ufffd"]),
+        ("Set number", "Régler le n°", []),
+        ("a_b", "a_b", []),
+        ("a b", "a_b", ["_"]),
         ("３", "3", []),
         ("", "", []),
     ],
 )
-def test_numbers_and_urls_without_a_reason_in_the_source_are_invented(
+def test_numbers_and_symbols_without_a_reason_in_the_source_are_invented(
     source: str, translation: str, expected: list[str]
 ) -> None:
-    assert find_invented_numbers(source, translation) == expected
+    assert find_invented_symbols(source, translation) == expected
 
 
-def test_invented_urls_are_reported(bundle: Bundle) -> None:
+def test_invented_symbols_are_reported(bundle: Bundle) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda text: "le chat www. dort"), ["The cat sleeps."])
     assert "Perhaps made up in the translation of “The cat sleeps.”: “www.”." in item.warnings
 
 
-def test_inserted_terms_are_not_invented_numbers(bundle: Bundle) -> None:
+def test_inserted_terms_are_not_invented_symbols(bundle: Bundle) -> None:
     given = Glossary({"cat": "chat (n° 1)"}, "en")
     (item,) = translated(
         bundle, CannedDecoder(bundle, lambda text: "le chat dort"), ["The cat sleeps."], glossary=given

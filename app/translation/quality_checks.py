@@ -7,6 +7,7 @@ has their error rates.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
@@ -38,7 +39,13 @@ MIN_LABEL_SCORE, MAX_LABEL_WORDS = -0.9, 2
 MIN_COPY_WORDS = 5
 """A copy of at least this many words causes a warning; a shorter one may be a name, or valid in both languages."""
 _WORD = re.compile(rf"[^\W\d_]+(?:(?:['’-]|[{INVISIBLE}]+)[^\W\d_]+)*")
-_NUMBER_OR_URL = re.compile(r"(?:https?|ftp)://|www\.|\d+")
+_SYMBOL = re.compile(r"(?:https?|ftp)://|www\.|\d+|[^\w\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]|_")
+"""Excludes punctuation and symbols that often replace a word, such as "+" for "plus"."""
+_WITHOUT_SYMBOLS = re.compile(r"[A-Za-z\u00c0-\u00f6\u00f8-\u024f\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]*+")
+"""Matches most translations: characters that are no symbols. One class, since several are slow."""
+_QUOTES = '"“”„‟«»‹›「」『』《》〈〉〝〞＂'
+_BRACKETS = "()[]{}（）［］｛｝【】〔〕"
+_DIGITS, _CURRENCY, _PERCENT = "0", "$", "%％‰٪"
 
 
 def check_translation(sentence: Sentence) -> None:
@@ -61,8 +68,8 @@ def check_translation(sentence: Sentence) -> None:
     elif best.decoded.finish_reason == "length" and not sentence.warnings:
         sentence.warnings.append(f"The translation of “{_shortened(text)}” was stopped where it seemed to have no end.")
     given = "".join([text, *(term.raw for term in sentence.terms)])
-    if invented := find_invented_numbers(given, translation):
-        sentence.warnings.append(f"Perhaps made up in the translation of “{_shortened(text)}”: {quoted(invented)}.")
+    if symbols := find_invented_symbols(given, translation):
+        sentence.warnings.append(f"Perhaps made up in the translation of “{_shortened(text)}”: {quoted(symbols)}.")
     sentence.untranslated_words = find_untranslated_words(sentence)
     if sentence.passage.tags and (unmarked := sentence.empty_elements(best)):
         sentence.warnings.append(f"No word of the translation has the markup of {quoted(map(_shortened, unmarked))}.")
@@ -201,14 +208,31 @@ def count_copied_words(source: str, translation: str) -> int:
     return len(words[0]) if spaceless else len(words)
 
 
-def find_invented_numbers(source: str, translation: str) -> list[str]:
-    """The numbers of the translation, if the source has none, and the beginnings of URLs that the source lacks.
+def find_invented_symbols(source: str, translation: str) -> list[str]:
+    """The numbers and symbols of the translation that nothing in the source explains.
 
-    Of symbols and marks, which are kept or removed, a translation has what its source has: see `kept_marks`.
+    A mark explains any other of its kind, such as « for "; a number explains a percent or currency sign.
     """
-    given = {"0" if found.isdecimal() else found for found in _NUMBER_OR_URL.findall(source)}
-    found = _NUMBER_OR_URL.findall(translation)
-    return [one for one in found if ("0" if one.isdecimal() else one) not in given]
+    if _WITHOUT_SYMBOLS.fullmatch(translation) and "://" not in translation and "www." not in translation:
+        return []
+    found = _SYMBOL.findall(translation)
+    if not found:
+        return []
+    given = {_symbol_class(symbol) for symbol in _SYMBOL.findall(source)}
+    if _DIGITS in given:
+        given |= {_PERCENT, _CURRENCY}
+    if "'" in source or "’" in source:
+        given.add(_QUOTES)
+    return [symbol for symbol in found if _symbol_class(symbol) not in given]
+
+
+def _symbol_class(symbol: str) -> str:
+    """The class of a symbol: symbols of one class may replace each other in translation."""
+    if symbol[0].isdecimal():
+        return _DIGITS
+    if unicodedata.category(symbol[0]) == "Sc":
+        return _CURRENCY
+    return next((kind for kind in (_QUOTES, _BRACKETS, _PERCENT) if symbol[0] in kind), symbol.lower())
 
 
 def find_untranslated_words(sentence: Sentence) -> list[str]:
