@@ -135,18 +135,28 @@ NAMED = {
     "zh": "我的朋友{}在这里。",
 }
 NAMES = {
-    "name with accents": ("Jürgen", "Ibáñez", "Yıldız", "Žižek", "Łukasz", "Håkon", "Nguyễn", "Őrsi", "Þóra", "Renée"),
+    "name with accents": (
+        *(
+            "Jürgen",
+            "Ibáñez",
+            "Yıldız",
+            "Žižek",
+            "Łukasz",
+            "Håkon",
+            "Nguyễn",
+            "Őrsi",
+            "Þóra",
+            "Renée",
+            "Čapek",
+            "Şahin",
+        ),
+        *("Göğüş", "Dvořák", "Søren", "Björk", "Ștefan", "Małgorzata", "Kővári", "Đorđe", "Trần", "Ågren", "Íñigo"),
+        *("Çelik", "Müllerová"),
+    ),
     "plain name": (
-        "Lindqvist",
-        "Okonkwo",
-        "Tanaka",
-        "Petrov",
-        "Hendrik",
-        "Castellani",
-        "Whitaker",
-        "Rajesh",
-        "Oduya",
-        "Wojtek",
+        *("Lindqvist", "Okonkwo", "Tanaka", "Petrov", "Hendrik", "Castellani", "Whitaker", "Rajesh", "Oduya", "Wojtek"),
+        *("Brzezinski", "Vandermeer", "Kowalczyk", "Zubrin", "Oyelaran", "Matsuda", "Grigoryan", "Szymanski"),
+        *("Thackeray", "Abubakar", "Lundgren", "Ferreira", "Kaczmarek", "Nakagawa", "Quisling"),
     ),
 }
 _SYMBOLS = re.compile(r"[^\w\s.,;:!?'’‘`´…–—‐‑·¡¿，。！？、；：～（）()\"“”„«»「」『』-]|_")

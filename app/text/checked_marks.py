@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from app.markup.passage import ProtectedSpan
-from app.text.numbers import is_counted
+from app.text.numbers import AS_WRITTEN, count_numbers, is_counted, normal_number
 from app.text.symbols import KEPT, PICTURES
 from model.languages import language_alone
 from model.normalisation import INVISIBLE
 
-_SIGNS = "%‰°&€£¥¢₹₽₩$+=/×÷½¼¾№µ′″"
+_SIGNS = "%‰°&€£¥¢₹₽₩$+=/×÷½¼¾№µ′″" + "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
 _QUOTES = '"“”„‟«»‹›「」『』《》〈〉'
 _SINGLE = r"(?<![^\W\d_])['‘‚](?=\S)[^'‘’]{1,200}?(?<=\S)['’‘](?![^\W\d_])"
 """A quotation between single marks; an apostrophe has letters on both sides, or on the left alone."""
@@ -27,13 +27,7 @@ _NOT_PLAIN = re.compile(rf"[{INVISIBLE}\uff01-\ufffb\ufffd-\U0010ffff]")
 _SINGLES = re.compile(_SINGLE)
 _SIGN = re.compile(rf"[{_SIGNS}]+[CF]?")
 _MINUS = re.compile(r"(?<![\w.,)])[-−–](?=\d)")
-_AS_WRITTEN = re.compile(
-    r"\d++(?:(?:[.,:/'’-]|[ \u00a0\u2009\u202f](?=\d{3}(?!\d))|[ \u00a0\u202f]?h[ \u00a0\u202f]?)\d++)*+"
-)
-"""A number as a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
-_GROUPED = re.compile(r"(\d{1,3}(?:([.,'’\s])\d{3}(?!\d))+|\d+)(?:([.,])(\d+))?")
 _ORDINAL = re.compile(r"(?:st|[nr]d|th|s|er|re|nde?|e|ème|[ºª])\b")
-_NON_DIGIT = re.compile(r"\D+")
 _NUMBER = r"\d++(?:[.,:/'’\u00a0\u202f-]\d++)*+"
 _CODES = re.compile(
     rf"(?:(?<![^\W_])[A-Z][A-Za-z]*+-?|(?<![\w.,])[-+−])?(?:[$€£¥][ \u00a0]?)?{_NUMBER}"
@@ -85,12 +79,11 @@ def has_same_marks(source: str, translation: str, source_language: str, target: 
     source, translation = _plain(source), _plain(translation)
     if _ANY_SIGN.search(source + translation) and _signs(source) != _signs(translation):
         return False
-    given = [(match, is_counted(source, match.end(), target)) for match in _AS_WRITTEN.finditer(source)]
+    given = [(match, is_counted(source, match.end(), target)) for match in AS_WRITTEN.finditer(source)]
     required = [
-        _normal(match[0]) for match, counted in given if not counted and not _ORDINAL.match(source, match.end())
+        normal_number(match[0]) for match, counted in given if not counted and not _ORDINAL.match(source, match.end())
     ]
-    written = list(map(_normal, _AS_WRITTEN.findall(translation)))
-    if required != written and Counter(required) - Counter(written):
+    if required and Counter(required) - count_numbers(translation):
         return False
     words = _NUMBER_WORDS.get(language_alone(source_language))
     if any(counted for _, counted in given) or words is None or words.search(source):  # "three" may become 3
@@ -115,11 +108,3 @@ def _signs(text: str) -> Counter[str]:
     signs['"'] = sum(map(_QUOTES.__contains__, text)) + 2 * len(_SINGLES.findall(text))
     signs["-"] = len(_MINUS.findall(text))
     return +signs
-
-
-def _normal(number: str) -> str:
-    """A number, the same whatever separates its groups and its decimals."""
-    grouped = _GROUPED.fullmatch(number)
-    if grouped and grouped[2] != grouped[3] and len(grouped[4] or "") != 3:
-        return "-".join(filter(None, (_NON_DIGIT.sub("", grouped[1]), grouped[4])))
-    return _NON_DIGIT.sub("-", number)

@@ -167,7 +167,7 @@ def _find_slots(text: str, language: str, other: str) -> tuple[Slot, ...]:
     protected = [one for one in find_placeholders(text, language) if not is_nesting(one.raw)]
     slots = [Slot(one.start, one.end, one.raw, _kind_of_placeholder(one.raw)) for one in protected]
     at = 0  # the first placeholder that ends after the number begins: both come in order
-    for number in find_written_numbers(text, other, among_ideographs=True):
+    for number in find_written_numbers(text, other):
         start, end = number.span()
         while at < len(protected) and protected[at].end <= start:
             at += 1

@@ -1,8 +1,9 @@
-"""Numbers in a text, as both the required numbers of a translation and the slots of a translation memory see them."""
+"""Numbers in a text: those that a translation must have, however it writes them, and the slots of a memory."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from model.languages import language_alone
@@ -13,24 +14,38 @@ _LETTERS = r"A-Za-z0-9_\u00aa-\u1fff"
 """Letters of scripts with spaces between words; an ideograph may stand beside a number."""
 
 
-def _pattern(letter: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![{letter}.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d+)(?![{letter}])")
-
-
-_NUMBER, _NUMBER_AMONG_IDEOGRAPHS = _pattern(r"\w"), _pattern(_LETTERS)
+_NUMBER = re.compile(rf"(?<![{_LETTERS}.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d+)(?![{_LETTERS}])")
+AS_WRITTEN = re.compile(
+    r"\d++(?:(?:[.,:/'’-]|[ \u00a0\u2009\u202f](?=\d{3}(?!\d))|[ \u00a0\u202f]?h[ \u00a0\u202f]?)\d++)*+"
+)
+"""A number as a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
+_GROUPED = re.compile(r"(\d{1,3}(?:([.,'’\s])\d{3}(?!\d))+|\d+)(?:([.,])(\d+))?")
+_NON_DIGIT = re.compile(r"\D+")
 _MAGNITUDE = re.compile(r"\s*[月千万萬亿億]")
 _MAGNITUDE_CJK = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
 """Words that change the number before them in translation: "3.5 million" is 350万, and 12月 is December."""
 _MYRIAD_LANGUAGES = {"ja", "ko", "wuu", "yue", "zh"}
 
 
-def find_written_numbers(text: str, target: str = "", among_ideographs: bool = False) -> Iterator[re.Match[str]]:
+def find_written_numbers(text: str, target: str = "") -> Iterator[re.Match[str]]:
     """The numbers of `text` in digits that a translation into `target` may keep, in order."""
-    pattern = _NUMBER_AMONG_IDEOGRAPHS if among_ideographs else _NUMBER
-    return (number for number in pattern.finditer(text) if not is_counted(text, number.end(), target))
+    return (number for number in _NUMBER.finditer(text) if not is_counted(text, number.end(), target))
 
 
 def is_counted(text: str, end: int, target: str) -> bool:
     """Whether a word that follows at `end` changes the number before it in a translation into `target`."""
     magnitude = _MAGNITUDE_CJK if language_alone(target) in _MYRIAD_LANGUAGES else _MAGNITUDE
     return magnitude.match(text, end) is not None
+
+
+def count_numbers(text: str) -> Counter[str]:
+    """How often `text` has each number, as `normal_number` returns it."""
+    return Counter(normal_number(match[0]) for match in AS_WRITTEN.finditer(text))
+
+
+def normal_number(number: str) -> str:
+    """A number, the same whatever separates its groups and its decimals."""
+    grouped = _GROUPED.fullmatch(number)
+    if grouped and grouped[2] != grouped[3] and len(grouped[4] or "") != 3:
+        return "-".join(filter(None, (_NON_DIGIT.sub("", grouped[1]), grouped[4])))
+    return _NON_DIGIT.sub("-", number)

@@ -53,7 +53,7 @@ PLACEHOLDER = re.compile(
     | <!DOCTYPE\b[^<>]*>
     | </?(?: [A-Za-z][\w:.-]*+ (?:={_VALUE})? | \d+ )?
         (?: \s++ (?: [\w:@.-]++ \s*+ = \s*+ {_VALUE} | (?:{_BOOLEAN})(?![\w=-]) ) )*+ \s*+ /?>
-    | <[@\#:][^\s<>]+> | \[ (?: /[A-Za-z][\w-]* | [A-Za-z][\w-]*=[^\[\]\n]{{1,200}} | (?:{_BBCODES}) ) \]
+    | \[ (?: /[A-Za-z][\w-]* | [A-Za-z][\w-]*=[^\[\]\n]{{1,200}} | (?:{_BBCODES}) ) \]
     # a reference to a note, a placeholder, a stamp of the time; not a word in brackets
     | \[[ xX]?\] | \*\|\w+\|\*
     | \[ (?=[^\]]{{0,40}}[\d_*.] | [A-Za-z*+-]\] | [A-Z][A-Z]) [\w.,:;*/+–-]{{1,40}} \]
@@ -70,8 +70,7 @@ PLACEHOLDER = re.compile(
     | (?<!\d) %[A-Za-z_]\w+%(?![\d(sd@$])
     # printf and strftime; no space as a flag, since "100% sure" has none
     | %% | (?<!\d) %L[1-9]\d?(?!\d)
-    # Apple's: a variable of a plural, and its argument
-    | (?<!\d) %(?:\d+\$)?\#@\w+@ | (?<!\d) %(?:\d+\$)?arg{_END}
+    | (?<!\d) %(?:\d+\$)?arg{_END}  # Apple's argument of a plural
     | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
         | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
     # Qt's; not in languages that put the percent sign before its number, such as Turkish

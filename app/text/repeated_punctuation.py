@@ -94,7 +94,7 @@ def restore_repeated_marks(source: Sequence[str], texts: list[str]) -> list[str]
     widened = [
         (start, end, _match_width(row, text[max(0, end - 1) : end])) for start, (end, row) in sorted(edits.items())
     ]
-    return _apply_edits(texts, widened)
+    return apply_edits(texts, widened)
 
 
 def _marks_of(found: str) -> str:
@@ -115,7 +115,7 @@ def _match_width(row: str, text: str) -> str:
     return "……" if row[0] == "。" and len(row) >= _MIN_ELLIPSIS_STOPS else row
 
 
-def _apply_edits(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
+def apply_edits(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
     """`texts` with the `edits` applied: (start, end, insertion), in order, with offsets into the joined texts.
 
     An insertion belongs to the text that has its first character, or to the last text.

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from itertools import accumulate
 
+from app.text.repeated_punctuation import apply_edits
 from app.text.word_units import OPAQUE
 from model.languages import WITHOUT_SPACES, language_alone
 
@@ -44,19 +44,10 @@ def without_stray_blanks(
     """
     if " " not in "".join(texts):
         return list(texts)
-    shown = "".join([text + OPAQUE if number in protected else text for number, text in enumerate(texts)])
-    pattern = _pattern(source, source_language, language)
-    if not pattern.search(shown):
-        return list(texts)
-    stray = {place for found in pattern.finditer(shown) for place in range(*found.span())}
-    ends = accumulate(len(text) + (number in protected) for number, text in enumerate(texts))
-    starts = [
-        end - len(text) - (number in protected) for number, (end, text) in enumerate(zip(ends, texts, strict=True))
-    ]
-    return [
-        "".join(character for place, character in enumerate(text, start) if place not in stray)
-        for start, text in zip(starts, texts, strict=True)
-    ]
+    shown = [text + OPAQUE if number in protected else text for number, text in enumerate(texts)]
+    stray = _pattern(source, source_language, language).finditer("".join(shown))
+    kept = apply_edits(shown, [(*found.span(), "") for found in stray])
+    return [text[:-1] if number in protected else text for number, text in enumerate(kept)]
 
 
 def _pattern(source: str, source_language: str, language: str) -> re.Pattern[str]:

@@ -137,7 +137,7 @@ def _folded(passage: Passage, folds: Sequence[_Fold]) -> Passage:
             protected.append(ProtectedSpan(fold.start, fold.end, raw))
     tags += passage.tags[done:]
     others = [one for one in passage.protected if not _overlaps(kept, one, False)]
-    return _without(
+    return without_characters(
         replace(passage, protected=tuple(sorted([*others, *protected])), tags=tuple(tags)),
         [(fold.start, fold.end) for fold in kept if fold.mark],
     )
@@ -195,8 +195,8 @@ def _elements(tags: Sequence[Tag]) -> Iterator[_Element]:
             yield _Element(tags[opened[-1]].at, tag.at, opened.pop(), i)
 
 
-def _without(passage: Passage, removed: Sequence[tuple[int, int]]) -> Passage:
-    """`passage` without the characters `removed`, in order, which have no tags and no protected text."""
+def without_characters(passage: Passage, removed: Sequence[tuple[int, int]]) -> Passage:
+    """`passage` without the characters `removed`, in order, which have no tags inside and no protected text."""
     if not removed:
         return passage
     starts = [start for start, _ in removed]

@@ -13,7 +13,7 @@ from app.text.word_units import is_word_boundary
 from model.bundle import Bundle
 from model.languages import full_stop, has_end_mark
 from model.normalisation import normalise_source
-from model.tokenizer import RESERVED_SYMBOLS, SPACE, Tokenizer
+from model.tokenizer import RESERVED_SYMBOLS, SPACE, Piece, Tokenizer
 
 _CLOSING = "\"'»”’)]}>」』）`"
 MIN_ALL_CAPS_LETTERS = 6
@@ -120,13 +120,6 @@ def added_full_stop(sentence: str, bundle: Bundle) -> str:
     return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
 
 
-def unknown_symbols(text: str, tokenizer: Tokenizer) -> list[ProtectedSpan]:
-    """Symbols without a piece in the vocabulary. They are protected, since a model would turn them into words."""
-    if text.isascii() and "&" not in text:
-        return []
-    return [ProtectedSpan(*f.span(), f[0]) for f in _SYMBOLS.finditer(text) if not all(map(tokenizer.has_piece, f[0]))]
-
-
 def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     """The parts of a sentence to tokenise, in characters that the vocabulary has.
 
@@ -144,6 +137,31 @@ def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     elif is_better_lowercased(passage, bundle.source_tokenizer):
         parts = [passage.text.lower() + added_full_stop(passage.text, bundle)]
     return collapse_repeated_marks([part.translate(letters) if isinstance(part, str) else part for part in parts])
+
+
+def source_tokens(passage: Passage, bundle: Bundle) -> list[Piece]:
+    """The tokens of `model_input` without the end symbol, with the characters of the passage that each covers. Symbols
+    of protected spans are no pieces: theirs are empty."""
+    found: list[Piece] = []
+    at, before = 0, SPACE
+    tokenizer, length = bundle.source_tokenizer, len(passage.text)
+    for part in model_input(passage, bundle):
+        if isinstance(part, int):
+            protected = passage.protected[part]
+            if before:
+                found += [Piece(id, "", at, at) for id in tokenizer.encode_parts([part])[:-1]]
+            found.append(Piece(tokenizer.reserved_ids[part], "", protected.start, protected.end))
+            at = protected.end
+        else:
+            if part.startswith(SPACE) and not passage.text.startswith(SPACE, at):  # `model_input` added it
+                part, before = part.removeprefix(SPACE), SPACE
+            pieces = tokenizer.source_pieces(part, before)
+            found += [
+                Piece(id, piece, min(at + start, length), min(at + end, length)) for id, piece, start, end in pieces
+            ]
+            at += len(part)
+        before = ""
+    return found
 
 
 def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:

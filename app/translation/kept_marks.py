@@ -8,6 +8,7 @@ A first translation in which they are right stays as the model wrote it, since i
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from app.engine.sequence import Sequence as EngineSequence
@@ -28,18 +29,22 @@ _MAX_WHOLE_CHARS = 40
 """Maximum length of a pair of marks, with its words, that is kept as it is where none of them can be found again."""
 
 
-def lacks_marks(sentence: Sentence, candidate: Candidate) -> bool:
-    """Whether the translation has other numbers, signs, quotation marks or brackets than the sentence, or a pair of
-    marks of the text is around none of its words. No, if nothing more can be protected."""
+def prepare_retry(sentence: Sentence) -> bool:
+    """Prepares a sentence to be decoded again whose translation has other numbers, signs, quotation marks, brackets or
+    names, or has a pair of marks around nothing. Returns whether it is one, and more of it can be protected."""
     if sentence.begun or sentence.protected_marks == _MAX_TIMES:
         return False
-    if sentence.protected_marks:
-        return bool(_empty_pairs(sentence, candidate))
-    return (
-        not has_marks(sentence, candidate)
-        or bool(_empty_pairs(sentence, candidate))
-        or bool(lost_names(sentence, candidate))
-    )
+    is_first = not sentence.protected_marks
+    pairs = _empty_pairs(sentence, sentence.best)
+    names = lost_names(sentence, sentence.best) if is_first or pairs else []
+    if not (pairs or (is_first and (names or not has_marks(sentence, sentence.best)))):
+        return False
+    again = _sequence_with_numbers(sentence)
+    if again:
+        sentence.sequence = again
+    else:
+        _protect_marks(sentence, pairs, names)
+    return True
 
 
 def has_marks(sentence: Sentence, candidate: Candidate) -> bool:
@@ -56,7 +61,7 @@ def has_marks(sentence: Sentence, candidate: Candidate) -> bool:
     return has_same_marks(str(text), translation, sentence.bundle.source, sentence.bundle.target)
 
 
-def sequence_with_numbers(sentence: Sentence) -> EngineSequence | None:
+def _sequence_with_numbers(sentence: Sentence) -> EngineSequence | None:
     """The sequence to decode again, with each number that the translation lacks in the place of the words aligned to
     it, as a required term. None if none is missing, if there is no such place, or at the second attempt."""
     if sentence.sequence.prefix or sentence.protected_marks:
@@ -73,16 +78,17 @@ def sequence_with_numbers(sentence: Sentence) -> EngineSequence | None:
     return again
 
 
-def protect_marks(sentence: Sentence) -> None:
-    """Protects the marks that `lacks_marks` compares, and prepares the sentence to be decoded again."""
+def _protect_marks(sentence: Sentence, pairs: Sequence[ProtectedSpan], names: Sequence[ProtectedSpan]) -> None:
+    """Protects numbers and marks, and `pairs` and `names`, and prepares the sentence to be decoded again."""
     passage, bundle = sentence.original or sentence.passage, sentence.bundle
-    spans = [sentence.text_span(term[:2]) if sentence.original else term[:2] for term in sentence.terms]
-    terms = [one._replace(start=start, end=end) for one, (start, end) in zip(sentence.terms, spans, strict=True)]
-    names = [one._replace(raw=passage.write(one.raw)) for one in lost_names(sentence, sentence.best)]
+    terms, names = list(sentence.terms), [one._replace(raw=passage.write(one.raw)) for one in names]
     if sentence.original:
-        names = [one._replace(start=start, end=end) for one in names for start, end in [sentence.text_span(one[:2])]]
+        terms, names = (
+            [one._replace(start=start, end=end) for one in spans for start, end in [sentence.text_span(one[:2])]]
+            for spans in (terms, names)
+        )
     codes = [one for one in passage.protected if not is_sign(passage.text[one.start : one.end])]
-    kept = merge_spans(_empty_pairs(sentence, sentence.best), codes)
+    kept = merge_spans(pairs, codes)
     kept = merge_spans(kept, names[: max(0, max_protected_spans(bundle) - len(kept))])
     [text] = join_endings([masked(passage.text, merge_spans(kept, terms), OBJECT)], bundle.source)
     checked = [one._replace(raw=passage.write(one.raw)) for one in checked_spans(str(text), bundle.target)]

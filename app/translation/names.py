@@ -19,27 +19,40 @@ _WORD = re.compile(rf"[{_LATIN}]{{3,40}}+")
 _CAPITALISED = re.compile(rf"[A-Z\u00c0-\u024f\u1e00-\u1eff](?<![{_LATIN}].)[{_LATIN}]{{2,40}}+(?![{_LATIN}])")
 _LETTERS = {"de": "äöüß", "en": "", "es": "áéíóúüñ", "fr": "àâæçéèêëîïôœùûüÿ"}
 """Letters of a language beside a to z. Without an entry, no letter tells a name."""
-_NOUNS_HAVE_CAPITALS = {"de", "lb"}
-_AFTER_NOUN = re.compile(r"\s[A-ZÄÖÜ][\w-]*\s+\Z")
-_NAME_FOLLOWS = re.compile(
-    r"\b(?:von|mit|bei|für|und|oder|heiß[et]|ist|bin|war|hab[et]|hat|haben|sah|kennt?|kenne)\s+\Z"
-)
-"""In German, after a noun stands a name; after these words, a name or a noun without an article."""
 _AT_START = re.compile(r"(?:\A|[¿¡:.!?\"“”„«»–-])\s*\Z")
-_ENDINGS = {
-    "es": re.compile(r"(?:[aeo]s?|[ae]n|[aei][dr]|[éíó]|mos)\Z"),
-    "fr": re.compile(r"(?:[aeo]s?|e[rz]|[ai]r|ons|n?t|é)\Z"),
+_NOT_AFTER_NAME = {
+    "de": r"der|die|das|de[mns]|(?:(?:[mdsk]?ein|ihr|unser)(?:e[mnrs]?)?|eure?[mnrs]?)|ich|du|er|sie|es|wir|mich|dich"
+    "|uns|euch|ih[mn]|ihnen|mir|dir|bitte|nicht|mit|i[mn]|auf|für|von|zu[mr]?|aus|bei|nach",
+    "en": "the|an?|th(?:is|at|ese|ose)|my|your|his|her|its|our|their|me|him|us|them|it|to|with|in|on|of|for|from|at|by"
+    "|every|some|any|all|more",
+    "es": "el|l[ao]s?|un[ao]?s?|(?:mi|tu|su)s?|nuestr[ao]s?|(?:est|es)[aeo]s?|aquel|al?|del?|en|con|por|para|sin|sobre"
+    "|más|muy|tan|tanto|hasta|much[ao]s?|que|si|usted(?:es)?|aquí|así|tod[ao]s?|algo",
+    "fr": "l[ae]s?|l|une?|d[ue]|des|d|à|aux?|dans|sur|sous|avec|sans|pour|par|(?:[mts]on|[mts]a|[mts]es)|[nv]o(?:tre|s)"
+    "|leurs?|ce(?:t|tte|s)?|ça|plus|qu|que|si|[mt]oi|[nv]ous",
 }
-"""How verbs, and most words, end in French and Spanish, whose sentences often begin with a verb."""
-_SURE, _NOT_SURE = -0.3, -0.5
-"""Mean log probability of the tokens aligned to a word. Below the second, its translation is mostly wrong; above the
-first, it is mostly right."""
-_MIN_SMALL_PIECES = 3
-"""A word that the vocabulary spells with fewer pieces, without its capital, is one that it knows."""
-_MAX_PIECE_CHARS, _MAX_FIRST_PIECE_CHARS = 3.2, 2.7
-"""Letters a piece; a word that is spelt with longer ones is one of the language."""
-_MIN_LIKENESS = 0.5
-_UNSURE_SPACELESS = -0.6
+"""What follows the verb or the adjective that begins a sentence, but hardly ever a name, after which its verb comes.
+Without an entry, the first word of a sentence is no name."""
+_FOLLOWS = {language: re.compile(rf"[\s-]+(?:{words})\b", re.IGNORECASE) for language, words in _NOT_AFTER_NAME.items()}
+_WORD_FOLLOWS, _MAY_FOLLOW_FIRST = re.compile(r"[\s-]+\w"), re.compile(r"[\s-]+\w|,")
+_VERB = {"es": re.compile(r"(?:[áéíóú]\w+(?:[mts]e|l[aeo]s?|nos)|mos|[éó])\Z"), "fr": re.compile(r"ez\Z")}
+"""How verbs at the beginning of a sentence end, as hardly a name does."""
+_ADJECTIVE = re.compile(r"\w+e[nrs]?\s+[A-ZÄÖÜ]")
+_NOUNS_HAVE_CAPITALS = {"de", "lb"}
+_AFTER_NOUN = re.compile(r"\s(?!(?:Sie|Ihr(?:e[mnrs]?)?)\s)[A-ZÄÖÜ][\w-]*\s+\Z")
+_NAME_FOLLOWS = re.compile(r"\b(?:von|mit|bei|für|und|oder|hei(?:ßt|ßest|ße)|sah|kennt?|kennst|kenne)\s+\Z")
+_NAME_MAY_FOLLOW = re.compile(r"\b(?:ich|du|wir|ihr|er|sie|uns|euch|[md]ich|ihn)\s+\Z")
+_NOUN_FOLLOWS = re.compile(r"\b(?:ist|bin|war|hab[et]|hat|haben)\s+\Z")
+"""In German, after a noun and the first of these words, a name is likelier than a noun without an article. After the
+second it is so within a sentence, and after the third both are common: Ich habe Durst."""
+_NOT_SURE, _UNSURE = -0.3, -0.5
+"""Mean log probability of the tokens aligned to a word: below the first, its translation is often wrong, and below the
+second, mostly."""
+_MIN_PIECES, _MAX_PIECE_CHARS = 3, 2.7
+"""The vocabulary spells a name with as many pieces, even without its capital, and no longer ones; a word of the
+language has fewer, or longer ones."""
+_NEARLY_SURE, _MIN_LIKENESS, _MIN_MISSPELT_PIECES = -0.18, 0.5, 4
+"""What the translation has of a name resembles it, and is no word that the vocabulary knows; within a sentence, where
+countries and peoples stand, it is one in many pieces. The model is not quite sure of it."""
 _MIN_ATTENTION, _MIN_ATTENTION_SPACELESS = 0.3, 0.8
 """The attention that a token of a word gets at least, if the translation has the word."""
 _SHORT_TEXT_WORDS = 3
@@ -48,9 +61,15 @@ _SHORT_TEXT_WORDS = 3
 def lost_names(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
     """The names of the sentence that its translation does not have as they were, but should; in order."""
     text, translation = sentence.passage.text, sentence.plain_text(candidate)
-    words = (word for word in _CAPITALISED.finditer(text) if word[0] not in translation and word[0][0].isupper())
-    found = [word for word in words if not (word[0].isupper() or _is_kept(sentence, word))]
+    words = (word for word in _CAPITALISED.finditer(text) if not _has_name(translation, word[0]))
+    found = [word for word in words if word[0][0].isupper() and not (word[0].isupper() or _is_kept(sentence, word))]
     return [ProtectedSpan(*word.span(), word[0]) for word in found if _is_name(sentence, candidate, word, translation)]
+
+
+def _has_name(translation: str, name: str) -> bool:
+    """Whether the translation has the name as it was, and does not go on with its last letter, as a loop does."""
+    place = translation.find(name)
+    return place >= 0 and not translation.startswith(name[-1], place + len(name))
 
 
 def _is_kept(sentence: Sentence, word: re.Match[str]) -> bool:
@@ -63,40 +82,49 @@ def _is_name(sentence: Sentence, candidate: Candidate, word: re.Match[str], tran
     language = language_alone(sentence.bundle.source)
     if language in WITHOUT_SPACES:
         return True  # in other letters than the text
-    lowered = word[0].lower()
-    if word[0].isascii() and (tokenizer.has_piece(MARK + word[0]) or tokenizer.has_piece(MARK + lowered)):
-        return False  # as for most words
-    letters = _LETTERS.get(language)
+    lowered, letters = word[0].lower(), _LETTERS.get(language)
     if letters is None and not all(map(tokenizer.has_piece, word[0])):
         return True
     if letters is not None and any(not (letter.isascii() or letter in letters) for letter in lowered):
         return True
+    if tokenizer.has_piece(MARK + word[0]) or tokenizer.has_piece(MARK + lowered):
+        return False  # as for most words
     if text.istitle() or len(text.split()) < _SHORT_TEXT_WORDS:
         return False
-    pieces, small = len(tokenizer.encode(word[0])), len(tokenizer.encode(lowered))
-    if pieces < 2:
+    return _seems_name(sentence, _score(sentence, candidate, word), word, translation)
+
+
+def _seems_name(sentence: Sentence, score: float, word: re.Match[str], translation: str) -> bool:
+    """Whether a word in several pieces seems to be a name, by them, its place, and the `score` of its translation."""
+    text, lowered, encode = sentence.passage.text, word[0].lower(), sentence.bundle.source_tokenizer.encode
+    pieces, small = len(encode(word[0])), len(encode(lowered))
+    is_odd = score < _NOT_SURE and len(lowered) <= _MAX_PIECE_CHARS * pieces
+    language, before = language_alone(sentence.bundle.source), text[max(0, word.start() - 24) : word.start()]
+    starts, has_nouns = _AT_START.search(before), language in _NOUNS_HAVE_CAPITALS
+    if has_nouns and not starts and _NOUN_FOLLOWS.search(before):
+        return is_odd and score < _UNSURE and small >= pieces
+    if small < _MIN_PIECES:
         return False
-    before = text[max(0, word.start() - 24) : word.start()]
-    score = _score(sentence, candidate, word)
-    piece_chars = len(lowered) / pieces
-    is_spaceless = language_alone(sentence.bundle.target) in WITHOUT_SPACES
-    is_odd = score < (_UNSURE_SPACELESS if is_spaceless else _NOT_SURE) and piece_chars <= (
-        _MAX_PIECE_CHARS if is_spaceless else _MAX_FIRST_PIECE_CHARS
-    )
-    is_odd &= small >= (_MIN_SMALL_PIECES if is_spaceless else pieces)
-    if _AT_START.search(before):
-        if small < _MIN_SMALL_PIECES:
-            return False
-        is_like = score < _SURE and _likeness(word[0], translation) >= _MIN_LIKENESS
-        is_word = language in _ENDINGS and _ENDINGS[language].search(lowered)
-        return (is_like or is_odd) and not is_word
-    if language in _NOUNS_HAVE_CAPITALS:
-        if _AFTER_NOUN.search(before) or before.rstrip().endswith(("heißt", "heiße")):
-            return score < _SURE
-        return is_odd and _NAME_FOLLOWS.search(before) is not None
-    return small >= _MIN_SMALL_PIECES and (
-        score < _NOT_SURE or (score < _SURE and piece_chars <= _MAX_PIECE_CHARS and not is_spaceless)
-    )
+    misspelling = _misspelling(lowered, translation) if score < _NEARLY_SURE else ""
+    misspelt_pieces = len(sentence.bundle.target_tokenizer.encode(misspelling))
+    if starts:
+        is_odd &= score < _UNSURE or language_alone(sentence.bundle.target) in WITHOUT_SPACES
+        return (is_odd or misspelt_pieces > 1) and _may_be_subject(text, word, language)
+    is_odd |= misspelt_pieces >= _MIN_MISSPELT_PIECES
+    if has_nouns:
+        may_follow = _NAME_MAY_FOLLOW.search(before) and _WORD_FOLLOWS.match(text, word.end())
+        return is_odd and bool(may_follow or _AFTER_NOUN.search(before) or _NAME_FOLLOWS.search(before))
+    return is_odd or score < _UNSURE
+
+
+def _may_be_subject(text: str, word: re.Match[str], language: str) -> bool:
+    """Whether the first word of a sentence may be its subject, or the one spoken to, and no verb or adjective."""
+    follows, is_verb = _FOLLOWS.get(language), _VERB.get(language)
+    if follows is None or follows.match(text, word.end()) or (is_verb and is_verb.search(word[0])):
+        return False
+    if language in _NOUNS_HAVE_CAPITALS and _ADJECTIVE.match(text, word.start()):
+        return False
+    return _MAY_FOLLOW_FIRST.match(text, word.end()) is not None
 
 
 def _score(sentence: Sentence, candidate: Candidate, word: re.Match[str]) -> float:
@@ -111,12 +139,18 @@ def _score(sentence: Sentence, candidate: Candidate, word: re.Match[str]) -> flo
     return -math.inf if sum(attention) < least * len(attention) else 0.0
 
 
-def _likeness(name: str, translation: str) -> float:
-    """The most of its letters that a word of the translation shares with `name` at its beginning and its end."""
-    return max((_shared(name.lower(), word[0].lower()) for word in _WORD.finditer(translation)), default=0.0)
+def _misspelling(name: str, translation: str) -> str:
+    """The word of the translation that resembles `name`, in small letters, most; an empty string if none does.
+
+    One with accents that the name lacks is no misspelling: the target writes África.
+    """
+    words = (word[0] for word in _WORD.finditer(translation) if word[0].isascii() or not name.isascii())
+    likeness, word = max(((_likeness(name, word.lower()), word) for word in words), default=(0.0, ""))
+    return word if likeness >= _MIN_LIKENESS else ""
 
 
-def _shared(one: str, other: str) -> float:
+def _likeness(one: str, other: str) -> float:
+    """The share of their letters that two words have in common at their beginnings and their ends."""
     size = min(len(one), len(other))
     first = next((n for n in range(size) if one[n] != other[n]), size)
     last = next((n for n in range(size) if one[-1 - n] != other[-1 - n]), size)

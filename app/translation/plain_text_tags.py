@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Literal
 
-from app.markup.passage import OBJECT, Passage, ProtectedSpan, Tag
+from app.markup.passage import OBJECT, Passage, Tag
 from app.text.symbols import is_direction, is_symbol, nesting_pairs
+from app.text.word_tags import without_characters
 from app.text.word_units import is_word_boundary
 
 _BESIDE = frozenset(".,;:!?()\"'“”„«»‘’")
@@ -28,30 +29,14 @@ def marks_as_tags(passage: Passage) -> tuple[Passage, Sequence[tuple[int, int]]]
     kinds = _kinds(passage) if passage.protected else {}
     if not kinds:
         return passage, ()
-    text, done = "", 0
-    tags, protected, marks = list[Tag](), list[ProtectedSpan](), list[tuple[int, int]]()
-    removed = list[tuple[int, int]]()
-    waiting = deque(passage.tags)
-
-    def moved(place: int) -> int:
-        return place - sum(size for at, size in removed if at < place)
-
-    for number, one in enumerate(passage.protected):
-        text += passage.text[done : one.start]
-        while waiting and waiting[0].at <= one.start:
-            tags.append(waiting[0]._replace(at=moved(waiting.popleft().at)))
-        if number in kinds:
-            tags.append(Tag(len(text), one.raw, kinds[number]))
-            marks.append((len(text), one.end - one.start))
-            removed.append((one.start, one.end - one.start))
-        else:
-            protected.append(one._replace(start=len(text), end=len(text) + one.end - one.start))
-            text += passage.text[one.start : one.end]
-        done = one.end
-    text += passage.text[done:]
-    tags += (tag._replace(at=moved(tag.at)) for tag in waiting)
-    terms = tuple(one._replace(start=moved(one.start), end=moved(one.end)) for one in passage.terms)
-    return Passage(text, tuple(protected), tuple(tags), passage.write, terms=terms), marks
+    marked = [(passage.protected[number], kinds[number]) for number in sorted(kinds)]
+    new = [Tag(one.start, one.raw, kind) for one, kind in marked]
+    tags = sorted([*passage.tags, *new], key=lambda tag: tag.at)
+    protected = [one for number, one in enumerate(passage.protected) if number not in kinds]
+    removed = [(one.start, one.end) for one, _ in marked]
+    without = without_characters(replace(passage, protected=tuple(protected), tags=tuple(tags)), removed)
+    upto = accumulate(end - start for start, end in removed)
+    return without, [(end - size, end - start) for (start, end), size in zip(removed, upto, strict=True)]
 
 
 def _kinds(passage: Passage) -> dict[int, Literal["open", "close", "mark"]]:

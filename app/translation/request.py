@@ -13,7 +13,7 @@ from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError, Unavailable
 from app.llm.client import NoAnswer, check_wish
 from app.text.glossary import Glossary
-from app.translation.kept_marks import lacks_marks, protect_marks, sequence_with_numbers
+from app.translation import kept_marks
 from app.translation.llm_alone import UnservedSentence, translate_alone
 from app.translation.llm_answers import ask
 from app.translation.memory import RememberedText
@@ -439,14 +439,7 @@ def _prepare_retry(sentence: Sentence) -> bool:
     """Prepares a sentence without all its terms to be decoded again; returns whether it lacks any."""
     terms = missing_terms(sentence, sentence.best)
     if not (terms and sentence.protectable_terms()):
-        if not lacks_marks(sentence, sentence.best):
-            return False
-        again = sequence_with_numbers(sentence)
-        if again:
-            sentence.sequence = again
-        else:
-            protect_marks(sentence)
-        return True
+        return kept_marks.prepare_retry(sentence)
     again = None if sentence.sequence.prefix else sequence_with_terms(sentence, terms)
     if again:
         sentence.sequence = again

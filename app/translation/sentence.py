@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,38 +12,19 @@ from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, usable_spans, with_insertions
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.checked_marks import without_invented
-from app.text.repeated_punctuation import has_repeated_marks, restore_repeated_marks
-from app.text.stray_blanks import without_stray_blanks
-from app.text.symbols import is_nesting
 from app.text.tag_projection import place_tags
-from app.text.word_units import AlignedWords, is_word_boundary
+from app.text.word_units import AlignedWords
+from app.translation.detokenisation import detokenised, protected_by_symbol, without_full_stop
 from app.translation.input_normalisation import (
     added_full_stop,
-    is_all_caps,
-    is_better_lowercased,
     max_protected_spans,
     model_input,
+    source_tokens,
     split_at_protected,
-    touches_next_word,
 )
 from app.translation.memory import Similar
-from app.translation.unknown_tokens import copied_text, has_unknowns, target_texts
 from model.bundle import Bundle
 from model.languages import has_end_mark
-from model.normalisation import normalise_source
-from model.tokenizer import SPACE, Piece
-
-_LETTER_OR_DIGIT = re.compile(r"[0-9A-Za-z\u00c0-\u1fff]")
-_WORD_OR_MARK = re.compile(r"[0-9A-Za-z\u00c0-\u1fff.,;:!?)»]")
-"""Ends text that needs a space before protected text that stood alone; an apostrophe needs none."""
-_FULL_STOP = re.compile(r"\s*[.!。！।]\s*$")
-
-
-def _uppercase_first(text: str) -> str:
-    """`text` with its first letter in upper case, if that is a single letter, too."""
-    place = len(text) - len(text.lstrip())
-    capital = text[place : place + 1].upper()
-    return text[:place] + capital + text[place + 1 :] if len(capital) == 1 else text
 
 
 def make_sequence(bundle: Bundle, ids: Sequence[int], limit: int, **wishes: Any) -> EngineSequence:
@@ -236,7 +216,7 @@ class Sentence:
         if text.startswith(typed):
             return text
         rest = self.bundle.target_tokenizer.decode(candidate.decoded.tokens)[len(generated) :]
-        return typed + (_FULL_STOP.sub("", rest) if self.added_full_stop else rest)
+        return typed + (without_full_stop(rest) if self.added_full_stop else rest)
 
     def insertions(self, candidate: Candidate) -> list[Insertion]:
         """The tags of the rendered translation, in order. Positions count its joined `pieces`."""
@@ -253,24 +233,8 @@ class Sentence:
 
     def plain_text(self, candidate: Candidate) -> str:
         """The translation in plain characters, without protected text."""
-        if candidate.plain_text is None and self.passage.tags and not self.passage.protected:
-            candidate.plain_text = "".join(self._token_texts(candidate))  # which tags need anyway
         if candidate.plain_text is None:
-            if has_unknowns(candidate.decoded, self.bundle):
-                text = "".join(target_texts(candidate.decoded, self.bundle, self._copied_texts)).removeprefix(SPACE)
-            else:
-                text = self.bundle.target_tokenizer.decode(candidate.decoded.tokens)
-            text = self._without_invented(text)
-            text = text.upper() if is_all_caps(self.passage, self.bundle.source_tokenizer) else text
-            if is_better_lowercased(self.passage, self.bundle.source_tokenizer):
-                text = _uppercase_first(text)
-            [text] = self._without_stray_blanks(
-                restore_repeated_marks(
-                    self._source_texts(), [_FULL_STOP.sub("", text) if self.added_full_stop else text]
-                ),
-                (),
-            )
-            candidate.plain_text = text
+            candidate.plain_text = "".join(self._token_texts(candidate))
         return candidate.plain_text
 
     def pieces(self, candidate: Candidate) -> Sequence[str | ProtectedSpan]:
@@ -281,7 +245,7 @@ class Sentence:
 
     def _make_pieces(self, candidate: Candidate) -> list[str | ProtectedSpan]:
         tokens = candidate.decoded.tokens
-        protected = self._protected_by_id(tokens)
+        protected = protected_by_symbol(tokens, self.passage, self.bundle)
         pieces: list[str | ProtectedSpan] = []
         for token, text in zip(tokens, self._token_texts(candidate), strict=True):
             if token in protected:
@@ -302,7 +266,7 @@ class Sentence:
         """For each token of the translation, its characters and the source characters that it attends to most."""
         spans = self.source_spans()
         tokens = candidate.decoded.tokens
-        protected = self._protected_by_id(tokens)
+        protected = protected_by_symbol(tokens, self.passage, self.bundle)
         at = 0
         for token, text, source in zip(tokens, self._token_texts(candidate), candidate.decoded.aligned, strict=True):
             if text:
@@ -320,7 +284,7 @@ class Sentence:
 
     def target_spans(self, candidate: Candidate) -> list[tuple[int, int]]:
         """For each token of the translation, its characters in the joined `pieces`, protected text included."""
-        protected = self._protected_by_id(candidate.decoded.tokens)
+        protected = protected_by_symbol(candidate.decoded.tokens, self.passage, self.bundle)
         spans: list[tuple[int, int]] = []
         at = 0
         for token, text in zip(candidate.decoded.tokens, self._token_texts(candidate), strict=True):
@@ -333,126 +297,20 @@ class Sentence:
         """The characters of the sentence that each source token encodes; the end symbol, which is last if there is one,
         encodes none."""
         if self._spans is None or self._spans[0] is not self.passage:
-            spans = [(piece.start, piece.end) for piece in self._source_tokens()]
+            spans = [(piece.start, piece.end) for piece in source_tokens(self.passage, self.bundle)]
             length = len(self.passage.text)
             ends = [(length, length)] * self.bundle.architecture.source_ends(len(spans))
             self._spans = self.passage, [*spans, *ends]
         return self._spans[1]
 
-    def _source_tokens(self) -> list[Piece]:
-        """The source tokens without the end symbol. Symbols of protected spans are no pieces: theirs are empty."""
-        found: list[Piece] = []
-        at, before = 0, SPACE
-        tokenizer = self.bundle.source_tokenizer
-        length = len(self.passage.text)
-        for part in model_input(self.passage, self.bundle):
-            if isinstance(part, int):
-                protected = self.passage.protected[part]
-                if before:
-                    found += [Piece(id, "", at, at) for id in tokenizer.encode_parts([part])[:-1]]
-                found.append(Piece(tokenizer.reserved_ids[part], "", protected.start, protected.end))
-                at = protected.end
-            else:
-                if part.startswith(SPACE) and not self.passage.text.startswith(SPACE, at):  # `model_input` added it
-                    part, before = part.removeprefix(SPACE), SPACE
-                pieces = tokenizer.source_pieces(part, before)
-                found += [
-                    Piece(id, piece, min(at + start, length), min(at + end, length)) for id, piece, start, end in pieces
-                ]
-                at += len(part)
-            before = ""
-        return found
-
-    def _copied_texts(self) -> list[str]:
-        """For each source token, what an unknown target token that attends to it adds. Protected text comes by its own
-        symbol."""
-        return [copied_text(piece, self.passage.text) if piece.piece else "" for piece in self._source_tokens()]
-
-    def _source_texts(self) -> list[str]:
-        """The parts of the sentence that the model reads as text; an empty string for each protected span. All as one
-        if no mark is repeated, since nothing of it is restored then."""
-        if not self.passage.protected or not has_repeated_marks(self.passage.text):
-            return [self.passage.text]
-        return [part if isinstance(part, str) else "" for part in split_at_protected(self.passage)]
-
-    def _protected_by_id(self, tokens: Sequence[int]) -> dict[int, ProtectedSpan]:
-        """The protected span of each symbol in `tokens`.
-
-        Marks that nest, such as tags, take the places of their symbols in source order.
-        """
-        if not self.passage.protected:
-            return {}
-        protected = dict(zip(self.bundle.target_tokenizer.reserved_ids, self.passage.protected, strict=False))
-        if len(protected) < 2:
-            return protected
-        marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
-        return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
-
     def _token_texts(self, candidate: Candidate) -> Sequence[str]:
         """The text that each token adds; protected text follows the text of its own symbol."""
         if candidate.token_texts is None:
-            candidate.token_texts = self._rendered_tokens(candidate.decoded)
+            candidate.token_texts = detokenised(candidate.decoded, self.passage, self.bundle, self._without_invented)
         return candidate.token_texts
-
-    def _rendered_tokens(self, decoded: Decoded) -> list[str]:
-        tokens, texts = decoded.tokens, target_texts(decoded, self.bundle, self._copied_texts)
-        text = "".join(texts)
-        if self._without_invented(text) != text:
-            texts = list(map(self._without_invented, texts))
-        if is_all_caps(self.passage, self.bundle.source_tokenizer):
-            texts = [text.upper() for text in texts]
-        first = next((number for number, text in enumerate(texts) if text), 0)
-        if texts and is_better_lowercased(self.passage, self.bundle.source_tokenizer):
-            texts[first] = _uppercase_first(texts[first])
-        protected = self._protected_by_id(tokens)
-        if texts and not any(token in protected for token in tokens[:first]):
-            texts[first] = texts[first].removeprefix(SPACE)
-        texts = restore_repeated_marks(
-            self._source_texts(), self._without_added_stop(texts, tokens) if self.added_full_stop else texts
-        )
-        for number, token in enumerate(tokens):
-            if token in protected:
-                self._add_spaces_around(protected[token], texts, number)
-                before = protected.get(tokens[number - 1]) if number else None
-                if before and not self._touch(before, protected[token]):
-                    texts[number] = SPACE  # separate spans stay separate: "21" and "2024"
-        return self._without_stray_blanks(texts, [number for number, token in enumerate(tokens) if token in protected])
 
     def _without_invented(self, text: str) -> str:
         return text if self.begun else without_invented(text, bool(self.protected_marks))
-
-    def _touch(self, first: ProtectedSpan, second: ProtectedSpan) -> bool:
-        """Whether `second` follows `first` in the source with nothing between them that the model reads."""
-        return first.end <= second.start and not normalise_source(self.passage.text[first.end : second.start])
-
-    def _without_stray_blanks(self, texts: Sequence[str], protected: Collection[int]) -> list[str]:
-        """`texts` without stray blanks. `protected`: the indices of texts that protected text follows."""
-        return without_stray_blanks(texts, protected, self.passage.text, self.bundle.source, self.bundle.target)
-
-    def _add_spaces_around(self, protected: ProtectedSpan, texts: list[str], number: int) -> None:
-        """Adds a space between protected text and a word beside it, if the source separates them.
-
-        Removes the space that `model_input` added. An ideograph always counts as separate: "用{name}登录" is "log in
-        with {name}".
-        """
-        before, after = self.passage.text[: protected.start][-1:], self.passage.text[protected.end : protected.end + 1]
-        if number and is_word_boundary(before) and _WORD_OR_MARK.match(texts[number - 1][-1:]):
-            texts[number - 1] += SPACE
-        if number + 1 < len(texts) and is_word_boundary(after) and _LETTER_OR_DIGIT.match(texts[number + 1]):
-            texts[number + 1] = SPACE + texts[number + 1]
-        touches = touches_next_word(protected, self.passage, self.bundle.source_tokenizer)
-        if touches and is_word_boundary("".join(texts[: number + 1])[-1:]):
-            texts[number + 1 : number + 2] = [text.removeprefix(SPACE) for text in texts[number + 1 : number + 2]]
-
-    def _without_added_stop(self, texts: list[str], tokens: Sequence[int]) -> list[str]:
-        """Removes the translation of the added full stop, if it comes last."""
-        protected = self._protected_by_id(tokens)
-        first = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in protected), 0)
-        left = len(_FULL_STOP.sub("", "".join(texts[first:])))
-        for number in range(first, len(texts)):
-            texts[number] = texts[number][:left]
-            left -= len(texts[number])
-        return texts
 
     def _capitalise_term(self, pieces: list[str | ProtectedSpan]) -> list[str | ProtectedSpan]:
         """Capitalises a term at the start of the translation, if the sentence begins with a capital."""

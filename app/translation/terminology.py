@@ -16,6 +16,7 @@ from msgspec import structs
 
 from app.engine.sequence import Sequence as EngineSequence
 from app.markup.passage import OBJECT, ProtectedSpan
+from app.text.numbers import AS_WRITTEN, count_numbers, normal_number
 from app.text.word_units import AlignedWords
 from app.translation.sentence import Candidate, Sentence
 
@@ -23,9 +24,6 @@ MAX_ARTICLE_LETTERS = 3
 """Maximum for a word before another to count as its article or preposition, which stays before the term."""
 MIN_TOKENS_AFTER_TERM = 16
 """How far a sentence may continue after its last term, whatever its own limit is."""
-_NUMBER_AS_WRITTEN = re.compile(r"\d+(?:(?:[.,:/'’\s-]| ?h ?)\d+)*")
-"""A number as a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
-_NON_DIGIT = re.compile(r"\D")
 
 
 class Replacement(NamedTuple):
@@ -59,25 +57,11 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
 
 
 def _count_occurrences(given: str, text: str) -> int:
-    """How often `given` occurs in `text`, as whole words if it begins and ends with a letter."""
-    if given[0].isdigit():
-        digits = _NON_DIGIT.sub("", given)
-        same = sum(_NON_DIGIT.sub("", number) == digits for number in _NUMBER_AS_WRITTEN.findall(text))
-        return max(same, _count_separate(given, text))
+    """How often `given`, a term or a number, occurs in `text`: as whole words if it begins and ends with a letter."""
+    if AS_WRITTEN.fullmatch(given):
+        return count_numbers(text)[normal_number(given)]
     begin, end = (r"\b" if character.isalnum() and character.isascii() else "" for character in (given[0], given[-1]))
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
-
-
-def _count_separate(number: str, text: str) -> int:
-    """How often `number` occurs in `text` without a digit beside it."""
-    # A pattern per number would overflow re's cache.
-    count, at = 0, text.find(number)
-    while at >= 0:
-        end = at + len(number)
-        separate = not (text[at - 1 : at].isdecimal() if at else False) and not text[end : end + 1].isdecimal()
-        count += separate
-        at = text.find(number, end if separate else at + 1)
-    return count
 
 
 def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequence | None:

@@ -23,7 +23,7 @@ from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
 from app.text.word_tags import keep_word_tags, with_protected
 from app.translation.alternatives import best_combinations
-from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input, unknown_symbols
+from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input
 from app.translation.memory import MemoryLookup, RememberedText
 from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.quality_checks import untranslated_warning
@@ -351,15 +351,13 @@ class _PassagePlanner:
 
 
 def protected_passage(passage: Passage, bundle: Bundle) -> Passage:
-    """`passage`, in which placeholders, symbols unknown to the model, and words that tags are part of are protected.
+    """`passage`, in which placeholders, symbols, and words that tags are part of are protected.
 
     Nothing else is protected in its terms, which have translations.
     """
     if passage.tags:
         passage = keep_word_tags(passage)
-    found = merge_spans(
-        find_placeholders(passage.text, bundle.source), unknown_symbols(passage.text, bundle.source_tokenizer)
-    )
+    found = find_placeholders(passage.text, bundle.source)
     if passage.terms:
         terms = set(passage.terms)
         found = [one for one in merge_spans(passage.terms, found) if one not in terms]
