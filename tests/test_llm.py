@@ -421,7 +421,7 @@ def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub) -> 
         assert [one["text"] for one in both] == ["家は小さい。", None]
         assert post("Hello.", engine="local").status_code == 404
         stub.answer = lambda text, times: {"Open": "開く"}.get(text, "家は小さい。")
-        fields = {"alternatives": 2, "alignment": True}
+        fields: dict[str, Any] = {"alternatives": 2, "alignment": True}
         assert post("The house is small.", **fields).json()["translations"][0]["alignment"] == []
         assert post("&Open").json()["translations"][0]["text"] == "開く(&O)"
         file = {"file": ("a.txt", b"The house is small.\n")}
