@@ -265,7 +265,7 @@ def test_table_of_defaults_has_the_defaults() -> None:
 
 
 def test_documented_exit_codes_are_those_of_the_command_line() -> None:
-    table = read("docs/text.md").partition("| exit code | |\n|--:|---|\n")[2]
+    table = read("docs/documents.md").partition("| exit code | |\n|--:|---|\n")[2]
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", table, re.M)
     assert rows == [tuple(line.split(maxsplit=1)) for line in EXIT_CODES.splitlines()]
 
