@@ -161,7 +161,7 @@ LANGUAGE_FREE = {
     "blocks of code and formulas": FENCED,
     "names": CODE,
     "formulas within lines": re.compile(r"\$[^$\n]+\$"),
-    "links and pictures": re.compile(r"\]\([^)]*\)"),
+    "links and pictures": re.compile(r"\]\(([^)#]*)[^)]*\)"),  # but for anchors, which are headings
     "figures": re.compile(r"\d+\.\d+|\d+%|\d,\d+"),
     "rows of tables": re.compile(r"^\|(?= )", re.M),
     "items of lists": re.compile(r"^- ", re.M),

@@ -111,6 +111,11 @@ def test_site_names_nothing_to_load_from_other_hosts(site: Path) -> None:
     assert [each for each in named if re.match(r"(https?:)?//", each)] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_is_short(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").splitlines()) < 250
+
+
 def test_reference_has_every_command_option_and_route(site: Path) -> None:
     shown = re.sub(r"<[^>]+>", "", (site / "reference" / "command-line" / "index.html").read_text(encoding="utf-8"))
     verbs = typer.main.get_command(with_training()).commands  # type: ignore[attr-defined]
