@@ -41,7 +41,7 @@ LOADING = {
 }
 """Elements with which a page loads something, and the attribute that names it."""
 MATHS = re.compile(r"^```math\n.*?^```$", re.M | re.S)
-COMPARED = "li", "tr", "pre", "img", "blockquote", "h2", "h3", "h4"
+COMPARED = "ul", "ol", "li", "tr", "pre", "img", "blockquote", "h2", "h3", "h4"
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +109,15 @@ def test_site_names_nothing_to_load_from_other_hosts(site: Path) -> None:
     named = ["".join(each) for each in loads]
     assert len(named) > 100
     assert [each for each in named if re.match(r"(https?:)?//", each)] == []
+
+
+def test_every_file_that_a_page_loads_is_there(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        for address in Loads(page.read_text(encoding="utf-8")).found:
+            if not address.startswith("data:"):
+                path = address.partition("#")[0].partition("?")[0]
+                file = site / path.lstrip("/") if path.startswith("/") else page.parent / path
+                assert file.exists(), f"{page}: {address}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -16,7 +16,7 @@ from docs.site.mathml import MathML
 
 ROOT = Path(__file__).resolve().parents[2]
 CHINESE = ".zh-CN.md"
-LINK = re.compile(r"(\]\()([^)#:\s]+)((?:#[^)]*)?\))")
+LINK = re.compile(r"""(\]\(|src=")([^)#:\s"]+)((?:#[^)]*)?\)|")""")
 FENCES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 MADE = {"reference/command-line.md": reference.command_line, "reference/api.md": reference.api}
 """Pages that are made from the code whenever the site is built."""
@@ -30,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     """Adds what pages link to outside docs/, what those link to, and the pages made from the code."""
     for uri, make in MADE.items():
         # Below the pages that explain a word, in a search for it.
-        files.append(File.generated(config, uri, content="---\nsearch:\n  boost: 0.05\n---\n\n" + make()))
+        files.append(File.generated(config, uri, content="---\nsearch:\n  boost: 0.0005\n---\n\n" + make()))
     files.append(File.generated(config, "mark.svg", abs_src_path=str(ROOT / "app/static/page/mark.svg")))
     wanted = [path for page in files.documentation_pages() for path in _linked(page.content_string, page.src_uri)]
     while wanted:
@@ -94,7 +94,10 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def rewritten(match: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(folder, match[2]))
         target = copy_of(path) if _is_copied(path) else path.removeprefix("docs/")
-        if files.get_file_from_path(target):
+        file = files.get_file_from_path(target)
+        if file and match[1].startswith("src"):  # HTML, which MkDocs leaves as it is
+            return f'{match[1]}{posixpath.relpath(file.url, page.file.url)}"'
+        if file:
             return match[1] + posixpath.relpath(target, posixpath.dirname(uri) or ".") + match[3]
         return match[0]
 
