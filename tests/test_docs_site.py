@@ -88,6 +88,9 @@ def test_every_formula_is_drawn(site: Path, page: Path) -> None:
 
 def test_formula_is_mathml() -> None:
     assert "<msub><mi>d</mi><mi>k</mi></msub>" in mathml("d_k", "inline")
+    matrix = mathml(r"\begin{bmatrix} 1 & 0 \end{bmatrix}", "block")
+    assert matrix.count('<mtable class="matrix">') == 1
+    assert "<mo>" not in matrix
 
 
 class Loads(HTMLParser):

@@ -13,8 +13,12 @@ from markdown.preprocessors import Preprocessor
 
 
 def mathml(latex: str, display: str) -> str:
-    """The `<math>` element of a formula, `display` being "inline" or "block"."""
-    return convert(latex, display=display)
+    """The `<math>` element of a formula, `display` being "inline" or "block".
+
+    The style sheet draws a matrix's brackets, which browsers stretch only with a font for mathematics.
+    """
+    drawn = convert(latex, display=display)
+    return re.sub(r"<mo>&#x0005B;</mo><mtable(>.*?</mtable>)<mo>&#x0005D;</mo>", r'<mtable class="matrix"\1', drawn)
 
 
 class _Blocks(Preprocessor):

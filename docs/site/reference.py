@@ -54,7 +54,8 @@ def _command_lines() -> Iterator[str]:
 def _help(text: str) -> str:
     """Help as Markdown: in it, a command is a paragraph of its own."""
     text = re.sub(r"^\s*\x08\n", "", re.sub(r"^ +", "", text, flags=re.M), flags=re.M)
-    return re.sub(r"^(?=(?:interlinear|python -m|torchrun) )", "    ", text, flags=re.M).replace("<", "&lt;")
+    lines = re.sub(r"^(?=(?:interlinear|python -m|torchrun) )", "    ", text, flags=re.M).splitlines()
+    return "\n".join(line if line.startswith("    ") else line.replace("<", "&lt;") for line in lines)
 
 
 def _options(params: list[Any]) -> Iterator[str]:
