@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from urllib.parse import quote
 
 import pytest
 import typer
@@ -159,8 +160,7 @@ def site_url(site: Path) -> Iterator[str]:
 )
 def test_search_finds_words_of_both_languages(browser: Browser, site_url: str, words: str, page: str) -> None:
     visit = Visit(browser, site_url)
-    opened = visit.page("/")
-    opened.locator("[data-md-component=search-query]").fill(words)
+    opened = visit.page(f"/?q={quote(words)}")  # which the script reads when it is ready
     expect(opened.locator(f".md-search-result__link[href*='{page}']").first).to_be_visible()
     visit.check()
     visit.close()
