@@ -13,7 +13,7 @@ import sys
 from enum import Enum, StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -289,6 +289,10 @@ def translate(
         str, typer.Option(help="A translation memory: a file of pairs (tmx or tsv), or a service's file; off: none")
     ] = "",
     memory_key: Annotated[str, typer.Option(help="Name of the API key whose memory it is, in a service's file")] = "",
+    engine: Annotated[
+        Literal["auto", "local", "llm"] | None,
+        typer.Option(help="Which model translates, if INTERLINEAR_LLM is set", show_default=False),
+    ] = None,
     markup: Annotated[Format, typer.Option("--format", help="html: treat each line as HTML")] = Format.text,
     bundles: Annotated[str | None, _setting("bundles")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core")] = 0,
@@ -303,8 +307,8 @@ def translate(
     interlinear translate --source en --target fr --in texts --out translated
 
     It is as fast as the engine can be. Input that is typed, or that comes from a pipe that pauses, is answered at once.
-    No service needs to run, but its settings for bundles, device, precision, workers, glossaries, translation memory
-    and cache (`serve --help`) apply here as well.
+    No service needs to run, but its settings for bundles, device, precision, workers, glossaries, translation memory,
+    cache and large model (`serve --help`) apply here as well.
     """
     from app.bulk.command import Bulk
     from app.cli.offline_engine import Command
@@ -316,6 +320,7 @@ def translate(
         glossary=glossary,
         memory=memory,
         memory_key=memory_key,
+        engine=engine,
         markup=markup is Format.html,
         bundles=bundles,
         workers=workers,

@@ -44,6 +44,7 @@ from app.http.host_check import HostCheck
 from app.http.json_body import JSONFastPath
 from app.http.problems import ErrorRenderers, ProblemResponse, add_handlers
 from app.http.shutdown_errors import ShutdownErrors
+from app.llm.client import LargeModel
 from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.memory_trimming import trim
@@ -107,7 +108,8 @@ def create_app(
     glossaries = load_glossaries(settings.glossaries)
     lag = LoopLag(metrics.observe_lag)
     turn = peers.turn if peers else nullcontext
-    deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn)
+    large_model = LargeModel(settings, metrics) if settings.llm else None
+    deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn, large_model)
     translation_memory = _translation_memory(settings, store)
     adaptations = Adaptations(obstacle_to_adaptation(settings), trainer)
     glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
@@ -173,6 +175,8 @@ def create_app(
             await background_jobs.close()
             await documents.stop()
             await deployments.stop()
+            if large_model:
+                await large_model.close()
             if loading:
                 await loading
             await access_control.stop()

@@ -11,7 +11,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.runtime.rate_limits import Rate
@@ -53,6 +53,29 @@ class Settings(BaseSettings):
     )
     low_quality: Literal["warn", "source"] = Field(
         default="warn", description="warn: translations below min_quality get a warning; source: they stay untranslated"
+    )
+    llm: str | None = Field(
+        default=None,
+        description="An OpenAI-compatible server whose large model translates what the bundles are bad at: its /v1",
+    )
+    llm_model: str = Field(default="", description="The model's name there")
+    llm_key_file: Path | None = Field(default=None, description="A file with the key for that server")
+    llm_template: str = Field(
+        default="instruct", description="instruct, hunyuan-mt, translategemma, or a file: how the model is asked"
+    )
+    llm_pairs: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Pairs that it may translate, such as en-fr,de-en; default: all"
+    )
+    llm_timeout_ms: int = Field(
+        default=10_000, ge=1, description="Maximum time for a sentence there; then the bundle's translation is used"
+    )
+    llm_parallel: int = Field(default=64, ge=1, le=1024, description="Sentences that it translates at once")
+    llm_below: float = Field(
+        default=0.02, ge=0, le=1, description="Sentences of a lower quality go there, if a request does not say"
+    )
+    engine: Literal["auto", "local", "llm"] = Field(
+        default="auto",
+        description="Which model translates, if a request does not say: llm, the large one; auto, both",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU if available")
     precision: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
@@ -141,7 +164,7 @@ class Settings(BaseSettings):
             raise ValueError("name at least one folder")
         return folders
 
-    @field_validator("cors_origins", "trusted_proxies", mode="before")
+    @field_validator("cors_origins", "trusted_proxies", "llm_pairs", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -170,6 +193,8 @@ class Settings(BaseSettings):
         "glossaries",
         "glossary_store",
         "api_keys_file",
+        "llm",
+        "llm_key_file",
         "store",
         "translation_memory",
         mode="before",
@@ -189,6 +214,14 @@ class Settings(BaseSettings):
         if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*/?", value):
             raise ValueError("a path begins with a slash, like /mt or /tools/mt")
         return value.rstrip("/")
+
+    @model_validator(mode="after")
+    def _check_llm(self) -> Settings:
+        if self.llm and not re.match(r"https?://[^/\s]", self.llm):
+            raise ValueError("INTERLINEAR_LLM is an address such as http://localhost:8080/v1")
+        if self.llm and not self.llm_model:
+            raise ValueError("INTERLINEAR_LLM_MODEL: name the large model")
+        return self
 
     @field_validator("store")
     @classmethod

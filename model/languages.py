@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 AUTO = "auto"
 """The code of a source language that is to be detected."""
@@ -154,6 +155,7 @@ def is_language_code(code: object) -> bool:
     return isinstance(code, str) and _CODE.fullmatch(code) is not None and code.lower() != AUTO
 
 
+@lru_cache(maxsize=1024)
 def language_alone(code: str) -> str:
     """The language of `code` without region or script, in lower case: "en" for "en-US"."""
     return code.replace("_", "-").split("-")[0].lower()

@@ -71,10 +71,15 @@ def _mark_runs() -> re.Pattern[str]:
     return re.compile(f"{mark}{mark}{{30,}}")
 
 
+def is_normal(text: str) -> bool:
+    """Whether `normalise_source` certainly leaves `text` unchanged: usually so, and its pattern is slow."""
+    return text.isascii() and text.isprintable() and "  " not in text
+
+
 def normalise_source(text: str) -> str:
     """`text` as the model receives it: each run of blanks becomes one space, or nothing between ideographs; invisible
     characters are removed; apostrophes are plain, and ligatures are their letters."""
-    if text.isascii() and text.isprintable() and "  " not in text:  # usually so, and the pattern is slow
+    if is_normal(text):
         return text
     return _CHANGED.sub(_plain, text)
 

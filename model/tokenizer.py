@@ -16,7 +16,7 @@ import sentencepiece
 
 from model.bpe_dropout import MergeDropout, Merges
 from model.languages import WITHOUT_SPACES, language_alone
-from model.normalisation import normalise_source, source_offsets
+from model.normalisation import is_normal, normalise_source, source_offsets
 from model.punctuation import normalise_punctuation
 from model.spelling import SpellingIndex
 
@@ -254,6 +254,8 @@ class Tokenizer:
         """The tokens of `text` as a source, with the code points of the original `text` that each covers."""
         if not text:
             return []
+        if self.moses_language is None and is_normal(before + text):
+            return self.pieces(text, before)
         plain, offsets = before + text, list(range(len(before + text) + 1))
         if self.moses_language is not None:
             plain, offsets = normalise_punctuation(plain, self.moses_language)

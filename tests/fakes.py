@@ -29,6 +29,7 @@ from app.markup.render import insertions, render_pieces
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.text.tag_projection import place_tags
+from app.text.word_units import AlignedWords
 from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedText
 from model.bundle import Bundle
@@ -166,7 +167,8 @@ def render_tags(
     write: Callable[[str], str],
 ) -> str:
     """The translation of the sentence `source`, with `tags` inserted."""
-    return render_pieces(translation, insertions(place_tags(translation, tags, source, aligned_spans)), write)
+    words = AlignedWords(translation, aligned_spans)
+    return render_pieces(translation, insertions(place_tags(translation, tags, source, words)), write)
 
 
 def translating(bundle: Bundle, source: str, target: str) -> Bundle:

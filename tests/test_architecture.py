@@ -161,12 +161,13 @@ ORDER = {
     "app.formats": "app.text app.markup model.languages",
     "app.documents": "app.formats app.markup app.runtime app.errors model.machine model.quality",
     "app.engine": "app.runtime app.errors model",
-    "app.translation": "app.engine app.documents app.formats app.text app.markup app.settings app.runtime app.errors"
-    " model",
-    "app.services": "app.translation app.engine app.documents app.formats app.text app.markup app.settings app.runtime"
+    "app.llm": "app.settings app.runtime app.errors model.languages",
+    "app.translation": "app.llm app.engine app.documents app.formats app.text app.markup app.settings app.runtime"
     " app.errors model",
-    "app.cli": "app.services app.translation app.engine app.formats app.text app.markup app.settings app.runtime"
-    " app.errors model",
+    "app.services": "app.translation app.llm app.engine app.documents app.formats app.text app.markup app.settings"
+    " app.runtime app.errors model",
+    "app.cli": "app.services app.translation app.llm app.engine app.formats app.text app.markup app.settings"
+    " app.runtime app.errors model",
     "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
     "app.http": "app.engine app.server app.settings app.runtime app.errors",

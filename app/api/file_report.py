@@ -22,7 +22,7 @@ def report_of(
     """`name`: of the translated file."""
     warnings, doubtful = [], []
     for passage, location, item in zip(passages, locations, translations.items, strict=True):
-        if item.quality is not None and item.quality < DOUBTFUL:
+        if item.quality is not None and item.quality < DOUBTFUL and item.engine != "llm":
             found = location.at(0)
             text, quality = _excerpt(passage.text, 0), item.quality
             doubtful.append(FileSentence(line=found.line, name=found.name or None, text=text, quality=quality))
@@ -35,6 +35,7 @@ def report_of(
         file=name,
         model=translations.model,
         texts=len(translations.items),
+        llm_sentences=translations.llm_sentences,
         from_memory=sum(item.from_memory for item in translations.items),
         memory_version=max(versions, default=None),
         warnings=warnings,

@@ -13,6 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from app import formats
 from app.api.dependencies import AdmittedClient
+from app.api.engine_option import Engine, note_engine
 from app.api.file_report import report_of
 from app.api.memory_option import memory_option
 from app.api.openapi_parts import (
@@ -53,6 +54,7 @@ class FileFields(Body):
         description="The name of one of the service's glossaries; or terms with their required translations, as JSON "
         "or as a file: `.tsv` (a term, a tab and its translation on each line) or `.csv`",
     )
+    engine: Engine = None
     line_breaks: LineBreaks = Field(
         "auto",
         description="For .txt: `keep` translates each line separately; `join` translates a paragraph as a whole and "
@@ -181,10 +183,14 @@ async def _translate(
     glossary = fields.glossary or None
     memory = await memory_option(request, fields.source, fields.target, fields.memory)
     if fields.as_ == "document":
-        content, done = await translate_document(translator, document, fields.source, fields.target, glossary, memory)
+        content, done = await translate_document(
+            translator, document, fields.source, fields.target, glossary, memory, fields.engine
+        )
+        note_engine(request, done)
         report = await asyncio.to_thread(report_of, name, document.passages, document.locations, done)
         return content, document.media_type, report
-    review = await review_document(translator, document, fields.source, fields.target, glossary, memory)
+    review = await review_document(translator, document, fields.source, fields.target, glossary, memory, fields.engine)
+    note_engine(request, review.done)
     suffix = ".html" if fields.as_ == "review" else ".xliff"
     report = await asyncio.to_thread(report_of, f"{name}{suffix}", document.passages, document.locations, review.done)
     return await write_review(document, review, fields.as_), formats.MEDIA_TYPES[suffix], report

@@ -67,6 +67,8 @@ def _rendered(settings: Settings, adaptations: Adaptations) -> bytes:
         "MAX_BYTES": settings.max_file_bytes,
         "FORMATS": ",".join(MEDIA_TYPES),
         "MEMORY": "off" if settings.translation_memory is None else "on",
+        "LLM": settings.llm_model if settings.llm else "",
+        "ENGINE": settings.engine,
         "ADAPTATION": "off" if adaptations.obstacle else "on",
     }
     html = (_FOLDER / "index.html").read_text("utf-8")

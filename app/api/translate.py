@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
+from app.api.engine_option import note_engine
 from app.api.memory_option import memory_option
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERRORS, error_responses
 from app.api.schemas.translation import StreamRequest, TranslateRequest, TranslateResponse
@@ -78,9 +79,10 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     if joins:
         lines = await asyncio.to_thread(lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
         work = translator.translate([each.text for each in lines], options)
-        done = await asyncio.to_thread(_rewrapped, lines, await while_connected(request, work))
+        done = note_engine(request, await while_connected(request, work))
+        done = await asyncio.to_thread(_rewrapped, lines, done)
     else:
-        done = await while_connected(request, translator.translate(texts, options))
+        done = note_engine(request, await while_connected(request, translator.translate(texts, options)))
     # Shaped like a TranslateResponse, but not built as one: validating our own data takes 5 % of a short request.
     return Response(to_json(_response_fields(done), inf_nan_mode="null"), media_type="application/json")
 
@@ -105,16 +107,18 @@ async def stream(body: StreamRequest, request: Request) -> Response:
     parts = translator.stream(await _texts(request, body), await _options(request, body))
     # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
-    return StreamingResponse(_events(first, parts), media_type=EVENTS, headers=_UNBUFFERED)
+    return StreamingResponse(_events(request, first, parts), media_type=EVENTS, headers=_UNBUFFERED)
 
 
 async def _events(
-    first: TranslatedPart | Translations, parts: AsyncGenerator[TranslatedPart | Translations, None]
+    request: Request,
+    first: TranslatedPart | Translations,
+    parts: AsyncGenerator[TranslatedPart | Translations, None],
 ) -> AsyncGenerator[bytes, None]:
     try:
         yield _event(first)
         async for part in parts:
-            yield _event(part)
+            yield _event(note_engine(request, part) if isinstance(part, Translations) else part)
     except ServiceError as error:
         yield _sse("error", problem_of(error))
     finally:
@@ -172,6 +176,8 @@ async def _options(request: Request, body: StreamRequest) -> Options:
         waited_s,
         prefix,
         memory,
+        body.engine,
+        body.llm_below,
     )
 
 
@@ -192,6 +198,7 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         "confidence": item.confidence,
         "score": item.score,
         "quality": item.quality,
+        "engine": item.engine,
         "words": _word_fields(item.words),
         "finish_reason": item.finish_reason,
         "warnings": item.warnings,

@@ -25,6 +25,7 @@ from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
 from app.formats import FormatOptions, TextLocation
 from app.formats.document import UnreadableDocument
 from app.formats.memory_files import read_pairs
+from app.llm.client import LargeModel
 from app.markup.extract import markup_pieces
 from app.runtime.metrics import Metrics
 from app.services.memory_sqlite import read_memory
@@ -36,7 +37,7 @@ from app.text.glossary_files import load_glossaries, read_file
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
-from app.translation.types import AUTO, Item, Options, TranslatedText
+from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedText
 from model.bundle_files import BundleError
 
 WINDOW_TEXTS, WINDOW_CHARS = 64, 4_000
@@ -79,6 +80,8 @@ class Command:
     """A file of a translation memory, or "off"; if empty, the settings' file."""
     memory_key: str = ""
     """The name of the API key whose memory it is, in a service's file."""
+    engine: EngineOption | None = None
+    """Which model translates; None: as the settings say."""
     markup: bool = False
     """Texts are HTML."""
     bundles: str | None = None
@@ -205,7 +208,7 @@ def prepare(command: Command) -> Prepared:
         raise CommandError(CANNOT_SERVE, str(error)) from None
     check_languages(command, bundles)
     glossary, memory = load_glossary(command, glossaries), load_memory(command, settings)
-    options = Options(command.source, command.target, glossary, memory=memory)
+    options = Options(command.source, command.target, glossary, memory=memory, engine=command.engine)
     return Prepared(command, settings, bundles, needed, config, workers, glossaries, options)
 
 
@@ -217,7 +220,8 @@ async def start_session(prepared: Prepared, launch: Launch) -> AsyncIterator[Ses
     scheduler = Scheduler(settings.queue_tokens, models=LoadedModels(settings.memory_bytes))
     engine = Engine(prepared.config, scheduler, metrics, launch, workers)
     decoder = with_cache(engine, ResultCache(settings.cache_bytes, metrics))  # files often repeat sentences
-    translator = Translator(prepared.bundles, decoder, settings, prepared.glossaries)
+    large_model = LargeModel(settings, metrics) if settings.llm else None
+    translator = Translator(prepared.bundles, decoder, settings, prepared.glossaries, large_model=large_model)
 
     async def translate(items: Sequence[Item]) -> list[TranslatedText]:
         if prepared.command.markup:
@@ -238,6 +242,8 @@ async def start_session(prepared: Prepared, launch: Launch) -> AsyncIterator[Ses
         yield Session(translate, BASE_WINDOWS + WINDOWS_PER_WORKER * workers)
     finally:
         await engine.stop()
+        if large_model:
+            await large_model.close()
 
 
 def needed_bundles(bundles: Catalogue, source: str, target: str) -> Catalogue:

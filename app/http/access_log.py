@@ -113,6 +113,8 @@ class AccessLog:
             client: Client | None = scope["state"].get("client")
             # A key's name has no characters that JSON would have to escape.
             key_field = f',"key":"{client.name}"' if client and client.name else ""
+            sentences = scope["state"].get("llm_sentences")
+            key_field += f',"llm_sentences":{sentences}' if sentences else ""
             line = f'"level":"info","id":"{request_id}",{labels},"ms":{1000 * seconds:.1f}{key_field}'
             log.handle(PreformattedRecord(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
 

@@ -134,6 +134,8 @@ class AlignedSpan(NamedTuple):
 
 def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Where the characters `span` are once `insertions`, each a place and a length, are made before them."""
+    if not insertions:
+        return span
     start, end = span
     return (
         start + sum(size for at, size in insertions if at <= start),

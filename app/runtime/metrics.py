@@ -111,6 +111,16 @@ class Metrics:
         )
         self.cache_bytes = Gauge("interlinear_cache_bytes", "Bytes that cached sentences take", registry=registry)
 
+        self.llm_requests = Counter(
+            "interlinear_llm_requests",
+            "Questions to the large model: answered, cached, failed, late, cancelled, or not asked (paused)",
+            ["outcome"],
+            registry=registry,
+        )
+        self.llm_seconds = Histogram(
+            "interlinear_llm_seconds", "One question to the large model", buckets=_SECONDS, registry=registry
+        )
+
         self.store_available = Gauge(
             "interlinear_store_available", "1: the store answers, or none is set; 0: it does not", registry=registry
         )

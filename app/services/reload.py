@@ -24,6 +24,7 @@ from app.engine.loaded_models import LoadedModels
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused
+from app.llm.client import LargeModel
 from app.runtime.metrics import Metrics
 from app.runtime.peers import Peers
 from app.runtime.polling import watch
@@ -115,11 +116,12 @@ class Deployments:
         glossaries: Glossaries,
         timing: ReloadTiming = RELOAD_TIMING,
         turn: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
+        large_model: LargeModel | None = None,
     ) -> None:
         """`turn`: a context in which to reload; it waits while another instance does, so that the machine has to bear
         the load and the memory of one. Raises SettingsError and BundleError."""
         self.settings, self.metrics, self._timing, self._turn = settings, metrics, timing, turn
-        self._launch, self._glossaries = launch, glossaries
+        self._launch, self._glossaries, self._large_model = launch, glossaries, large_model
         self._result_cache = ResultCache(settings.cache_bytes, metrics)
         self.libraries = Libraries()
         self._reloading = asyncio.Lock()
@@ -222,7 +224,15 @@ class Deployments:
         config = worker_config(settings, bundles)
         engine = Engine(config, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
         decoder = with_cache(engine, self._result_cache)
-        translator = Translator(bundles, decoder, settings, self._glossaries, self.libraries, engine.observe_quality)
+        translator = Translator(
+            bundles,
+            decoder,
+            settings,
+            self._glossaries,
+            self.libraries,
+            engine.observe_quality,
+            self._large_model,
+        )
         deployment = Deployment(translator, engine, fingerprint)
         self._deployments.add(deployment)
         return deployment

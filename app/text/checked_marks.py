@@ -21,6 +21,9 @@ _QUOTES = '"“”„‟«»‹›「」『』《》〈〉'
 _SINGLE = r"(?<![^\W\d_])['‘‚](?=\S)[^'‘’]{1,200}?(?<=\S)['’‘](?![^\W\d_])"
 """A quotation between single marks; an apostrophe has letters on both sides, or on the left alone."""
 _ANY = re.compile(rf"[\d{_SIGNS}{_QUOTES}()（）％＄＆＋＝／'‘‚](?<![^\W\d_]['‘‚])")
+_ANY_SIGN = re.compile(rf"[{_SIGNS}{_QUOTES}()'‘‚−–-]")
+"""Without any, `_signs` finds none."""
+_NOT_PLAIN = re.compile(rf"[{INVISIBLE}\uff01-\ufffb\ufffd-\U0010ffff]")
 _SINGLES = re.compile(_SINGLE)
 _SIGN = re.compile(rf"[{_SIGNS}]+[CF]?")
 _MINUS = re.compile(r"(?<![\w.,)])[-−–](?=\d)")
@@ -80,17 +83,19 @@ def is_sign(text: str) -> bool:
 def has_same_marks(source: str, translation: str, source_language: str, target: str) -> bool:
     """Whether a translation into `target` has the numbers and marks of `source`, each as often."""
     source, translation = _plain(source), _plain(translation)
-    if _signs(source) != _signs(translation):
+    if _ANY_SIGN.search(source + translation) and _signs(source) != _signs(translation):
         return False
     given = [(match, is_counted(source, match.end(), target)) for match in _AS_WRITTEN.finditer(source)]
-    required = (match for match, counted in given if not counted and not _ORDINAL.match(source, match.end()))
-    written = Counter(_normal(match[0]) for match in _AS_WRITTEN.finditer(translation))
-    if Counter(_normal(match[0]) for match in required) - written:
+    required = [
+        _normal(match[0]) for match, counted in given if not counted and not _ORDINAL.match(source, match.end())
+    ]
+    written = list(map(_normal, _AS_WRITTEN.findall(translation)))
+    if required != written and Counter(required) - Counter(written):
         return False
     words = _NUMBER_WORDS.get(language_alone(source_language))
     if any(counted for _, counted in given) or words is None or words.search(source):  # "three" may become 3
         return True
-    return not Counter(filter(str.isdecimal, translation)) - Counter(filter(str.isdecimal, source))
+    return all(translation.count(digit) <= source.count(digit) for digit in set(filter(str.isdecimal, translation)))
 
 
 def without_invented(text: str, protects_all: bool) -> str:
@@ -102,9 +107,7 @@ def without_invented(text: str, protects_all: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    if text.isascii():
-        return text
-    return "".join(unicodedata.normalize("NFKC", c) if c > "\uff00" else c for c in text if c not in INVISIBLE)
+    return _NOT_PLAIN.sub(lambda found: "" if found[0] in INVISIBLE else unicodedata.normalize("NFKC", found[0]), text)
 
 
 def _signs(text: str) -> Counter[str]:

@@ -42,14 +42,13 @@ def without_stray_blanks(
     mark or inside a bracket, the translation keeps its own; likewise between ideographs, if the source is in such a
     language.
     """
-    shown = "".join(text + OPAQUE if number in protected else text for number, text in enumerate(texts))
-    if " " not in shown:
+    if " " not in "".join(texts):
         return list(texts)
-    stray = {
-        place for found in _pattern(source, source_language, language).finditer(shown) for place in range(*found.span())
-    }
-    if not stray:
+    shown = "".join([text + OPAQUE if number in protected else text for number, text in enumerate(texts)])
+    pattern = _pattern(source, source_language, language)
+    if not pattern.search(shown):
         return list(texts)
+    stray = {place for found in pattern.finditer(shown) for place in range(*found.span())}
     ends = accumulate(len(text) + (number in protected) for number, text in enumerate(texts))
     starts = [
         end - len(text) - (number in protected) for number, (end, text) in enumerate(zip(ends, texts, strict=True))

@@ -65,6 +65,8 @@ _CLOSED_BY = {
 }
 """Closing marks, and what each may close. Straight quotation marks close each other, and so do marks of emphasis."""
 _OPENS = frozenset("".join(_CLOSED_BY.values())) | {"“", "‘"}
+_NESTING_STARTS = frozenset("*_~\\\"'![]<")
+"""What the marks that the patterns below match begin with."""
 _SAME = re.compile(r"[*_~]+|\\?[\"']")
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[\w:.-]*)(?:[\s=][^<>]*[^<>/])?>", re.DOTALL)
 _BBCODE = re.compile(r"\[(?P<end>/?)(?P<name>[A-Za-z][\w-]*)(?:=[^\[\]]*)?\]")
@@ -149,6 +151,8 @@ def _role(mark: str) -> tuple[str, bool, Sequence[str]]:
     """The name of what the mark opens or closes, whether it opens it, and the names that it may close."""
     if mark in _OPENS or mark in _CLOSED_BY:
         return mark, mark in _OPENS, tuple(_CLOSED_BY.get(mark, ""))
+    if mark[:1] not in _NESTING_STARTS:  # as for most marks
+        return "", False, ()
     if _SAME.fullmatch(mark):
         return mark, True, [mark]
     if _LINK_BEGIN.fullmatch(mark):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, pairwise, zip_longest
 from operator import attrgetter
 
-from app.markup.passage import AlignedSpan, ProtectedSpan, Tag
+from app.markup.passage import ProtectedSpan, Tag
 from app.markup.render import TagNode, tag_tree
 from app.text.word_units import OPAQUE, AlignedWords, CutWord, UnitAlignment, is_spaced, units
 
@@ -41,7 +41,7 @@ def split_tags(tags: Sequence[Tag], segments: Sequence[tuple[int, int]]) -> list
 
 
 def place_tags(
-    translation: Sequence[str | ProtectedSpan], tags: Sequence[Tag], source: str, aligned_spans: Sequence[AlignedSpan]
+    translation: Sequence[str | ProtectedSpan], tags: Sequence[Tag], source: str, text: AlignedWords
 ) -> TagNode:
     """The places of `tags` in the translation of the sentence `source`: a tree with a node for each element and mark.
 
@@ -52,7 +52,8 @@ def place_tags(
     space nearby.
     """
     cut_words = _cut_words(source, tags)
-    text = AlignedWords(translation, aligned_spans, cut_words)
+    if cut_words:
+        text = AlignedWords(translation, text.aligned_spans, cut_words)
     root = tag_tree(tags, len(source))
     root.units, root.place = (0, len(text.units)), (0, len(text.shown))
     spaces = {tag.at for tag in tags if tag.space}

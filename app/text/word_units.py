@@ -18,6 +18,7 @@ SPACELESS = (
     r"\U00020000-\U0003ffff]"
 )
 """Thai, Lao, Burmese, Khmer, kana and Han: without spaces between words, tokens serve as words."""
+_SPACELESS = re.compile(SPACELESS)
 _LETTER = rf"(?:(?!{SPACELESS})[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0966-\u0dff\u200c\u200d])"
 _ELIDED = r"['’](?=[AEIOUYHaeiouyhÀÂÄÆÉÈÊËÎÏÔÖŒÙÛÜàâäæéèêëîïôöœùûü])"
 """A word begins after it: l'homme, dell'anno. Not so in don't and it's."""
@@ -84,6 +85,7 @@ class AlignedWords:
     ) -> None:
         """The translations of `cut_words`, words of the source, are cut like these, as far as they have the same
         characters."""
+        self.aligned_spans = aligned_spans
         self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
         self.units = list(units(pieces, sorted({span.target[0] for span in aligned_spans})))
         if cut_words and self.units:
@@ -113,7 +115,7 @@ def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterato
         for found in _WORD.finditer(piece):
             start, end = found.start() + offset, found.end() + offset
             is_word = found[0][0].isalnum() or len(found[0]) > 1
-            if re.match(SPACELESS, found[0]):
+            if _SPACELESS.match(found[0]):
                 for cut in cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]:
                     yield Unit(start, start := cut, is_word)
             yield Unit(start, end, is_word)
@@ -208,7 +210,7 @@ def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
 
 def is_spaced(character: str) -> bool:
     """Whether its script has spaces between words."""
-    return re.match(SPACELESS, character) is None
+    return _SPACELESS.match(character) is None
 
 
 def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterator[UnitAlignment]:
@@ -218,16 +220,16 @@ def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]
     """
     found: list[UnitAlignment] = []
     i = 0
-    for span in aligned_spans:
-        if span.source[0] == span.source[1]:
+    for source, (start, end) in aligned_spans:
+        if source[0] == source[1]:
             continue
-        start, end = span.target
         while i < len(units) and units[i].end <= start:
             i += 1
         for j in range(i, len(units)):
-            if units[j].start >= end:
+            first, last, _ = units[j]
+            if first >= end:
                 break
-            found.append(UnitAlignment(j, span.source, min(end, units[j].end) - max(start, units[j].start)))
+            found.append(UnitAlignment(j, source, min(end, last) - max(start, first)))
     of_words = {one.source for one in found if units[one.unit].is_word}
     return (one for one in found if units[one.unit].is_word or _may_be_a_mark(one.source, of_words))
 

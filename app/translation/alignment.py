@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from app.markup.passage import with_insertions
-from app.text.word_units import AlignedWords, units
+from app.text.word_units import Unit, units
 from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan
 
@@ -33,33 +33,24 @@ def word_pairs(plan: TextPlan, length: Callable[[str], int] = len) -> list[WordP
     """
     found: list[WordPair] = []
     for sentence, at in plan.rendered_sentences(length):
-        found += (_moved(pair, sentence.start, at) for pair in _sentence_pairs(sentence, length))
+        found += _sentence_pairs(sentence, at, length)
     return found
 
 
-def _sentence_pairs(sentence: Sentence, length: Callable[[str], int]) -> Iterator[WordPair]:
-    """The aligned words of a sentence, with offsets from its start and from its translation's."""
+def _sentence_pairs(sentence: Sentence, at: int, length: Callable[[str], int]) -> Iterator[WordPair]:
+    """The aligned words of a sentence, whose translation begins at `at`."""
     if sentence.is_left_untranslated:
         return
     inserted = [(one.start, length(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
-    aligned_spans = list(sentence.aligned_spans(sentence.best))
-    target = AlignedWords(sentence.pieces(sentence.best), aligned_spans)
+    target = sentence.aligned_words(sentence.best)
     source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
     words = [unit for unit in source if unit.is_word]
-    seen = set[WordPair]()
-    for alignment in target.alignments:
-        unit = target.units[alignment.unit]
-        first = bisect_right(words, alignment.source[0], key=_end_of)
-        last = bisect_left(words, alignment.source[1], key=_start_of)
-        for word in words[first:last] if unit.is_word else ():
-            pair = WordPair(
-                sentence.text_span((word.start, word.end)), with_insertions((unit.start, unit.end), inserted)
-            )
-            if pair not in seen:
-                seen.add(pair)
-                yield pair
-
-
-def _moved(pair: WordPair, source: int, target: int) -> WordPair:
-    (a, b), (c, d) = pair
-    return WordPair((a + source, b + source), (c + target, d + target))
+    aligned: dict[tuple[Unit, Unit], None] = {}
+    for number, (start, end), _ in target.alignments:
+        if (unit := target.units[number]).is_word:
+            for word in words[bisect_right(words, start, key=_end_of) : bisect_left(words, end, key=_start_of)]:
+                aligned[word, unit] = None
+    for word, unit in aligned:
+        first, last = sentence.text_span((word.start, word.end))
+        start, end = with_insertions((unit.start, unit.end), inserted)
+        yield WordPair((first + sentence.start, last + sentence.start), (start + at, end + at))

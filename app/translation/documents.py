@@ -18,7 +18,7 @@ from app.markup.passage import Passage
 from app.settings import Settings
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
-from app.translation.types import AUTO, GlossaryOption, Options, TranslatedText, Translations
+from app.translation.types import AUTO, EngineOption, GlossaryOption, Options, TranslatedText, Translations
 
 _MAX_DETECTION_CHARS = 10_000
 """How much of a document is used to detect its language."""
@@ -140,12 +140,13 @@ async def translate_document(
     target: str,
     glossary: GlossaryOption = None,
     memory: MemoryOption | None = None,
+    engine: EngineOption | None = None,
 ) -> tuple[bytes, Translations]:
     """Returns the translated file and the translations of its passages. `source` may be AUTO.
 
     Raises the errors of Translator.translate, and the first error of a passage: a file is never returned in part.
     """
-    options = await options_for(translator, document, source, target, glossary, memory)
+    options = await options_for(translator, document, source, target, glossary, memory, engine)
     done = await translator.translate([[passage] for passage in document.passages], options)
     return await _write(document, done.items), done
 
@@ -157,12 +158,13 @@ async def translate_in_batches(
     target: str,
     glossary: GlossaryOption,
     memory: MemoryOption | None = None,
+    engine: EngineOption | None = None,
 ) -> bytes:
     """Translates like `translate_document`, but in several requests, one after another.
 
     Other requests are served between them. A request that is refused as overload is repeated.
     """
-    options = await options_for(translator, document, source, target, glossary, memory)
+    options = await options_for(translator, document, source, target, glossary, memory, engine)
     items: list[TranslatedText] = []
     for part in _batches(document.passages):
         items += (await retry_while_overloaded(partial(translator.translate, part, options))).items
@@ -207,12 +209,13 @@ async def options_for(
     target: str,
     glossary: GlossaryOption,
     memory: MemoryOption | None,
+    engine: EngineOption | None,
 ) -> Options:
     """The options for all passages; `source` may be AUTO. Raises PairNotServed."""
     served, into = translator.catalogue.codes(source, target)
     if served == AUTO:
         source = await asyncio.to_thread(_document_language, translator, document, into)
-    return Options(source, target, glossary, memory=memory)
+    return Options(source, target, glossary, memory=memory, engine=engine)
 
 
 def _document_language(translator: Translator, document: Document, target: str) -> str:

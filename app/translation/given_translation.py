@@ -11,13 +11,19 @@ from model.languages import full_stop, has_end_mark
 from model.tokenizer import SPACE, Piece
 
 
-def given_pieces(bundle: Bundle, passage: Passage, translation: str) -> list[Piece]:
+def given_pieces(
+    bundle: Bundle, passage: Passage, translation: str, places: Sequence[tuple[int, int]] | None = None
+) -> list[Piece]:
     """The tokens that the model would generate for `translation`, with their code points in it.
 
     What /translate changes after decoding is undone: capitals of a text in capitals, the capital of a label, the full
     stop that it added to the source, and the symbols of protected text.
+
+    `places`: where protected text is, with the number of its span, if that is known; else it is looked for.
     """
     start, end = len(translation) - len(translation.lstrip()), len(translation.rstrip())
+    if places is not None:
+        start, end = 0, len(translation)
     text = translation[start:end]
     added = full_stop(bundle.target) if text and added_full_stop(passage.text, bundle) else ""
     if added and has_end_mark(text):
@@ -35,7 +41,7 @@ def given_pieces(bundle: Bundle, passage: Passage, translation: str) -> list[Pie
     text = lowered if len(lowered) == len(text) else text  # offsets must hold
     found: list[Piece] = []
     at, before = 0, SPACE
-    for place, number in _protected_places(passage.protected, text):
+    for place, number in _protected_places(passage.protected, text) if places is None else places:
         raw = passage.protected[number].raw
         found += _pieces_at(bundle, text[at:place], before, start + at)
         if place == 0:

@@ -39,12 +39,15 @@ def max_protected_spans(bundle: Bundle) -> int:
 
 def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
     """The text, with each protected span replaced by its number, as `Tokenizer.encode_parts` takes it."""
+    if not passage.protected:
+        return [passage.text + end] if passage.text or end else []
     parts: list[str | int] = []
     done = 0
     for number, protected in enumerate(passage.protected):
         parts += [passage.text[done : protected.start], number]
         done = protected.end
-    return [part for part in [*parts, passage.text[done:] + end] if part != ""]
+    parts.append(passage.text[done:] + end)
+    return [part for part in parts if part != ""]
 
 
 def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tokenizer) -> bool:
@@ -55,10 +58,10 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
     picture.
     """
     text = passage.text
-    if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
-        return False
     before, word = text[: protected.start][-1:], _LETTERS.match(text, protected.end)
     if not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
+        return False
+    if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
         return False
     shown = text[protected.start : protected.end]
     if shown == OBJECT:
@@ -151,6 +154,8 @@ def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
     """
     words = passage.text
     if passage.protected:
+        if sum(map(str.isupper, words)) < MIN_ALL_CAPS_WORD_LETTERS:  # usually so
+            return False
         words = "".join(part for part in split_at_protected(passage) if isinstance(part, str))
     letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
     if not letters or not all(map(str.isupper, letters)):  # "用 USB" is Chinese with a name in it

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.errors import ServiceError
+from app.text.glossary import Glossary
 from app.text.icu_messages import has_branches
 from app.text.language_id import Detected
 from app.translation.alignment import word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
+from app.translation.llm_alone import UnservedSentence
 from app.translation.memory import MemoryLookup, Suggestion
 from app.translation.pivot import FirstLeg
 from app.translation.quality_checks import untranslated_warning
 from app.translation.sentence import Candidate, Sentence
 from app.translation.text_plan import TextPlan, mean_score
-from app.translation.types import AUTO, Item, Options, TranslatedText
+from app.translation.types import AUTO, EngineUsed, Item, Options, TranslatedText
 from app.translation.word_quality import doubtful_words
 from model.hypothesis import FinishReason
 
@@ -37,6 +39,10 @@ class PlannedItem:
     """The translation into the pivot language."""
     memory: MemoryLookup | None = None
     """The translation memory, if one was consulted."""
+    unserved: Sequence[UnservedSentence] = ()
+    """The sentences, if no bundle serves the pair and the large model does."""
+    glossary: Glossary | None = None
+    """For `unserved`."""
     grows: bool = False
     """Whether more parts of the plan will come."""
     submitted: int = 0
@@ -70,6 +76,20 @@ class PlannedItem:
         if self.first_leg:
             return self.first_leg.model if self.pivot_sentences else None
         return self.sentences[0].bundle.name if self.sentences else None
+
+    @property
+    def engine(self) -> EngineUsed | None:
+        """Which model made the translation."""
+        if self.unserved:
+            return "llm"
+        found = {sentence.is_by_large_model for sentence in (*self.pivot_sentences, *self.sentences)}
+        return None if not found else "both" if len(found) > 1 else "llm" if found.pop() else "local"
+
+    def engine_of(self, sentence: Sentence) -> EngineUsed:
+        """Which model made the translation of a sentence of `plan`."""
+        first = self.first_leg.find_origin(sentence) if self.first_leg else None
+        found = {sentence.is_by_large_model, first.is_by_large_model if first else sentence.is_by_large_model}
+        return "both" if len(found) > 1 else "llm" if sentence.is_by_large_model else "local"
 
     @property
     def score(self) -> float:
@@ -132,6 +152,7 @@ class PlannedItem:
             quality=self.lowest_quality,
             words=() if plan.label or plan.nested else doubtful_words(plan),
             first_leg=leg,
+            engine=self.engine,
         )
         if memory is None:
             return done

@@ -9,6 +9,7 @@ from functools import cached_property
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
+from app.llm.client import LargeModel
 from app.markup.extract import markup_pieces
 from app.markup.passage import Passage, Piece
 from app.settings import Settings
@@ -18,6 +19,7 @@ from app.text.language_id import Detected, Detector
 from app.text.mnemonics import remove_mnemonic
 from app.translation.completion import continue_prefix
 from app.translation.language_checks import LanguageChecks
+from app.translation.llm_alone import plan_unserved
 from app.translation.memory import MemoryLookup, RememberedText
 from app.translation.pivot import FirstLeg
 from app.translation.planned_item import PlannedItem
@@ -26,7 +28,7 @@ from app.translation.source_language import SourceLanguages
 from app.translation.text_plan import BudgetExceeded, Label, TextPlan, plan_copy, plan_text
 from app.translation.types import AUTO, Item, Options
 from model.bundle import Bundle
-from model.languages import is_traditional, language_name
+from model.languages import NAMES, is_traditional, language_name
 
 UNDETERMINED = "und"
 """The language of a text without words (BCP 47)."""
@@ -49,6 +51,7 @@ class Services:
     detector: Detector
     checks: LanguageChecks
     observe_quality: ObserveQuality
+    large_model: LargeModel | None = None
 
 
 class Planner:
@@ -78,11 +81,23 @@ class Planner:
 
     def check_pair(self) -> None:
         """Raises PairNotServed if no text can be translated."""
-        if self.options.source != AUTO or not self._sources:
+        if (self.options.source != AUTO or not self._sources) and not self._is_for_large_model_alone:
             self._route(self.options.source)
+
+    @property
+    def _is_for_large_model_alone(self) -> bool:
+        """Whether no bundle serves the pair, and the large model may."""
+        source, target = self.options.source, self.options.target
+        large_model, engine = self._services.large_model, self.options.engine or self._services.settings.engine
+        if large_model is None or engine == "local" or not {source, target} <= NAMES.keys() or source == target:
+            return False
+        return large_model.serves(source, target) and source not in self._sources
 
     def default_model(self) -> str:
         """The model to name if there was nothing to translate."""
+        if self._is_for_large_model_alone:
+            assert self._services.large_model is not None
+            return self._services.large_model.name
         source = self._sources[0] if self.options.source == AUTO else self.options.source
         return " + ".join(bundle.name for bundle in self._route(source))
 
@@ -150,6 +165,11 @@ class Planner:
                     plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings]
                 )
                 return
+        if self._is_for_large_model_alone:
+            planned.glossary = self._glossary(source, options.target)
+            planned.plan, planned.unserved = plan_unserved(pieces, source, options.target)
+            planned.plan.label = label
+            return
         route = self._route(source)
         target = route[-1].target
         if is_traditional(self._wanted) and not is_traditional(target):
@@ -242,7 +262,7 @@ def _label(item: Item, options: Options) -> Label | None:
     if not isinstance(item, str) or options.html or options.alignment or options.prefix:
         return None
     found = remove_mnemonic(item)
-    return Label(item, *found) if found else None
+    return Label(item, *found, options.target) if found else None
 
 
 def _pieces(item: Item, options: Options, target: str = "") -> Sequence[Piece]:

@@ -10,9 +10,12 @@ from time import monotonic
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
-from app.errors import ServiceError
+from app.errors import ServiceError, Unavailable
+from app.llm.client import NoAnswer, check_wish
 from app.text.glossary import Glossary
 from app.translation.kept_marks import lacks_marks, protect_marks, sequence_with_numbers
+from app.translation.llm_alone import UnservedSentence, translate_alone
+from app.translation.llm_answers import ask
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
 from app.translation.planner import Planner, Services, item_length
@@ -29,6 +32,10 @@ MAX_INLINE_CHARS = 2_000
 is prepared in a thread; switching to it costs as much as a short sentence."""
 MAX_CONCURRENT_REPAIRS = 8
 """Of one request, since each scores up to 16 translations, and a long text must not fill the queue."""
+MAX_CHECKED_AHEAD = 64
+"""Sentences of a stream that are checked before their turn, so that the large model is asked about all of them."""
+RENDERING_S = 0.2
+"""How long before its deadline a request stops waiting for the large model."""
 MAX_DECODED_TOGETHER = 64
 """Sentences that are submitted again at once: a millisecond."""
 MAX_READ_TOGETHER = 16
@@ -61,12 +68,26 @@ class TranslationRequest:
         self._repair_slots = asyncio.Semaphore(MAX_CONCURRENT_REPAIRS)
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
+        engine = self._options.engine or services.settings.engine
+        self._asks_all, mark = engine == "llm", self._options.llm_below
+        self._large_model = None if engine == "local" else services.large_model
+        self._llm_below = services.settings.llm_below if mark is None else mark
+        self._asked: dict[Sentence, Task[None]] = {}
+        """Questions to the large model, under way."""
+        self._alone: list[Task[None]] = []
+        """Translations by the large model of sentences that no bundle serves."""
+        self._llm_slots = asyncio.Semaphore(max(1, self._large_model.parallel // 2 if self._large_model else 1))
+        """Half of the large model's, so that a long text leaves some to others."""
+        self._order: list[Sentence] = []
+        """The sentences as they follow each other, if a large model is asked, which is told a sentence's neighbours."""
+        self._places: dict[Sentence, int] = {}
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._is_short = sum(map(item_length, items)) + 40 * terms <= MAX_INLINE_CHARS
 
     async def prepare(self) -> None:
         """Plans all items: splits them into sentences."""
         self._planner.check_pair()
+        check_wish(self._services.large_model, self._options.engine, self._options.source, self._options.target)
         memory = self._options.memory
         uses_memory = memory is not None and bool(memory.snapshots)  # what a look-up costs, the memory's pairs decide
         is_quick = (
@@ -85,6 +106,8 @@ class TranslationRequest:
         """Submits the first sentences of all items to the engine."""
         plans = [item.first_plan for item in self._items]
         await self.decode([sentence for plan in plans if isinstance(plan, TextPlan) for sentence in plan.sentences])
+        for item in self._items:
+            self._alone += [asyncio.create_task(self._translate_alone(item, one)) for one in item.unserved]
         if any(item.first_leg for item in self._items):
             self._second_legs = asyncio.create_task(self._translate_second_legs())
 
@@ -92,6 +115,8 @@ class TranslationRequest:
         """Waits until all sentences of all items are checked or have an error."""
         if self._second_legs:
             await self._second_legs
+        for task in self._alone:
+            await task
         await self.finish([sentence for item in self._items for sentence in item.sentences])
 
     async def _translate_second_legs(self) -> None:
@@ -139,6 +164,10 @@ class TranslationRequest:
 
     async def decode(self, sentences: Sequence[Sentence]) -> None:
         """Submits the sentences to the engine."""
+        if self._large_model:
+            for sentence in sentences:
+                if self._places.setdefault(sentence, len(self._order)) == len(self._order):
+                    self._order.append(sentence)
         sequences = [sentence.sequence for sentence in sentences]
         futures = await self._services.engine.decode(sequences, self.deadline)
         self._futures.update(zip(sentences, futures, strict=True))
@@ -167,6 +196,17 @@ class TranslationRequest:
 
         Those that lack terms, numbers, marks or names are decoded again, until none does.
         """
+        await self._finish_own(sentences)
+        if self._asked:
+            for sentence in sentences:
+                if asked := self._asked.pop(sentence, None):
+                    try:
+                        await asked
+                    finally:
+                        asked.cancel()
+
+    async def _finish_own(self, sentences: Sequence[Sentence]) -> None:
+        """Finishes the translations of the bundles' own models, and asks the large model for some others."""
         while sentences:
             again: list[Sentence] = []
             for number, sentence in enumerate(sentences):
@@ -199,17 +239,68 @@ class TranslationRequest:
         is_long = max(len(sentence.passage.text), 20 * len(sentence.passage.tags)) > MAX_INLINE_CHARS
         if await asyncio.to_thread(_check, sentence) if is_long else _check(sentence):
             return True
-        self._check_quality(sentence)
+        sentence.estimate_quality()
+        if sentence.quality is not None:
+            self._services.observe_quality(sentence.bundle.spec.name, sentence.quality)
+        if self._large_model and self._is_for_large_model(sentence):
+            self._asked[sentence] = asyncio.create_task(self._ask_large_model(sentence))
+        else:
+            self._check_quality(sentence)
         return False
 
+    def _is_for_large_model(self, sentence: Sentence) -> bool:
+        assert self._large_model is not None
+        if sentence.begun or sentence.is_repaired:  # as the user or the memory has it
+            return False
+        if not self._large_model.serves(sentence.bundle.source, sentence.bundle.target):
+            return False
+        return self._asks_all or (sentence.quality is not None and sentence.quality < self._llm_below)
+
+    async def _ask_large_model(self, sentence: Sentence) -> None:
+        """Translates a checked sentence with the large model. If that fails, its own translation stays, with a
+        warning."""
+        large_model, place, around = self._large_model, self._places[sentence], self._order
+        assert large_model is not None
+        before = around[place - 1].passage.text if place else ""
+        after = around[place + 1].passage.text if place + 1 < len(around) else ""
+        until = min(monotonic() + large_model.limit_s, self.deadline - RENDERING_S)
+        try:
+            async with asyncio.timeout(until - monotonic()), self._llm_slots:
+                checks = self._services.checks
+                answer = await ask(sentence, before, after, large_model, checks, self._decode_all, until)
+        except TimeoutError:
+            fault = "did not answer in time"
+        except NoAnswer as error:
+            fault = str(error)
+        except ServiceError as error:  # of our engine
+            fault = f"could not be checked: {error.detail}"
+        else:
+            sentence.set_answer(answer)
+            sentence.estimate_quality()
+            return
+        sentence.warnings.append(f"Translated without the large model, which {fault}.")
+        self._check_quality(sentence)
+
+    async def _translate_alone(self, item: PlannedItem, sentence: UnservedSentence) -> None:
+        """Translates a sentence that no bundle serves. If that fails, the item has an error."""
+        assert self._large_model is not None
+        pair = self._options.source, self._options.target
+        until = min(monotonic() + self._large_model.limit_s, self.deadline - RENDERING_S)
+        try:
+            async with asyncio.timeout(until - monotonic()), self._llm_slots:
+                sentence.parts[sentence.place] = await translate_alone(
+                    sentence.passage, pair, item.glossary, self._large_model, self._services.checks, until
+                )
+        except (TimeoutError, NoAnswer) as error:
+            fault = str(error) or "did not answer in time"
+            item.plan = Unavailable(f"The large model {fault}, and no bundle translates from {pair[0]} to {pair[1]}.")
+
     def _check_quality(self, sentence: Sentence) -> None:
-        """Estimates the quality of a checked translation. Where that is too low, adds a warning, or leaves the sentence
+        """Where the quality of a checked translation is too low, adds a warning, or leaves the sentence
         untranslated."""
-        sentence.estimate_quality()
         quality, settings = sentence.quality, self._services.settings
         if quality is None:
             return
-        self._services.observe_quality(sentence.bundle.spec.name, quality)
         if settings.min_quality is None or quality >= settings.min_quality:
             return
         # On its way through another language a sentence cannot be left in its own.
@@ -228,6 +319,8 @@ class TranslationRequest:
             self._second_legs.cancel()
         for future in self._futures.values():
             future.cancel()
+        for asked in (*self._asked.values(), *self._alone):
+            asked.cancel()
         for repairing in self._repairs.values():
             if not repairing.cancel() and not repairing.cancelled():
                 repairing.exception()  # which nobody has awaited
@@ -252,12 +345,14 @@ class TranslationRequest:
             await self.finish_in_time(nested)
             if any(inner.error for inner in nested):
                 continue
-            if plan.label:  # the mark may be in any sentence
+            if plan.label or item.unserved:  # the mark may be in any sentence
+                await self._finish_alone()
                 while item.grows:
                     await self._wait_for_growth()
                 await self.finish_in_time(item.sentences)
                 if not item.error:
-                    yield TranslatedPart(number, plan.render(), None, item.score, item.lowest_quality)
+                    score, quality, engine = item.score, item.lowest_quality, item.engine
+                    yield TranslatedPart(number, plan.render(), None, score, quality, engine=engine)
                 continue
             text, place, start = "", 0, 0
             while True:
@@ -274,14 +369,17 @@ class TranslationRequest:
                         yield TranslatedPart(number, plan.resolve_nested(text), span, None)
                         text, start = "", part.end
                     continue
-                await self.finish_in_time([part])
+                ahead = plan.parts[place : place + MAX_CHECKED_AHEAD] if self._large_model else ()
+                await self.finish_in_time([part], [p for p in ahead if isinstance(p, Sentence) and self._is_decoded(p)])
                 if part.error:
                     break
                 words = [word.moved(len(text)) for word in sentence_words(part)]
                 text += part.render(part.best)
                 origin, score = item.origin(part, start)
                 span = origin if item.has_spans(self._options) else None
-                yield TranslatedPart(number, plan.resolve_nested(text), span, score, item.quality(part), words)
+                yield TranslatedPart(
+                    number, plan.resolve_nested(text), span, score, item.quality(part), words, item.engine_of(part)
+                )
                 await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
                 text, start = "", part.end
             if text and not item.error:
@@ -297,9 +395,18 @@ class TranslationRequest:
         async with asyncio.timeout(self.deadline - monotonic()):
             await self._grown.wait()
 
-    async def finish_in_time(self, sentences: Sequence[Sentence]) -> None:
-        """Like `finish`; raises TimeoutError if the deadline passes first."""
+    async def _finish_alone(self) -> None:
         async with asyncio.timeout(self.deadline - monotonic()):
+            for task in self._alone:
+                await task
+
+    async def finish_in_time(self, sentences: Sequence[Sentence], ahead: Sequence[Sentence] = ()) -> None:
+        """Like `finish`; raises TimeoutError if the deadline passes first.
+
+        `ahead`: decoded sentences about which the large model may be asked already.
+        """
+        async with asyncio.timeout(self.deadline - monotonic()):
+            await self._finish_own(ahead)
             await self.finish(sentences)
 
     def _answer(self) -> Translations:
@@ -307,12 +414,16 @@ class TranslationRequest:
         errors = [item.error for item in items if item.error]
         if errors and len(errors) == len(items):
             raise errors[0]
-        used = dict.fromkeys(filter(None, (item.model for item in self._items))) or [self._planner.default_model()]
+        used = dict.fromkeys(filter(None, (item.model for item in self._items)))
+        used = used or dict.fromkeys([self._planner.default_model()])
         sentences = [sentence for item in self._items for sentence in (*item.pivot_sentences, *item.sentences)]
+        llm_sentences = sum([sentence.is_by_large_model for sentence in sentences]) + len(self._alone)
+        if self._large_model and llm_sentences:
+            used[self._large_model.name] = None
         decoded = [sentence for sentence in sentences if sentence.candidates and not sentence.error]
         source_tokens = sum([sentence.source_tokens for sentence in decoded])
         target_tokens = sum([len(sentence.best.decoded.tokens) for sentence in decoded])
-        return Translations(items, ", ".join(used), source_tokens, target_tokens)
+        return Translations(items, ", ".join(used), source_tokens, target_tokens, llm_sentences)
 
 
 def _check(sentence: Sentence) -> bool:

@@ -10,7 +10,7 @@ from app.formats.units import Reviewed
 from app.translation.documents import Document, options_for
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
-from app.translation.types import GlossaryOption, Translations
+from app.translation.types import EngineOption, GlossaryOption, Translations
 
 
 class Review(NamedTuple):
@@ -28,9 +28,10 @@ async def review_document(
     target: str,
     glossary: GlossaryOption = None,
     memory: MemoryOption | None = None,
+    engine: EngineOption | None = None,
 ) -> Review:
     """Translates as `translate_document` does, and writes nothing. Raises what that raises."""
-    options = await options_for(translator, document, source, target, glossary, memory)
+    options = await options_for(translator, document, source, target, glossary, memory, engine)
     done = await translator.translate([[passage] for passage in document.passages], options)
     reviewed = []
     for item in done.items:

@@ -13,11 +13,11 @@ from app.errors import ServiceError
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, usable_spans, with_insertions
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.text.checked_marks import without_invented
-from app.text.repeated_punctuation import restore_repeated_marks
+from app.text.repeated_punctuation import has_repeated_marks, restore_repeated_marks
 from app.text.stray_blanks import without_stray_blanks
 from app.text.symbols import is_nesting
 from app.text.tag_projection import place_tags
-from app.text.word_units import is_word_boundary
+from app.text.word_units import AlignedWords, is_word_boundary
 from app.translation.input_normalisation import (
     added_full_stop,
     is_all_caps,
@@ -70,6 +70,7 @@ class Candidate:
     pieces: Sequence[str | ProtectedSpan] | None = None
     plain_text: str | None = None
     token_texts: Sequence[str] | None = None
+    aligned_words: AlignedWords | None = None
     rendered: str | None = None
     tag_tree: TagNode | None = None
     """Where the rendered text has its tags; None if it has none."""
@@ -110,6 +111,8 @@ class Sentence:
     """A pair of the translation memory to repair for the sentence."""
     is_repaired: bool = False
     """Whether the best translation is that of `similar`, repaired."""
+    is_by_large_model: bool = False
+    """Whether the best translation is a large model's answer."""
     quality: float | None = None
     """The probability that the best translation is good enough to use as it is (`model.quality`); None if the bundle
     does not estimate it."""
@@ -183,6 +186,12 @@ class Sentence:
         others = (each for each in self.candidates if each.decoded.tokens != candidate.decoded.tokens)
         self.candidates, self.is_repaired = [candidate, *others], True
 
+    def set_answer(self, candidate: Candidate) -> None:
+        """Makes a large model's translation the best one. What was found in the sentence's own does not hold for it."""
+        self.set_repaired(candidate)
+        self.is_repaired, self.is_by_large_model = False, True
+        self.warnings, self.untranslated_words, self.copied_words = [], (), 0
+
     def estimate_quality(self) -> None:
         """Sets `quality`, once repetitions have been cut from the translation: their tokens are nearly certain."""
         if (model := self.bundle.quality) is not None:
@@ -216,8 +225,9 @@ class Sentence:
         pieces = self.pieces(candidate)
         if not any(isinstance(piece, ProtectedSpan) or piece.strip() for piece in pieces):
             return render_source(passage)
-        aligned_spans = list(self.aligned_spans(candidate)) if passage.tags else []
-        candidate.tag_tree = place_tags(pieces, passage.tags, passage.text, aligned_spans)
+        if not passage.tags:
+            return render_pieces(pieces, (), passage.write)
+        candidate.tag_tree = place_tags(pieces, passage.tags, passage.text, self.aligned_words(candidate))
         return render_pieces(pieces, insertions(candidate.tag_tree), passage.write)
 
     def _with_prefix(self, candidate: Candidate, typed: str, generated: str) -> str:
@@ -243,6 +253,8 @@ class Sentence:
 
     def plain_text(self, candidate: Candidate) -> str:
         """The translation in plain characters, without protected text."""
+        if candidate.plain_text is None and self.passage.tags and not self.passage.protected:
+            candidate.plain_text = "".join(self._token_texts(candidate))  # which tags need anyway
         if candidate.plain_text is None:
             if has_unknowns(candidate.decoded, self.bundle):
                 text = "".join(target_texts(candidate.decoded, self.bundle, self._copied_texts)).removeprefix(SPACE)
@@ -300,6 +312,12 @@ class Sentence:
                 yield AlignedSpan((protected[token].start, protected[token].end), (at, at + len(protected[token].raw)))
                 at += len(protected[token].raw)
 
+    def aligned_words(self, candidate: Candidate) -> AlignedWords:
+        """The words of the translation, protected text included."""
+        if candidate.aligned_words is None:
+            candidate.aligned_words = AlignedWords(self.pieces(candidate), list(self.aligned_spans(candidate)))
+        return candidate.aligned_words
+
     def target_spans(self, candidate: Candidate) -> list[tuple[int, int]]:
         """For each token of the translation, its characters in the joined `pieces`, protected text included."""
         protected = self._protected_by_id(candidate.decoded.tokens)
@@ -330,9 +348,9 @@ class Sentence:
         for part in model_input(self.passage, self.bundle):
             if isinstance(part, int):
                 protected = self.passage.protected[part]
-                *spaces, symbol = tokenizer.encode_parts([part])
-                found += [Piece(id, "", at, at) for id in spaces if before]
-                found.append(Piece(symbol, "", protected.start, protected.end))
+                if before:
+                    found += [Piece(id, "", at, at) for id in tokenizer.encode_parts([part])[:-1]]
+                found.append(Piece(tokenizer.reserved_ids[part], "", protected.start, protected.end))
                 at = protected.end
             else:
                 if part.startswith(SPACE) and not self.passage.text.startswith(SPACE, at):  # `model_input` added it
@@ -351,8 +369,9 @@ class Sentence:
         return [copied_text(piece, self.passage.text) if piece.piece else "" for piece in self._source_tokens()]
 
     def _source_texts(self) -> list[str]:
-        """The parts of the sentence that the model reads as text; an empty string for each protected span."""
-        if not self.passage.protected:
+        """The parts of the sentence that the model reads as text; an empty string for each protected span. All as one
+        if no mark is repeated, since nothing of it is restored then."""
+        if not self.passage.protected or not has_repeated_marks(self.passage.text):
             return [self.passage.text]
         return [part if isinstance(part, str) else "" for part in split_at_protected(self.passage)]
 
@@ -361,7 +380,11 @@ class Sentence:
 
         Marks that nest, such as tags, take the places of their symbols in source order.
         """
+        if not self.passage.protected:
+            return {}
         protected = dict(zip(self.bundle.target_tokenizer.reserved_ids, self.passage.protected, strict=False))
+        if len(protected) < 2:
+            return protected
         marks = [token for token in tokens if token in protected and is_nesting(protected[token].raw)]
         return protected | dict(zip(marks, sorted(protected[token] for token in marks), strict=True))
 

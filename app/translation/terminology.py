@@ -87,7 +87,7 @@ def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> E
     leaves too little room for the rest.
     """
     found = sentence.best
-    words = AlignedWords(sentence.pieces(found), list(sentence.aligned_spans(found)))
+    words = sentence.aligned_words(found)
     replacements: list[Replacement] = []
     for term in terms:
         run = _aligned_run(words, term, replacements)

@@ -53,6 +53,7 @@ class Label(NamedTuple):
     text: str
     shown: str
     mnemonic: Mnemonic
+    target: str
 
 
 @dataclass
@@ -81,11 +82,11 @@ class TextPlan:
         The sentences must be decoded and checked.
         """
         text = self.resolve_nested(_join(self.parts, choose), choose)
-        if self.label is None or self.bundle is None:
+        if self.label is None:
             return text
         if normalise_source(text) == normalise_source(self.label.shown):
             return self.label.text  # a copy: `insert_into` would choose the first of two places for the mark
-        return self.label.mnemonic.insert_into(text, self.bundle.target)
+        return self.label.mnemonic.insert_into(text, self.label.target)
 
     def resolve_nested(self, text: str, choose: Callable[[Sentence], Candidate] = _best_of) -> str:
         """`text`, a part of the translation, with its references replaced by the nested passages' translations."""
@@ -379,7 +380,7 @@ def slice_passage(
     `tags` already count from `start`.
     """
     first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
-    within = tuple(one._replace(start=one.start - start, end=one.end - start) for one in protected[first:last])
+    within = tuple([ProtectedSpan(one.start - start, one.end - start, one.raw) for one in protected[first:last]])
     inside = [one for one in passage.terms if start <= one.start and one.end <= end] if passage.terms else ()
     terms = tuple(one._replace(start=one.start - start, end=one.end - start) for one in inside)
     return Passage(passage.text[start:end], within, tuple(tags), passage.write, terms=terms)

@@ -11,6 +11,7 @@ from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import DeadlinePassed, ServiceError, TooMuchText
+from app.llm.client import LargeModel
 from app.runtime.timeouts import SharedTimeout
 from app.settings import Settings
 from app.text.glossary import Glossaries
@@ -36,12 +37,13 @@ class Translator:
         glossaries: Glossaries | None = None,
         libraries: Libraries | None = None,
         observe_quality: ObserveQuality = lambda model, quality: None,
+        large_model: LargeModel | None = None,
     ) -> None:
-        self.catalogue, self.engine, self.settings = catalogue, engine, settings
+        self.catalogue, self.engine, self.settings, self.large_model = catalogue, engine, settings, large_model
         self.detector = Detector({*catalogue.source_languages, *catalogue.target_languages}, libraries)
         checks = LanguageChecks(self.detector)
         self._services = Services(
-            catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks, observe_quality
+            catalogue, engine, settings, glossaries or Glossaries(), self.detector, checks, observe_quality, large_model
         )
         self._timeout = SharedTimeout(settings.deadline_ms / 1000)
 

@@ -17,8 +17,11 @@ from app.translation.word_quality import DoubtfulWord
 from model.hypothesis import FinishReason
 from model.languages import AUTO as AUTO
 
+EngineOption = Literal["auto", "local", "llm"]
+"""Which model translates: `local`, the bundles' own; `llm`, a large model; `auto`, that for what the own is bad at."""
 GlossaryOption = Glossary | Mapping[str, str] | str | None
 """A Glossary, the terms of a request, or the name of a glossary that is served."""
+EngineUsed = Literal["local", "llm", "both"]
 Item = str | Sequence[Piece]
 """A text, or the pieces that a format split it into."""
 
@@ -41,6 +44,10 @@ class Options(NamedTuple):
     """How the translation of the only item begins; see `app.translation.completion`."""
     memory: MemoryOption | None = None
     """The translation memory to consult first; None: none."""
+    engine: EngineOption | None = None
+    """None: as the settings say."""
+    llm_below: float | None = None
+    """The quality below which a sentence goes to the large model, with `auto`; None: as the settings say."""
 
 
 class TranslatedText(NamedTuple):
@@ -73,6 +80,8 @@ class TranslatedText(NamedTuple):
     """The version of the memory that was consulted; None if none was."""
     from_memory: int = 0
     """How many texts, paragraphs or sentences of it were taken from the memory."""
+    engine: EngineUsed | None = None
+    """Which model made it; None if nothing was translated."""
     suggestions: Sequence[Suggestion] = ()
     """Similar texts in the memory, if they were requested: for the whole text, then for each sentence, best first."""
 
@@ -100,6 +109,8 @@ class Translations(NamedTuple):
     model: str
     source_tokens: int
     target_tokens: int
+    llm_sentences: int = 0
+    """How many sentences a large model translated."""
 
 
 @dataclass(frozen=True)
@@ -116,3 +127,5 @@ class TranslatedPart:
     """The probability that the sentence is good enough to use as it is; None if its bundle does not estimate it."""
     words: Sequence[DoubtfulWord] = ()
     """The words that are likeliest wrong, in order, with offsets in `text`."""
+    engine: EngineUsed | None = None
+    """Which model made it; None for copied and remembered text."""

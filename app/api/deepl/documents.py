@@ -46,7 +46,7 @@ from app.text.glossary import Glossary, GlossaryChain
 from app.translation.documents import document_file, open_document, translate_in_batches
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
-from app.translation.types import AUTO
+from app.translation.types import AUTO, EngineOption
 
 router = APIRouter()
 DocumentId = Annotated[str, Path(description="The document's id", examples=["0123456789ABCDEF0123456789ABCDEF"])]
@@ -78,6 +78,7 @@ class DocumentTask(Struct):
     """The key whose translation memory is used, if one is."""
     charset: str = ""
     """The encoding that the upload declares."""
+    engine: EngineOption | None = None
 
 
 class DocumentFacts(Struct):
@@ -158,7 +159,9 @@ async def upload(request: Request, caller: Caller) -> Response:
     glossaries = [Terms(pair[0], dict(stored.dictionaries[pair])) for stored, pair in dictionaries]
     await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)  # refused before the work
     memory = None if body.translation_memory_id is None else caller.name
-    task = DocumentTask(name, file.content, source or AUTO, target, glossaries, caller.account, memory, file.charset)
+    task = DocumentTask(
+        name, file.content, source or AUTO, target, glossaries, caller.account, memory, file.charset, body.engine
+    )
     background_jobs: BackgroundJobs = request.state.background_jobs
     job = await background_jobs.start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
@@ -190,7 +193,7 @@ async def translate_task(
     # The deployment that accepted the request may be retired before the job starts.
     with deployments.current as deployment:
         content = await translate_in_batches(
-            deployment.translator, document, task.source, task.target, glossary, memory
+            deployment.translator, document, task.source, task.target, glossary, memory, task.engine
         )
     name = formats.translated_name(task.name, task.target)
     return JobResult(_encode(DocumentFacts(name, document.media_type, document.characters)), content)

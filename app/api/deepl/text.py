@@ -25,6 +25,7 @@ from app.api.deepl.wire_format import (
     request_body,
     validated,
 )
+from app.api.engine_option import Engine, note_engine
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas.fields import Language
 from app.errors import StoreUnavailable
@@ -35,7 +36,7 @@ from app.markup.html_elements import Rules
 from app.markup.passage import Passage
 from app.translation.planner import UNDETERMINED
 from app.translation.translator import Translator
-from app.translation.types import AUTO, Item, Options, TranslatedText
+from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedText
 from model.languages import language_alone
 
 router = APIRouter()
@@ -43,6 +44,11 @@ _UNSUPPORTED = {
     "style_id": "Style rules",
     "style_profile_id": "Style profiles",
     "custom_instructions": "Custom instructions",
+}
+_ENGINES: dict[str, EngineOption] = {
+    "quality_optimized": "llm",
+    "latency_optimized": "local",
+    "prefer_quality_optimized": "auto",
 }
 _LINE_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
@@ -75,6 +81,7 @@ class TranslationOptions(Body):
     translation_memory_threshold: int | None = Field(
         None, ge=0, le=100, description="Has no effect: only texts that are equal take the memory's translation"
     )
+    engine: Engine = None
     style_id: str | None = Field(None, description="Not supported: style rules are refused")
     style_profile_id: str | None = Field(None, description="Not supported: style profiles are refused")
     custom_instructions: OneOrSeveral | None = Field(None, description="Not supported: they are refused")
@@ -110,7 +117,9 @@ class TextRequest(TranslationOptions):
     non_splitting_tags: Names = Field([], description="Elements that do not end a sentence")
     outline_detection: bool = Field(True, description="false: only `splitting_tags` end a sentence")
     model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized"] | None = Field(
-        None, description="Has no effect: each language pair has one model, which is reported as the type requested"
+        None,
+        description="`engine` as DeepL's clients say it, if the service has a large model: quality_optimized is `llm`, "
+        "latency_optimized `local`, prefer_quality_optimized `auto`. Without one it has no effect",
     )
     context: str | None = Field(None, description="Has no effect: each sentence is translated independently")
     preserve_formatting: bool = Field(False, description="Has no effect: formatting is always preserved")
@@ -161,9 +170,10 @@ async def translate(request: Request, caller: Caller) -> Response:
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     await caller.charge(translator.cost(body.text))
     memory = await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)
-    options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s, memory=memory)
+    engine = body.engine or (_ENGINES.get(body.model_type or "") if translator.large_model else None)
+    options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s, memory=memory, engine=engine)
     items = await to_items(body)
-    done = await while_connected(request, translator.translate(items, options))
+    done = note_engine(request, await while_connected(request, translator.translate(items, options)))
     fallback = _fallback_source(translator, target)
     return JSONResponse(
         {"translations": [_entry(*pair, body, fallback) for pair in zip(body.text, done.items, strict=True)]}

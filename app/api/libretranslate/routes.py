@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 
 from app import formats
 from app.api.dependencies import TranslatorState
+from app.api.engine_option import note_engine
 from app.api.libretranslate.openapi import (
     DETECT,
     DOWNLOAD,
@@ -79,12 +80,12 @@ async def translate(request: Request) -> Response:
     translator: Translator = request.state.translator
     body = _served(_validated(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
     memory = await memory_option(request, body.source, body.target)
-    items = await while_connected(request, _translated(translator, client, body, request.state.waited_s, memory))
+    items = await while_connected(request, _translated(request, translator, client, body, memory))
     return JSONResponse(_answer(body, items, translator.catalogue))
 
 
 async def _translated(
-    translator: Translator, client: Client, body: ToTranslate, waited_s: float, memory: MemoryOption | None
+    request: Request, translator: Translator, client: Client, body: ToTranslate, memory: MemoryOption | None
 ) -> Sequence[TranslatedText]:
     """Raises what the translator raises, for any of the texts."""
     translator.check(body.texts)
@@ -96,10 +97,11 @@ async def _translated(
         body.target,
         alternatives=_alternatives_of(body),
         html=body.format == "html",
-        waited_s=waited_s,
+        waited_s=request.state.waited_s,
         memory=memory,
+        engine=body.engine,
     )
-    done = await translator.translate(body.texts, options)
+    done = note_engine(request, await translator.translate(body.texts, options))
     for item in done.items:
         if item.error and not (body.source == AUTO and isinstance(item.error, PairNotServed)):
             raise item.error
@@ -248,7 +250,10 @@ async def _translated_file(request: Request, client: Client, file: Upload, body:
     if body.source != body.target:
         await client.charge(document.characters)
         memory = await memory_option(request, body.source, body.target)
-        content, _ = await translate_document(state.translator, document, body.source, body.target, memory=memory)
+        content, done = await translate_document(
+            state.translator, document, body.source, body.target, memory=memory, engine=body.engine
+        )
+        note_engine(request, done)
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
 

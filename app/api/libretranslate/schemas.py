@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from app.api.engine_option import Engine
 from app.api.schemas.fields import Language, Text, Texts
 
 MAX_ALTERNATIVES = 8
@@ -43,6 +44,7 @@ class ToTranslate(LibreRequest):
     source: Language = Field(description="The language of the text; `auto`: detected for each text separately")
     target: Language = Field(description="The language to translate into")
     format: Literal["text", "html"] = Field("text", description="`html`: the markup is preserved")
+    engine: Engine = None
     alternatives: Number = Field(
         0, description=f"Maximum number of alternative translations, best first; up to {MAX_ALTERNATIVES}"
     )
@@ -63,6 +65,7 @@ class FileToTranslate(LibreRequest):
 
     source: Language = Field(description="The language of the document, or `auto`")
     target: Language = Field(description="The language to translate into")
+    engine: Engine = None
 
 
 class Suggestion(LibreRequest):

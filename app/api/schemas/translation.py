@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from app.api.engine_option import Engine, LlmBelow
 from app.api.schemas.fields import Body, Glossary, Language, Text, Texts
 from app.http.problems import LIBRETRANSLATE_HINT, Problem
 from app.text.line_breaks import LineBreaks
@@ -53,6 +54,8 @@ class StreamRequest(Body):
         description="With `memory` `repair`: how much lower than its own translation the model may score a repaired "
         "one, in mean log probability (`score`)",
     )
+    engine: Engine = None
+    llm_below: LlmBelow = None
     deadline_ms: int | None = Field(
         None, ge=1, le=86_400_000, description="Give up after this time. The service's own limit applies as well."
     )
@@ -166,6 +169,12 @@ class Translation(BaseModel):
     words: list[DoubtfulWord] = Field(
         default=[], description="The words that are likeliest wrong, in order; only for plain text, and not for labels"
     )
+    engine: Literal["local", "llm", "both"] | None = Field(
+        default=None,
+        examples=["local"],
+        description="Which model translated: the bundle's, a large one, or both, for a sentence each; null if nothing "
+        "was translated. With `llm`, `score` and `quality` are what the bundle's model thinks of it",
+    )
     finish_reason: Literal["stop", "length"] | None = Field(
         examples=["stop"], description="`length`: a sentence's translation was stopped at the length limit"
     )
@@ -245,6 +254,7 @@ class FileReport(BaseModel):
     file: str = Field(examples=["report.fr.docx"], description="Its name")
     model: str = Field(examples=["en-fr@0123456789ab"], description="As in a TranslateResponse")
     texts: int = Field(examples=[120], description="Number of passages translated")
+    llm_sentences: int = Field(default=0, examples=[3], description="How many sentences a large model translated")
     from_memory: int = Field(
         default=0,
         examples=[12],
@@ -272,3 +282,4 @@ class StreamedPart(BaseModel):
         default=None, examples=[0.74], description="As in a Translation; null if the part is copied or from the memory"
     )
     words: list[DoubtfulWord] = Field(default=[], description="As in a Translation, with offsets in this part's text")
+    engine: Literal["local", "llm", "both"] | None = Field(default=None, description="As in a Translation")

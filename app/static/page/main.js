@@ -4,6 +4,7 @@ import * as api from "./service/api.js";
 import { startAdaptation } from "./adapt/loader.js";
 import { startPreferences } from "./translate/preferences.js";
 import { copy } from "./lib/clipboard.js";
+import { engineField, engineRemark, startEngine } from "./translate/engine.js";
 import { createRequestLoop, isUnavailable, waitUntilReady } from "./service/request_loop.js";
 import { make } from "./lib/dom.js";
 import { hideExamples, showExamples } from "./translate/examples.js";
@@ -64,7 +65,7 @@ const modelPanel = new ModelPanel();
 const attention = new AttentionPanel();
 
 function getRequest() {
-  return { text: panes.sourceText(), source: languages.source, target: languages.target };
+  return { text: panes.sourceText(), source: languages.source, target: languages.target, ...engineField() };
 }
 
 /** Whether there is something to translate; if not, clears the translation or shows why. */
@@ -138,7 +139,9 @@ function showTimeAndWarnings(answer) {
 
 /** @returns {string[]} what is shown */
 function showResultWarnings({ warnings, sentences, memory }) {
+  const made = engineRemark(sentences);
   const remarks = memory ? [text(sentences.length > 1 ? "memory.some" : "memory.all")] : [];
+  if (made) remarks.push(text(...made));
   return showWarnings([...warnings, ...qualityWarnings(sentences)], remarks);
 }
 
@@ -309,6 +312,7 @@ async function start() {
   startText();
   startButtons();
   startFiles(getRequest);
+  startEngine(() => requestLoop.schedule());
   document.addEventListener("interfacechange", () => {
     languages.relabel();
     showCount();

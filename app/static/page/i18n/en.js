@@ -50,6 +50,12 @@ export const english = {
   "completion.take": "Take this over (Tab)",
   "memory.all": "From the translation memory.",
   "memory.some": "At least one sentence is from the translation memory.",
+  engine: "Which model translates",
+  "engine.auto": "Both models",
+  "engine.local": "Local model",
+  "engine.llm": "Large model",
+  "engine.all": "Translated by {model}.",
+  "engine.some": "The underlined sentences are translated by {model}.",
   time: "{time} ms",
   "word.from": "{word}, from {from}",
   "spoken.done": "The translation is ready",
@@ -148,4 +154,5 @@ export const english = {
   "calibration.comma": ", ",
   "calibration.bin": "Estimated {estimate}: {good} of {count} good",
   footer: "Your text goes to this server and to no other.",
+  "footer.llm": "Your text goes to this server, which may send sentences of it to a large model.",
 };

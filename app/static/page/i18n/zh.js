@@ -49,6 +49,12 @@ export const chinese = {
   "completion.take": "采用（Tab）",
   "memory.all": "来自翻译记忆。",
   "memory.some": "至少有一句来自翻译记忆。",
+  engine: "使用哪个模型翻译",
+  "engine.auto": "两个模型",
+  "engine.local": "本地模型",
+  "engine.llm": "大模型",
+  "engine.all": "由 {model} 翻译。",
+  "engine.some": "带下划线的句子由 {model} 翻译。",
   time: "{time} 毫秒",
   "word.from": "{word}，译自 {from}",
   "spoken.done": "翻译完成",
@@ -146,4 +152,5 @@ export const chinese = {
   "calibration.comma": "；",
   "calibration.bin": "估计 {estimate}：{count} 句中合格 {good}",
   footer: "您的文字只会发送到本服务器。",
+  "footer.llm": "您的文本会发送到此服务器，它可能将其中的句子发送给大模型。",
 };

@@ -8,7 +8,7 @@ const PAUSE_MS = 250;
 const MAX_PAUSE_MS = 1000;
 const COMPOSING_MS = 1000;
 
-/** @typedef {{text: string, source: string, target: string}} TranslationRequest
+/** @typedef {{text: string, source: string, target: string, engine?: string}} TranslationRequest
  *  @typedef {TranslationRequest & {
  *    sentences: import("../translate/panes.js").Sentence[], warnings: string[], confidence: number | null,
  *    requestedSource: string, via: string[] | null, memory: "exact" | null, model: string, tokens: number,
@@ -134,10 +134,10 @@ export function sleep(milliseconds, signal, event) {
 }
 
 function isSameRequest(one, other) {
-  return other && one.text === other.text && one.source === other.source && one.target === other.target;
+  return other && ["text", "source", "target", "engine"].every((field) => one[field] === other[field]);
 }
 
-function sentenceOf({ text, source, score, quality, words }, units, whole) {
+function sentenceOf({ text, source, score, quality, words, engine }, units, whole) {
   const lead = text.match(/^\s*/)[0];
   const [start, end] = (source ?? [0, 0]).map(units);
   const original = whole.slice(start, end);
@@ -145,7 +145,7 @@ function sentenceOf({ text, source, score, quality, words }, units, whole) {
   const skipped = codePoints(lead);
   const doubtful = words.map(({ span }) => span.map((at) => at - skipped));
   const span = [from, Math.max(from, start + original.trimEnd().length)];
-  return { lead, text: text.slice(lead.length), source: span, quality, doubtful, isReplaced: score === null };
+  return { lead, text: text.slice(lead.length), source: span, quality, doubtful, engine, isReplaced: score === null };
 }
 
 function result(request, sentences, { translations: [translation], model, usage }, milliseconds) {

@@ -58,10 +58,10 @@ class FileJob {
   #request = new AbortController();
   #objectUrl = null;
 
-  constructor(file, { source, target }) {
+  constructor(file, { source, target, engine }) {
     this.file = file;
     this.form = new FormData();
-    for (const [name, value] of Object.entries({ source, target, file })) this.form.append(name, value);
+    for (const [name, value] of Object.entries({ source, target, ...(engine && { engine }), file })) this.form.append(name, value);
     const name = make("span", { className: "name" }, file.name);
     this.status = make("span", { className: "state", role: "status" }, text("file.waits"));
     const click = () => this.#removeLine();

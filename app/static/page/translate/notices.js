@@ -34,7 +34,7 @@ export function clearNotices() {
 /** @param {import("./panes.js").Sentence[]} sentences @returns {string[]} advice to check those that may be wrong */
 export function qualityWarnings(sentences) {
   return sentences
-    .filter(({ quality }) => quality !== null && quality < DOUBTFUL)
+    .filter(({ quality, engine }) => quality !== null && quality < DOUBTFUL && engine !== "llm")
     .sort((one, other) => one.quality - other.quality)
     .map(({ text: words, quality }) =>
       text("check.sentence", { sentence: excerpt(words), percent: number(quality, { style: "percent" }) }),

@@ -8,9 +8,9 @@ const mirror = document.getElementById("mirror");
 const target = document.getElementById("target-text");
 
 /** @typedef {{text: string, lead: string, source: [number, number], quality?: number | null, doubtful?: number[][],
- *    isReplaced?: boolean}} Sentence a sentence of the translation, the white space before it, and its span in the
+ *    engine?: string, isReplaced?: boolean}} Sentence a sentence of the translation, the white space before it, and its span in the
  *    source text, in UTF-16 units; the probability that it is good, and the spans of its doubtful words, in code points;
- *    whether it is another translation than the model's best
+ *    which model made it; whether it is another translation than the model's best
  *  @typedef {{start: number, end: number, as: string}} Highlight a span in UTF-16 units, and its CSS class */
 
 /** @returns {string} the text to translate, without lone surrogates, which JSON cannot carry */
@@ -82,7 +82,7 @@ export function setSentenceCount(count) {
 }
 
 /** A sentence as spans. Words have data-start and data-end, in code points of the sentence. */
-function sentenceElement(index, { lead, text, doubtful = [] }) {
+function sentenceElement(index, { lead, text, doubtful = [], engine }) {
   let at = 0;
   const words = wordsOf(text, target.lang || "und").map((word) => {
     const start = at;
@@ -92,7 +92,7 @@ function sentenceElement(index, { lead, text, doubtful = [] }) {
     return make("span", { className: isDoubtful ? "word doubtful" : "word", data: { start, end: at } }, word.text);
   });
   const parts = [make("span", { className: "lead" }, lead), make("span", { className: "said" }, ...words)];
-  return make("span", { className: "sentence", data: { index } }, ...parts);
+  return make("span", { className: engine === "llm" ? "sentence by-llm" : "sentence", data: { index } }, ...parts);
 }
 
 /** Shows `form` in place of a sentence of the translation until it is removed. @param {number} index */
