@@ -30,7 +30,7 @@ IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train check fix test coverage soak scale-test lint bench lock clean
+.PHONY: help serve train check fix test coverage soak scale-test docs lint bench lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of
 scale-test: .venv/.ray  ## the service on Ray Serve: kill, hang and update replicas under load; needs 466 MB more, and root or user namespaces
 	$(TEST_ENVIRONMENT) $(BIN)/python -m benchmarks.ray_cluster pytest -m ray -W ignore $(PYTEST_ARGS)
 
+docs: .venv/.everything  ## docs/ as a site with search, in site/ (docs/README.md says how to open it)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
 lint: .venv/.everything  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -87,7 +90,7 @@ lock: .venv/.made  ## renew requirements.lock, for serving, and requirements-dev
 	$(PIP_COMPILE) --extra scale --output-file requirements.lock pyproject.toml
 
 clean:  ## remove .venv and what the tools left
-	rm -rf .venv build tests/node_modules *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build site tests/node_modules *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
 .venv/.made:
 	@$(if $(PYTHON),:,echo "no Python 3.11 or later found; name one: make PYTHON=/path/to/python3" >&2; exit 1)

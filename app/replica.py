@@ -4,7 +4,7 @@
     serve run app.replica:application bundles=/data precision=int8
     serve deploy deploy/ray/serve.yaml
 
-A replica is the whole service: a front and its workers. Imports Ray, which the extra `ray` installs; docs/scale.md
+A replica is the whole service: a front and its workers. Imports Ray, which the extra `ray` installs; docs/ray.md
 says what it needs.
 """
 

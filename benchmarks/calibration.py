@@ -3,7 +3,7 @@ alone, and the same with a temperature.
 
     python -m benchmarks.calibration --bundle bundles/en-fr --pairs dev.tsv --test test.tsv --plot en-fr.svg
 
-All are fitted on `--pairs` and measured on `--test`, which the bundle was not trained on. docs/text.md has results.
+All are fitted on `--pairs` and measured on `--test`, which the bundle was not trained on. docs/quality.md has results.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m benchmarks.heads --bundle bundles/en-fr
 
 The model translates general sentences of its source language greedily, and is measured on its own translations.
-docs/transformer.md has results.
+docs/transformer-heads.md has results.
 """
 
 from __future__ import annotations

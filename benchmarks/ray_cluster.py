@@ -41,7 +41,7 @@ _ISOLATED = "INTERLINEAR_BENCHMARK_FOLDER"
 
 def isolate(module: str, arguments: Sequence[str]) -> None:
     """Runs `module` in place of this program, in a network namespace of its own and with the variables of Ray that
-    docs/scale.md lists, but for a shorter time limit; returns if this is that program."""
+    docs/ray.md lists, but for a shorter time limit; returns if this is that program."""
     if is_isolated():
         return
     folder = tempfile.mkdtemp(prefix="ray")  # short: Ray's sockets are in it, whose paths may have 107 characters

@@ -29,14 +29,15 @@ _MARKED_BY_MODULE = {
         api_deepl_memories api_deepl_node api_libretranslate api_packages api_weblate benchmarks benchmarks_ablation
         benchmarks_engine benchmarks_gpu benchmarks_gpu_training benchmarks_hostile benchmarks_invariance
         benchmarks_mixed_soak benchmarks_overload benchmarks_pivot benchmarks_scale benchmarks_serving cli_d2l cli_toy
-        cli_translate cluster_hosting data_prepare deploy_balancer docs_examples docs_notebook documents_processes
-        end_to_end engine evaluation_evaluate evaluation_service_command export_bundle export_ctranslate2
-        export_interpolation file_lock formats_large formats_packages formats_slowness http_held_bytes importing_bundle
-        importing_ctranslate2 importing_dtype importing_memory importing_model_bin int8_kernels int8_prepared
-        int8_products invariance invariance_prefixes makefile memory_kill optim_distributed optim_loop optim_signals
-        pipeline_preview pipeline_recipe_file pipeline_run process_map runtime_watchdog schemathesis serve server
-        server_connection server_header_limits server_instances server_listener server_request_queue server_slow_readers
-        server_supervisor services_reload shared_store soak synthetic_translate training_main
+        cli_translate cluster_hosting data_prepare deploy_balancer docs_examples docs_notebook docs_site
+        documents_processes end_to_end engine evaluation_evaluate evaluation_service_command export_bundle
+        export_ctranslate2 export_interpolation file_lock formats_large formats_packages formats_slowness
+        http_held_bytes importing_bundle importing_ctranslate2 importing_dtype importing_memory importing_model_bin
+        int8_kernels int8_prepared int8_products invariance invariance_prefixes makefile memory_kill optim_distributed
+        optim_loop optim_signals pipeline_preview pipeline_recipe_file pipeline_run process_map runtime_watchdog
+        schemathesis serve server server_connection server_header_limits server_instances server_listener
+        server_request_queue server_slow_readers server_supervisor services_reload shared_store soak synthetic_translate
+        training_main
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}

@@ -241,7 +241,7 @@ def forbidden_imports(path: Path) -> list[str]:
 
 
 def test_only_the_modules_that_run_in_rays_processes_import_ray() -> None:
-    """It is 466 MB, which `make serve` does without, and its control plane is pickles; see docs/scale.md."""
+    """It is 466 MB, which `make serve` does without, and its control plane is pickles; see docs/ray.md."""
     files = python_files(*TOP_PACKAGES)
     assert {line.split(":")[0] for line in imports_among(files, {"ray"})} <= RAY_FILES
     # Nor does anything import those, but Ray, and `translate --ray` when it is given.

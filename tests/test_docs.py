@@ -17,9 +17,11 @@ from model.config import ModelConfig
 from model.transformer import AttentionRecord, Transformer, dot_product_attention
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs" / "transformer.md").read_text(encoding="utf-8")
-
-CHINESE = (ROOT / "docs" / "transformer.zh-CN.md").read_text(encoding="utf-8")
+PARTS = "", "-attention", "-layers", "-decoding", "-heads"
+PAGE, CHINESE = (
+    "\n".join((ROOT / "docs" / f"transformer{part}{end}").read_text(encoding="utf-8") for part in PARTS)
+    for end in (".md", ".zh-CN.md")
+)
 
 # A quotation is a line with a file and a symbol in it, an empty one, and a block of Python.
 QUOTATION = re.compile(r"^`(?P<path>[\w/]+\.py)`, `(?P<symbol>[\w.]+)`\n\n```python\n(?P<code>.*?)^```$", re.M | re.S)
@@ -159,7 +161,7 @@ LANGUAGE_FREE = {
     "blocks of code and formulas": FENCED,
     "names": CODE,
     "formulas within lines": re.compile(r"\$[^$\n]+\$"),
-    "links and pictures": re.compile(r"\]\([^)]*\)"),
+    "links and pictures": re.compile(r"\]\(([^)#]*)[^)]*\)"),  # but for anchors, which are headings
     "figures": re.compile(r"\d+\.\d+|\d+%|\d,\d+"),
     "rows of tables": re.compile(r"^\|(?= )", re.M),
     "items of lists": re.compile(r"^- ", re.M),

@@ -78,7 +78,7 @@ def test_settings_table_has_every_setting_with_its_default(name: str) -> None:
 def test_every_metric_is_documented() -> None:
     exposed = text_string_to_metric_families(Metrics().exposition().decode())
     ours = {family.name for family in exposed if family.name.startswith("interlinear")}
-    names = re.findall(r"`(interlinear_\w+)`", Path("docs/operation.md").read_text(encoding="utf-8"))
+    names = re.findall(r"`(interlinear_\w+)`", Path("docs/monitoring.md").read_text(encoding="utf-8"))
     told = {name.removesuffix("_total") for name in names}
     assert {name for name in ours if not name.endswith("_created")} == told
 
@@ -209,7 +209,8 @@ def test_readmes_speed_is_that_of_the_page_of_figures(name: str) -> None:
 @pytest.mark.parametrize("name", READMES)
 def test_readmes_runs_and_losses_are_those_of_the_page_on_scale(name: str) -> None:
     cells = r" \| ".join([r"([\d,]+)"] * 7)
-    rows = re.findall(rf"^\| ([^|]+) \| {cells} \|$", read("docs/scale.md"), re.M)
+    pages = read("docs/scale.md") + read("docs/ray.md")
+    rows = re.findall(rf"^\| ([^|]+) \| {cells} \|$", pages, re.M)
     runs, answered, refused, lost, twice, changed, _ = zip(
         *([int(cell.replace(",", "")) for cell in row] for what, *row in rows if "no balancer" not in what),
         strict=True,
@@ -265,7 +266,7 @@ def test_table_of_defaults_has_the_defaults() -> None:
 
 
 def test_documented_exit_codes_are_those_of_the_command_line() -> None:
-    table = read("docs/text.md").partition("| exit code | |\n|--:|---|\n")[2]
+    table = read("docs/documents.md").partition("| exit code | |\n|--:|---|\n")[2]
     rows = re.findall(r"^\| (\d+) \| (.*) \|$", table, re.M)
     assert rows == [tuple(line.split(maxsplit=1)) for line in EXIT_CODES.splitlines()]
 

@@ -1,4 +1,4 @@
-"""The commands of docs/scale.md, and what KubeRay does with deploy/kubernetes/ray, on one node in the network namespace
+"""The commands of docs/ray.md, and what KubeRay does with deploy/kubernetes/ray, on one node in the network namespace
 that `make scale-test` makes: `ray start`, and the configuration to the head's HTTP API."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The law of docs/text.md: symbols, codes, numbers, marks and tags of a text are in its translation exactly once.
+"""The law of docs/protected-text.md: symbols, codes, numbers, marks and tags are in the translation exactly once.
 
 An hour of it is in `make soak`, by `benchmarks.kept_text`.
 """

@@ -12,6 +12,7 @@ from app.errors import NotAuthorised
 from app.http.access_log import ID_HEADER
 
 DESCRIPTION = """Translates text with your own models, and shows their attention. [The page](./) is its user interface.
+Guides are in `docs/` of the source; `make docs` makes a site of them.
 
 Errors are `application/problem+json` (RFC 9457); the LibreTranslate and DeepL routes use the formats that their clients
 expect. Unknown fields are refused, except by the LibreTranslate and DeepL routes, which ignore them. If the service has

@@ -1,7 +1,7 @@
 """Detects which of the served languages a text is in, with a probability.
 
-Combines two libraries: py3langid (140 languages) and ELD (60, better at single words); docs/text.md has their figures.
-Scripts that only one language uses, such as Hangul, decide by themselves.
+Combines two libraries: py3langid (140 languages) and ELD (60, better at single words);
+docs/language-detection.md has their figures. Scripts that only one language uses, such as Hangul, decide by themselves.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Estimates the quality of a translation without a reference: loops, copies, omissions, invented numbers.
 
-Uses only tokens, scores and attention, in any language. The thresholds were measured on development sets; docs/text.md
-has their error rates.
+Uses only tokens, scores and attention, in any language. The thresholds were measured on development sets;
+docs/quality.md has their error rates.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ CONFIDENT_PROBABILITY = 0.5
 """A choice with less confidence causes a warning; a language likelier than this is named in one."""
 IMPLAUSIBLE_PROBABILITY = 0.02
 """If no language that is translated into the target is likelier, a text is refused, or causes a warning: its
-translation would be nonsense. docs/text.md has the error rate."""
+translation would be nonsense. docs/language-detection.md has the error rate."""
 LONG_TEXT_BYTES = 30
 """A text with at least this many UTF-8 bytes of letters is refused whatever other language it seems to be in."""
 SHORT_TEXT_BYTES, CLEAR_PROBABILITY = 12, 0.9

@@ -1,7 +1,7 @@
 """Puts a glossary's terms into a translation: replaces the words aligned to a term, and decodes the rest again.
 
 Symbols in place of the terms would be more reliable, but a model cannot build a sentence around a word that it does not
-see: docs/text.md has the figures.
+see: docs/glossaries.md has the figures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks whether the two sides of a pair are in the expected languages, swapped, or in other languages.
 
 Decides by letters and by py3langid's statistics (140 languages); `training.cleaning.rules` acts on the result. Short
-sentences are hard, so it decides only when it is sure: docs/training.md has its error rates.
+sentences are hard, so it decides only when it is sure: docs/training-data.md has its error rates.
 """
 
 from __future__ import annotations

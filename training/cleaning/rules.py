@@ -1,7 +1,7 @@
 """Cleaning rules, which drop or repair pairs by languages, copies, numbers, lengths and shifts.
 
 Pairs stream through. A rule acts only when it is sure, since losing a good pair is worse than keeping a bad one:
-docs/training.md has what each drops from clean corpora. Lines are parsed in `training.corpora.corpus`.
+docs/training-data.md has what each drops from clean corpora. Lines are parsed in `training.corpora.corpus`.
 """
 
 from __future__ import annotations

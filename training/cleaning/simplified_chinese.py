@@ -20,7 +20,7 @@ _TRADITIONAL = re.compile(r"(?i)hant|tw|hk|mo")
 _HAN_LANGUAGES = re.compile(r"(?i)zh|cmn|yue|wuu|lzh|nan|hak|gan|hsn|ja|ko|vi")
 _HAN_BLOCKS = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x33480))
 _AMBIGUOUS = "乾俱沈甦畫瞭藉覆鉅鍊"
-"""Characters whose simplified form depends on the word, often enough to matter (docs/training.md): 畫 in 計畫."""
+"""Characters whose simplified form depends on the word, often enough to matter (docs/training-data.md): 畫 in 計畫."""
 
 
 def is_simplified_chinese(code: str) -> bool:

@@ -155,7 +155,7 @@ def vocabulary_size(pairs: int, characters: int) -> int:
     """The default size: 1,000 pieces below 5,000 pairs, 2,000 below 20,000, then 8,000.
 
     Text with more than 500 distinct characters, such as Chinese, gets additional pieces for them. On Multi30k, 29,000
-    pairs, 10,000 pieces were better than 4,000 (docs/recipes.md).
+    pairs, 10,000 pieces were better than 4,000 (docs/recipes-multi30k.md).
     """
     size = 1000 if pairs < 5_000 else 2000 if pairs < 20_000 else 8000
     return size + max(0, characters - 500)

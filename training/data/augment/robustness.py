@@ -1,7 +1,7 @@
 """Copies of sentence pairs as people also write: in lower case, with other quotes or names, without final mark.
 
-None is in capitals: four epochs with such copies taught a model nothing about them (docs/training.md), and the service
-lowers capitals. `training.data.tokenise` adds the copies to a data folder.
+None is in capitals: four epochs with such copies taught a model nothing about them (docs/training-data.md), and
+the service lowers capitals. `training.data.tokenise` adds the copies to a data folder.
 """
 
 from __future__ import annotations

@@ -1,0 +1,186 @@
+"""The documentation as a site, as `make docs` builds it: every link leads somewhere, nothing comes from other hosts,
+and what a Git host shows as a list, a table or code is one here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import quote
+
+import pytest
+import typer
+from chromium import Visit
+from markdown_it import MarkdownIt
+from playwright.sync_api import Browser, expect
+
+from app.__main__ import with_training
+from app.engine.registry import Catalogue
+from app.main import create_app
+from app.settings import Settings
+from docs.site.mathml import mathml
+from training.__main__ import cli as training_cli
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LOADING = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+    "link": "href",
+}
+"""Elements with which a page loads something, and the attribute that names it."""
+MATHS = re.compile(r"^```math\n.*?^```$", re.M | re.S)
+COMPARED = "ul", "ol", "li", "tr", "pre", "img", "blockquote", "h2", "h3", "h4"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where it was built, by the command of the Makefile. Fails on any warning."""
+    [line] = re.findall(
+        r"^\t(NO_MKDOCS_2_WARNING=1 \$\(BIN\)/python -m mkdocs build)$", (ROOT / "Makefile").read_text(), re.M
+    )
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, *line.split()[2:], "--site-dir", str(folder)]
+    environ = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def built(site: Path, page: Path) -> str:
+    """The text of a page, without what is around it."""
+    name = page.name.removesuffix(".md").replace("README", "")
+    folder = site / "zh-CN" / name.removesuffix(".zh-CN") if page.name.endswith(".zh-CN.md") else site / name
+    whole = (folder / "index.html").read_text(encoding="utf-8")
+    return whole.partition("<article")[2].partition("</article>")[0]
+
+
+def count(html: str) -> dict[str, int]:
+    return {tag: len(re.findall(rf"<{tag}[ >]", html)) for tag in COMPARED}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_site_has_the_lists_tables_and_code_that_git_hosts_show(site: Path, page: Path) -> None:
+    shown = MarkdownIt("commonmark").enable("table").render(MATHS.sub("", page.read_text(encoding="utf-8")))
+    assert count(built(site, page)) == count(shown)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_formula_is_drawn(site: Path, page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    within = re.sub(r"^```.*?^```$|^    .*$|`[^`\n]*`", "", text, flags=re.M | re.S)
+    shown = built(site, page)
+    assert shown.count("<math") == len(MATHS.findall(text)) + len(re.findall(r"\$[^$\n]+\$", within))
+    drawn = "".join(re.findall(r"<math.*?</math>", shown, re.S))
+    assert not re.search(r"<m\w+[^>]*>\\|&amp;#", drawn), "a command that has no MathML, or a character as its number"
+
+
+def test_formula_is_mathml() -> None:
+    assert "<msub><mi>d</mi><mi>k</mi></msub>" in mathml("d_k", "inline")
+    matrix = mathml(r"\begin{bmatrix} 1 & 0 \end{bmatrix}", "block")
+    assert matrix.count('<mtable class="matrix">') == 1
+    assert "<mo>" not in matrix
+
+
+class Loads(HTMLParser):
+    """What a page names to be loaded with it; links that somebody may follow are not."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if value and name == LOADING.get(tag)]
+
+
+def test_site_names_nothing_to_load_from_other_hosts(site: Path) -> None:
+    loads = [each for page in site.rglob("*.html") for each in Loads(page.read_text(encoding="utf-8")).found]
+    for sheet in site.rglob("*.css"):
+        loads += re.findall(r"url\(['\"]?([^)'\"]+)|@import ['\"]([^'\"]+)", sheet.read_text(encoding="utf-8"))
+    named = ["".join(each) for each in loads]
+    assert len(named) > 100
+    assert [each for each in named if re.match(r"(https?:)?//", each)] == []
+
+
+def test_every_file_that_a_page_loads_is_there(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        for address in Loads(page.read_text(encoding="utf-8")).found:
+            if not address.startswith("data:"):
+                path = address.partition("#")[0].partition("?")[0]
+                file = site / path.lstrip("/") if path.startswith("/") else page.parent / path
+                assert file.exists(), f"{page}: {address}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_is_short(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").splitlines()) < 250
+
+
+def test_reference_has_every_command_option_and_route(site: Path) -> None:
+    shown = re.sub(r"<[^>]+>", "", (site / "reference" / "command-line" / "index.html").read_text(encoding="utf-8"))
+    verbs = typer.main.get_command(with_training()).commands  # type: ignore[attr-defined]
+    trainer = typer.main.get_command(training_cli).commands  # type: ignore[attr-defined]
+    assert [verb for verb, command in verbs.items() if not command.hidden and f"interlinear {verb}" not in shown] == []
+    options = {option for command in trainer.values() for param in command.params for option in param.opts}
+    assert len(options) > 100
+    assert [option for option in options if option.startswith("--") and option not in shown] == []
+    api = (site / "reference" / "api" / "index.html").read_text(encoding="utf-8")
+    paths = create_app(Settings(), Catalogue([])).openapi()["paths"]
+    assert [path for path in paths if path not in api] == []
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def site_url(site: Path) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("words", "page"), [("INTERLINEAR_WATCH_BUNDLES", "settings/"), ("残差连接", "zh-CN/transformer/")]
+)
+def test_search_finds_words_of_both_languages(browser: Browser, site_url: str, words: str, page: str) -> None:
+    visit = Visit(browser, site_url)
+    opened = visit.page(f"/?q={quote(words)}")  # which the script reads when it is ready
+    expect(opened.locator(f".md-search-result__link[href*='{page}']").first).to_be_visible()
+    visit.check()
+    visit.close()
+
+
+def test_chinese_page_is_chinese_around_its_text_and_leads_to_the_english_one(browser: Browser, site_url: str) -> None:
+    visit = Visit(browser, site_url)
+    opened = visit.page("/zh-CN/start/")
+    expect(opened.locator("html")).to_have_attribute("lang", "zh")
+    expect(opened.locator("[data-md-component=search-query]")).to_have_attribute("placeholder", "搜索")
+    opened.locator(".md-select").hover()
+    opened.locator(".md-select__link", has_text="English").click()
+    expect(opened).to_have_url(f"{site_url}/start/")
+    expect(opened.locator("html")).to_have_attribute("lang", "en")
+    visit.check()
+    visit.close()
+
+
+def test_search_index_has_no_copies_of_code(site: Path) -> None:
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    places = {entry["location"].partition("#")[0] for entry in index["docs"]}
+    assert "start/" in places
+    assert [place for place in places if ".py" in place] == []
