@@ -152,6 +152,12 @@ class Settings(BaseSettings):
     )
 
     @property
+    def pairs_beyond(self) -> list[tuple[str, str]]:
+        """The pairs that the large model is named for, whether a bundle serves them or not."""
+        pairs = (pair.partition("-") for pair in self.llm_pairs) if self.llm else ()
+        return [(source, target) for source, _, target in pairs]
+
+    @property
     def prefixes(self) -> tuple[str, str]:
         """The paths of our own API and of LibreTranslate's."""
         return ("", LIBRETRANSLATE) if self.root_api == "interlinear" else (INTERLINEAR, "")
@@ -221,6 +227,8 @@ class Settings(BaseSettings):
             raise ValueError("INTERLINEAR_LLM is an address such as http://localhost:8080/v1")
         if self.llm and not self.llm_model:
             raise ValueError("INTERLINEAR_LLM_MODEL: name the large model")
+        if not all(re.fullmatch(r"[A-Za-z]+-[A-Za-z-]+", pair) for pair in self.llm_pairs):
+            raise ValueError("INTERLINEAR_LLM_PAIRS are pairs of languages, such as en-fr,en-ja")
         return self
 
     @field_validator("store")

@@ -420,6 +420,13 @@ def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub) -> 
         both = post(["The house is small.", "The house is large."]).json()["translations"]
         assert [one["text"] for one in both] == ["家は小さい。", None]
         assert post("Hello.", engine="local").status_code == 404
+        found = post("The house is small.", source="auto").json()["translations"][0]
+        assert (found["text"], found["source"]) == ("家は小さい。", "en")
+        libre = {"q": "The house is small.", "source": "en", "target": "ja"}
+        assert service.post("/libretranslate/translate", libre).json()["translatedText"] == "家は小さい。"
+        deepl = {"text": ["The house is small."], "target_lang": "JA"}
+        assert service.post("/deepl/v2/translate", deepl).json()["translations"][0]["text"] == "家は小さい。"
+        assert "JA" in service.get("/deepl/v2/languages?type=target").text
         stub.answer = lambda text, times: {"Open": "開く"}.get(text, "家は小さい。")
         fields: dict[str, Any] = {"alternatives": 2, "alignment": True}
         assert post("The house is small.", **fields).json()["translations"][0]["alignment"] == []

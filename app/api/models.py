@@ -23,12 +23,8 @@ router = APIRouter(tags=["what is served"])
 async def languages(translator: TranslatorState) -> list[ServedLanguage]:
     """List the source languages, each with its targets, including those reached through another language, and those
     that the large model is named for."""
-    targets = {source: [*to] for source, to in translator.catalogue.targets_by_source.items()}
-    for pair in sorted(translator.large_model.pairs) if translator.large_model else ():  # served by it alone, perhaps
-        source, _, target = pair.partition("-")
-        if target not in targets.setdefault(source, []):
-            targets[source].append(target)
-    return [ServedLanguage(code=code, name=language_name(code), targets=to) for code, to in targets.items()]
+    targets = translator.catalogue.targets_by_source
+    return [ServedLanguage(code=code, name=language_name(code), targets=[*to]) for code, to in targets.items()]
 
 
 @router.get("/models", summary="List models, with their training and quality")

@@ -248,14 +248,14 @@ async def start_session(prepared: Prepared, launch: Launch) -> AsyncIterator[Ses
 
 def needed_bundles(bundles: Catalogue, source: str, target: str) -> Catalogue:
     """The bundles that a worker has to load; `source` may be AUTO."""
-    sources = [one for one in bundles.sources(target) if source in (AUTO, one)]
+    sources = [one for one in bundles.sources(target) if source in (AUTO, one) and bundles.has_route(one, target)]
     needed = {bundle.folder for one in sources for bundle in bundles.route(one, target)}
-    return Catalogue((bundle for bundle in bundles if bundle.folder in needed), pivot=False)
+    return Catalogue((bundle for bundle in bundles if not needed or bundle.folder in needed), pivot=False)
 
 
 def check_languages(command: Command, bundles: Catalogue) -> None:
     """Raises CommandError if these languages are not served."""
-    if command.source == AUTO and command.target in bundles.target_languages:
+    if command.target in (bundles.target_languages if command.source == AUTO else bundles.targets(command.source)):
         return
     try:
         bundles.route(command.source, command.target)

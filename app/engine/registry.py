@@ -26,10 +26,11 @@ class Catalogue:
     In one place a bundle of fewer directions goes before one of more. Raises BundleError if one place has two bundles
     of equally many for a pair.
 
-    With `pivot`, two bundles also serve the pair that they make: fr-en and en-de serve fr-de.
+    With `pivot`, two bundles also serve the pair that they make: fr-en and en-de serve fr-de. Pairs `beyond` them are
+    served, too, but by no bundle: `route` does not find them.
     """
 
-    def __init__(self, *places: Iterable[Bundle], pivot: bool = True) -> None:
+    def __init__(self, *places: Iterable[Bundle], pivot: bool = True, beyond: Iterable[Pair] = ()) -> None:
         self._bundles: dict[Pair, Bundle] = {}
         self.replaced: list[tuple[Bundle, Bundle]] = []
         """Bundles that do not serve one of their directions, in that direction, each with the one that does."""
@@ -52,6 +53,7 @@ class Catalogue:
                 self._bundles[pair] = first
         self._pivots = _pivots(list(self._bundles)) if pivot else {}
         """The language between the two of a pair that no bundle serves."""
+        self._beyond = [pair for pair in beyond if not self.has_route(*pair)]
         self._served = list({id(bundle): bundle for bundle in self._bundles.values()}.values())
         self._in_direction = lru_cache(_MAX_DIRECTIONS_KEPT)(self._choose_direction)
 
@@ -74,7 +76,7 @@ class Catalogue:
 
         `source` may be AUTO.
         """
-        if (source, target) in self._bundles or (source, target) in self._pivots:
+        if self.has_route(source, target):
             return source, target
         source = AUTO if source.lower() == AUTO else served_code(source, self.source_languages) or source
         direct = self.target_languages if source == AUTO else self._direct_targets.get(source, [])
@@ -83,9 +85,14 @@ class Catalogue:
         return source, next(filter(None, (served_code(target, of) for of in (direct, reached, everywhere))), target)
 
     def pairs(self) -> Iterator[Pair]:
-        """Yields every pair served: those with a bundle, then those through another language."""
+        """Yields every pair served: those with a bundle, those through another language, and those beyond."""
         yield from self._bundles
         yield from self._pivots
+        yield from self._beyond
+
+    def has_route(self, source: str, target: str) -> bool:
+        """Whether bundles serve a pair of served codes."""
+        return (source, target) in self._bundles or (source, target) in self._pivots
 
     @cached_property
     def language_pairs(self) -> Mapping[Pair, None]:
@@ -96,12 +103,12 @@ class Catalogue:
     @cached_property
     def source_languages(self) -> Sequence[str]:
         """The languages that are translated, in the order of the bundles."""
-        return list(dict.fromkeys(source for source, _ in self._bundles))
+        return list(dict.fromkeys(source for source, _ in (*self._bundles, *self._beyond)))
 
     @cached_property
     def target_languages(self) -> Sequence[str]:
         """The languages that others are translated into, in the order of the bundles."""
-        return list(dict.fromkeys(target for _, target in self._bundles))
+        return list(dict.fromkeys(target for _, target in (*self._bundles, *self._beyond)))
 
     @cached_property
     def targets_by_source(self) -> Mapping[str, Sequence[str]]:

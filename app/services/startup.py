@@ -26,7 +26,9 @@ def load_catalogue(settings: Settings) -> Catalogue:
     Raises BundleError.
     """
     places = bundle_folders(settings.bundles)
-    return Catalogue(*(map(checked_bundle, folders) for folders in places), pivot=settings.pivot)
+    return Catalogue(
+        *(map(checked_bundle, folders) for folders in places), pivot=settings.pivot, beyond=settings.pairs_beyond
+    )
 
 
 def checked_bundle(folder: Path) -> Bundle:

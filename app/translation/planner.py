@@ -81,24 +81,22 @@ class Planner:
 
     def check_pair(self) -> None:
         """Raises PairNotServed if no text can be translated."""
-        if (self.options.source != AUTO or not self._sources) and not self._is_for_large_model_alone:
-            self._route(self.options.source)
+        if self.options.source != AUTO or not self._sources:
+            self._is_for_large_model_alone(self.options.source) or self._route(self.options.source)
 
-    @property
-    def _is_for_large_model_alone(self) -> bool:
-        """Whether no bundle serves the pair, and the large model may."""
-        source, target = self.options.source, self.options.target
-        large_model, engine = self._services.large_model, self.options.engine or self._services.settings.engine
-        if large_model is None or engine == "local" or not {source, target} <= NAMES.keys() or source == target:
+    def _is_for_large_model_alone(self, source: str) -> bool:
+        """Whether no bundle translates from `source`, and the large model may."""
+        large_model, target = self._services.large_model, self.options.target
+        if large_model is None or (self.options.engine or self._services.settings.engine) == "local":
             return False
-        return large_model.serves(source, target) and source not in self._sources
+        is_pair = {source, target} <= NAMES.keys() and source != target
+        return is_pair and large_model.serves(source, target) and not self._services.catalogue.has_route(source, target)
 
     def default_model(self) -> str:
         """The model to name if there was nothing to translate."""
-        if self._is_for_large_model_alone:
-            assert self._services.large_model is not None
-            return self._services.large_model.name
         source = self._sources[0] if self.options.source == AUTO else self.options.source
+        if self._services.large_model and self._is_for_large_model_alone(source):
+            return self._services.large_model.name
         return " + ".join(bundle.name for bundle in self._route(source))
 
     def plan(self, items: Sequence[Item]) -> list[PlannedItem]:
@@ -165,7 +163,7 @@ class Planner:
                     plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings]
                 )
                 return
-        if self._is_for_large_model_alone:
+        if self._is_for_large_model_alone(source):
             planned.glossary = self._glossary(source, options.target)
             planned.plan, planned.unserved = plan_unserved(pieces, source, options.target)
             planned.plan.label = label

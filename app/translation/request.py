@@ -284,7 +284,7 @@ class TranslationRequest:
     async def _translate_alone(self, item: PlannedItem, sentence: UnservedSentence) -> None:
         """Translates a sentence that no bundle serves. If that fails, the item has an error."""
         assert self._large_model is not None
-        pair = self._options.source, self._options.target
+        pair = item.source.language or "", self._options.target
         until = min(monotonic() + self._large_model.limit_s, self.deadline - RENDERING_S)
         try:
             async with asyncio.timeout(until - monotonic()), self._llm_slots:

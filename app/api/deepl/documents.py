@@ -151,7 +151,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     name = _file_name(file, body)
     translator: Translator = request.state.translator
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
-    if source is not None:
+    if source is not None and target not in translator.catalogue.targets(source):
         translator.catalogue.route(source, target)
     dictionaries = await dictionaries_of(request.state.glossaries, caller.name, body.glossaries, source, target)
     if caller.character_limit is not None and await caller.characters() >= caller.character_limit:
