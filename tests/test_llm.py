@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -436,3 +439,19 @@ def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub) -> 
         assert answer.text == "家は小さい。\n" and answer.headers["X-Interlinear-Model"] == "stub"
         assert post("We sold 25 cars.").status_code == 503, "a number is missing"
         assert post("Goodbye, {name}!").status_code == 503, "a placeholder is missing"
+
+
+@pytest.mark.parametrize(("target", "expected"), [("ja", "家は小さい。"), ("fr", "La petite maison est là.")])
+def test_the_command_line_asks_the_large_model(stub: LlmStub, target: str, expected: str) -> None:
+    stub.answer = lambda text, times: JAPANESE[text] if target == "ja" else good(text)
+    settings = {"LLM": stub.url, "LLM_MODEL": "stub", "LLM_PAIRS": "en-ja,en-fr", "BUNDLES": str(SHIPPED / "en-fr")}
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "translate", "--source", "en", "--target", target, "--engine", "llm"],
+        input="The house is small.\n",
+        capture_output=True,
+        text=True,
+        env={**os.environ, **{f"INTERLINEAR_{name}": value for name, value in settings.items()}},
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout == f"{expected}\n"

@@ -201,6 +201,7 @@ def prepare(command: Command) -> Prepared:
         source, target = bundles.codes(command.source, command.target)
         command = replace(command, source=source, target=target)
         needed = needed_bundles(bundles, source, target)
+        needed = needed if any(needed) else bundles  # the engine has a model, even if the large one works alone
         config = worker_config(settings, needed)
         workers = worker_count(settings, needed)
         glossaries = load_glossaries(settings.glossaries)
@@ -250,7 +251,7 @@ def needed_bundles(bundles: Catalogue, source: str, target: str) -> Catalogue:
     """The bundles that a worker has to load; `source` may be AUTO."""
     sources = [one for one in bundles.sources(target) if source in (AUTO, one) and bundles.has_route(one, target)]
     needed = {bundle.folder for one in sources for bundle in bundles.route(one, target)}
-    return Catalogue((bundle for bundle in bundles if not needed or bundle.folder in needed), pivot=False)
+    return Catalogue((bundle for bundle in bundles if bundle.folder in needed), pivot=False)
 
 
 def check_languages(command: Command, bundles: Catalogue) -> None:
