@@ -86,7 +86,8 @@ class LargeModel:
                 answer = await self._post(messages, max_tokens)
             except (NoAnswer, self._http_error) as error:
                 self._count("failed", start, is_failure=True)
-                raise error if isinstance(error, NoAnswer) else NoAnswer(f"cannot be asked: {_reason(error)}") from None
+                reason = f"cannot be asked: {str(error) or type(error).__name__}"
+                raise error if isinstance(error, NoAnswer) else NoAnswer(reason) from None
             except asyncio.CancelledError:  # the time is up, or nobody waits any more
                 is_late = monotonic() >= until - CLOCK_TOLERANCE_S
                 self._count("late" if is_late else "cancelled", start, is_failure=is_late)
@@ -144,10 +145,6 @@ def _text_of(completion: Any) -> str:
 
 def _key(messages: Sequence[Message]) -> str:
     return json.dumps(messages, ensure_ascii=False)
-
-
-def _reason(error: httpx.HTTPError) -> str:
-    return str(error) or type(error).__name__
 
 
 def check_wish(large_model: LargeModel | None, engine: str | None, source: str, target: str) -> None:

@@ -186,7 +186,8 @@ def check_candidate(sentence: Sentence, candidate: Candidate, checks: LanguageCh
         raise Unfit("markup had no words")
     if cut_loops(sentence, candidate) is not candidate:
         raise Unfit("it repeated itself")
-    if any(map(str.isalpha, translation)) != any(map(str.isalpha, "".join(_texts(sentence.passage)))):
+    words = "".join(part for part in split_at_protected(sentence.passage) if isinstance(part, str))
+    if any(map(str.isalpha, translation)) != any(map(str.isalpha, words)):
         raise Unfit("it was not a translation of the text")
 
 
@@ -224,7 +225,3 @@ def _in_order(passage: Passage, found: list[int]) -> list[int]:
     nesting = [is_nesting(passage.protected[number - 1].raw) for number in found]
     ordered = iter(sorted(number for number, is_one in zip(found, nesting, strict=True) if is_one))
     return [(next(ordered) if is_one else number) - 1 for number, is_one in zip(found, nesting, strict=True)]
-
-
-def _texts(passage: Passage) -> list[str]:
-    return [part for part in split_at_protected(passage) if isinstance(part, str)]
