@@ -51,6 +51,7 @@ def test_translate_response_matches_the_design(tmp_path: Path) -> None:
         "confidence": None,
         "quality": None,
         "words": [],
+        "engine": "local",
         "memory": None,
         "memory_version": None,
         "suggestions": [],
