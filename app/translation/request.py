@@ -11,7 +11,7 @@ from time import monotonic
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError, Unavailable
-from app.llm.client import NoAnswer, check_wish
+from app.llm.client import LargeModel, NoAnswer, check_wish
 from app.text.glossary import Glossary
 from app.translation import kept_marks
 from app.translation.llm_alone import UnservedSentence, translate_alone
@@ -115,8 +115,7 @@ class TranslationRequest:
         """Waits until all sentences of all items are checked or have an error."""
         if self._second_legs:
             await self._second_legs
-        for task in self._alone:
-            await task
+        await self._finish_alone()
         await self.finish([sentence for item in self._items for sentence in item.sentences])
 
     async def _translate_second_legs(self) -> None:
@@ -256,6 +255,10 @@ class TranslationRequest:
             return False
         return self._asks_all or (sentence.quality is not None and sentence.quality < self._llm_below)
 
+    def _end_of_wait(self, large_model: LargeModel) -> float:
+        """Until when a question that is asked now may take."""
+        return min(monotonic() + large_model.limit_s, self.deadline - RENDERING_S)
+
     async def _ask_large_model(self, sentence: Sentence) -> None:
         """Translates a checked sentence with the large model. If that fails, its own translation stays, with a
         warning."""
@@ -263,7 +266,7 @@ class TranslationRequest:
         assert large_model is not None
         before = around[place - 1].passage.text if place else ""
         after = around[place + 1].passage.text if place + 1 < len(around) else ""
-        until = min(monotonic() + large_model.limit_s, self.deadline - RENDERING_S)
+        until = self._end_of_wait(large_model)
         try:
             async with asyncio.timeout(until - monotonic()), self._llm_slots:
                 checks = self._services.checks
@@ -285,7 +288,7 @@ class TranslationRequest:
         """Translates a sentence that no bundle serves. If that fails, the item has an error."""
         assert self._large_model is not None
         pair = item.source.language or "", self._options.target
-        until = min(monotonic() + self._large_model.limit_s, self.deadline - RENDERING_S)
+        until = self._end_of_wait(self._large_model)
         try:
             async with asyncio.timeout(until - monotonic()), self._llm_slots:
                 sentence.parts[sentence.place] = await translate_alone(
@@ -346,7 +349,8 @@ class TranslationRequest:
             if any(inner.error for inner in nested):
                 continue
             if plan.label or item.unserved:  # the mark may be in any sentence
-                await self._finish_alone()
+                async with asyncio.timeout(self.deadline - monotonic()):
+                    await self._finish_alone()
                 while item.grows:
                     await self._wait_for_growth()
                 await self.finish_in_time(item.sentences)
@@ -396,9 +400,9 @@ class TranslationRequest:
             await self._grown.wait()
 
     async def _finish_alone(self) -> None:
-        async with asyncio.timeout(self.deadline - monotonic()):
-            for task in self._alone:
-                await task
+        """Waits for the sentences that no bundle serves."""
+        for task in self._alone:
+            await task
 
     async def finish_in_time(self, sentences: Sequence[Sentence], ahead: Sequence[Sentence] = ()) -> None:
         """Like `finish`; raises TimeoutError if the deadline passes first.

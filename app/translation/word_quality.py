@@ -36,8 +36,8 @@ def doubtful_words(plan: TextPlan) -> list[DoubtfulWord]:
 def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
     """The doubtful words of a sentence of plain text, with offsets from the start of its rendered translation."""
     model, decoded = sentence.bundle.quality, sentence.best.decoded
-    is_read = model is not None and not sentence.is_by_large_model
-    if model is None or not is_read or sentence.is_left_untranslated or sentence.passage.write is not write_plain:
+    is_not_its_own = sentence.is_left_untranslated or sentence.is_by_large_model
+    if model is None or is_not_its_own or sentence.passage.write is not write_plain:
         return
     limit = model.doubtful_word_log_prob
     words = sentence.bundle.target_tokenizer.words(decoded.tokens, decoded.log_probs, sentence.bundle.target)
