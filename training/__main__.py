@@ -5,6 +5,7 @@ A command's docstring is its help: what it does, in a line, and then an example.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -97,7 +98,16 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    cli()
+    try:
+        cli()
+    except SystemExit as end:
+        if processes_started() == 1:
+            raise
+        # A thread of Gloo that frees its last tensor while the interpreter shuts down aborts the process, and torchrun
+        # then reports a finished training as failed (PyTorch's issue 190489): end without shutting it down.
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))
 
 
 if __name__ == "__main__":
