@@ -4,9 +4,10 @@
     python -m benchmarks.slow_texts --minutes 2 --kind html --kind glossary --seed 7
 
 A recipe is a list of blocks, each of which repeats or nests a few pieces until it fills its share of a text. For each
-kind of request, a hill climb changes recipes so that a text of 4 KB takes as much processor time as possible. The worst text of a kind may take half a second and 64 MB, eight times as much text at most twenty times as
-long, and no call on the event loop more than 50 ms at 50,000 characters. Anything else ends the program, which
-prints the recipe. It needs the bundles in bundles/, whose weights it does not load.
+kind of request, a hill climb changes recipes so that a text of 4 KB takes as much processor time as possible. The
+worst text of a kind may take half a second and 64 MB, eight times as much text at most twenty times as long, and no
+call on the event loop more than 50 ms at 50,000 characters. Anything else ends the program, which prints the recipe. It
+needs the bundles in bundles/, whose weights it does not load.
 """
 
 from __future__ import annotations
