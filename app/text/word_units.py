@@ -117,7 +117,7 @@ def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterato
             yield Unit(offset, offset := offset + len(piece.raw), True)
             continue
         for found in _WORD.finditer(piece):
-            start, end = found.start() + offset, found.end() + offset
+            start, end = found.span() if not offset else (found.start() + offset, found.end() + offset)
             is_word = end - start > 1 or found[0].isalnum()
             if found[0] > "\u0e00" and _SPACELESS.match(found[0]):
                 for cut in cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]:
