@@ -233,7 +233,8 @@ class FakeDecoder:
         made += tuple(token for token in sequence.required if token not in made)
         tokens = (*made, self.ends[sequence.model])
         last = max(0, len(source) - 1)
-        aligned = tuple(last - min(n, last) if self.mode == 1 else min(n, last) for n in range(len(tokens)))
+        places, end = (range(last, 0, -1), 0) if self.mode == 1 else (range(last), last)
+        aligned = (*places, *[end] * len(tokens))[: len(tokens)]
         coverage = (0.05,) * (len(source) + 1)
         others = tuple(
             Decoded((*made[:n], tokens[-1]), (-2.0,) * (n + 1), "stop", aligned[: n + 1], coverage)

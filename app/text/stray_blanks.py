@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from itertools import accumulate, pairwise
 
+from app.text.repeated_punctuation import apply_edits
 from app.text.word_units import OPAQUE
 from model.languages import WITHOUT_SPACES, language_alone
 
@@ -44,18 +44,12 @@ def without_stray_blanks(
     """
     if " " not in "".join(texts):
         return list(texts)
-    shown = texts
-    if protected:
-        shown = [text + OPAQUE * (number in protected) for number, text in enumerate(texts)]
-    kept = list("".join(shown))
-    stray = [found.span() for found in _pattern(source, source_language, language).finditer("".join(shown))]
-    if not stray:
+    shown = [text + OPAQUE if number in protected else text for number, text in enumerate(texts)]
+    stray = _pattern(source, source_language, language).finditer("".join(shown))
+    if not (edits := [(*found.span(), "") for found in stray]):
         return list(texts)
-    for start, end in stray:
-        kept[start:end] = [""] * (end - start)
-    ends = accumulate(map(len, shown), initial=0)
-    cut = ["".join(kept[start:end]) for start, end in pairwise(ends)]
-    return [text[:-1] if number in protected else text for number, text in enumerate(cut)]
+    kept = apply_edits(shown, edits)
+    return [text[:-1] if number in protected else text for number, text in enumerate(kept)]
 
 
 def _pattern(source: str, source_language: str, language: str) -> re.Pattern[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -92,17 +91,14 @@ class AlignedWords:
         if cut_words and self.units:
             self.units, aligned_spans = _cut_like_source(self.shown, self.units, aligned_spans, cut_words)
         self.alignments = _unit_alignments(self.units, aligned_spans)
-
-    @cached_property
-    def _weight_before(self) -> list[int]:
         weights = [0] * len(self.units)
         for unit, _, weight in self.alignments:
             weights[unit] += weight
-        return [0, *accumulate(weights)]
+        self.weight_before = [0, *accumulate(weights)]
 
     def weight(self, first: int, end: int) -> int:
         """Weight of the units [first, end), in aligned characters."""
-        return self._weight_before[end] - self._weight_before[first]
+        return self.weight_before[end] - self.weight_before[first]
 
     def is_punctuation(self, first: int, end: int) -> bool:
         """Whether no unit of [first, end) is a word."""
@@ -117,9 +113,9 @@ def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterato
             yield Unit(offset, offset := offset + len(piece.raw), True)
             continue
         for found in _WORD.finditer(piece):
-            start, end = found.span() if not offset else (found.start() + offset, found.end() + offset)
+            start, end = found.start() + offset, found.end() + offset
             is_word = end - start > 1 or found[0].isalnum()
-            if found[0] > "\u0e00" and _SPACELESS.match(found[0]):
+            if found[0] >= "\u0e00" and _SPACELESS.match(found[0]):
                 for cut in cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]:
                     yield Unit(start, start := cut, is_word)
             yield Unit(start, end, is_word)
@@ -222,7 +218,7 @@ def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]
 
     Leaves out spans without information: those to the end of the sentence, and from a punctuation mark to a word.
     """
-    found, of_words = list[UnitAlignment](), set[tuple[int, int]]()
+    found: list[UnitAlignment] = []
     i = 0
     for source, (start, end) in aligned_spans:
         if source[0] == source[1]:
@@ -230,13 +226,11 @@ def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]
         while i < len(units) and units[i].end <= start:
             i += 1
         for j in range(i, len(units)):
-            first, last, is_word = units[j]
+            first, last, _ = units[j]
             if first >= end:
                 break
-            weight = (end if end < last else last) - (start if start > first else first)  # `min` takes twice as long
-            found.append(UnitAlignment(j, source, weight))
-            if is_word:
-                of_words.add(source)
+            found.append(UnitAlignment(j, source, min(end, last) - max(start, first)))
+    of_words = {one.source for one in found if units[one.unit].is_word}
     return [one for one in found if units[one.unit].is_word or _may_be_a_mark(one.source, of_words)]
 
 

@@ -7,6 +7,7 @@ see: docs/glossaries.md has the figures.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -46,11 +47,8 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
         text = "".join(p if isinstance(p, str) else p.raw if p.start in places else OBJECT for p in pieces)
     else:
         text = sentence.plain_text(candidate)
-    numbers = {term.raw: normal_number(term.raw) for term in sentence.terms if AS_WRITTEN.fullmatch(term.raw)}
-    counts = {term.raw: _count_words(term.raw, text) for term in sentence.terms if term.raw not in numbers}
-    if numbers:
-        found = count_numbers(text)
-        counts |= {raw: found[number] for raw, number in numbers.items()}
+    numbers = count_numbers(text)
+    counts = {term.raw: _count_occurrences(term.raw, text, numbers) for term in sentence.terms}
     missing: list[ProtectedSpan] = []
     for term in sentence.terms:
         if counts[term.raw] <= 0:
@@ -59,8 +57,11 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
     return missing
 
 
-def _count_words(given: str, text: str) -> int:
-    """How often `given`, a term, occurs in `text`: as whole words if it begins and ends with a letter."""
+def _count_occurrences(given: str, text: str, numbers: Counter[str]) -> int:
+    """How often `given`, a term or a number, occurs in `text`, which has these `numbers`: as whole words if it begins
+    and ends with a letter."""
+    if AS_WRITTEN.fullmatch(given):
+        return numbers[normal_number(given)]
     begin, end = (r"\b" if character.isalnum() and character.isascii() else "" for character in (given[0], given[-1]))
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
 
