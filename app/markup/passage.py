@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Literal, NamedTuple
@@ -33,6 +33,10 @@ class ProtectedSpan(NamedTuple):
     start: int
     end: int
     raw: str
+
+    def moved(self, by: int) -> ProtectedSpan:
+        """The same span, `by` characters later."""
+        return self._replace(start=self.start + by, end=self.end + by)
 
 
 class Tag(NamedTuple):
@@ -141,6 +145,16 @@ def with_insertions(span: tuple[int, int], insertions: Sequence[tuple[int, int]]
         start + sum(size for at, size in insertions if at <= start),
         end + sum(size for at, size in insertions if at < end),
     )
+
+
+def tag_pairs(tags: Sequence[Tag]) -> Iterator[tuple[int, int]]:
+    """The indices of the opening and the closing tag of each element that has both, in order of the closing ones."""
+    opened: list[int] = []
+    for index, tag in enumerate(tags):
+        if tag.kind == "open":
+            opened.append(index)
+        elif tag.kind == "close" and opened:
+            yield opened.pop(), index
 
 
 def masked(text: str, spans: Iterable[ProtectedSpan], mask: str) -> str:

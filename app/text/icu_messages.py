@@ -16,7 +16,17 @@ from itertools import groupby
 from typing import NamedTuple
 
 from app.markup.extract import MESSAGE_HEAD as _HEAD
-from app.markup.passage import NestedPassage, Passage, Piece, ProtectedSpan, Tag, masked, references, write_plain
+from app.markup.passage import (
+    NestedPassage,
+    Passage,
+    Piece,
+    ProtectedSpan,
+    Tag,
+    masked,
+    references,
+    tag_pairs,
+    write_plain,
+)
 from app.markup.render import render_source
 from app.text.plural_categories import target_branches
 from app.text.plural_numbers import fits_number, sample_number, with_placeholder
@@ -310,10 +320,7 @@ class _Writer:
             return
         start = min([len(text) - len(text.lstrip()), *(tag.at for tag in tags[:1])])
         end = max([len(text.rstrip()), *(tag.at + tag.space for tag in tags[-1:])])
-        moved, moved_terms = (
-            tuple(one._replace(start=one.start - start, end=one.end - start) for one in spans)
-            for spans in (protected, terms)
-        )
+        moved, moved_terms = (tuple(one.moved(-start) for one in spans) for spans in (protected, terms))
         moved_tags = tuple(tag._replace(at=tag.at - start) for tag in _paired(tags))
         nested = self._nested([*(tag.raw for tag in tags), *(one.raw for one in protected)])
         passage = Passage(text[start:end], moved, moved_tags, write, self.source.whole, nested, moved_terms)
@@ -331,14 +338,8 @@ class _Writer:
 
 def _paired(tags: Sequence[Tag]) -> list[Tag]:
     """`tags`, where those without a counterpart are marks."""
-    found, opened = [tag._replace(kind="mark") for tag in tags], list[int]()
-    for i, tag in enumerate(tags):
-        if tag.kind == "open":
-            opened.append(i)
-        elif tag.kind == "close" and opened:
-            found[i], opening = tag, opened.pop()
-            found[opening] = tags[opening]
-    return found
+    in_pairs = {index for pair in tag_pairs(tags) for index in pair}
+    return [tag if index in in_pairs else tag._replace(kind="mark") for index, tag in enumerate(tags)]
 
 
 def _can_show_number(parts: Message) -> bool:

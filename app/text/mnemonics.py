@@ -17,9 +17,7 @@ from model.languages import language_alone
 _MAX_LABEL_CHARS = 100
 """Maximum number of characters in a label."""
 _WORD_START = r"(?:\A|(?<=[\s(\[\"'«“„/]))"
-_AT_WORD_START = re.compile(
-    rf"{_WORD_START}(?P<mark>&&?)(?!c\.)(?=(?P<word>\w*))[^\W_]|{_WORD_START}(?P<line>_)(?P<lined>[^\W\d_])(?![^\W_]*_)"
-)
+_AT_WORD_START = re.compile(rf"{_WORD_START}(?P<mark>&&?(?!c\.)|_(?=[^\W\d_](?![^\W_]*_)))(?=(?P<word>\w*))[^\W_]")
 _IN_WORD = re.compile(r"\b(?P<before>[^\W\d_]+)(?P<mark>[&_])(?P<after>[^\W\d_]+)\b")
 _IN_BRACKETS = re.compile(r"\s?[(（](?P<mark>&&?|_)(?P<letter>[^\W_])[)）](?=[\s.…:：。]*\Z)")
 """Used in languages whose words have no letters to press."""
@@ -62,7 +60,7 @@ def mnemonic_marks(texts: Iterable[str]) -> frozenset[str]:
     """The marks that a catalogue certainly uses, "&" and "_": there they may also occur within a word."""
     labels = (text for text in texts if len(text) <= _MAX_LABEL_CHARS and not _ENTITY.search(text))
     found = filter(None, map(_AT_WORD_START.search, labels))
-    return frozenset((one["mark"] or one["line"])[0] for one in found if one["mark"] or one["lined"].isupper())
+    return frozenset(one["mark"][0] for one in found if one["mark"] != "_" or one["word"][0].isupper())
 
 
 def remove_mnemonic(text: str, marks: frozenset[str] = frozenset()) -> tuple[str, Mnemonic] | None:
@@ -72,19 +70,17 @@ def remove_mnemonic(text: str, marks: frozenset[str] = frozenset()) -> tuple[str
     """
     if len(text) > _MAX_LABEL_CHARS or not ("&" in text or "_" in text) or "\n" in text or _ENTITY.search(text):
         return None
-    found = [
-        one for one in (*_IN_BRACKETS.finditer(text), *_AT_WORD_START.finditer(text), *_IN_WORD.finditer(text)) if one
-    ]
-    mark = found[0].groupdict() if found else {}
-    sign = mark.get("mark") or mark.get("line") or ""
-    others = _LITERAL.sub("", text) if sign != "_" else text
-    if not sign or others.count(sign[0]) != len(sign):
+    found = _IN_BRACKETS.search(text) or _AT_WORD_START.search(text) or _IN_WORD.search(text)
+    if found is None:
         return None
-    start = found[0].start("mark") if mark.get("mark") else found[0].start("line")
-    if found[0].re is _IN_BRACKETS:
-        shown, letter = text[: found[0].start()] + text[found[0].end() :], found[0]["letter"]
-    elif _is_mnemonic(found[0], marks):
-        shown, letter = text[:start] + text[start + len(sign) :], text[start + len(sign)]
+    sign, (start, end) = found["mark"], found.span("mark")
+    others = _LITERAL.sub("", text) if sign != "_" else text
+    if others.count(sign[0]) != len(sign):
+        return None
+    if found.re is _IN_BRACKETS:
+        shown, letter = text[: found.start()] + text[found.end() :], found["letter"]
+    elif _is_mnemonic(found, marks):
+        shown, letter = text[:start] + text[end:], text[end]
     else:
         return None
     if not any(map(str.isalpha, shown)):
@@ -96,9 +92,9 @@ def remove_mnemonic(text: str, marks: frozenset[str] = frozenset()) -> tuple[str
 def _is_mnemonic(found: re.Match[str], marks: frozenset[str]) -> bool:
     """Whether a mark at a word's beginning or within a word is a mnemonic."""
     if found.re is _AT_WORD_START:
-        if found["mark"]:
+        if found["mark"] != "_":
             return found["word"] not in html5  # browsers read "&copy 2024" as HTML
-        return found["lined"].isupper() or "_" in marks
+        return found["word"][0].isupper() or "_" in marks
     before, after = found["before"], found["after"]
     if not after[0].islower():
         return False  # R&D, Tom&Jerry

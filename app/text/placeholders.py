@@ -51,38 +51,22 @@ def find_placeholders(text: str, language: str) -> list[ProtectedSpan]:
     trigger, foreign = _triggers(language)
     if not trigger.search(text):  # as for most sentences
         return []
-    return [
-        ProtectedSpan(start, end, text[start:end])
-        for start, end in _joined(text, _scan(text, trigger, language, foreign))
-    ]
+    found = _joined(text, _Scan(text, language, foreign).matches(trigger))
+    return [ProtectedSpan(start, end, text[start:end]) for start, end in found]
 
 
-def _scan(
-    text: str, trigger: re.Pattern[str], language: str, foreign: re.Pattern[str] | None
-) -> Iterator[tuple[int, int]]:
-    scan = _Scan(text, language, foreign)
-    place = 0
-    while hit := trigger.search(text, place):
-        start, end = scan.match_at(hit.start(), place) or (0, 0)
-        if end:
-            yield start, end
-        place = end or hit.end()
-
-
-def _joined(text: str, found: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _joined(text: str, found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """What is `found`, with codes that touch, or have only punctuation between them, as one: "{a}-{b}", "#{n}"."""
-    start = end = 0
-    nests = False
-    for first, last in found:
-        is_mark = is_nesting(text[first:last])
-        if end and not (nests or is_mark) and GLUE.fullmatch(text, end, first):
-            end = last
-            continue
-        if end:
-            yield start, end
-        start, end, nests = first, last, is_mark
-    if end:
-        yield start, end
+    joined = list[tuple[int, int]]()
+    nests = True  # the last of `joined`
+    for start, end in found:
+        is_mark = is_nesting(text[start:end])
+        if nests or is_mark or not GLUE.fullmatch(text, joined[-1][1], start):
+            joined.append((start, end))
+            nests = is_mark
+        else:
+            joined[-1] = joined[-1][0], end
+    return joined
 
 
 @cache
@@ -111,7 +95,16 @@ class _Scan:
         self._closings: dict[str, int] = {}
         self._no_path_before = self._no_chunk_before = 0
 
-    def match_at(self, place: int, floor: int) -> tuple[int, int] | None:
+    def matches(self, trigger: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+        """The texts to keep, in order."""
+        place = 0
+        while hit := trigger.search(self.text, place):
+            found = self._match_at(hit.start(), place)
+            if found:
+                yield found
+            place = found[1] if found else hit.end()
+
+    def _match_at(self, place: int, floor: int) -> tuple[int, int] | None:
         """The text to keep around the character at `place`, beginning at `floor` or later."""
         character = self.text[place]
         if character == "[" and (link := self._link(place, floor)):

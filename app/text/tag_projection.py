@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, pairwise, zip_longest
 from operator import attrgetter
 
-from app.markup.passage import ProtectedSpan, Tag
+from app.markup.passage import ProtectedSpan, Tag, tag_pairs
 from app.markup.render import TagNode, tag_tree
 from app.text.word_units import OPAQUE, AlignedWords, CutWord, UnitAlignment, is_spaced, units
 
@@ -379,15 +379,8 @@ class _ChildPlacer:
 
 def _tag_sides(tags: Sequence[Tag]) -> list[int]:
     """For each tag, whether it belongs to the characters before it (-1), after it (1), or neither (0)."""
-    sides = [1 if tag.space or tag.kind == "open" else 0 for tag in tags]
-    opened: list[int] = []
-    for i, tag in enumerate(tags):
-        if tag.kind == "open":
-            opened.append(i)
-        elif tag.kind == "close":
-            mate = opened.pop() if opened else None
-            if mate is None or tags[mate].at < tag.at:
-                sides[i] = -1
-            else:
-                sides[mate] = 0
+    sides = [1 if tag.space else {"open": 1, "close": -1, "mark": 0}[tag.kind] for tag in tags]
+    for opening, closing in tag_pairs(tags):
+        if tags[opening].at == tags[closing].at:
+            sides[opening] = sides[closing] = 0
     return sides

@@ -14,7 +14,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from app.markup.passage import Passage, ProtectedSpan, Tag
+from app.markup.passage import Passage, ProtectedSpan, Tag, tag_pairs
 from app.markup.render import render_source
 from app.text.word_units import SPACELESS, is_spaced
 
@@ -73,8 +73,9 @@ def keep_word_tags(passage: Passage) -> Passage:
     inside = (tag.at for tag in passage.tags if tag.kind != "mark" and 0 < tag.at < length)
     if not any(not (text[at - 1].isspace() or text[at].isspace()) for at in inside):
         return passage
-    elements = sorted(_elements(passage.tags))
-    starts, places = [one.start for one in elements], [tag.at for tag in passage.tags]
+    places = [tag.at for tag in passage.tags]
+    elements = sorted(_Element(places[i], places[j], i, j) for i, j in tag_pairs(passage.tags))
+    starts = [one.start for one in elements]
     folds: list[_Fold] = []
     for run in _RUN.finditer(passage.text):
         start, end = run.span()
@@ -115,7 +116,7 @@ def _folded(passage: Passage, folds: Sequence[_Fold]) -> Passage:
     """`passage` without the tags in `folds`, which are in order; those that overlap anything are left out."""
     if not folds:
         return passage
-    mates = {tag: mate for one in _elements(passage.tags) for tag, mate in (one[2:], one[:1:-1])}
+    mates = {tag: mate for pair in tag_pairs(passage.tags) for tag, mate in (pair, pair[::-1])}
     places = [tag.at for tag in passage.tags]
     kept, tags, protected = list[_Fold](), list[Tag](), list[ProtectedSpan]()
     done = 0
@@ -180,19 +181,8 @@ def _render(passage: Passage, fold: _Fold, low: int, high: int) -> str:
     """What is written for the fold, with the tags [low, high)."""
     tags = tuple(tag._replace(at=tag.at - fold.start) for tag in passage.tags[low:high])
     first, end = (bisect_left(passage.protected, at, key=_start_of) for at in (fold.start, fold.end))
-    inside = tuple(
-        one._replace(start=one.start - fold.start, end=one.end - fold.start) for one in passage.protected[first:end]
-    )
+    inside = tuple(one.moved(-fold.start) for one in passage.protected[first:end])
     return render_source(Passage(passage.text[fold.start : fold.end], inside, tags, passage.write))
-
-
-def _elements(tags: Sequence[Tag]) -> Iterator[_Element]:
-    opened: list[int] = []
-    for i, tag in enumerate(tags):
-        if tag.kind == "open":
-            opened.append(i)
-        elif tag.kind == "close" and opened:
-            yield _Element(tags[opened[-1]].at, tag.at, opened.pop(), i)
 
 
 def without_characters(passage: Passage, removed: Sequence[tuple[int, int]]) -> Passage:
@@ -232,20 +222,18 @@ class _Run:
             if first.start >= done and (fold := self._footnote(first, last, done)):
                 found += [*self._codes(done, fold.start), fold]
                 done = fold.end
-        return list(self._joined([*found, *self._codes(done, self.end)]))
+        return self._joined([*found, *self._codes(done, self.end)])
 
-    def _joined(self, folds: Sequence[_Fold]) -> Iterator[_Fold]:
+    def _joined(self, folds: Sequence[_Fold]) -> list[_Fold]:
         """The folds, formulas as a whole."""
-        last: _Fold | None = None
+        found = list[_Fold]()
         for fold in folds:
-            if last and not (last.mark or fold.mark) and _OPERATORS.fullmatch(self.text, last.end, fold.start):
-                last = last._replace(end=fold.end)
-                continue
-            if last:
-                yield last
-            last = fold
-        if last:
-            yield last
+            is_first = not found or found[-1].mark or fold.mark
+            if is_first or not _OPERATORS.fullmatch(self.text, found[-1].end, fold.start):
+                found.append(fold)
+            else:
+                found[-1] = found[-1]._replace(end=fold.end)
+        return found
 
     def _number(self) -> list[_Fold]:
         """A number, a range, an amount, without the punctuation after it."""

@@ -319,7 +319,7 @@ class _PassagePlanner:
             yield segment, ids
             return
         whole = self._find_terms(slice_passage(self.passage, self.protected, (), segment.start, segment.end))
-        terms = [one._replace(start=one.start + segment.start, end=one.end + segment.start) for one in whole]
+        terms = [one.moved(segment.start) for one in whole]
         cuts = split_to_fit(
             self.passage.text, segment.start, segment.end, self.protected, self._token_count, limit, terms
         )
@@ -385,8 +385,7 @@ def slice_passage(
     """
     first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
     within = tuple([ProtectedSpan(one.start - start, one.end - start, one.raw) for one in protected[first:last]])
-    inside = [one for one in passage.terms if start <= one.start and one.end <= end] if passage.terms else ()
-    terms = tuple(one._replace(start=one.start - start, end=one.end - start) for one in inside)
+    terms = tuple(one.moved(-start) for one in passage.terms if start <= one.start and one.end <= end)
     return Passage(passage.text[start:end], within, tuple(tags), passage.write, terms=terms)
 
 
