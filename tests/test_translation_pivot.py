@@ -553,7 +553,7 @@ def test_documents_keep_their_structure(bundles: list[Bundle], name: str) -> Non
         try:
             file = document_file(processes, "", name, DOCUMENTS[name].encode(), target, both.settings, "fr")
             document = await open_document(file, both.settings)
-            return (await translate_document(both, document, "fr", target))[0].decode()
+            return (await translate_document(both, document, Options("fr", target)))[0].decode()
         finally:
             await processes.stop()
 

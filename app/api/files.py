@@ -40,6 +40,7 @@ from app.text.line_breaks import LineBreaks
 from app.translation.documents import DocumentFile, document_file, in_time, open_document, translate_document
 from app.translation.review import review_document, write_review
 from app.translation.translator import Translator
+from app.translation.types import Options
 
 router = APIRouter()
 
@@ -180,16 +181,15 @@ async def _translate(
     document = await open_document(file, request.state.settings)
     name = formats.translated_name(file.file.name, file.file.target)
     await client.charge(document.characters)
-    glossary = fields.glossary or None
     memory = await memory_option(request, fields.source, fields.target, fields.memory)
+    glossary = fields.glossary or None
+    options = Options(fields.source, fields.target, glossary, memory=memory, engine=fields.engine)
     if fields.as_ == "document":
-        content, done = await translate_document(
-            translator, document, fields.source, fields.target, glossary, memory, fields.engine
-        )
+        content, done = await translate_document(translator, document, options)
         note_engine(request, done)
         report = await asyncio.to_thread(report_of, name, document.passages, document.locations, done)
         return content, document.media_type, report
-    review = await review_document(translator, document, fields.source, fields.target, glossary, memory, fields.engine)
+    review = await review_document(translator, document, options)
     note_engine(request, review.done)
     suffix = ".html" if fields.as_ == "review" else ".xliff"
     report = await asyncio.to_thread(report_of, f"{name}{suffix}", document.passages, document.locations, review.done)

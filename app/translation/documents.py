@@ -16,9 +16,8 @@ from app.formats import TextLocation
 from app.formats.units import Reviewed, escape
 from app.markup.passage import Passage
 from app.settings import Settings
-from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
-from app.translation.types import AUTO, EngineOption, GlossaryOption, Options, TranslatedText, Translations
+from app.translation.types import AUTO, Options, TranslatedText, Translations
 
 _MAX_DETECTION_CHARS = 10_000
 """How much of a document is used to detect its language."""
@@ -134,37 +133,23 @@ async def in_time(settings: Settings, work: Awaitable[T]) -> T:
 
 
 async def translate_document(
-    translator: Translator,
-    document: Document,
-    source: str,
-    target: str,
-    glossary: GlossaryOption = None,
-    memory: MemoryOption | None = None,
-    engine: EngineOption | None = None,
+    translator: Translator, document: Document, options: Options
 ) -> tuple[bytes, Translations]:
-    """Returns the translated file and the translations of its passages. `source` may be AUTO.
+    """Returns the translated file and the translations of its passages.
 
     Raises the errors of Translator.translate, and the first error of a passage: a file is never returned in part.
     """
-    options = await options_for(translator, document, source, target, glossary, memory, engine)
+    options = await options_for(translator, document, options)
     done = await translator.translate([[passage] for passage in document.passages], options)
     return await _write(document, done.items), done
 
 
-async def translate_in_batches(
-    translator: Translator,
-    document: Document,
-    source: str,
-    target: str,
-    glossary: GlossaryOption,
-    memory: MemoryOption | None = None,
-    engine: EngineOption | None = None,
-) -> bytes:
+async def translate_in_batches(translator: Translator, document: Document, options: Options) -> bytes:
     """Translates like `translate_document`, but in several requests, one after another.
 
     Other requests are served between them. A request that is refused as overload is repeated.
     """
-    options = await options_for(translator, document, source, target, glossary, memory, engine)
+    options = await options_for(translator, document, options)
     items: list[TranslatedText] = []
     for part in _batches(document.passages):
         items += (await retry_while_overloaded(partial(translator.translate, part, options))).items
@@ -202,20 +187,12 @@ async def _write(document: Document, items: Sequence[TranslatedText]) -> bytes:
     return (await document.file.write(texts)).content
 
 
-async def options_for(
-    translator: Translator,
-    document: Document,
-    source: str,
-    target: str,
-    glossary: GlossaryOption,
-    memory: MemoryOption | None,
-    engine: EngineOption | None,
-) -> Options:
-    """The options for all passages; `source` may be AUTO. Raises PairNotServed."""
-    served, into = translator.catalogue.codes(source, target)
-    if served == AUTO:
-        source = await asyncio.to_thread(_document_language, translator, document, into)
-    return Options(source, target, glossary, memory=memory, engine=engine)
+async def options_for(translator: Translator, document: Document, options: Options) -> Options:
+    """The options for all passages, with the document's language in the place of AUTO. Raises PairNotServed."""
+    served, into = translator.catalogue.codes(options.source, options.target)
+    if served != AUTO:
+        return options
+    return options._replace(source=await asyncio.to_thread(_document_language, translator, document, into))
 
 
 def _document_language(translator: Translator, document: Document, target: str) -> str:

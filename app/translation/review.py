@@ -8,9 +8,8 @@ from typing import NamedTuple
 from app.documents.messages import ReviewKind
 from app.formats.units import Reviewed
 from app.translation.documents import Document, options_for
-from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
-from app.translation.types import EngineOption, GlossaryOption, Translations
+from app.translation.types import Options, Translations
 
 
 class Review(NamedTuple):
@@ -21,17 +20,9 @@ class Review(NamedTuple):
     done: Translations
 
 
-async def review_document(
-    translator: Translator,
-    document: Document,
-    source: str,
-    target: str,
-    glossary: GlossaryOption = None,
-    memory: MemoryOption | None = None,
-    engine: EngineOption | None = None,
-) -> Review:
+async def review_document(translator: Translator, document: Document, options: Options) -> Review:
     """Translates as `translate_document` does, and writes nothing. Raises what that raises."""
-    options = await options_for(translator, document, source, target, glossary, memory, engine)
+    options = await options_for(translator, document, options)
     done = await translator.translate([[passage] for passage in document.passages], options)
     reviewed = []
     for item in done.items:
@@ -39,7 +30,7 @@ async def review_document(
             raise item.error
         warnings = list(dict.fromkeys(warning for _, warning in item.located_warnings))
         reviewed.append(Reviewed(item.text or "", item.quality, warnings, [word.span for word in item.words]))
-    return Review(reviewed, translator.catalogue.codes(options.source, target), done)
+    return Review(reviewed, translator.catalogue.codes(options.source, options.target), done)
 
 
 async def write_review(document: Document, review: Review, kind: ReviewKind) -> bytes:

@@ -46,7 +46,7 @@ from app.text.glossary import Glossary, GlossaryChain
 from app.translation.documents import document_file, open_document, translate_in_batches
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
-from app.translation.types import AUTO, EngineOption
+from app.translation.types import AUTO, EngineOption, Options
 
 router = APIRouter()
 DocumentId = Annotated[str, Path(description="The document's id", examples=["0123456789ABCDEF0123456789ABCDEF"])]
@@ -192,9 +192,8 @@ async def translate_task(
         memory = MemoryOption(snapshots, turns=translation_memory.turns(task.memory))
     # The deployment that accepted the request may be retired before the job starts.
     with deployments.current as deployment:
-        content = await translate_in_batches(
-            deployment.translator, document, task.source, task.target, glossary, memory, task.engine
-        )
+        options = Options(task.source, task.target, glossary, memory=memory, engine=task.engine)
+        content = await translate_in_batches(deployment.translator, document, options)
     name = formats.translated_name(task.name, task.target)
     return JobResult(_encode(DocumentFacts(name, document.media_type, document.characters)), content)
 

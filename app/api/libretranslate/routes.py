@@ -250,9 +250,8 @@ async def _translated_file(request: Request, client: Client, file: Upload, body:
     if body.source != body.target:
         await client.charge(document.characters)
         memory = await memory_option(request, body.source, body.target)
-        content, done = await translate_document(
-            state.translator, document, body.source, body.target, memory=memory, engine=body.engine
-        )
+        options = Options(body.source, body.target, memory=memory, engine=body.engine)
+        content, done = await translate_document(state.translator, document, options)
         note_engine(request, done)
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
