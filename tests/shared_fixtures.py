@@ -350,8 +350,8 @@ def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
 
     visit = Visit(browser, shipped_url)
     yield visit
-    visit.check()
     visit.close()
+    visit.check()
 
 
 def with_processor_features(patch: pytest.MonkeyPatch, *features: str) -> None:
