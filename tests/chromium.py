@@ -67,9 +67,9 @@ class Visit:
         return page
 
     def new(self, **options: Any) -> Page:
-        """A new page before navigation, the first one in the tab that visits share unless it is another device's."""
-        options_of_tab = {"viewport", "color_scheme", "reduced_motion"}
-        if self.shares_tab and not self.pages and options.keys() <= options_of_tab:
+        """A new page before navigation, in the tab that visits share unless it is in use, or the page another device's."""
+        is_used = any(context._impl_obj._for_reuse for context in self.browser.contexts)
+        if self.shares_tab and not is_used and options.keys() <= {"viewport", "color_scheme", "reduced_motion"}:
             page = emptied_tab(self.browser, {"locale": "en-GB", **options})
         else:
             page = self.browser.new_context(**{"locale": "en-GB", **options}).new_page()
@@ -89,6 +89,13 @@ class Visit:
         inside = f"{self.url}/", "blob:", "data:"
         assert [url for url in self.requests if not url.startswith(inside)] == []
         assert [said for said in self.complaints if not said.startswith(tuple(self.allowed))] == []
+
+    def end(self) -> None:
+        """Closes the pages, and fails as `check` does."""
+        try:
+            self.check()
+        finally:
+            self.close()
 
     def close(self) -> None:
         for page in self.pages:

@@ -162,8 +162,7 @@ def test_search_finds_words_of_both_languages(browser: Browser, site_url: str, w
     visit = Visit(browser, site_url)
     opened = visit.page(f"/?q={quote(words)}")  # which the script reads when it is ready
     expect(opened.locator(f".md-search-result__link[href*='{page}']").first).to_be_visible()
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 def test_chinese_page_is_chinese_around_its_text_and_leads_to_the_english_one(browser: Browser, site_url: str) -> None:
@@ -175,8 +174,7 @@ def test_chinese_page_is_chinese_around_its_text_and_leads_to_the_english_one(br
     opened.locator(".md-select__link", has_text="English").click()
     expect(opened).to_have_url(f"{site_url}/start/")
     expect(opened.locator("html")).to_have_attribute("lang", "en")
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 def test_search_index_has_no_copies_of_code(site: Path) -> None:

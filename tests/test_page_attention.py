@@ -56,8 +56,7 @@ class Window:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.visit.close()
-        self.visit.check()
+        self.visit.end()
 
 
 @pytest.fixture(scope="module")

@@ -34,8 +34,7 @@ def remembering(browser: Browser, memory_url: str) -> Iterator[Visit]:
     """Pages of a service whose translation memory is empty."""
     visit = Visit(browser, memory_url)
     yield visit
-    visit.close()
-    visit.check()
+    visit.end()
     assert httpx.delete(f"{memory_url}/memory", params={"source": "en", "target": "fr"}).status_code == 200
 
 

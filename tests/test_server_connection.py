@@ -26,7 +26,7 @@ def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
     connection.sendall(head)
     for start in range(0, len(body), 1 << 18):
         connection.sendall(body[start : start + (1 << 18)])
-        time.sleep(0.02)
+        time.sleep(0.01)
     return rest(connection)
 
 
