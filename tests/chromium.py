@@ -67,12 +67,14 @@ class Visit:
         return page
 
     def new(self, **options: Any) -> Page:
-        """A new page before navigation, in the tab that visits share unless it is in use, or the page another device's."""
+        """A new page before navigation: the tab that visits share, unless it is in use or not the device asked for."""
+        options = {"locale": "en-GB", **options}
+        is_like_the_tab = options.keys() <= {"locale", "viewport", "color_scheme", "reduced_motion"}
         is_used = any(context._impl_obj._for_reuse for context in self.browser.contexts)
-        if self.shares_tab and not is_used and options.keys() <= {"viewport", "color_scheme", "reduced_motion"}:
-            page = emptied_tab(self.browser, {"locale": "en-GB", **options})
+        if self.shares_tab and not is_used and is_like_the_tab and options["locale"] == "en-GB":
+            page = emptied_tab(self.browser, options)
         else:
-            page = self.browser.new_context(**{"locale": "en-GB", **options}).new_page()
+            page = self.browser.new_context(**options).new_page()
         self.pages.append(page)
         page.context.set_default_timeout(PATIENCE_MS)
         page.on("request", lambda request: self.requests.append(request.url))
