@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
-from playwright.sync_api._generated import mapping
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 # As root it has no sandbox, and in a container little shared memory.
@@ -38,8 +37,8 @@ def chromium() -> Iterator[Browser]:
 
 
 def emptied_tab(browser: Browser, options: dict[str, Any]) -> Page:
-    context = mapping.from_impl(browser._sync(browser._impl_obj._new_context_for_reuse(options)))
-    return cast(Page, context.pages[0] if context.pages else context.new_page())
+    context = BrowserContext(browser._sync(browser._impl_obj._new_context_for_reuse(options)))
+    return context.pages[0] if context.pages else context.new_page()
 
 
 def leave_tab(browser: Browser, page: Page) -> None:

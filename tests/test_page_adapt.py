@@ -66,7 +66,11 @@ def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     bundle = make_bundle(folder / "bundles" / "en-fr")
     adapted, goes_on = make_adapted(folder / "adapted"), folder / "goes_on"
     command = [sys.executable, str(Path(__file__).with_name("scripted_trainer.py")), str(adapted), str(goes_on)]
-    with listening(bundle.parent, Connection, command, api_keys_file=folder / "keys") as url:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        listening(bundle.parent, Connection, command, api_keys_file=folder / "keys") as url,
+    ):
+        patch.setattr("app.services.trainer.NICENESS", 0)  # other tests would keep it waiting
         yield Served(Visit(browser, url), keys, bundle, goes_on)
 
 

@@ -360,7 +360,7 @@ GROUND = f"""canvas => {{
 
 
 def test_phone_never_scrolls_sideways_and_maps_follow_the_theme(browser: Browser, shipped_url: str) -> None:
-    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
+    phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
     with Window(browser, shipped_url, **phone) as window:
         page = window.translate(LONG[: len(LONG) // 2])
         page.locator("[data-side='query'] .token").nth(3).tap()
