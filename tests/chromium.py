@@ -67,7 +67,7 @@ class Visit:
 
     def new(self, **options: Any) -> Page:
         """A new page before navigation: the tab that visits share, unless it is in use or not the device asked for."""
-        options = {"locale": "en-GB", **options}
+        options = {"locale": "en-GB", "viewport": {"width": 1280, "height": 720}, **options}
         is_like_the_tab = options.keys() <= {"locale", "viewport", "color_scheme", "reduced_motion"}
         is_used = any(context._impl_obj._for_reuse for context in self.browser.contexts)
         if self.shares_tab and not is_used and is_like_the_tab and options["locale"] == "en-GB":
