@@ -234,6 +234,14 @@ class Service:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _no_manual_of_this_checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The page has the same links whether or not somebody has run `make docs` here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.api.manual.FOLDER", tmp_path_factory.getbasetemp() / "no-manual")
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _detection_loads_once() -> Iterator[None]:
     """Shares the language detection libraries, which take a second to load, among all services and translators."""
     with pytest.MonkeyPatch.context() as patch:

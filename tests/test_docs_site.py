@@ -9,20 +9,20 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from urllib.parse import quote
 
+import httpx
 import pytest
 import typer
 from chromium import Visit
 from markdown_it import MarkdownIt
 from playwright.sync_api import Browser, expect
+from shared_fixtures import listening
 
 from app.__main__ import with_training
+from app.api import manual
 from app.engine.registry import Catalogue
 from app.main import create_app
 from app.settings import Settings
@@ -142,39 +142,56 @@ def test_reference_has_every_command_option_and_route(site: Path) -> None:
     assert [path for path in paths if path not in api] == []
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
-def site_url(site: Path) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+def service(site: Path, bundle_folder: Path) -> Iterator[str]:
+    """The URL of a service that has the site."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(manual, "FOLDER", site)
+        with listening(bundle_folder) as url:
+            yield url
 
 
 @pytest.mark.parametrize(
     ("words", "page"), [("INTERLINEAR_WATCH_BUNDLES", "settings/"), ("残差连接", "zh-CN/transformer/")]
 )
-def test_search_finds_words_of_both_languages(browser: Browser, site_url: str, words: str, page: str) -> None:
-    visit = Visit(browser, site_url)
-    opened = visit.page(f"/?q={quote(words)}")  # which the script reads when it is ready
+def test_search_finds_words_of_both_languages(browser: Browser, service: str, words: str, page: str) -> None:
+    visit = Visit(browser, service)
+    opened = visit.page(f"{manual.PATH}/?q={quote(words)}")  # which the script reads when it is ready
     expect(opened.locator(f".md-search-result__link[href*='{page}']").first).to_be_visible()
     visit.end()
 
 
-def test_chinese_page_is_chinese_around_its_text_and_leads_to_the_english_one(browser: Browser, site_url: str) -> None:
-    visit = Visit(browser, site_url)
-    opened = visit.page("/zh-CN/start/")
+def test_chinese_page_is_chinese_around_its_text_and_leads_to_the_english_one(browser: Browser, service: str) -> None:
+    visit = Visit(browser, service)
+    opened = visit.page(f"{manual.PATH}/zh-CN/start/")
     expect(opened.locator("html")).to_have_attribute("lang", "zh")
     expect(opened.locator("[data-md-component=search-query]")).to_have_attribute("placeholder", "搜索")
     opened.locator(".md-select").hover()
     opened.locator(".md-select__link", has_text="English").click()
-    expect(opened).to_have_url(f"{site_url}/start/")
+    expect(opened).to_have_url(f"{service}{manual.PATH}/start/")
     expect(opened.locator("html")).to_have_attribute("lang", "en")
     visit.end()
+
+
+def test_page_links_to_the_site_where_it_is_built(
+    browser: Browser, service: str, bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visit = Visit(browser, service)
+    page = visit.page()
+    page.get_by_role("link", name="Manual").click()
+    expect(page.get_by_role("heading", name="Documentation", level=1)).to_be_visible()
+    assert page.url == f"{service}{manual.PATH}/"
+    visit.check()
+    visit.close()
+
+    monkeypatch.setattr(manual, "FOLDER", tmp_path / "none")
+    with listening(bundle_folder) as url:
+        visit = Visit(browser, url)
+        expect(visit.page().get_by_role("link", name="API")).to_be_visible()
+        expect(visit.page().get_by_role("link", name="Manual")).to_be_hidden()
+        assert httpx.get(f"{url}{manual.PATH}/").status_code == 404
+        visit.check()
+        visit.close()
 
 
 def test_search_index_has_no_copies_of_code(site: Path) -> None:

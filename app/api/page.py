@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
+from app.api import manual
 from app.formats import MEDIA_TYPES
 from app.services.adaptation import Adaptations
 from app.settings import Settings
@@ -70,6 +71,7 @@ def _rendered(settings: Settings, adaptations: Adaptations) -> bytes:
         "LLM": settings.llm_model if settings.llm else "",
         "ENGINE": settings.engine,
         "ADAPTATION": "off" if adaptations.obstacle else "on",
+        "MANUAL": "" if manual.FOLDER.is_dir() else "hidden",
     }
     html = (_FOLDER / "index.html").read_text("utf-8")
     for name, value in values.items():

@@ -4,7 +4,7 @@
 export const english = {
   skip: "Skip to the text",
   nav: "Settings and manual",
-  manual: "API",
+  manual: "Manual",
   theme: "Colours: {theme}",
   "theme.auto": "Auto",
   "theme.light": "Light",

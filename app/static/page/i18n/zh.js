@@ -4,7 +4,7 @@
 export const chinese = {
   skip: "跳到正文",
   nav: "设置与手册",
-  manual: "API",
+  manual: "手册",
   theme: "配色：{theme}",
   "theme.auto": "自动",
   "theme.light": "浅色",
