@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 # As root it has no sandbox, and in a container little shared memory.
-ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--disable-site-isolation-trials"]
 PATIENCE_MS = 180_000
 """For whatever a page is expected to do, on a busy machine; only a test that fails waits to the end of it."""
 REFUSED = "Failed to load resource"
@@ -32,15 +32,32 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
+# Playwright for Node runs tests in one context, which it empties for each: storage, routes, scripts, the clock. For
+# Python it has no public name. A context of its own, whose process is new, takes half a second of processor time more.
+
+
+def emptied_tab(browser: Browser, options: dict[str, Any]) -> Page:
+    context = BrowserContext(browser._sync(browser._impl_obj._new_context_for_reuse(options)))
+    return context.pages[0] if context.pages else context.new_page()
+
+
+def leave_tab(browser: Browser, page: Page) -> None:
+    page.context.clear_permissions()  # which emptying leaves
+    if not page.is_closed():
+        page.goto("about:blank")
+    browser._sync(browser._impl_obj._disconnect_from_reused_context("The test ended."))
+
+
 class Visit:
     """Pages of one browser, with a record of everything that a page must not do."""
 
-    def __init__(self, browser: Browser, url: str) -> None:
-        self.browser, self.url = browser, url
+    def __init__(self, browser: Browser, url: str, shares_tab: bool = True) -> None:
+        self.browser, self.url, self.shares_tab = browser, url, shares_tab
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.allowed: list[str] = []
         """Beginnings of complaints that a test brings about itself."""
+        self.pages: list[Page] = []
 
     def page(self, path: str = "/", **options: Any) -> Page:
         """A new page in its own context; `options` are the context's, such as viewport and locale."""
@@ -49,10 +66,16 @@ class Visit:
         return page
 
     def new(self, **options: Any) -> Page:
-        """A new page before navigation."""
-        context = self.browser.new_context(**{"locale": "en-GB", **options})
-        context.set_default_timeout(PATIENCE_MS)
-        page = context.new_page()
+        """A new page before navigation: the tab that visits share, unless it is in use or not the device asked for."""
+        options = {"locale": "en-GB", "viewport": {"width": 1280, "height": 720}, **options}
+        is_like_the_tab = options.keys() <= {"locale", "viewport", "color_scheme", "reduced_motion"}
+        is_used = any(context._impl_obj._for_reuse for context in self.browser.contexts)
+        if self.shares_tab and not is_used and is_like_the_tab and options["locale"] == "en-GB":
+            page = emptied_tab(self.browser, options)
+        else:
+            page = self.browser.new_context(**options).new_page()
+        self.pages.append(page)
+        page.context.set_default_timeout(PATIENCE_MS)
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("console", self._read)
         page.on("pageerror", lambda error: self.complaints.append(f"{error.name}: {error.message}"))
@@ -68,6 +91,14 @@ class Visit:
         assert [url for url in self.requests if not url.startswith(inside)] == []
         assert [said for said in self.complaints if not said.startswith(tuple(self.allowed))] == []
 
+    def end(self) -> None:
+        """Closes the pages, and fails as `check` does."""
+        try:
+            self.check()
+        finally:
+            self.close()
+
     def close(self) -> None:
-        for context in self.browser.contexts:
-            context.close()
+        for page in self.pages:
+            leave_tab(self.browser, page) if page.context._impl_obj._for_reuse else page.context.close()
+        self.pages.clear()

@@ -110,7 +110,7 @@ def make_bundle(
 
     `samples`: None for a single one that every precision decodes alike. `architecture`: fields of its ModelConfig.
     """
-    model, tokenizer, sample = _random_model(source, target, seed, **architecture)
+    model, tokenizer, sample = random_model(source, target, seed, **architecture)
     record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
     record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
     record["samples"] = [sample] if samples is None else list(samples)
@@ -119,7 +119,7 @@ def make_bundle(
 
 
 @functools.cache
-def _random_model(
+def random_model(
     source: str, target: str, seed: int, **architecture: Any
 ) -> tuple[Transformer, Tokenizer, dict[str, Any]]:
     """The model of a bundle, its tokenizer, and a sample."""
@@ -358,8 +358,7 @@ def visit(browser: Browser, shipped_url: str) -> Iterator[Visit]:
 
     visit = Visit(browser, shipped_url)
     yield visit
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 def with_processor_features(patch: pytest.MonkeyPatch, *features: str) -> None:

@@ -80,6 +80,7 @@ def serving_with(
 
 @pytest.fixture
 def adapting(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Administrator]:
+    monkeypatch.setattr(trainer, "NICENESS", 0)  # other tests would keep it waiting
     service, keys = serving_with(monkeypatch, bundles, COMMAND)
     with service:
         yield Administrator(service, keys["admin"])

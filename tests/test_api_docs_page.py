@@ -38,8 +38,7 @@ def test_docs_page_loads_nothing_from_other_hosts_and_its_example_works(browser:
         assert page.locator(".opblock").count() > 30
         assert page.get_by_role("button", name="Authorize").count() == 0
         assert f"{url}/translate" in visit.requests
-        visit.check()
-        visit.close()
+        visit.end()
 
 
 def test_docs_page_sends_the_api_key_that_is_entered(browser: Browser, bundle_folder: Path, tmp_path: Path) -> None:
@@ -58,8 +57,7 @@ def test_docs_page_sends_the_api_key_that_is_entered(browser: Browser, bundle_fo
         with page.expect_response(f"{url}/translate"):
             operation.get_by_role("button", name="Execute").click()
         operation.locator(".live-responses-table .response .response-col_status", has_text="200").wait_for()
-        visit.check()
-        visit.close()
+        visit.end()
 
 
 def test_docs_page_works_behind_a_proxy_that_adds_a_path(browser: Browser, bundle_folder: Path) -> None:
@@ -78,8 +76,7 @@ def test_docs_page_works_behind_a_proxy_that_adds_a_path(browser: Browser, bundl
         page.route("**/*", take_off)
         page.goto(f"{url}{ROOT}/docs")
         assert status(opened(page, "/translate")) == "200"
-        visit.check()
-        visit.close()
+        visit.end()
 
 
 def test_every_page_has_a_security_policy_without_scripts_of_its_own(bundle_folder: Path) -> None:

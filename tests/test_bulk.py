@@ -475,20 +475,23 @@ def has_files(folder: Path, count: int) -> bool:
 
 
 @pytest.mark.slow
-def test_killed_and_restarted_command_leaves_what_an_undisturbed_one_does(bundle_folder: Path, tmp_path: Path) -> None:
+def test_killed_and_restarted_command_leaves_what_an_undisturbed_one_does(
+    bundle_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     draw = random.Random(7)
     words = ["the", "cat", "sleeps", "hello", "thank", "dog", "how", "are", "you"]
     for number in range(30):
         lines = [" ".join(draw.choices(words, k=6)) + "." for _ in range(20)]
         write(tmp_path / f"in/{number}.txt", "\n".join(lines).encode())
-    undisturbed = command(bundle_folder, tmp_path / "in", tmp_path / "whole")
-    progress = undisturbed.communicate()[1].decode()
-    assert undisturbed.returncode == 0
-    assert "interlinear: 30 of 30 shards, 600 texts in " in progress
+    monkeypatch.setenv("INTERLINEAR_PRECISION", "float32")
+    undisturbed = Command("en", "fr", bundles=str(bundle_folder), workers=1)
+    places = Bulk(str(tmp_path / "in"), str(tmp_path / "whole"))
+    assert run(undisturbed, places, launch=InProcessWorker) == 0
+    assert any(line.startswith("30 of 30 shards, 600 texts in ") for line in said(capsys))
     times = dict[str, int]()
-    for kill in range(3):
+    for kill in range(2):
         process = command(bundle_folder, tmp_path / "in", tmp_path / "out")
-        wanted = draw.randrange(1, 8) + 7 * kill
+        wanted = draw.randrange(1, 12) + 11 * kill
         assert becomes(partial(has_files, tmp_path / "out", wanted))
         process.send_signal(signal.SIGKILL)
         process.communicate()

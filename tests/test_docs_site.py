@@ -158,8 +158,7 @@ def test_search_finds_words_of_both_languages(browser: Browser, service: str, wo
     visit = Visit(browser, service)
     opened = visit.page(f"{manual.PATH}/?q={quote(words)}")  # which the script reads when it is ready
     expect(opened.locator(f".md-search-result__link[href*='{page}']").first).to_be_visible()
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 def test_chinese_page_is_chinese_around_its_text_and_leads_to_the_english_one(browser: Browser, service: str) -> None:
@@ -171,8 +170,7 @@ def test_chinese_page_is_chinese_around_its_text_and_leads_to_the_english_one(br
     opened.locator(".md-select__link", has_text="English").click()
     expect(opened).to_have_url(f"{service}{manual.PATH}/start/")
     expect(opened.locator("html")).to_have_attribute("lang", "en")
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 def test_page_links_to_the_site_where_it_is_built(

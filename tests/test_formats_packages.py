@@ -189,7 +189,7 @@ def xml_content(suffix: str) -> st.SearchStrategy[str]:
 
 
 @every_package
-@draw_examples(60)
+@draw_examples(30)
 @given(data=st.data())
 def test_any_content_of_a_part_is_translated(suffix: str, data: st.DataObject) -> None:
     content, name = PACKAGES[suffix]

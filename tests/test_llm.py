@@ -185,7 +185,7 @@ SOURCES: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-def test_no_answer_of_a_thousand_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
+def test_no_answer_of_hundreds_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
     draw = random.Random(46)
     kinds = list(ADVERSARIAL)
 
@@ -196,7 +196,7 @@ def test_no_answer_of_a_thousand_breaks_what_must_be_kept(both: Service, stub: L
 
     stub.answer = answer
     engines = Counter[str]()
-    while len(stub.asked) < 1_000:
+    while len(stub.asked) < 400:
         texts, fields = draw.choice(SOURCES)
         both.state["translator"].large_model._answers.clear()
         given = draw.choices(texts, k=25)
@@ -205,7 +205,7 @@ def test_no_answer_of_a_thousand_breaks_what_must_be_kept(both: Service, stub: L
             assert Counter(KEPT.findall(done["text"])) == Counter(KEPT.findall(text)), done
             assert not WRONG.search(done["text"]), done
             assert "glossary" not in fields or "frangin" in done["text"].lower(), done
-    assert engines["llm"] > 20 and engines["local"] > 200
+    assert engines["llm"] > 20 and engines["local"] > 80
 
 
 @pytest.mark.parametrize("kind", ADVERSARIAL)

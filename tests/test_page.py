@@ -340,8 +340,7 @@ def test_key_is_requested_and_kept_in_the_tab(browser: Browser, locked: tuple[st
     ]
     # What is below "interlinear/" here is found there.
     assert {url.removeprefix(visit.url) for url in visit.requests} >= {"/interlinear/languages", "/interlinear/models"}
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 def test_missing_key_is_reported_and_can_be_entered_later(browser: Browser, locked: tuple[str, str]) -> None:
@@ -358,8 +357,7 @@ def test_missing_key_is_reported_and_can_be_entered_later(browser: Browser, lock
     page.get_by_role("button", name="Use this key").click()
     expect(translation(page)).to_have_text("Je suis fatigué.")
     assert page.evaluate("localStorage.getItem('interlinear.key')") == key
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 def test_too_long_text_is_not_sent(browser: Browser, locked: tuple[str, str]) -> None:
@@ -368,8 +366,7 @@ def test_too_long_text_is_not_sent(browser: Browser, locked: tuple[str, str]) ->
     type_in(page, "😀" * LIMIT + "a")
     expect(page.get_by_role("alert")).to_contain_text(f"{LIMIT + 1} characters; the service accepts {LIMIT}")
     assert not [url for url in visit.requests if "/translate" in url and "/page/" not in url]
-    visit.check()
-    visit.close()
+    visit.end()
 
 
 # Files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,13 +11,13 @@ from typing import Any, NamedTuple
 import pytest
 from chromium import REFUSED, Visit
 from playwright.sync_api import Browser, Page, Route, expect
-from quick_trainer import COMMAND
-from shared_fixtures import PAIRS, listening, make_bundle
+from shared_fixtures import BUNDLE_LIMITS, PAIRS, listening, make_bundle, random_model
 from the_page import PHONE
 
 from app.http.api_keys import new_key
 from app.server.connection import Connection
 from model.bundle import open_bundle
+from model.bundle_weights import save_bundle
 
 PANEL = "#adapt-panel"
 OWN = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS[:100]).encode()
@@ -34,6 +35,8 @@ class Served(NamedTuple):
     visit: Visit
     keys: dict[str, str]
     bundle: Path
+    goes_on: Path
+    """The trainer waits for this file."""
 
     def page(self, key: str | None = "admin", status: dict[str, Any] | None = None, **options: Any) -> Page:
         """The page with that key; `status`: what it is told instead of what is so."""
@@ -61,8 +64,29 @@ def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         lines.append(f"{line}{more}\n")
     (folder / "keys").write_text("".join(lines))
     bundle = make_bundle(folder / "bundles" / "en-fr")
-    with listening(bundle.parent, Connection, COMMAND, api_keys_file=folder / "keys") as url:
-        yield Served(Visit(browser, url), keys, bundle)
+    adapted, goes_on = make_adapted(folder / "adapted"), folder / "goes_on"
+    command = [sys.executable, str(Path(__file__).with_name("scripted_trainer.py")), str(adapted), str(goes_on)]
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        listening(bundle.parent, Connection, command, api_keys_file=folder / "keys") as url,
+    ):
+        patch.setattr("app.services.trainer.NICENESS", 0)  # other tests would keep it waiting
+        yield Served(Visit(browser, url), keys, bundle, goes_on)
+
+
+def make_adapted(folder: Path) -> Path:
+    """A bundle as adapting one exports it."""
+    model, tokenizer, sample = random_model("en", "fr", 1)
+    sets = ("development set", 10), ("general set", 4)
+    metrics = [
+        {"set": name, "sentences": sentences, "metric": metric, "score": 1.5}
+        for name, sentences in sets
+        for metric in ("BLEU", "chrF")
+    ]
+    training = {"corpora": [], "initial": {"bundle": "en-fr@0", "metrics": metrics}}
+    record = {"source": "en", "target": "fr", "training": training, "metrics": metrics, "samples": [sample]}
+    save_bundle(folder, model, tokenizer, BUNDLE_LIMITS, {**record, "licence": "CC0-1.0"}, "")
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +94,7 @@ def _checked(served: Served) -> Iterator[None]:
     served.visit.complaints.clear()
     served.visit.allowed.clear()
     yield
-    served.visit.check()
-    served.visit.close()
+    served.visit.end()
 
 
 def choose(page: Page, content: bytes) -> None:
@@ -93,6 +116,8 @@ def test_file_is_learnt_and_the_result_served_when_it_is_accepted(served: Served
     expect(page.locator(f"{PANEL} .state")).to_be_focused()
     page.reload()  # it goes on
     page.locator(f"{PANEL} > summary").click()
+    expect(page.locator(f"{PANEL} .state")).to_contain_text("Training.")
+    served.goes_on.touch()
     expect(page.get_by_role("table", name="Scores before and after").locator("tbody tr")).to_have_count(4)
     page.get_by_role("button", name="Accept").click()
     expect(page.locator(f"{PANEL} .state")).to_contain_text("The service translates with en-fr@")

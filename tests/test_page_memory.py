@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -22,14 +21,21 @@ BETTER = "Le chat est endormi sur la table."
 FIELD, OFFER = ".correction textarea", ".completion"
 
 
+@pytest.fixture(scope="module")
+def memory_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a service of bundles/en-fr with a translation memory."""
+    path = tmp_path_factory.mktemp("memory") / "memory.sqlite"
+    with listening(SHIPPED / "en-fr", translation_memory=str(path)) as url:
+        yield url
+
+
 @pytest.fixture
-def remembering(browser: Browser, tmp_path: Path) -> Iterator[Visit]:
-    """Pages of a service of bundles/en-fr with an empty translation memory."""
-    with listening(SHIPPED / "en-fr", translation_memory=str(tmp_path / "memory.sqlite")) as url:
-        visit = Visit(browser, url)
-        yield visit
-        visit.check()
-        visit.close()
+def remembering(browser: Browser, memory_url: str) -> Iterator[Visit]:
+    """Pages of a service whose translation memory is empty."""
+    visit = Visit(browser, memory_url)
+    yield visit
+    visit.end()
+    assert httpx.delete(f"{memory_url}/memory", params={"source": "en", "target": "fr"}).status_code == 200
 
 
 def opened(visit: Visit, **options: Any) -> Page:

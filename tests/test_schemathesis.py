@@ -32,17 +32,17 @@ api_key = "DeepL-Auth-Key {KEY}"
 
 
 @pytest.mark.parametrize(
-    ("settings", "locks", "phases"),
+    ("settings", "locks", "phases", "examples"),
     [
-        ({}, "", "examples,coverage,fuzzing,stateful"),
+        ({}, "", "examples,coverage,fuzzing,stateful", "5"),
         # Only what is different: who is refused, and the paths.
-        ({"api_keys_file": "keys"}, "", "examples,fuzzing"),
-        ({"api_keys_file": "keys", "root_api": "libretranslate", "root_path": "/mt"}, OPENED, "examples,fuzzing"),
+        ({"api_keys_file": "keys"}, "", "examples,fuzzing", "1"),
+        ({"api_keys_file": "keys", "root_api": "libretranslate", "root_path": "/mt"}, OPENED, "examples,fuzzing", "1"),
     ],
     ids=["as it is", "without the key that it wants", "with it, LibreTranslate at the root, below a path"],
 )
 def test_the_service_conforms_to_its_openapi_document(
-    bundle_folder: Path, tmp_path: Path, settings: Mapping[str, Any], locks: str, phases: str
+    bundle_folder: Path, tmp_path: Path, settings: Mapping[str, Any], locks: str, phases: str, examples: str
 ) -> None:
     (tmp_path / "keys").write_text(KEY_LINE)
     (tmp_path / "schemathesis.toml").write_text(CONFIG.read_text() + locks)
@@ -51,7 +51,7 @@ def test_the_service_conforms_to_its_openapi_document(
         # A proxy takes the path off that it adds, so it is not in requests.
         command = [str(Path(sys.executable).parent / "schemathesis"), "run", f"{url}/openapi.json", "--url", url]
         told = subprocess.run(
-            [*command, "--phases", phases, "--seed", "1", "--max-examples", "5", "--warnings", "off"],
+            [*command, "--phases", phases, "--seed", "1", "--max-examples", examples, "--warnings", "off"],
             cwd=tmp_path,
             capture_output=True,
             text=True,

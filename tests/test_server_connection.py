@@ -26,7 +26,7 @@ def refused(connection: socket.socket, head: bytes, body: bytes) -> bytes:
     connection.sendall(head)
     for start in range(0, len(body), 1 << 18):
         connection.sendall(body[start : start + (1 << 18)])
-        time.sleep(0.02)
+        time.sleep(0.01)
     return rest(connection)
 
 
@@ -88,9 +88,9 @@ def test_discarded_part_of_an_endless_body_is_limited(loop: str) -> None:
 
 
 @on_both_loops
-@pytest.mark.parametrize(("limit", "pause_s"), [("max_idle_s", 2.0), ("max_linger_s", 0.05)])
+@pytest.mark.parametrize(("limit", "pause_s"), [("max_idle_s", 0.5), ("max_linger_s", 0.05)])
 def test_body_that_stops_arriving_times_out(loop: str, limit: str, pause_s: float) -> None:
-    with running(loop, limited(**{limit: 0.3})) as server, server.connect() as client:
+    with running(loop, limited(**{limit: 0.1})) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 20))
         assert answer(client).endswith(b"refused")
         with pytest.raises(ConnectionError):
