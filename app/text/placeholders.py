@@ -55,18 +55,20 @@ def find_placeholders(text: str, language: str) -> list[ProtectedSpan]:
     return [ProtectedSpan(start, end, text[start:end]) for start, end in found]
 
 
-def _joined(text: str, found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _joined(text: str, found: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """What is `found`, with codes that touch, or have only punctuation between them, as one: "{a}-{b}", "#{n}"."""
-    joined = list[tuple[int, int]]()
-    nests = True  # the last of `joined`
-    for start, end in found:
-        is_mark = is_nesting(text[start:end])
-        if nests or is_mark or not GLUE.fullmatch(text, joined[-1][1], start):
-            joined.append((start, end))
-            nests = is_mark
-        else:
-            joined[-1] = joined[-1][0], end
-    return joined
+    start = end = 0
+    nests = False
+    for first, last in found:
+        is_mark = is_nesting(text[first:last])
+        if end and not (nests or is_mark) and GLUE.fullmatch(text, end, first):
+            end = last
+            continue
+        if end:
+            yield start, end
+        start, end, nests = first, last, is_mark
+    if end:
+        yield start, end
 
 
 @cache
@@ -97,12 +99,13 @@ class _Scan:
 
     def matches(self, trigger: re.Pattern[str]) -> Iterator[tuple[int, int]]:
         """The texts to keep, in order."""
-        place = 0
-        while hit := trigger.search(self.text, place):
-            found = self._match_at(hit.start(), place)
-            if found:
+        search, place = trigger.search, 0
+        while hit := search(self.text, place):
+            if found := self._match_at(hit.start(), place):
                 yield found
-            place = found[1] if found else hit.end()
+                place = found[1]
+            else:
+                place = hit.end()
 
     def _match_at(self, place: int, floor: int) -> tuple[int, int] | None:
         """The text to keep around the character at `place`, beginning at `floor` or later."""
