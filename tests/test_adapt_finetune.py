@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tuned import GENERAL, OWN, begin, loaded, run, ship, tune
+from tuned import GENERAL, OWN, begin, loaded, run, ship, tune, tuned
 from typer.testing import CliRunner
 
 from model.bundle_files import VOCABULARY
@@ -147,7 +147,7 @@ def test_fine_tuned_bundle_keeps_shape_vocabulary_licence_and_attribution(monkey
 def test_recipe_sets_duration_and_dropout_of_fine_tuning_and_nothing_else(
     shipped: Path,
 ) -> None:
-    tune()
+    tuned()
     usual = loaded("mine").config["training"]["recipe"]
     Path("r.toml").write_text("[model]\ndropout = 0.3\n[training]\nepochs = 4\nbpe_dropout = 0.1")
     tune("--recipe", "r.toml", "--work", "other", "--replace")
@@ -174,13 +174,14 @@ def test_a_finished_fine_tuning_resumes_with_more_steps(shipped: Path) -> None:
 
 
 def test_given_licence_replaces_the_base_bundles_but_keeps_its_attribution(shipped: Path) -> None:
-    tune("--licence", "ours")
+    tuned()
+    tune("--licence", "ours", "--replace")
     config = loaded("mine").config
     assert (config["licence"], config["attribution"][-1]) == ("ours", "the general pairs' makers")
 
 
 def test_second_export_of_a_run_still_names_its_base_bundle(shipped: Path) -> None:
-    tune("--learning-rate", "0.01")
+    tuned("--learning-rate", "0.01")
     folders = ["--run", "runs/bundles-mine/run", "--data", "runs/bundles-mine/data"]
     again = [
         "export",
@@ -203,7 +204,7 @@ def test_second_export_of_a_run_still_names_its_base_bundle(shipped: Path) -> No
 
 
 def test_fine_tuning_learns_new_words_from_the_users_pairs(shipped: Path) -> None:
-    tune("--learning-rate", "0.01")
+    tuned("--learning-rate", "0.01")
     losses = [
         float(row["dev_loss"]) for row in csv.DictReader(Path("runs/bundles-mine/run/log.csv").read_text().split("\n"))
     ]
@@ -262,7 +263,7 @@ def test_interpolated_weights_lie_between_base_and_trained_without_more_training
 
 
 def test_finished_fine_tuning_prints_its_table_again_and_another_bundle_starts_a_new_run(shipped: Path) -> None:
-    tune()
+    tuned()
     output = tune("--replace")
     assert "nothing to do" in output
     assert "your pairs, held out" in output
@@ -272,9 +273,9 @@ def test_finished_fine_tuning_prints_its_table_again_and_another_bundle_starts_a
 
 
 def test_changed_learning_rate_starts_a_new_run(shipped: Path) -> None:
-    tune("--learning-rate", "0.001")
-    assert "nothing to do" in tune("--learning-rate", "0.001", "--replace")
-    assert "give another --work" in tune("--learning-rate", "0.0003", "--replace", code=1)
+    tuned("--learning-rate", "0.01")
+    assert "nothing to do" in tune("--learning-rate", "0.01", "--replace")
+    assert "give another --work" in tune("--learning-rate", "0.003", "--replace", code=1)
 
 
 def test_general_test_set_may_be_a_url(shipped: Path) -> None:

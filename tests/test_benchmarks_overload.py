@@ -27,7 +27,7 @@ def test_unfinished_bodies_stay_within_their_memory_budget(bundle_folder: Path) 
     size, count = 90_000, 60
     with listening(bundle_folder, max_body_bytes=100_000, max_file_bytes=100_000) as url:
         port = int(url.rpartition(":")[2])
-        report = unfinished_bodies(port, FRONT, count, size, wait_s=3, path="/libretranslate/translate")
+        report = unfinished_bodies(port, FRONT, count, size, wait_s=1, path="/libretranslate/translate")
     budget = ByteBudgets.for_size(100_000 + FORM_OVERHEAD_BYTES).bodies.max_bytes
     assert report.statuses == {503: report.statuses[503]} and report.statuses[503] >= count - budget / size
 
@@ -39,7 +39,7 @@ def test_unread_responses_stay_within_their_budget(port: int) -> None:
 
 @pytest.mark.skipif(compiler() is None, reason="the load generator wants a C compiler")
 def test_health_responds_during_a_burst(port: int, tmp_path: Path) -> None:
-    report = burst(port, FRONT, connections=300, seconds=6, folder=tmp_path, different=50)
+    report = burst(port, FRONT, connections=300, seconds=3, folder=tmp_path, different=50)
     assert report.statuses[200] > 0 and set(report.statuses) <= {0, 200, 503} and not report.statuses[0]
     assert max(report.health_s) < 4
 

@@ -59,6 +59,7 @@ class Far(http.server.ThreadingHTTPServer):
 
 class Answering(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # a response in one packet: the second of two would wait 40 ms for the first's acknowledgement
     server: Far
 
     def do_POST(self) -> None:

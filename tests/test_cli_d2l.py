@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -99,9 +97,9 @@ def test_equal_options_give_equal_weights(pairs: Path) -> None:
 
 
 def test_command_prints_each_source_with_its_translation_and_bleu(pairs: Path) -> None:
-    command = [sys.executable, "-m", "training", "d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
-    assert result.returncode == 0, result.stderr
+    words = ["d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
+    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
     expected = [f"{question} => {answer}, bleu 1.000" for question, answer in QUESTIONS.items()]
     assert result.stdout.splitlines()[-4:] == expected
 

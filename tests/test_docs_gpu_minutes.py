@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import warm
 from shared_fixtures import PAIRS
 
 from model.bundle_weights import load_bundle
@@ -20,7 +21,7 @@ from training.corpora.corpus import write_pairs
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gpu-minutes.md"
 SMALLER = {
-    "python -m": f"{shlex.quote(sys.executable)} -m",
+    "python -m": f"{shlex.quote(sys.executable)} -I -S {shlex.quote(warm.__file__)} -m",
     "--vocab-size 16000": "--vocab-size 360",
     "--part-mib 16": "--part-mib 0.01",
     "--encoder-layers 6 --decoder-layers 2 --d-model 384 --num-heads 6 --d-ff 1536": (
@@ -46,6 +47,7 @@ def blocks() -> list[str]:
 def follow(block: str, folder: Path) -> str:
     """Runs a block of commands in `folder`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment[warm.VARIABLE] = warm.server_address()
     done = subprocess.run(
         ["bash", "-e", "-c", block], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )

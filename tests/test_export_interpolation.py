@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tuned import GENERAL, OWN, begin, loaded, run, ship, tune
+from tuned import GENERAL, OWN, begin, loaded, run, ship, tune, tuned
 from typer.testing import CliRunner
 
 from model.bundle_weights import load_bundle
@@ -88,7 +88,7 @@ def test_the_best_weights_within_the_accepted_loss_are_exported() -> None:
 
 
 def test_final_report_has_a_table_of_gains_and_losses_advice_and_a_plot() -> None:
-    output = tune()
+    output = tuned()
     assert "your pairs, held out (20 sentences)" in output
     assert "elsewhere: general set (4 sentences)" in output
     table, advice = output.index("before fine-tuning, as en-fr@"), output.index("\ngained ")
@@ -129,8 +129,8 @@ def test_bundle_is_measured_on_the_general_pairs_it_carries_and_passes_them_on(
     assert "general" not in loaded("mine").config["training"]["initial"]
 
 
-def test_bundle_without_general_pairs_gets_ours_or_some_to_measure_by() -> None:
-    tune()
+def test_bundle_without_general_pairs_gets_ours_or_some_to_measure_by(small_default_size: None) -> None:
+    tuned()
     assert loaded("mine").config["general"] == [list(pair) for pair in general_pairs("en", "fr")]
     run("--pairs", "own.tsv", "--source", "sv", "--target", "da", "--out", "bundles/swedish", "--keep", "all")
     pairs = loaded("swedish").config["general"]
@@ -149,7 +149,7 @@ def test_missing_general_pairs_are_requested_before_any_work(
 
 
 def test_run_killed_before_its_export_makes_the_same_choice() -> None:
-    tune("--learning-rate", "0.01")
+    tuned("--learning-rate", "0.01")
     before, first = loaded("mine"), chosen()
     record = (RUN / interpolation.CHOICE).read_text()
     Path("bundles/mine").rename("elsewhere")
@@ -160,7 +160,7 @@ def test_run_killed_before_its_export_makes_the_same_choice() -> None:
 
 
 def test_second_export_has_the_chosen_weights_and_one_before_the_choice_fails() -> None:
-    tune("--learning-rate", "0.01")
+    tuned("--learning-rate", "0.01")
     export = ["export", "--run", str(RUN), "--data", str(RUN.parent / "data"), "--device", "cpu"]
     assert CliRunner().invoke(cli, [*export, "--out", "bundles/again"]).exit_code == 0
     assert loaded("again").checksum == loaded("mine").checksum

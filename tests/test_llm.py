@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from llm_stub import LlmStub, completion, llm_stub
+from servers import WAIT_S
 from shared_fixtures import SHIPPED, Service, serving
 
 from app.llm.prompts import PromptTemplate, load_template
@@ -60,7 +61,7 @@ def stub() -> Iterator[LlmStub]:
 @pytest.fixture(scope="module")
 def both(stub: LlmStub) -> Iterator[Service]:
     """A service of en-fr with the large model."""
-    with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_timeout_ms=2_000) as service:
+    with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_timeout_ms=50_000) as service:
         assert service.run(service.state["deployments"].current.engine.wait_started())
         yield service
 
@@ -185,7 +186,7 @@ SOURCES: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-def test_no_answer_of_hundreds_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
+def test_no_answer_of_a_thousand_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
     draw = random.Random(46)
     kinds = list(ADVERSARIAL)
 
@@ -196,7 +197,7 @@ def test_no_answer_of_hundreds_breaks_what_must_be_kept(both: Service, stub: Llm
 
     stub.answer = answer
     engines = Counter[str]()
-    while len(stub.asked) < 400:
+    while len(stub.asked) < 1_000:
         texts, fields = draw.choice(SOURCES)
         both.state["translator"].large_model._answers.clear()
         given = draw.choices(texts, k=25)
@@ -205,7 +206,7 @@ def test_no_answer_of_hundreds_breaks_what_must_be_kept(both: Service, stub: Llm
             assert Counter(KEPT.findall(done["text"])) == Counter(KEPT.findall(text)), done
             assert not WRONG.search(done["text"]), done
             assert "glossary" not in fields or "frangin" in done["text"].lower(), done
-    assert engines["llm"] > 20 and engines["local"] > 80
+    assert engines["llm"] > 20 and engines["local"] > 200
 
 
 @pytest.mark.parametrize("kind", ADVERSARIAL)
@@ -245,20 +246,19 @@ def test_a_failure_leaves_the_own_translation_with_a_warning(
     assert [fault in warning for warning in done["warnings"]] == [True]
 
 
-def test_a_silent_model_is_waited_for_as_long_as_the_limit(both: Service, stub: LlmStub) -> None:
+@pytest.mark.parametrize(("limit_s", "fields"), [(1.0, {}), (50.0, {"deadline_ms": 5_000})])
+def test_a_silent_model_is_waited_for_as_long_as_the_limit_or_the_deadline(
+    both: Service, stub: LlmStub, monkeypatch: pytest.MonkeyPatch, limit_s: float, fields: dict[str, Any]
+) -> None:
     def silent(text: str, times: int) -> None:
-        stub.stopped.wait(20)
+        stub.stopped.wait(WAIT_S)
 
     [own] = translated(both, "The house is small.", "local")
     stub.answer = silent
-    start = time.monotonic()
-    [done] = translated(both, "The house is small.")
-    assert 1.9 < time.monotonic() - start < 2.5  # 2.2 s, and some for a busy machine
+    monkeypatch.setattr(both.state["translator"].large_model, "limit_s", limit_s)
+    [done] = translated(both, "The house is small.", **fields)  # while the model is still silent
     assert done["text"] == own["text"]
     assert "did not answer in time" in done["warnings"][0]
-    start = time.monotonic()
-    [done] = translated(both, "The house is small.", deadline_ms=900)
-    assert time.monotonic() - start < 1.2 and done["text"] == own["text"], "the request's own deadline holds, too"
 
 
 def test_a_model_that_fails_again_and_again_is_left_alone(both: Service, stub: LlmStub) -> None:

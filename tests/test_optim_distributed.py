@@ -22,6 +22,7 @@ import torch
 from safetensors.torch import load_file
 from shared_fixtures import TRAINING_LIMITS, small_config
 from typer.testing import CliRunner
+from warm import run_warm
 
 from benchmarks.ports import free_port
 from model.tokenizer import Tokenizer
@@ -69,7 +70,6 @@ def in_processes(calls: list[tuple[int, list[str], dict[str, Any]]]) -> None:
     progress._plot = lambda history: b"plot"
     loop.BLEU_SENTENCES = 1
     torch.set_num_threads(1)
-    torch.optim.Adam([torch.zeros(1)])  # the first one imports for two seconds; children that are forked then need not
     for count, arguments, options in calls:
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         children = [forked(rank, count, address, arguments, options) for rank in range(count)]
@@ -113,8 +113,8 @@ def interrupt_in_step(number: int) -> None:
 
 def call(*calls: tuple[int, list[object], dict[str, Any]]) -> tuple[list[list[int]], str]:
     """The exit codes of each call's processes, and their output; see `in_processes`."""
-    program = [sys.executable, __file__, json.dumps(calls, default=str)]
-    done = subprocess.run(program, env=ENVIRONMENT, capture_output=True, text=True, timeout=900)
+    program = ["test_optim_distributed", json.dumps(calls, default=str)]
+    done = run_warm(program, cwd=Path(__file__).parent)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")], done.stderr
 

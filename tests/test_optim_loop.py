@@ -22,6 +22,7 @@ from safetensors.torch import load_file
 from shared_fixtures import TRAINING_LIMITS, small_config
 from torch import Tensor
 from typer.testing import CliRunner
+from warm import run_warm
 
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
@@ -36,7 +37,6 @@ from training.optim.trainer import Recipe, Trainer, TrainingError
 
 CPU = torch.device("cpu")
 RECIPE = Recipe(24, batch_tokens=300, warmup=8, evaluate_every=6, keep=2)
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def run_training(
@@ -295,12 +295,14 @@ def command(data: Path, run: Path) -> list[str]:
     return ["train", *(str(part) for option in options.items() for part in option)]
 
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+def in_a_warm_process(function: str, data: Path, run: Path) -> subprocess.CompletedProcess[str]:
+    """Calls a function of this file in a process whose children need not import."""
+    return run_warm(["test_optim_loop", function, str(data), str(run)], cwd=Path(__file__).parent)
 
 
 def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
-    program = [sys.executable, __file__, "kill_command_twice", str(data), str(tmp_path / "killed")]
-    subprocess.run(program, env=ENVIRONMENT, check=True, capture_output=True)
+    done = in_a_warm_process("kill_command_twice", data, tmp_path / "killed")
+    assert done.returncode == 0, done.stderr
     snapshot = load_state(tmp_path / "killed")
     assert snapshot is not None
     assert 25 <= snapshot["state"]["step"] < 48
@@ -398,9 +400,9 @@ def kill_before(moment: int, run: Path) -> None:
 
 
 def test_run_killed_before_any_file_operation_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:
-    program = [sys.executable, __file__, "kill_at_every_moment", str(data), str(tmp_path / "killed")]
-    killed = int(subprocess.run(program, env=ENVIRONMENT, check=True, capture_output=True, text=True).stdout)
-    assert killed > 5
+    done = in_a_warm_process("kill_at_every_moment", data, tmp_path / "killed")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 5
     run_training(data, tmp_path / "whole")
     assert_same_weights(tmp_path / "whole", tmp_path / "killed")
     assert [path.name for path in saved_weights(tmp_path / "killed")] == [

@@ -17,6 +17,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from shared_fixtures import TRAINING_LIMITS, small_config
+from warm import WarmProcess
 
 from model.tokenizer import Tokenizer
 from training.data.batches import Batch
@@ -125,6 +126,9 @@ def test_resume_command_quotes_the_path_of_python(tmp_path: Path, monkeypatch: p
     assert shlex.split(current_command())[:3] == ["my checkout/.venv/bin/python", "-m", "training"]
 
 
+Process = WarmProcess | subprocess.Popen[bytes]
+
+
 def steps_saved(run: Path) -> int:
     saved = load_state(run) if run.exists() else None
     return saved["state"]["step"] if saved else 0
@@ -134,18 +138,19 @@ def test_an_interrupted_process_saves_and_prints_a_command_that_resumes(data: Pa
     options = ["--steps", "100000", "--architecture", "d2l", "--device", "cpu", "--threads", "1"]
     every = ["--save-every", "5", "--evaluate-every", "100000"]
     out = tmp_path / "a run"
-    command = [sys.executable, "-m", "training", "train", "--data", str(data), "--out", str(out), *options, *every]
+    command = ["training", "train", "--data", str(data), "--out", str(out), *options, *every]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     done = 0
     said = tmp_path / "said.txt"
+    start: type[Process] = WarmProcess
     for number, sign in ((signal.SIGINT, "training on cpu"), (signal.SIGTERM, "continuing at step")):
         with open(said, "wb") as file:
-            process = subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=file, stderr=file)
+            process: Process = start(command, env=environment, cwd=tmp_path, stdout=file.fileno(), stderr=file.fileno())
         while process.poll() is None and steps_saved(out) <= done:
             time.sleep(0.02)
         process.send_signal(number)
-        assert process.wait(timeout=900) == 128 + number, said.read_text()
+        assert process.wait() == 128 + number, said.read_text()
         assert sign in said.read_text()
         *_, saying, last = said.read_text().rstrip("\n").split("\n")
         assert saying == "saved and stopped; to resume:"
@@ -154,4 +159,4 @@ def test_an_interrupted_process_saves_and_prints_a_command_that_resumes(data: Pa
         assert state is not None
         assert done < state["state"]["step"] < 100_000
         done = state["state"]["step"]
-        command = ["sh", "-c", f"exec {last.strip()}"]
+        command, start = ["sh", "-c", f"exec {last.strip()}"], subprocess.Popen

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from finished import finished
 from shared_fixtures import PAIRS, train_quickly
 from typer.testing import CliRunner
 
@@ -55,6 +56,15 @@ def ship(
     `architecture`: fields of its ModelConfig.
     """
     tune_quickly(monkeypatch)
+    folder = Path("bundles/shipped")
+    if architecture or limits != LIMITS or more:
+        save_shipped(folder, architecture, limits, **more)
+    else:
+        finished("shipped", lambda: save_shipped(folder))
+    return folder
+
+
+def save_shipped(folder: Path, architecture: Mapping[str, Any] = {}, limits: Limits = LIMITS, **more: Any) -> str:
     tokenizer = Tokenizer(train_vocabulary([side for pair in OWN for side in pair], 400, ["en", "fr"], threads=1))
     size = tokenizer.vocab_size
     torch.manual_seed(1)
@@ -64,8 +74,8 @@ def ship(
     record |= {"attribution": ["the general pairs' makers"]}
     parent = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": [], "initial": {"bundle": "oldest@1"}}
     record |= {"training": {"corpora": [{"name": "general.tsv", "pairs": 60, "weight": 1.0}], "parent": parent}}
-    save_bundle(Path("bundles/shipped"), model, tokenizer, limits, record | more, "")
-    return Path("bundles/shipped")
+    save_bundle(folder, model, tokenizer, limits, record | more, "")
+    return ""
 
 
 def run(*options: object, code: int = 0) -> str:
@@ -76,6 +86,11 @@ def run(*options: object, code: int = 0) -> str:
 
 def tune(*options: object, code: int = 0) -> str:
     return run("--pairs", "own.tsv", "--init", "bundles/shipped", "--out", "bundles/mine", *options, code=code)
+
+
+def tuned(*options: str) -> str:
+    """`tune(*options)` of the bundle that `ship` makes, in a folder that has nothing but it and what `begin` writes."""
+    return finished(("tuned", *options), lambda: tune(*options))
 
 
 def loaded(name: str) -> Any:
