@@ -308,8 +308,8 @@ def test_stringsdict_gets_the_plural_categories_of_the_target(target: str, forms
     ("text", "fault"),
     [
         ("<plist><dict><key>a</key></dict></plist>", "do not alternate"),
-        ("<plist><array/></plist>", "no property list with a dictionary"),
-        ("<dict/>", "no property list with a dictionary"),
+        ("<plist><array/></plist>", "has no dictionary"),
+        ("<dict/>", "its root is dict"),
         ("<plist>", "not well-formed"),
         ('<!DOCTYPE plist [<!ENTITY a "b">]><plist><dict/></plist>', "declarations in its DOCTYPE"),
         ("<plist>" + "<dict><key>a</key>" * 300 + "</dict>" * 300 + "</plist>", "nested too deeply"),

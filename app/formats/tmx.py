@@ -22,9 +22,7 @@ _AUTHOR = "Interlinear"
 def read(content: bytes, target: str = "", source: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language of the new variants; `source`: of those to translate, if it is
     not the file's own."""
-    text, encode, root = parse(content, "The TMX file")
-    if root.name != "tmx":
-        raise UnreadableDocument(f"The file is not TMX: its root is {clean(root.name)}.")
+    text, encode, root = parse(content, "TMX", "tmx")
     header = root.find("header")
     own = header.attributes.get("srclang", "") if header else ""
     wanted = own if language_alone(source) in ("", AUTO) else source

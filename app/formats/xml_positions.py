@@ -66,10 +66,13 @@ class XmlNode:
         return self.content == self.end
 
 
-def parse(content: bytes, what: str) -> tuple[str, Callable[[str], bytes], XmlNode]:
+def parse(content: bytes, what: str, root_name: str) -> tuple[str, Callable[[str], bytes], XmlNode]:
     """The text, what encodes it again, and the root. Raises UnreadableDocument; `what` says what was expected."""
     text, encode = _decode(content)
-    return text, encode, _Parser(text, what).parse()
+    root = _Parser(text).parse()
+    if root.name != root_name:
+        raise UnreadableDocument(f"The file is not {what}: its root is {clean(root.name)}.")
+    return text, encode, root
 
 
 def _decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
@@ -85,8 +88,8 @@ def _decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
 
 
 class _Parser:
-    def __init__(self, text: str, what: str) -> None:
-        self.what, self.utf8 = what, text.encode()
+    def __init__(self, text: str) -> None:
+        self.utf8 = text.encode()
         self.is_ascii = len(self.utf8) == len(text)
         self.count = 0
         self.known = (0, 0)
@@ -103,23 +106,23 @@ class _Parser:
         try:
             parser.Parse(self.utf8, True)
         except expat.ExpatError as error:
-            raise UnreadableDocument(f"{self.what} is not well-formed XML: {error}.") from None
+            raise UnreadableDocument(f"The file is not well-formed XML: {error}.") from None
         assert self.root
         return self.root
 
     def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: bool) -> None:
         if has_internal_subset:
-            raise UnreadableDocument(f"{self.what} has declarations in its DOCTYPE, which are not supported.")
+            self._entity()
 
     def _entity(self, *_: object) -> None:
-        raise UnreadableDocument(f"{self.what} has declarations in its DOCTYPE, which are not supported.")
+        raise UnreadableDocument("The file has declarations in its DOCTYPE, which are not supported.")
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         self.count += 1
         self.depth += 1
-        check_depth(self.depth, self.what)
+        check_depth(self.depth)
         if self.count > MAX_ELEMENTS:
-            raise UnreadableDocument(f"{self.what} has over {MAX_ELEMENTS} elements. Split it.")
+            raise UnreadableDocument(f"The file has over {MAX_ELEMENTS} elements. Split it.")
         start = self.parser.CurrentByteIndex
         tag = START_TAG.match(self.utf8, start)
         assert tag
