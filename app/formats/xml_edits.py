@@ -6,7 +6,6 @@ to write the tree would change all of that, and with it every line that a person
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from xml.sax.saxutils import quoteattr
 from lxml import etree
 
 from app.formats.document import UnreadableDocument, check_depth
+from app.formats.encodings import BYTE_ORDER_MARKS
 from app.formats.xml_parts import Element
 
 START_TAG = re.compile(rb"<[^\s/>]++(?:\s++[^\s=/>]++\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'))*+\s*+/?>")
@@ -23,7 +23,6 @@ _ATTRIBUTE = re.compile(r"(?P<before>\s(?P<name>[^\s=]+)\s*=\s*)(?:\"[^\"]*\"|'[
 _NAMESPACE = re.compile(r"\sxmlns(?::([\w.-]+))?=\"([^\"]*)\"")
 _MAX_NAMESPACES = 100
 """Declared around an element. Each new element is written with them first."""
-_BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 class _Span(NamedTuple):
@@ -40,7 +39,7 @@ class XmlText:
 
     def __init__(self, content: bytes, declared: str) -> None:
         """`declared`: its encoding. Raises UnreadableDocument if Python lacks that."""
-        self.encoding = next((name for bom, name in _BOMS.items() if content.startswith(bom)), declared)
+        self.encoding = next((name for bom, name in BYTE_ORDER_MARKS.items() if content.startswith(bom)), declared)
         try:
             self.utf8 = content.decode(self.encoding).encode()
             self.spans = _spans(self.utf8)
