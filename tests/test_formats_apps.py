@@ -313,7 +313,7 @@ def test_stringsdict_gets_the_plural_categories_of_the_target(target: str, forms
         ("<plist>", "not well-formed"),
         ('<!DOCTYPE plist [<!ENTITY a "b">]><plist><dict/></plist>', "declarations in its DOCTYPE"),
         ("<plist>" + "<dict><key>a</key>" * 300 + "</dict>" * 300 + "</plist>", "nested too deeply"),
-        ("<plist><dict>" + "<key/><true/>" * 80_000 + "</dict></plist>", "over 150000 elements"),
+        ("<plist><dict>" + "<key/><true/>" * 210_000 + "</dict></plist>", "over 400000 elements"),
     ],
 )
 def test_hostile_property_lists_are_refused(text: str, fault: str) -> None:
