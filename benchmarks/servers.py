@@ -53,6 +53,12 @@ def batched(model: Path, size: int, timeout_s: float) -> Contestant:
     return Contestant(label, lambda port: [*words, str(port), str(size), str(timeout_s)])
 
 
+def libretranslate(python: Path, model: Path, pair: tuple[str, str], beam_size: int) -> Contestant:
+    """LibreTranslate in the environment of `python`. The service is greedy; its own beam is 4."""
+    words = [str(python.absolute()), "-m", "benchmarks.peers.libretranslate", str(model), *pair]
+    return Contestant(f"LibreTranslate (a beam of {beam_size})", lambda port: [*words, str(port), str(beam_size)])
+
+
 def convert(bundle: Path, folder: Path) -> Path:
     """Converts the bundle to a CTranslate2 model."""
     words = ["export", "--to", "ctranslate2", "--bundle", str(bundle.resolve()), "--out", str(folder)]

@@ -1,6 +1,7 @@
 """The service over HTTP under load, against its engine alone and against common ways to serve CTranslate2.
 
     python -m benchmarks.serving --pairs my.tsv --seconds 5
+    python -m benchmarks.serving --pairs my.tsv --no-peers --libretranslate ENVIRONMENT/bin/python
 
 Every server is pinned to one core and the load generator to another; the servers take turns, and the others are paused
 meanwhile. Closed loop: the number of clients shown, each with one request at a time. Open loop: random arrivals at
@@ -29,7 +30,18 @@ import typer
 from benchmarks.cores import Cores, pinned, processor
 from benchmarks.load import Figures, Generator, Load, compiler, figures, medians
 from benchmarks.sentences import Workload, workloads
-from benchmarks.servers import CACHE, ROOT, Contestant, Server, batched, convert, locked, ours, running
+from benchmarks.servers import (
+    CACHE,
+    ROOT,
+    Contestant,
+    Server,
+    batched,
+    convert,
+    libretranslate,
+    locked,
+    ours,
+    running,
+)
 
 CLIENTS = (1, 4, 16, 64, 256)
 FACTORS = (0.5, 0.8, 1.0, 1.5, 2.0)
@@ -202,6 +214,12 @@ def main(
     count: Annotated[int, typer.Option("--rounds", help="Measurements of each; the medians are shown.")] = 3,
     short: Annotated[bool, typer.Option("--short", help="A minute or two: one round, fewer loads, no sweep.")] = False,
     peers: Annotated[bool, typer.Option(help="Measure the servers around CTranslate2 as well.")] = True,
+    libretranslate_python: Annotated[
+        Path | None,
+        typer.Option(
+            "--libretranslate", metavar="PYTHON", help="Of an environment with LibreTranslate: measure it, too."
+        ),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every round's figures to FILE.")] = None,
 ) -> None:
     """Measure the service over HTTP: throughput, latency and refusals by load, against engine and peers."""
@@ -230,9 +248,14 @@ def main(
         for workload in bench.workloads:
             typer.echo(f"{workload.name}: {len(workload.texts):,} sentences of {workload.tokens:.1f} source tokens")
         contestants = [ours()]
-        if compared:
+        if compared or libretranslate_python:
             model = convert(bundle, folder / "ctranslate2")
+        if compared:
             contestants += [locked(model), bench.best_batching(model, BATCHINGS[4:5] if short else BATCHINGS)]
+        if libretranslate_python:
+            asked = json.loads(bench.probe)
+            pair = asked["source"], asked["target"]
+            contestants += [libretranslate(libretranslate_python, model, pair, size) for size in (1, 4)]
         precision = check(bench, contestants)
         served, alone = rounds(bench, contestants, count, precision)
     for line in report(served, alone):

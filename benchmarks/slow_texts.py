@@ -4,10 +4,10 @@
     python -m benchmarks.slow_texts --minutes 2 --kind html --kind glossary --seed 7
 
 A recipe is a list of blocks, each of which repeats or nests a few pieces until it fills its share of a text. For each
-kind of request, a hill climb changes recipes so that a text of 4,000 characters takes as much processor time as
-possible. The worst text of a kind may take half a second and 64 MB, eight times as much text at most twenty times as
-long, and no call on the event loop more than 50 ms at 50,000 characters. Anything else ends the program, which
-prints the recipe. It needs the bundles in bundles/, whose weights it does not load.
+kind of request, a hill climb changes recipes so that a text of 4 KB takes as much processor time as possible. The
+worst text of a kind may take half a second and 64 MB, eight times as much text at most twenty times as long, and no
+call on the event loop more than 50 ms at 50,000 characters. Anything else ends the program, which prints the recipe. It
+needs the bundles in bundles/, whose weights it does not load.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import random
 import time
 import tracemalloc
 from asyncio import Future, events
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -43,8 +44,8 @@ from app.translation.translator import Translator
 from app.translation.types import AUTO, Item, Options
 from model.bundle import Bundle
 
-SIZE = 4_000
-"""Characters."""
+SIZE = 4_096
+"""Bytes of UTF-8, as a request carries a text."""
 MAX_SECONDS, MAX_BYTES = 0.5, 64 << 20
 """Of a text of that size."""
 GROWTH = 8
@@ -56,7 +57,8 @@ MAX_TIMES_PLAIN = 16
 """How much longer than a text of plain sentences a text may take on a machine that is too slow for `MAX_SECONDS`."""
 PLAIN = "Hello friends, how are you today and what are you doing? "
 LONG_SIZE, MAX_HELD_SECONDS = 50_000, 0.05
-"""The longest text that the default settings accept, and how long it may keep the event loop from other requests."""
+"""The characters of the longest text that the default settings accept, and how long it may keep the event loop from
+other requests."""
 NUMBER = "\ue000"
 """In a piece: another number at each repetition."""
 
@@ -128,6 +130,13 @@ PAIRS = (
 """What blocks nest in."""
 
 
+Length = Callable[[str], int]
+
+
+def utf8_length(text: str) -> int:
+    return len(text.encode())
+
+
 class Block(NamedTuple):
     """Pieces that fill a share of a text: repeated, or in between as many openings as endings."""
 
@@ -136,10 +145,10 @@ class Block(NamedTuple):
     """0: once."""
     nest: tuple[str, str] | None = None
 
-    def text(self, size: int) -> str:
+    def text(self, size: int, length: Length) -> str:
         once = "".join(self.pieces)
         unit = once if self.nest is None else "".join(self.nest)
-        times = max(1, int(self.share * size) // max(1, len(unit)))
+        times = max(1, int(self.share * size) // max(1, length(unit)))
         if self.nest is None:
             return _numbered(once * times)
         return _numbered(self.nest[0] * times) + _numbered(once) + _numbered(self.nest[1] * times)
@@ -153,10 +162,11 @@ def _numbered(text: str) -> str:
     return first + "".join(f"{number}{other}" for number, other in enumerate(others))
 
 
-def text_of(recipe: Recipe, size: int) -> str:
-    """The text of `size` characters at most."""
+def text_of(recipe: Recipe, size: int, length: Length = utf8_length) -> str:
+    """The longest text of the recipe whose `length` is at most `size`."""
     total = sum(block.share for block in recipe) or 1.0
-    return "".join(block._replace(share=block.share / total).text(size) for block in recipe)[:size]
+    text = "".join(block._replace(share=block.share / total).text(size, length) for block in recipe)
+    return text[: bisect_right(range(len(text) + 1), size, key=lambda end: length(text[:end])) - 1]
 
 
 def random_block(draw: random.Random, pieces: Sequence[str]) -> Block:
@@ -223,7 +233,8 @@ class FakeDecoder:
         made += tuple(token for token in sequence.required if token not in made)
         tokens = (*made, self.ends[sequence.model])
         last = max(0, len(source) - 1)
-        aligned = tuple(last - min(n, last) if self.mode == 1 else min(n, last) for n in range(len(tokens)))
+        places, end = (range(last, 0, -1), 0) if self.mode == 1 else (range(last), last)
+        aligned = (*places, *[end] * len(tokens))[: len(tokens)]
         coverage = (0.05,) * (len(source) + 1)
         others = tuple(
             Decoded((*made[:n], tokens[-1]), (-2.0,) * (n + 1), "stop", aligned[: n + 1], coverage)
@@ -371,9 +382,9 @@ class Cost(NamedTuple):
     held_seconds: float
 
 
-def measure(lab: Lab, kind: str, recipe: Recipe, size: int) -> Cost:
+def measure(lab: Lab, kind: str, recipe: Recipe, size: int, length: Length = utf8_length) -> Cost:
     """The cost of a text in the mode of the decoder that is set. A refusal is an answer."""
-    text = text_of(recipe, size)
+    text = text_of(recipe, size, length)
     held = 0.0
     run = events.Handle._run
 
@@ -410,7 +421,7 @@ def peak_bytes(lab: Lab, kind: str, recipe: Recipe, size: int) -> int:
 
 
 def faults(lab: Lab, kind: str, recipe: Recipe, size: int = SIZE) -> list[str]:
-    """What is wrong with the cost of a recipe's texts of `size` and of more characters, up to `GROWTH` times as many.
+    """What is wrong with the cost of a recipe's texts of `size` and of more bytes, up to `GROWTH` times as many.
 
     A time that is too long is measured again, since a busy machine only ever adds to it.
     """
@@ -425,15 +436,15 @@ def faults(lab: Lab, kind: str, recipe: Recipe, size: int = SIZE) -> list[str]:
     allowed = max(MAX_SECONDS * max(size / SIZE, 0.25), MAX_TIMES_PLAIN * plain)
     once = seconds(size, allowed)
     if once > allowed:
-        found.append(f"{size:,} characters take {once:.2f} s")
+        found.append(f"{size:,} bytes take {once:.2f} s")
     for times in (2, 4, GROWTH):  # so that what is quadratic is noticed before it takes minutes
         limit = MAX_GROWTH / GROWTH * times * max(MIN_SECONDS, once)
         longer = seconds(times * size, limit)
         if longer > limit:
-            found.append(f"{size:,} characters take {once:.3f} s, {times} times as many take {longer:.2f} s")
+            found.append(f"{size:,} bytes take {once:.3f} s, {times} times as many take {longer:.2f} s")
             break
     if (peak := peak_bytes(lab, kind, recipe, size)) > MAX_BYTES:
-        found.append(f"{size:,} characters take {peak >> 20} MB")
+        found.append(f"{size:,} bytes take {peak >> 20} MB")
     return found
 
 
@@ -487,7 +498,7 @@ def main() -> None:
         found = climb(lab, kind, draw, arguments.steps)
         worst[kind] = max(worst.get(kind, found), found, key=_seconds_of)
         wrong = faults(lab, kind, found.recipe)
-        held = measure(lab, kind, found.recipe, LONG_SIZE).held_seconds if not wrong else 0.0
+        held = measure(lab, kind, found.recipe, LONG_SIZE, len).held_seconds if not wrong else 0.0
         if held > MAX_HELD_SECONDS:
             wrong.append(f"{LONG_SIZE:,} characters keep the event loop for {held:.3f} s")
         print(f"{kind}: {found.cost.seconds:.3f} s, held {held:.3f} s {'; '.join(wrong)}", flush=True)

@@ -113,7 +113,8 @@ class Tokenizer:
         self.reserved_ids = [self._id(reserved_symbol(number)) for number in range(RESERVED_SYMBOLS)]
         # Either each byte has a piece, spelt like this, or none has: SentencePiece refuses others.
         spelt = [self._processor.piece_to_id(f"<0x{byte:02X}>") for byte in range(256)]
-        self._bytes = {id for id in spelt if self._processor.is_byte(id)}
+        self._byte_values = {id: byte for byte, id in enumerate(spelt) if self._processor.is_byte(id)}
+        self._bytes = set(self._byte_values)
         self._mark_ids = list(map(self._id, _MARK_PIECES)) if self._bytes else [self.unknown_id]
         self._unlike_text = self._bytes | {self.unknown_id}
         """Tokens whose own text is not that which they stand for."""
@@ -324,12 +325,15 @@ class Tokenizer:
             texts[id] = str(self._processor.decode([id]))
         return texts
 
-    def _byte_texts(self, bytes: list[int]) -> list[str]:
+    def _byte_texts(self, ids: list[int]) -> list[str]:
         """The text that each of a run of byte tokens adds; if some are not valid characters, the last adds all of
         it."""
+        spelt = bytes([self._byte_values[id] for id in ids]).decode(errors="replace")
+        if "\ufffd" not in spelt:
+            return [text for character in spelt for text in (*[""] * (len(character.encode()) - 1), character)]
         found: list[str] = []
         spelling: list[int] = []
-        for id in bytes:
+        for id in ids:
             spelling.append(id)
             text = str(self._processor.decode(spelling))
             if text.endswith("\ufffd") and len(spelling) < _LONGEST_CHARACTER:
@@ -337,8 +341,8 @@ class Tokenizer:
             else:
                 spelling = []
             found.append(text)
-        text = str(self._processor.decode(bytes))
-        return found if "".join(found) == text else [""] * (len(bytes) - 1) + [text]
+        text = str(self._processor.decode(ids))
+        return found if "".join(found) == text else [""] * (len(ids) - 1) + [text]
 
     def has_piece(self, character: str) -> bool:
         """Whether the vocabulary has a piece for `character`; otherwise it is spelt in bytes, or unknown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,6 +145,8 @@ def test_failed_import_tells_why(client: deepl.DeepLClient, tmp_path: Path, cont
 
 def test_job_waits_for_its_file_of_the_declared_length(client: deepl.DeepLClient, url: str) -> None:
     job = client.create_translation_memory_import("a.tmx", 5)
+    assert job.expires_at
+    assert timedelta(minutes=9) < job.expires_at - datetime.now(UTC) < timedelta(minutes=10)
     waiting = client.get_translation_memory_job(job.job_id)
     assert (waiting.status, waiting.display_name, waiting.source_content_length) == ("awaiting_input", "a.tmx", 5)
     for content, status in ((b"1234", 400), (b"123456", 413)):

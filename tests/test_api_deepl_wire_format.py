@@ -162,6 +162,9 @@ def test_options_that_are_known_and_not_supported_are_refused(service: Service, 
         ("POST", "/v3/style_rules/a/custom_instructions", "style rules"),
         ("PATCH", "/v3/style_profiles/a", "style profiles"),
         ("POST", "/v2/write/correct", "DeepL Write"),
+        ("GET", "/v2/admin/developer-keys", "Admin API"),
+        ("PUT", "/v3/spoken-terms/a/term-lists", "spoken terms"),
+        ("POST", "/v3/voice/realtime", "DeepL Voice"),
     ],
 )
 def test_what_the_service_has_not_is_refused_in_one_line(service: Service, method: str, path: str, what: str) -> None:

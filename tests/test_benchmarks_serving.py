@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import http.server
+import io
 import json
 import os
 import signal
@@ -21,10 +22,12 @@ from typing import Any
 
 import httpx
 import pytest
+import sentencepiece
 from shared_fixtures import SENTENCES, make_bundle
 
 from benchmarks.cores import Cores, pinned
 from benchmarks.load import SOURCE, Figures, Generator, Load, compiler, figures, medians
+from benchmarks.peers.libretranslate import in_our_fields, install
 from benchmarks.sentences import LENGTHS, SHORT_TOKENS, Workload, mixed_sentences, random_sentences, short_sentences
 from benchmarks.servers import Contestant, ServerFailed, running
 from benchmarks.serving import WHOLE, Results, as_json, report
@@ -376,3 +379,26 @@ def test_command_serves_measures_and_writes_its_results(tmp_path: Path) -> None:
     for labels in found.values():
         assert list(labels) == ["engine alone", "Interlinear"]
         assert list(labels["Interlinear"]) == ["1 client", "64 clients", "0.8 x capacity", "2.0 x capacity"]
+
+
+def test_libretranslate_is_asked_and_answers_in_our_fields(tmp_path: Path) -> None:
+    install(SERVICE / "bundles" / "en-fr", "en", "fr", tmp_path)
+    [package] = tmp_path.iterdir()
+    assert json.loads((package / "metadata.json").read_text())["to_code"] == "fr"
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(package / "sentencepiece.model"))
+
+    def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        fields = json.load(environ["wsgi.input"])
+        start_response("200 OK" if fields["target"] == "fr" else "400 BAD REQUEST", [("Content-Type", "text/plain")])
+        return [json.dumps({"translatedText": fields["q"].upper()}).encode()]
+
+    def ask(target: str) -> tuple[str, Any]:
+        body = json.dumps({"text": "Hello.", "source": "en", "target": target}).encode()
+        statuses: list[str] = []
+        environ = {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        answer = b"".join(in_our_fields(app, pieces)(environ, lambda status, _: statuses.append(status)))
+        return statuses[0], json.loads(answer)
+
+    tokens = len(pieces.encode("HELLO.")) + 1
+    assert ask("fr") == ("200 OK", {"translations": [{"text": "HELLO."}], "usage": {"target_tokens": tokens}})
+    assert ask("xx")[0] == "400 BAD REQUEST"

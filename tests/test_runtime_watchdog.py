@@ -18,6 +18,7 @@ import httpx
 import pytest
 from servers import WAIT_S, becomes
 
+from app.runtime.watchdog import Watchdog
 from benchmarks.balancer import family
 from benchmarks.soak import is_worker
 
@@ -118,6 +119,14 @@ def test_signal_to_every_process_does_not_end_the_watchdog(bundle_folder: Path, 
         running.hang(running.process.pid)
         assert running.ends(signalled=family)
     assert running.process.returncode == -signal.SIGKILL
+
+
+def test_signal_at_its_start_does_not_end_the_watchdog() -> None:
+    watchdog = Watchdog(60)
+    process = watchdog._process
+    os.kill(process.pid, signal.SIGTERM)
+    watchdog._end.close()
+    assert process.wait(WAIT_S) == 0
 
 
 def test_instance_whose_interpreter_is_held_is_killed_with_its_workers(bundle_folder: Path, tmp_path: Path) -> None:

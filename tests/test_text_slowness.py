@@ -24,6 +24,7 @@ KNOWN: list[tuple[str, Recipe]] = [
     ("glossary", (Block(("a ",), 1), Block((f"{NUMBER}A ",), 1))),
     ("pivot-html", (Block(("<p>1</p>",), 1),)),
     ("exact-memory", (Block(("\u0301\u0316",), 1),)),
+    ("pivot-alignment", (Block(("\u2028", "A①1"), 1),)),
 ]
 """Kinds and recipes that were too slow once."""
 

@@ -174,6 +174,13 @@ def test_term_at_the_start_of_a_capitalised_sentence_is_capitalised(bundle: Bund
     assert [item.text for item in items] == ["Minet", "minet", "The minet", "Minet"]
 
 
+def test_a_sentence_that_is_a_term_alone_is_its_translation(bundle: Bundle, wild: RandomDecoder) -> None:
+    sent = ["cat", "Cat", " how are\nHELLO", "cat\n\nthe dog"]
+    found = [item.text for item in translated(bundle, wild, sent, glossary=GLOSSARY)]
+    assert found[:3] == ["minet", "Minet", " comment vont\nOhé"]
+    assert found[3] and found[3].startswith("minet\n\n") and found[3] != "minet\n\nthe dog"
+
+
 def test_term_inserted_by_a_symbol_is_capitalised_at_the_start_too(bundle: Bundle) -> None:
     def first_symbol(text: str) -> str | None:
         one = Sentence.of(Passage(text), bundle, [], 1, 0)

@@ -154,6 +154,8 @@ def masked(text: str, spans: Iterable[ProtectedSpan], mask: str) -> str:
 
 def usable_spans(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
     """Those of `found` that overlap no protected span and contain no tag."""
+    if not (passage.protected or passage.tags):
+        return tuple(found)
     places = [tag.at for tag in passage.tags]
     return tuple(
         one

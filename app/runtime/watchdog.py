@@ -32,8 +32,13 @@ class Watchdog:
         with theirs:
             # By its path, isolated and without site-packages: it starts in 20 ms.
             command = [sys.executable, "-I", "-S", __file__, str(os.getpid()), str(limit_s)]
-            # In a session of its own, Ctrl-C does not reach it.
-            self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
+            # In a session of its own, Ctrl-C does not reach it. It inherits what is blocked here: a service manager may
+            # send a signal to every process, also while this one starts.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            try:
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), start_new_session=True)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def watch(self) -> None:
         """Begins to watch. Call it in the main thread, once the event loop runs, which sets a descriptor of its own.
@@ -45,8 +50,6 @@ class Watchdog:
 
 def main(watched: int, limit_s: float) -> None:
     """Reads the numbers of signals from standard input until the watched process ends."""
-    for number in SIGNALS:  # which a service manager may send to every process
-        signal.signal(number, signal.SIG_IGN)
     while received := os.read(0, 1024):
         if set(received) & set(SIGNALS):
             break

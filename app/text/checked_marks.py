@@ -26,6 +26,7 @@ _ANY_SIGN = re.compile(rf"[{_SIGNS}{_QUOTES}()'‘‚−–-]")
 _NOT_PLAIN = re.compile(rf"[{INVISIBLE}\uff01-\ufffb\ufffd-\U0010ffff]")
 _SINGLES = re.compile(_SINGLE)
 _SIGN = re.compile(rf"[{_SIGNS}]+[CF]?")
+_SIGN_OR_BRACKET, _QUOTE = re.compile(rf"[{_SIGNS}()]"), re.compile(rf"[{_QUOTES}]")
 _MINUS = re.compile(r"(?<![\w.,)])[-−–](?=\d)")
 _ORDINAL = re.compile(r"(?:st|[nr]d|th|s|er|re|nde?|e|ème|[ºª])\b")
 _NUMBER = r"\d++(?:[.,:/'’\u00a0\u202f-]\d++)*+"
@@ -104,7 +105,7 @@ def _plain(text: str) -> str:
 
 
 def _signs(text: str) -> Counter[str]:
-    signs = Counter(filter((_SIGNS + "()").__contains__, text))
-    signs['"'] = sum(map(_QUOTES.__contains__, text)) + 2 * len(_SINGLES.findall(text))
+    signs = Counter(_SIGN_OR_BRACKET.findall(text))
+    signs['"'] = len(_QUOTE.findall(text)) + 2 * len(_SINGLES.findall(text))
     signs["-"] = len(_MINUS.findall(text))
     return +signs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 from model.normalisation import INVISIBLE, PADDING
 
@@ -120,19 +121,10 @@ def apply_edits(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> 
 
     An insertion belongs to the text that has its first character, or to the last text.
     """
-    found: list[str] = []
-    at = first = 0
-    for number, text in enumerate(texts):
-        last, parts, done = number == len(texts) - 1, [], at
-        while first < len(edits) and edits[first][1] < at:
-            first += 1
-        for place in range(first, len(edits)):
-            start, end, insertion = edits[place]
-            if start > at + len(text):
-                break
-            parts.append(text[max(0, done - at) : max(0, start - at)])
-            parts.append(insertion if at <= start and (start < at + len(text) or last) else "")
-            done = max(done, end)
-        found.append("".join([*parts, text[max(0, done - at) :]]))
-        at += len(text)
-    return found
+    characters = [*"".join(texts), ""]
+    for start, end, insertion in edits:
+        characters[start:end] = [""] * (end - start)
+        characters[start] = insertion + characters[start]
+    ends = list(accumulate(map(len, texts), initial=0))
+    ends[-1] += 1
+    return ["".join(characters[start:end]) for start, end in pairwise(ends)]

@@ -46,7 +46,9 @@ def without_stray_blanks(
         return list(texts)
     shown = [text + OPAQUE if number in protected else text for number, text in enumerate(texts)]
     stray = _pattern(source, source_language, language).finditer("".join(shown))
-    kept = apply_edits(shown, [(*found.span(), "") for found in stray])
+    if not (edits := [(*found.span(), "") for found in stray]):
+        return list(texts)
+    kept = apply_edits(shown, edits)
     return [text[:-1] if number in protected else text for number, text in enumerate(kept)]
 
 

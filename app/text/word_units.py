@@ -90,10 +90,10 @@ class AlignedWords:
         self.units = list(units(pieces, sorted({span.target[0] for span in aligned_spans})))
         if cut_words and self.units:
             self.units, aligned_spans = _cut_like_source(self.shown, self.units, aligned_spans, cut_words)
-        self.alignments = list(_unit_alignments(self.units, aligned_spans))
+        self.alignments = _unit_alignments(self.units, aligned_spans)
         weights = [0] * len(self.units)
-        for alignment in self.alignments:
-            weights[alignment.unit] += alignment.weight
+        for unit, _, weight in self.alignments:
+            weights[unit] += weight
         self.weight_before = [0, *accumulate(weights)]
 
     def weight(self, first: int, end: int) -> int:
@@ -114,8 +114,8 @@ def units(pieces: Iterable[str | ProtectedSpan], cuts: Sequence[int]) -> Iterato
             continue
         for found in _WORD.finditer(piece):
             start, end = found.start() + offset, found.end() + offset
-            is_word = found[0][0].isalnum() or len(found[0]) > 1
-            if _SPACELESS.match(found[0]):
+            is_word = end - start > 1 or found[0].isalnum()
+            if found[0] >= "\u0e00" and _SPACELESS.match(found[0]):
                 for cut in cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]:
                     yield Unit(start, start := cut, is_word)
             yield Unit(start, end, is_word)
@@ -213,7 +213,7 @@ def is_spaced(character: str) -> bool:
     return _SPACELESS.match(character) is None
 
 
-def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> Iterator[UnitAlignment]:
+def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]) -> list[UnitAlignment]:
     """The alignments in order of units.
 
     Leaves out spans without information: those to the end of the sentence, and from a punctuation mark to a word.
@@ -231,7 +231,7 @@ def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]
                 break
             found.append(UnitAlignment(j, source, min(end, last) - max(start, first)))
     of_words = {one.source for one in found if units[one.unit].is_word}
-    return (one for one in found if units[one.unit].is_word or _may_be_a_mark(one.source, of_words))
+    return [one for one in found if units[one.unit].is_word or _may_be_a_mark(one.source, of_words)]
 
 
 def _may_be_a_mark(source: tuple[int, int], of_words: set[tuple[int, int]]) -> bool:

@@ -176,11 +176,11 @@ def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
             return False
         words = "".join(part for part in split_at_protected(passage) if isinstance(part, str))
     letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
-    if not letters or not all(map(str.isupper, letters)):  # "用 USB" is Chinese with a name in it
+    if len(letters) < MIN_ALL_CAPS_WORD_LETTERS or not all(map(str.isupper, letters)):  # "用 USB" has a name in it
         return False
     if sum(any(map(str.isalpha, word)) for word in words.split()) > 1:
         return len(letters) >= MIN_ALL_CAPS_LETTERS
-    return len(letters) >= MIN_ALL_CAPS_WORD_LETTERS and letters in words and len(tokenizer.encode(letters)) > 1
+    return letters in words and len(tokenizer.encode(letters)) > 1
 
 
 def is_better_lowercased(passage: Passage, tokenizer: Tokenizer) -> bool:

@@ -28,6 +28,8 @@ from model.bundle import Bundle
 MAX_READ_PARTS = 64
 """Parts, or nested passages, that are read at once, and about as many parts that are made of them: on the event
 loop."""
+MAX_READ_CHARS = 2_000
+"""Characters of a part that are read on the event loop: a few milliseconds."""
 _BEGIN, _END, _ZERO = "\ufdd4", "\ufdd5", 0xFDD6
 """Noncharacters, which Unicode reserves for a process's internal use: ends of a mark, and its first hexadecimal
 digit."""
@@ -111,6 +113,12 @@ class FirstLeg:
     def can_advance(self) -> bool:
         """Whether `advance` has more to plan."""
         return not self.is_read and all(map(_is_ready, self._following))
+
+    @property
+    def reads_much(self) -> bool:
+        """Whether what `advance` may read next has a long part: too much for the event loop."""
+        parts = self._following if self._nested else self.plan.parts[self._next : self._next + MAX_READ_PARTS]
+        return any(len(_translation(part)) > MAX_READ_CHARS for part in parts if _is_ready(part))
 
     @property
     def _following(self) -> Sequence[str | Sentence]:

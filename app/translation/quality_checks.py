@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
+from operator import eq
 
 from msgspec import structs
 
@@ -93,7 +94,8 @@ def cut_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
         tuple([of[index] for index in left]) for of in (decoded.tokens, decoded.log_probs, decoded.aligned)
     )
     cut = Candidate(structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned))
-    is_whole = len(missing_terms(sentence, cut)) <= len(missing_terms(sentence, candidate))
+    missing = missing_terms(sentence, cut)
+    is_whole = not missing or len(missing) <= len(missing_terms(sentence, candidate))
     return cut if is_whole and (has_marks(sentence, cut) or not has_marks(sentence, candidate)) else candidate
 
 
@@ -103,22 +105,22 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
     A loop is a sequence of one or two tokens at least four times in a row, or a longer one three times, and more often
     than any sequence in the source: "ha ha ha ha" may be intended.
     """
-    left = list(range(len(tokens)))
+    left, said = list(range(len(tokens))), list(tokens)
     if len(tokens) - len(set(tokens)) < 2 or max(Counter(tokens).values()) < 3:
         return left
     usual, size = 0, 1
     while size <= MAX_LOOP_TOKENS:
-        said = [tokens[index] for index in left]
         least = max(4 if size < 3 else 3, usual + 1)
-        times = _consecutive_repeats(said, size)
-        at = next((at for at, count in enumerate(times) if count >= least), -1)
+        if size * least > len(left):
+            break
+        repeats = _repeats(said, size)
+        at = repeats.find(b"\1" * (size * (least - 1)))
         if at >= 0 and not usual:
             usual = _max_repeats(source)
         elif at >= 0:
-            end = at + size * times[at]
-            while end < len(said) and said[end] == said[end - size]:
-                end += 1  # an incomplete repetition
-            left, size = left[: at + size] + left[end:], 1  # the tokens that are now adjacent may form another loop
+            end = (repeats + b"\0").index(0, at) + size  # with an incomplete repetition
+            del left[at + size : end], said[at + size : end]
+            size = 1  # the tokens that are now adjacent may form another loop
         else:
             size += 1
     return left
@@ -126,17 +128,13 @@ def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
 
 def _max_repeats(tokens: Sequence[int]) -> int:
     """The maximum number of times that any sequence occurs in a row."""
-    return max(max(_consecutive_repeats(tokens, size), default=1) for size in range(1, MAX_LOOP_TOKENS + 1))
+    sizes = range(1, min(MAX_LOOP_TOKENS, len(tokens) // 2) + 1)
+    return max((max(map(len, _repeats(tokens, size).split(b"\0"))) // size + 1 for size in sizes), default=1)
 
 
-def _consecutive_repeats(tokens: Sequence[int], size: int) -> list[int]:
-    """For each token, how often the `size` tokens that begin with it occur there in a row."""
-    times = [1] * len(tokens)
-    equal = 0
-    for at in range(len(tokens) - size - 1, -1, -1):
-        equal = equal + 1 if tokens[at] == tokens[at + size] else 0
-        times[at] = equal // size + 1
-    return times
+def _repeats(tokens: Sequence[int], size: int) -> bytes:
+    """For each token but the last `size`, whether the one that is so many tokens later is the same."""
+    return bytes(map(eq, tokens, tokens[size:]))
 
 
 def is_repetitive(tokens: Sequence[int], source: Sequence[int]) -> bool:

@@ -128,15 +128,18 @@ class TranslationRequest:
         """Plans and submits what can be translated on, and removes items that are complete from `growing`."""
         advanced, added = list[PlannedItem](), list[Sentence]()
         for item in growing:
-            added += self._planner.plan_second_leg(item, self._second_cost)
-            await asyncio.sleep(0)  # lets other requests run
-            while item.first_leg and item.first_leg.can_advance:
-                added += self._planner.plan_second_leg(item, self._second_cost)
-                await asyncio.sleep(0)
+            while leg := item.first_leg:
+                if leg.reads_much:
+                    added += await asyncio.to_thread(self._planner.plan_second_leg, item, self._second_cost)
+                else:
+                    added += self._planner.plan_second_leg(item, self._second_cost)
+                    await asyncio.sleep(0)  # lets other requests run
+                if not leg.can_advance:
+                    break
             advanced.append(item)
-            if item.first_leg and not item.first_leg.is_read:
+            if leg and not leg.is_read:
                 break
-            self._second_cost += item.first_leg.second.cost if item.first_leg else 0
+            self._second_cost += leg.second.cost if leg else 0
         if added:
             await self.decode(added)
         for item in advanced:

@@ -244,6 +244,8 @@ class Sentence:
         return candidate.pieces
 
     def _make_pieces(self, candidate: Candidate) -> list[str | ProtectedSpan]:
+        if not self.passage.protected:
+            return [self.plain_text(candidate)]
         tokens = candidate.decoded.tokens
         protected = protected_by_symbol(tokens, self.passage, self.bundle)
         pieces: list[str | ProtectedSpan] = []

@@ -47,7 +47,8 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
         text = "".join(p if isinstance(p, str) else p.raw if p.start in places else OBJECT for p in pieces)
     else:
         text = sentence.plain_text(candidate)
-    counts = {term.raw: _count_occurrences(term.raw, text) for term in sentence.terms}
+    numbers = count_numbers(text)
+    counts = {term.raw: _count_occurrences(term.raw, text, numbers) for term in sentence.terms}
     missing: list[ProtectedSpan] = []
     for term in sentence.terms:
         if counts[term.raw] <= 0:
@@ -56,10 +57,11 @@ def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpa
     return missing
 
 
-def _count_occurrences(given: str, text: str) -> int:
-    """How often `given`, a term or a number, occurs in `text`: as whole words if it begins and ends with a letter."""
+def _count_occurrences(given: str, text: str, numbers: Counter[str]) -> int:
+    """How often `given`, a term or a number, occurs in `text`, which has these `numbers`: as whole words if it begins
+    and ends with a letter."""
     if AS_WRITTEN.fullmatch(given):
-        return count_numbers(text)[normal_number(given)]
+        return numbers[normal_number(given)]
     begin, end = (r"\b" if character.isalnum() and character.isascii() else "" for character in (given[0], given[-1]))
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
 
@@ -73,10 +75,12 @@ def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> E
     found = sentence.best
     words = sentence.aligned_words(found)
     replacements: list[Replacement] = []
+    taken = set[int]()
     for term in terms:
-        run = _aligned_run(words, term, replacements)
+        run = _aligned_run(words, term, taken)
         if run is None:
             return None
+        taken.update(range(run[0], run[1] + 1))
         given = term.raw
         if run[0] == 0 and sentence.passage.text[:1].isupper():
             given = given[:1].upper() + given[1:]
@@ -91,27 +95,25 @@ def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> E
     return structs.replace(sequence, limit=limit, prefix=prefix)
 
 
-def _aligned_run(words: AlignedWords, term: ProtectedSpan, taken: Sequence[Replacement]) -> tuple[int, int] | None:
-    """The first and last word of the run that attends to `term` most, without the words in `taken`."""
-    within: Counter[int] = Counter()
-    outside: Counter[int] = Counter()
-    for alignment in words.alignments:
-        inside = alignment.source[0] < term.end and alignment.source[1] > term.start
-        (within if inside else outside)[alignment.unit] += alignment.weight
+def _aligned_run(words: AlignedWords, term: ProtectedSpan, taken: set[int]) -> tuple[int, int] | None:
+    """The first and last word of the run that attends to `term` most, without the units in `taken`."""
+    within, outside = dict[int, int](), dict[int, int]()
+    for unit, (start, end), weight in words.alignments:
+        weights = within if start < term.end and end > term.start else outside
+        weights[unit] = weights.get(unit, 0) + weight
     units = [
         unit
         for unit in sorted(within)
-        if within[unit] >= outside[unit]
-        and words.units[unit].is_word
-        and not any(p.start < words.units[unit].end and words.units[unit].start < p.end for p in taken)
+        if within[unit] >= outside.get(unit, 0) and words.units[unit].is_word and unit not in taken
     ]
     runs = [[unit for _, unit in run] for _, run in groupby(enumerate(units), key=lambda pair: pair[1] - pair[0])]
     if not runs:
         return None
-    best = max(runs, key=lambda run: sum(within[unit] for unit in run))
-    while len(best) > 1 and _letter_count(words, best[0]) <= MAX_ARTICLE_LETTERS and _is_separate_word(words, best[0]):
-        best = best[1:]
-    return best[0], best[-1]
+    best = max(runs, key=lambda run: sum([within[unit] for unit in run]))
+    first, last = best[0], best[-1]
+    while first < last and _letter_count(words, first) <= MAX_ARTICLE_LETTERS and _is_separate_word(words, first):
+        first += 1
+    return first, last
 
 
 def _letter_count(words: AlignedWords, unit: int) -> int:

@@ -276,6 +276,12 @@ class _PassagePlanner:
         part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
         if self._memory and (remembered := self._memory.passage(part)) is not None:
             return RememberedText(remembered, self.start + segment.end)
+        terms = self._find_terms(part)
+        if not (part.tags or part.protected) and [(one.start, one.end) for one in terms] == [(0, len(part.text))]:
+            # A model adds words of its own to a required word that is all there is.
+            text = terms[0].raw
+            shown = text[:1].upper() + text[1:] if part.text[:1].isupper() else text
+            return RememberedText(part.write(shown), self.start + segment.end)
         similar = self._memory.similar(part, self.start + segment.start) if self._memory else None
         original = part
         without_marks, marks = marks_as_tags(part)

@@ -25,9 +25,12 @@ def _refusal(what: str) -> Callable[[Caller], Coroutine[Any, Any, Response]]:
 
 
 for path, what in {
+    "/v2/admin": "Admin API",
     "/v2/write": "DeepL Write",
+    "/v3/spoken-terms": "spoken terms",
     "/v3/style_rules": "style rules",
     "/v3/style_profiles": "style profiles",
+    "/v3/voice": "DeepL Voice",
 }.items():
     router.add_api_route(
         f"{path}{{rest:path}}",

@@ -6,6 +6,7 @@ complete at once. Whoever knows a job's id, of 128 random bits, may send or fetc
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -29,7 +30,7 @@ from app.formats.document import UnreadableDocument
 from app.formats.memory_files import TMX, read_tmx, write_tmx
 from app.http.forms import read_fields
 from app.http.json_body import read_body, too_large
-from app.services.downloads import Download
+from app.services.downloads import LIFETIME_S, Download
 from app.services.memory_log import Scope
 from model import __version__
 
@@ -97,7 +98,9 @@ async def create_import(request: Request, caller: Caller) -> dict[str, Any]:
         "results": [{"status": "awaiting_input", "status_metadata": {"required_action": "Waiting for upload"}}],
     }
     id = await _keep(request, Download(file.file_name, json.encode(_Import(caller.name, job)), _IMPORT))
-    return {"job_id": id, "upload_url": _url(request, f"/deepl/v3/translation_memories/jobs/{id}/file"), **job}
+    url = _url(request, f"/deepl/v3/translation_memories/jobs/{id}/file")
+    until = datetime.now(UTC) + timedelta(seconds=LIFETIME_S)
+    return {"job_id": id, "upload_url": url, "expires_at": until.isoformat(), **job}
 
 
 @router.put("/v3/translation_memories/jobs/{job_id}/file", include_in_schema=False)

@@ -28,7 +28,7 @@ MAX_TEXT_CHARS = 2_000
 """Maximum length of a list's text, such as an address."""
 FIGURES = Path(__file__).with_name("flores200_devtest.tsv")
 FIGURES_SET = "FLORES-200 devtest"
-FIGURES_ORIGIN = "mozilla/firefox-translations-models, evaluation of December 2025"
+FIGURES_ORIGIN = "mozilla/firefox-translations-models, evaluations until October 2025"
 
 Entry = TypeVar("Entry")
 
