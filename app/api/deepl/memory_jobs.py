@@ -86,7 +86,7 @@ async def create_import(request: Request, caller: Caller) -> dict[str, Any]:
     body = validated(ImportRequest, await read_fields(request))
     settings = state_of(request)["settings"]
     file = body.source_file
-    if request.state.translation_memory is None:
+    if state_of(request)["translation_memory"] is None:
         raise InvalidFields(NoTranslationMemory.example)
     if file.content_length > settings.max_file_bytes:
         raise too_large("file", settings.max_file_bytes)
