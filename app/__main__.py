@@ -10,7 +10,6 @@ import re
 import signal
 import socket
 import sys
-from enum import Enum, StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -29,21 +28,6 @@ if TYPE_CHECKING:
     from app.engine.launch import Launch
     from app.engine.registry import Catalogue
     from app.server.server import Server
-
-
-class Format(StrEnum):
-    """The format of standard input."""
-
-    text = "text"
-    html = "html"
-
-
-class Lines(Enum):
-    """How to treat line breaks within a paragraph; see app/text/line_breaks.py."""
-
-    keep = "keep"
-    join = "join"
-    auto = "auto"
 
 
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help="Interlinear, the translation service.")
@@ -266,8 +250,9 @@ def translate(
     ray: Annotated[str | None, typer.Option(help="For --in: a Ray cluster's address, or local")] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite the output file")] = False,
     line_breaks: Annotated[
-        Lines, typer.Option(help="For .txt: keep each line, join the lines of a paragraph, or detect wrapping")
-    ] = Lines.auto,
+        Literal["keep", "join", "auto"],
+        typer.Option(help="For .txt: keep each line, join the lines of a paragraph, or detect wrapping"),
+    ] = "auto",
     sheet_names: Annotated[
         bool, typer.Option("--sheet-names", help="For .xlsx: translate the names of sheets, too")
     ] = False,
@@ -293,7 +278,7 @@ def translate(
         Literal["auto", "local", "llm"] | None,
         typer.Option(help="Which model translates, if INTERLINEAR_LLM is set", show_default=False),
     ] = None,
-    markup: Annotated[Format, typer.Option("--format", help="html: treat each line as HTML")] = Format.text,
+    markup: Annotated[Literal["text", "html"], typer.Option("--format", help="html: treat each line as HTML")] = "text",
     bundles: Annotated[str | None, _setting("bundles")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary of warnings")] = False,
@@ -321,13 +306,13 @@ def translate(
         memory=memory,
         memory_key=memory_key,
         engine=engine,
-        markup=markup is Format.html,
+        markup=markup == "html",
         bundles=bundles,
         workers=workers,
         quiet=quiet,
         file=file,
         format_options={
-            "line_breaks": line_breaks.value,
+            "line_breaks": line_breaks,
             "sheet_names": sheet_names,
             "redo_fuzzy": redo_fuzzy,
             "paths": paths,
@@ -338,7 +323,7 @@ def translate(
         out=Path(out) if out else None,
         replace=replace,
     )
-    of_files = (sheet_names, redo_fuzzy, paths, columns, charset, keep_encoding, line_breaks is not Lines.auto)
+    of_files = (sheet_names, redo_fuzzy, paths, columns, charset, keep_encoding, line_breaks != "auto")
     if not file and any(of_files):
         options = "--sheet-names, --redo-fuzzy, --paths, --columns, --charset, --keep-encoding and --line-breaks"
         raise typer.BadParameter(f"{options} need --file")
@@ -350,7 +335,7 @@ def translate(
         raise typer.BadParameter("--column and --ray need --in")
     if out and not file:
         raise typer.BadParameter("--out needs --file or --in; standard input is translated to standard output")
-    if file and markup is Format.html:
+    if file and markup == "html":
         raise typer.BadParameter("--format is for standard input; a file's name decides its format")
     raise typer.Exit(run(command))
 

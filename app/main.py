@@ -31,7 +31,7 @@ from app.api import (
     score,
     translate,
 )
-from app.api.admin_server import AdminRoutes, AdminServer, listen_admin
+from app.api.admin_server import AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
 from app.documents.processes import DocumentProcesses
@@ -115,16 +115,16 @@ def create_app(
     adaptations = Adaptations(obstacle_to_adaptation(settings), trainer)
     glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
     documents = DocumentProcesses()
-    admin_routes = AdminRoutes(
-        lag,
-        partial(exposition, metrics, peers),
-        access_control,
-        shutdown,
-        lambda: (deployments.current.engine, deployments.current.translator),
-    )
     admin = None
     if settings.admin_port is not None:
-        admin = AdminServer(admin_listener or listen_admin(settings.host, settings.admin_port), admin_routes)
+        admin = AdminServer(
+            admin_listener or listen_admin(settings.host, settings.admin_port),
+            lag,
+            partial(exposition, metrics, peers),
+            access_control,
+            shutdown,
+            lambda: (deployments.current.engine, deployments.current.translator),
+        )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[State]:
@@ -269,17 +269,18 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRend
     if manual.FOLDER.is_dir():
         app.mount(manual.PATH, manual.Manual())
     by_prefix = {ours: ProblemResponse, theirs: libretranslate.render_problem, DEEPL: deepl.render_problem}
-    renderers = ErrorRenderers({**by_prefix, **dict.fromkeys(OPERATION_PATHS, ProblemResponse)})
-    add_handlers(app, metrics.count_refusal, renderers)
+    by_prefix |= dict.fromkeys(OPERATION_PATHS, ProblemResponse)
+    renderers = ErrorRenderers(by_prefix, metrics.count_refusal)
+    add_handlers(app, renderers)
     return renderers
 
 
 def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderers: ErrorRenderers) -> None:
     """Adds the middleware; the last one added runs first."""
     json_routes = [*translate.router.routes, *score.router.routes, *attention.router.routes]
-    app.add_middleware(JSONFastPath, routes=json_routes, count=metrics.count_refusal, prefix=settings.prefixes[0])
-    app.add_middleware(HostCheck, count=metrics.count_refusal, renderers=renderers)
-    app.add_middleware(ShutdownErrors, count=metrics.count_refusal, renderers=renderers)
+    app.add_middleware(JSONFastPath, routes=json_routes, renderers=renderers, prefix=settings.prefixes[0])
+    app.add_middleware(HostCheck, renderers=renderers)
+    app.add_middleware(ShutdownErrors, renderers=renderers)
     if settings.cors_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -289,7 +290,7 @@ def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderer
             expose_headers=EXPOSED_HEADERS,
         )
     app.add_middleware(DeploymentMiddleware)
-    app.add_middleware(HeldBytes, renderers=renderers, count=metrics.count_refusal)
+    app.add_middleware(HeldBytes, renderers=renderers)
     apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)

@@ -13,8 +13,8 @@ import torch
 from imported_families import ctranslate2_of_two_vocabularies, import_model
 from shared_fixtures import SHIPPED, Service, serving
 
+from app.engine.job import Job
 from app.engine.sequence import Sequence
-from app.engine.waiting_queue import queue_cost
 from app.translation.scoring import GivenPair, score_pairs
 from app.translation.types import Options
 from model.bundle_weights import LoadedBundle, load_bundle
@@ -158,11 +158,11 @@ def test_too_many_pairs_are_refused(bundle_folder: Path) -> None:
 
 
 def test_a_given_target_costs_its_own_length_where_it_is_the_longer(service: Service) -> None:
-    def sequence(source: int, forced: int | None) -> Sequence:
-        return Sequence("m", (5,) * source, 32, forced=None if forced is None else (5,) * forced)
+    def cost(source: int, forced: int | None) -> int:
+        return Job(Sequence("m", (5,) * source, 32, forced=None if forced is None else (5,) * forced), 0).cost
 
-    assert queue_cost(sequence(3, None)) == queue_cost(sequence(3, 3)) == queue_cost(sequence(15, 0)) == 16
-    assert queue_cost(sequence(3, 40)) == queue_cost(sequence(40, 3)) == 48
+    assert cost(3, None) == cost(3, 3) == cost(15, 0) == 16
+    assert cost(3, 40) == cost(40, 3) == 48
 
 
 def test_texts_that_are_long_are_prepared_alike(service: Service) -> None:

@@ -42,7 +42,7 @@ def test_every_remaining_sentence_is_taken_once_and_within_the_budget(
         assert any(turns)
         for turn in turns:
             assert len(turn) <= rows
-            assert len(turn) <= 1 or len(turn) * max(map(cost, turn)) <= 128
+            assert len(turn) <= 1 or len(turn) * max(cost(len(one.source), one.beam_size) for one in turn) <= 128
         taken += [sentence for turn in turns for sentence in turn]
     assert Counter(taken) == Counter(sentence for sentence, _, removed in sentences if not removed)
 
@@ -95,4 +95,4 @@ def test_sentence_over_the_budget_is_encoded_alone() -> None:
 
 
 def test_sentence_costs_its_tokens_and_end_symbol_rounded_up_to_tiles() -> None:
-    assert [cost(words(length)) for length in (0, TILE - 1, TILE)] == [TILE, TILE, 2 * TILE]
+    assert [cost(length, 1) for length in (0, TILE - 1, TILE)] == [TILE, TILE, 2 * TILE]

@@ -108,7 +108,7 @@ def test_internal_error_has_an_id_too(caplog: pytest.LogCaptureFixture) -> None:
 
     app = FastAPI()
     app.mount("/", fail)
-    add_handlers(app, lambda slug: None, ErrorRenderers({}))
+    add_handlers(app, ErrorRenderers({}))
     app.add_middleware(AccessLog, metrics=Metrics(), apis={})
 
     async def with_state(scope: Scope, receive: Receive, send: Send) -> None:

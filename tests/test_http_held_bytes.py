@@ -49,7 +49,7 @@ def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[
     async def receive() -> Message:
         raise AssertionError
 
-    held_bytes = HeldBytes(application, ErrorRenderers({"": ProblemResponse}), lambda slug: None)
+    held_bytes = HeldBytes(application, ErrorRenderers({"": ProblemResponse}))
     asyncio.run(
         held_bytes({"type": "http", "method": method, "path": "/x", "state": {"budgets": budgets}}, receive, note)
     )

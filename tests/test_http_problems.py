@@ -26,7 +26,7 @@ def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
     counted: list[str] = []
     app = FastAPI()
     app.add_api_route("/", fail)
-    add_handlers(app, counted.append, ErrorRenderers({}))
+    add_handlers(app, ErrorRenderers({}, counted.append))
     return asyncio.run(ask()), counted
 
 

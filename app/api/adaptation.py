@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from app import errors
-from app.api.dependencies import AdmittedClient, TranslatorState
+from app.api.dependencies import AdmittedClient, TranslatorState, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, FORM_ERRORS, error_responses, form_with_file
 from app.api.schemas.adaptation import (
     AdaptationFields,
@@ -23,7 +23,6 @@ from app.formats.memory_files import read_pairs
 from app.http.forms import MULTIPART, read_upload
 from app.http.problems import validated
 from app.services.adaptation import Adaptations
-from app.services.reload import Deployments
 
 router = APIRouter(tags=["adaptation"])
 _ERRORS = (*ADMISSION_ERRORS, errors.NotAllowed, errors.NoAdaptation)
@@ -43,7 +42,7 @@ _BODY = {
 
 async def _adaptations(request: Request, client: AdmittedClient) -> Adaptations:
     """Raises NoAdaptation and NotAllowed."""
-    found: Adaptations = request.state.adaptations
+    found = state_of(request)["adaptations"]
     found.check()
     client.check_admin()
     return found
@@ -113,8 +112,7 @@ async def accept(request: Request, adaptations: AdaptationsState) -> AdaptationS
 
     If the service cannot serve it, the old one is put back.
     """
-    deployments: Deployments = request.state.deployments
-    await adaptations.accept(deployments.reload)
+    await adaptations.accept(state_of(request)["deployments"].reload)
     return _status(adaptations)
 
 

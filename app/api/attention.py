@@ -11,16 +11,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from app.api.dependencies import state_of
 from app.api.openapi_parts import error_responses
 from app.api.schemas.attention import AttentionRequest, AttentionResponse, AttentionView
 from app.api.translate import ERRORS
-from app.http.auth import Client
 from app.http.held_bytes import reserve
 from app.http.json_body import JSONRoute, while_connected
-from app.runtime.byte_budgets import ByteBudgets
 from app.translation.attention import Attention, Kind, Selection, attend
 from app.translation.attention_svg import draw
-from app.translation.translator import Translator
 from model.tokenizer import Piece
 
 router = APIRouter(route_class=JSONRoute)
@@ -47,20 +45,20 @@ _RESPONSE: dict[str, Any] = {
 )
 async def attention(body: AttentionRequest, request: Request) -> Response:
     """Translate one sentence and return every attention weight of that decoding pass."""
-    translator: Translator = request.state.translator
-    client: Client = request.state.client
+    translator = state_of(request)["translator"]
     texts = [body.text, body.target_text or ""]
     for text in texts:
         translator.check_length(len(text))
-    await client.charge(translator.cost(texts))
+    await state_of(request)["client"].charge(translator.cost(texts))
     selection = Selection(body.kinds, body.layers, body.heads)
     work = attend(translator, body.source, body.target, body.text, body.target_text, selection)
     result = await while_connected(request, work)
     if body.form == "svg":
         return Response(await asyncio.to_thread(draw, result, selection), media_type=_SVG, headers=_SVG_HEADERS)
     # The weights are held until the last of them has been sent.
-    budgets: ByteBudgets = request.state.budgets
-    reserve(request.scope, budgets.responses).grow(sum(weights.nbytes for weights in result.weights.values()))
+    reserve(request.scope, state_of(request)["budgets"].responses).grow(
+        sum(weights.nbytes for weights in result.weights.values())
+    )
     return _StreamedWeights(result, _bertviz_pieces(result) if body.form == "bertviz" else _json_pieces(result))
 
 

@@ -5,9 +5,10 @@ They are coroutines, since FastAPI runs plain functions in a thread, at 50 µs e
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 
 from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
 
 from app.api.admin_server import AdminServer
 from app.documents.processes import DocumentProcesses
@@ -65,6 +66,19 @@ class State(TypedDict):
     translator: Translator
 
 
+class RequestState(State):
+    """The same, with what is known of a request."""
+
+    client: Client
+    """Once it is admitted."""
+    waited_s: float
+    """From the request's arrival until it was read."""
+
+
+def state_of(request: HTTPConnection) -> RequestState:
+    return cast(RequestState, request.scope["state"])
+
+
 def _from_state(name: str) -> Any:
     """A dependency: the entry `name` of the application's state."""
 
@@ -76,19 +90,17 @@ def _from_state(name: str) -> Any:
 
 async def _admitted_client(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    access_control: AccessControl = request.state.access_control
-    return await access_control.admit(request, bearer(request))
+    return await state_of(request)["access_control"].admit(request, bearer(request))
 
 
 async def _authenticated_client(request: Request) -> Client:
     """Raises NotAuthorised."""
-    access_control: AccessControl = request.state.access_control
-    return access_control.authenticate(request, bearer(request))
+    return state_of(request)["access_control"].authenticate(request, bearer(request))
 
 
 async def _translation_memory(request: Request) -> TranslationMemory:
     """Raises NoTranslationMemory."""
-    memory: TranslationMemory | None = request.state.translation_memory
+    memory = state_of(request)["translation_memory"]
     if memory is None:
         raise NoTranslationMemory(NoTranslationMemory.example)
     return memory

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app import formats
-from app.api.dependencies import AdmittedClient
+from app.api.dependencies import AdmittedClient, state_of
 from app.api.engine_option import Engine, note_engine
 from app.api.file_report import report_of
 from app.api.memory_option import memory_option
@@ -33,13 +33,11 @@ from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import Problem, validated
-from app.services.downloads import Download, Downloads
-from app.settings import Settings
+from app.services.downloads import Download
 from app.text.glossary_files import read_file
 from app.text.line_breaks import LineBreaks
 from app.translation.documents import DocumentFile, document_file, in_time, open_document, translate_document
 from app.translation.review import review_document, write_review
-from app.translation.translator import Translator
 from app.translation.types import Options
 
 router = APIRouter()
@@ -150,7 +148,7 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
     as `review`.
     """
     check_load(request)
-    settings: Settings = request.state.settings
+    settings = state_of(request)["settings"]
     limits = {"glossary": settings.max_body_bytes, "review": settings.max_file_bytes}
     file, form = await read_upload(request, limits)
     fields = validated(FileFields, form.by_name() | _glossary(form))
@@ -161,10 +159,11 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
         return Response(written.content, media_type=written.media_type, headers=headers)
     work = in_time(settings, _translate(request, client, document, fields))
     content, media_type, report = await while_connected(request, work)
-    downloads: Downloads = request.state.downloads
     report_name = None
     with suppress(StoreUnavailable):  # the translation does not need it
-        report_name = await downloads.add(Download(f"{report.file}.json", report.model_dump_json().encode(), JSON))
+        report_name = await state_of(request)["downloads"].add(
+            Download(f"{report.file}.json", report.model_dump_json().encode(), JSON)
+        )
     headers = {
         "X-Interlinear-Model": report.model,
         "X-Interlinear-Warnings": str(len(report.warnings)),
@@ -177,7 +176,7 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
 async def _translate(
     request: Request, client: Client, file: DocumentFile, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
-    translator: Translator = request.state.translator
+    translator = state_of(request)["translator"]
     document = await open_document(file, request.state.settings)
     name = formats.translated_name(file.file.name, file.file.target)
     await client.charge(document.characters)
@@ -200,8 +199,7 @@ def _document_file(request: Request, client: Client, file: Upload, fields: FileF
     # Named alike.
     given = fields.model_dump(include=set(formats.FormatOptions.__annotations__))
     format_options = cast(formats.FormatOptions, given | {"charset": file.charset})
-    translator: Translator = request.state.translator
-    _, target = translator.catalogue.codes(fields.source, fields.target)
+    _, target = state_of(request)["translator"].catalogue.codes(fields.source, fields.target)
     state = request.state
     return document_file(
         state.documents,
@@ -245,8 +243,7 @@ async def file_report(
     client: AdmittedClient,
 ) -> Response:
     """Return the report about a file that was translated in the last ten minutes."""
-    downloads: Downloads = request.state.downloads
-    found = await downloads.find(name)
+    found = await state_of(request)["downloads"].find(name)
     if found is None or found.media_type != JSON:
         raise HTTPException(404, _NO_REPORT)
     return Response(found.content, media_type=JSON)

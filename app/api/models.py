@@ -8,11 +8,11 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 
 from app import errors
-from app.api.dependencies import AdmittedClient, EngineState, PeersState, TranslatorState
+from app.api.dependencies import AdmittedClient, EngineState, PeersState, TranslatorState, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
 from app.api.schemas.models import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
-from app.services.reload import Deployments, reload_peers
+from app.services.reload import reload_peers
 from model.bundle import Bundle
 from model.languages import language_name
 
@@ -45,7 +45,7 @@ async def reload(request: Request, peers: PeersState, client: AdmittedClient) ->
     anything is wrong with a new bundle, nothing changes. This requires a key marked `admin` in the API key file.
     """
     client.check_admin()
-    deployments: Deployments = request.state.deployments
+    deployments = state_of(request)["deployments"]
     changed = await deployments.reload()
     if peers:
         changed = await asyncio.to_thread(reload_peers, peers) or changed

@@ -5,15 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from pydantic_core import to_json
 
+from app.api.dependencies import state_of
 from app.api.openapi_parts import error_responses
 from app.api.schemas.score import ScoreRequest, ScoreResponse
 from app.api.translate import ERRORS
 from app.errors import ServiceError
-from app.http.auth import Client
 from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
 from app.translation.scoring import GivenPair, ScoredPair, score_pairs
-from app.translation.translator import Translator
 
 router = APIRouter(route_class=JSONRoute)
 
@@ -27,14 +26,12 @@ router = APIRouter(route_class=JSONRoute)
 )
 async def score(body: ScoreRequest, request: Request) -> Response:
     """Score given translations: the log probability that the model gives to each token, without translating."""
-    translator: Translator = request.scope["state"]["translator"]
-    client: Client = request.scope["state"]["client"]
+    translator = state_of(request)["translator"]
     given = body.pairs if isinstance(body.pairs, list) else [body.pairs]
     translator.check_count(len(given))
     pairs = [GivenPair(pair.text, pair.translation) for pair in given]
-    await client.charge(translator.cost([text for pair in pairs for text in pair]))
-    waited_s: float = request.scope["state"]["waited_s"]
-    work = score_pairs(translator, pairs, body.source, body.target, body.deadline_ms, waited_s)
+    await state_of(request)["client"].charge(translator.cost([text for pair in pairs for text in pair]))
+    work = score_pairs(translator, pairs, body.source, body.target, body.deadline_ms, state_of(request)["waited_s"])
     done = await while_connected(request, work)
     fields = {
         "scores": [_fields(pair) for pair in done.pairs],

@@ -9,16 +9,15 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic_core import to_json
 
+from app.api.dependencies import state_of
 from app.api.engine_option import note_engine
 from app.api.memory_option import memory_option
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERRORS, error_responses
 from app.api.schemas.translation import StreamRequest, TranslateRequest, TranslateResponse
 from app.errors import InvalidFields, NoTranslationMemory, ServiceError
-from app.http.auth import Client
 from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
 from app.text.line_breaks import ReflowedText
-from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 from app.translation.word_quality import DoubtfulWord
 
@@ -74,7 +73,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         raise InvalidFields.at("#/prefix", "only available for plain text, with `line_breaks` `keep` and no glossary")
     if body.prefix and isinstance(body.text, list) and len(body.text) != 1:
         raise InvalidFields.at("#/prefix", "only available for a single text")
-    translator: Translator = request.scope["state"]["translator"]
+    translator = state_of(request)["translator"]
     texts, options = await _texts(request, body), await _options(request, body)
     if joins:
         lines = await asyncio.to_thread(lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
@@ -103,8 +102,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
 )
 async def stream(body: StreamRequest, request: Request) -> Response:
     """Translate texts, and send each sentence as soon as it and all before it are translated."""
-    translator: Translator = request.scope["state"]["translator"]
-    parts = translator.stream(await _texts(request, body), await _options(request, body))
+    parts = state_of(request)["translator"].stream(await _texts(request, body), await _options(request, body))
     # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
     return StreamingResponse(_events(request, first, parts), media_type=EVENTS, headers=_UNBUFFERED)
@@ -137,11 +135,10 @@ def _sse(name: str, data: object) -> bytes:
 
 async def _texts(request: Request, body: StreamRequest) -> list[str]:
     """Raises TooMuchText and TooManyCharacters."""
-    translator: Translator = request.scope["state"]["translator"]
+    translator = state_of(request)["translator"]
     texts = [body.text] if isinstance(body.text, str) else body.text
     translator.check_count(len(texts))
-    client: Client = request.scope["state"]["client"]
-    await client.charge(translator.cost(texts))
+    await state_of(request)["client"].charge(translator.cost(texts))
     return texts
 
 
@@ -162,7 +159,6 @@ async def _options(request: Request, body: StreamRequest) -> Options:
     alternatives = body.alternatives if isinstance(body, TranslateRequest) else 0
     alignment = isinstance(body, TranslateRequest) and body.alignment
     html = body.format == "html"
-    waited_s: float = request.scope["state"]["waited_s"]
     memory = await memory_option(request, body.source, body.target, body.memory, body.repair_tolerance)
     prefix = body.prefix if isinstance(body, TranslateRequest) else ""
     return Options(
@@ -173,7 +169,7 @@ async def _options(request: Request, body: StreamRequest) -> Options:
         body.deadline_ms,
         html,
         alignment,
-        waited_s,
+        state_of(request)["waited_s"],
         prefix,
         memory,
         body.engine,

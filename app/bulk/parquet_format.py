@@ -15,8 +15,6 @@ from app.bulk.line_formats import Unsuitable
 from app.bulk.rows import NEW_COLUMNS, Row, Translated, text_row
 from app.bulk.shards import SHARD_ROWS, Shard
 
-_NEW_TYPES = (pa.string(), pa.float64(), pa.list_(pa.string()))
-
 
 def row_counts(file: BinaryIO, column: str) -> list[int]:
     """The rows of each row group. Raises Unsuitable, and OSError."""
@@ -77,20 +75,16 @@ def _row(number: int, text: str | None) -> Row:
 
 def with_translations(table: Any, done: list[Translated]) -> Any:
     """The table with the new columns."""
-    for name, kind, values in zip(NEW_COLUMNS, _NEW_TYPES, zip(*done, strict=True) if done else ((),) * 3, strict=True):
-        encoded = [_raw(value) for value in values] if name == "translation" else [_listed(value) for value in values]
-        array = pa.array(encoded, pa.binary()).view(kind) if name == "translation" else pa.array(encoded, kind)
+    # Bytes that were no UTF-8 come out as they went in, as in the text's own column.
+    raw = [None if (text := each.translation) is None else text.encode("utf-8", "surrogateescape") for each in done]
+    arrays = (
+        pa.array(raw, pa.binary()).view(pa.string()),
+        pa.array([each.score for each in done], pa.float64()),
+        pa.array([list(each.warnings) for each in done], pa.list_(pa.string())),
+    )
+    for name, array in zip(NEW_COLUMNS, arrays, strict=True):
         table = table.append_column(name, array)
     return table
-
-
-def _raw(text: str | None) -> bytes | None:
-    """Bytes that were no UTF-8 come out as they went in, as in the text's own column."""
-    return None if text is None else text.encode("utf-8", "surrogateescape")
-
-
-def _listed(value: Any) -> Any:
-    return value if value is None or isinstance(value, float) else list(value)
 
 
 class ParquetTarget:

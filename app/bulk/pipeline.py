@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from app.bulk import places
@@ -225,15 +225,10 @@ class _Output:
         self._stack.close()
 
 
-class _naming:
+@contextmanager
+def _naming(place: Place) -> Iterator[None]:
     """Turns errors of the output into a CommandError that names it."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, OSError):
-            raise CommandError(UNREADABLE, f"{self._place.name} cannot be written: {first_line(error)}") from None
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(UNREADABLE, f"{place.name} cannot be written: {first_line(error)}") from None

@@ -11,6 +11,7 @@ import logging
 from typing import Any, cast
 
 import uvicorn.config
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
@@ -112,7 +113,7 @@ class HostedConnection(Connection):
         if not path.startswith(HOST_PREFIX):
             super()._start_asgi_task(cycle, app)
         elif path == HEALTH_PATH and (reason := self._unready()):
-            HttpToolsProtocol._start_asgi_task(self, cycle, _Unhealthy(reason))  # type: ignore[arg-type]
+            HttpToolsProtocol._start_asgi_task(self, cycle, PlainTextResponse(reason, 503))  # type: ignore[arg-type]
         else:
             HttpToolsProtocol._start_asgi_task(self, cycle, self._host_app)  # type: ignore[arg-type]
 
@@ -127,15 +128,3 @@ class HostedConnection(Connection):
     def shutdown(self) -> None:
         self._shutdown.begun = True  # so that each connection ends with its next response
         super().shutdown()
-
-
-class _Unhealthy:
-    """ASGI application: 503 with a reason."""
-
-    def __init__(self, reason: str) -> None:
-        self._body = reason.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", b"%d" % len(self._body))]
-        await send({"type": "http.response.start", "status": 503, "headers": headers})
-        await send({"type": "http.response.body", "body": self._body})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 
 class Level(StrEnum):
@@ -24,13 +25,4 @@ class Finding:
         return f"{self.level:<8} {self.subject:<10} {self.text}"
 
 
-def ok(subject: str, text: str) -> Finding:
-    return Finding(Level.OK, subject, text)
-
-
-def warning(subject: str, text: str) -> Finding:
-    return Finding(Level.WARNING, subject, text)
-
-
-def error(subject: str, text: str) -> Finding:
-    return Finding(Level.ERROR, subject, text)
+ok, warning, error = (partial(Finding, level) for level in Level)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from app.engine.sequence import Decoded, Sequence
-from app.engine.waiting_queue import queue_cost
+from app.engine.waiting_queue import cost
 from app.errors import ServiceError
 
 
@@ -40,7 +40,8 @@ class Job:
 
     def __init__(self, sequence: Sequence, deadline: float) -> None:
         self.sequence, self.deadline = sequence, deadline
-        self.cost = queue_cost(sequence)
+        # Targets are about as long as sources. Of one that is given, each token takes a step.
+        self.cost = cost(max(len(sequence.source), len(sequence.forced or ())), sequence.beam_size)
         self.arrived = monotonic()
         self.futures: list[Future[Decoded]] = []
         self.on_drop: Callable[[Job], object] | None = None

@@ -26,29 +26,9 @@ class QueuedSentence(Protocol):
 S = TypeVar("S", bound=QueuedSentence)
 
 
-class ForcedSentence(QueuedSentence, Protocol):
-    """A sentence whose target may be given."""
-
-    @property
-    def forced(self) -> Sequence[int] | None: ...
-
-
-def cost(sentence: QueuedSentence) -> int:
-    """The cost in tokens, for the encoder's budget."""
-    return _rounded(len(sentence.source)) * sentence.beam_size
-
-
-def queue_cost(sentence: ForcedSentence) -> int:
-    """The cost in tokens, for the scheduler's queue.
-
-    It is that of the source, as the model's targets are about as long; of a longer target that is given, its own, since
-    each of its tokens takes a step.
-    """
-    return _rounded(max(len(sentence.source), len(sentence.forced or ()))) * sentence.beam_size
-
-
-def _rounded(length: int) -> int:
-    return (length // TILE + 1) * TILE
+def cost(length: int, beam_size: int) -> int:
+    """The cost of a sentence of `length` tokens, without the end symbol."""
+    return (length // TILE + 1) * TILE * beam_size
 
 
 class WaitingQueue(Generic[S]):
@@ -95,7 +75,7 @@ class WaitingQueue(Generic[S]):
         while len(self):
             lane = self._lanes[number % 2] or self._lanes[(number + 1) % 2]
             free -= lane[0].beam_size
-            longest = max(longest, cost(lane[0]))
+            longest = max(longest, cost(len(lane[0].source), lane[0].beam_size))
             if free < 0 or (taken and longest * (len(taken) + 1) > self.encode_tokens):
                 break
             taken.append(lane.popleft())

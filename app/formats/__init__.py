@@ -7,6 +7,7 @@ model.languages.
 from __future__ import annotations
 
 from functools import partial
+from inspect import signature
 from pathlib import PurePath
 from typing import NamedTuple, TypedDict, Unpack
 
@@ -149,11 +150,11 @@ def read(
     elif MEDIA_TYPES[suffix].startswith("text/"):  # else HTTP takes it for UTF-8
         declared = XML_ENCODING.match(content[:200].decode("latin-1"))
         charset = declared[1].lower() if declared else unicode_charset(content)
-    from app.formats.readers import ARGUMENTS, READERS  # here, since they take 0.1 s and few services read documents
+    from app.formats.readers import READERS  # here, since they take 0.1 s and few services read documents
 
     reader = READERS[found.name]
     arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
-    parsed = reader(content, **{name: arguments[name] for name in ARGUMENTS.get(reader, ()) if name in arguments})
+    parsed = reader(content, **{name: arguments[name] for name in signature(reader).parameters if name in arguments})
     media_type = MEDIA_TYPES[written_suffix(suffix)]
     media_type = media_type if charset == "utf-8" else f"{media_type}; charset={charset}"
     passages = list(parsed.passages)

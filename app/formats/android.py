@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from app.formats.catalogue_strings import PluralItem, Value, catalogue_content, plural_values
-from app.formats.document import Content, UnreadableDocument, part_of_name
+from app.formats.document import Content, part_of_name
 from app.formats.encodings import join_surrogates
 from app.formats.passage_builder import PassageBuilder
 from app.formats.xml_positions import CDATA, XmlNode, clean, escape, parse, plain_encoder, plain_text
@@ -35,9 +35,7 @@ _SPELLINGS = {"\\": "\\\\", "'": "\\'", '"': '\\"', "\n": "\\n", "\t": "\\t"}
 
 def read(content: bytes, target: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language whose plural categories the file gets."""
-    text, encode, root = parse(content, "The file")
-    if root.name != "resources":
-        raise UnreadableDocument(f"The file is not Android's strings.xml: its root is {clean(root.name)}.")
+    text, encode, root = parse(content, "Android's strings.xml", "resources")
     return catalogue_content(text, _values(text, root, target), target, encode)
 
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
-from itertools import pairwise
 
 from app.formats.document import Content, Slot, UnreadableDocument, content_of_slots
 from app.formats.encodings import decode
 from app.formats.passage_builder import PassageBuilder
-from app.formats.subtitles import break_lines, is_separate
-from app.markup.passage import Passage
+from app.formats.subtitles import Syntax, TextLine, line_slots
 
 _LINE = re.compile(r"[^\r\n]+")
 _SECTION = re.compile(r"\s*\[([^\]]*)\]\s*")
@@ -29,8 +26,6 @@ _SWITCH = re.compile(r"\{\\(?P<name>[bius])(?P<value>\d*)\}")
 _SPELLINGS = {"\n": "\\N", "\r": "", "{": "(", "}": ")"}
 _DEFAULT_FIELDS = 10
 _MAX_FIELDS = 50
-_MAX_LINES = 6
-"""Maximum number of lines per passage."""
 
 
 def read(content: bytes) -> Content:
@@ -63,42 +58,26 @@ def _events(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _slots(text: str, start: int, end: int, number: int) -> Iterator[Slot]:
-    """The passages of a text: lines that belong together."""
     if _DRAWING.search(text, start, end):
-        return
+        return iter(())
     breaks = list(_BREAK.finditer(text, start, end))
-    lines = list(zip([start, *(one.end() for one in breaks)], [*(one.start() for one in breaks), end], strict=True))
-    group: list[tuple[int, int]] = []
-    for line in [*lines, None]:
-        is_end = line is None or len(group) == _MAX_LINES
-        if group and (is_end or (line and is_separate(text[slice(*group[-1])], text[slice(*line)]))):
-            passage = _passage([text[slice(*one)] for one in group])
-            if passage:
-                between = [text[one[1] : other[0]] for one, other in pairwise(group)]
-                yield Slot(group[0][0], group[-1][1], passage, partial(break_lines, between), f"event {number}")
-            group = []
-        if line and text[slice(*line)].strip():
-            group.append(line)
+    spans = zip([start, *(one.end() for one in breaks)], [*(one.start() for one in breaks), end], strict=True)
+    lines = [TextLine(*span, text[slice(*span)]) for span in spans]
+    return line_slots(text, lines, Syntax(_MARKUP, _add_markup, encode=_escape), f"event {number}")
 
 
-def _passage(lines: list[str]) -> Passage | None:
-    builder = PassageBuilder()
-    for number, line in enumerate(lines):
-        if number:
-            builder.add_text(" ")
-        shown, done = line.strip() if number else line.rstrip(), 0
-        for found in _MARKUP.finditer(shown):
-            builder.add_text(shown[done : found.start()])
-            done = found.end()
-            switch = _SWITCH.fullmatch(found[0])
-            if found[0] == "\\h":
-                builder.add_mark(found[0], space=True)
-                builder.add_text(" ")
-            elif switch is None:
-                builder.add_mark(found[0])
-            elif switch["value"] in ("", "0"):
-                builder.close_tag(found[0], switch["name"])
-            else:
-                builder.open_tag(found[0], switch["name"])
-        builder.add_text(shown[done:])
-    return builder.build_translatable(lambda text: "".join(_SPELLINGS.get(one, one) for one in text))
+def _add_markup(builder: PassageBuilder, found: re.Match[str]) -> None:
+    switch = _SWITCH.fullmatch(found[0])
+    if found[0] == "\\h":
+        builder.add_mark(found[0], space=True)
+        builder.add_text(" ")
+    elif switch is None:
+        builder.add_mark(found[0])
+    elif switch["value"] in ("", "0"):
+        builder.close_tag(found[0], switch["name"])
+    else:
+        builder.open_tag(found[0], switch["name"])
+
+
+def _escape(text: str) -> str:
+    return "".join(_SPELLINGS.get(one, one) for one in text)

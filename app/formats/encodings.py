@@ -12,7 +12,7 @@ from app.formats.document import UnreadableDocument, WrongOption
 
 Encoding = Literal["auto", "keep"]
 """Of a translated text that was not Unicode: UTF-8, or its own."""
-_BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _SUPPORTED_NAME = re.compile(r"utf-?(?:8|16)", re.IGNORECASE)
 XML_ENCODING = re.compile(r"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]+)""")
 _META_CHARSET = re.compile(
@@ -45,7 +45,7 @@ _CODECS = {"shift_jis": "cp932", "euc-kr": "cp949", "windows-874": "cp874"}
 def decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
     """The text without its byte order mark, and a function that encodes text the same way. Raises
     UnreadableDocument."""
-    bom, encoding = next(((m, name) for m, name in _BYTE_ORDER_MARKS.items() if content.startswith(m)), (b"", "utf-8"))
+    bom, encoding = next(((m, name) for m, name in BYTE_ORDER_MARKS.items() if content.startswith(m)), (b"", "utf-8"))
     try:
         text = content[len(bom) :].decode(encoding)
     except UnicodeDecodeError as error:
@@ -71,7 +71,7 @@ def check_declared_encoding(declaration: re.Match[str] | None) -> None:
 def legacy_encoding(content: bytes, charset: str, is_html: bool) -> str:
     """The encoding of `content` if it is not Unicode with a byte order mark, or UTF-8: `charset`, which who sent it
     declares, or what the page itself declares. Raises UnreadableDocument if it is unknown."""
-    if content.startswith(tuple(_BYTE_ORDER_MARKS)):
+    if content.startswith(tuple(BYTE_ORDER_MARKS)):
         return ""
     declared = charset.strip().lower()
     if is_html and not declared:

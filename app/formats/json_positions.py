@@ -10,7 +10,7 @@ from typing import Any
 from app.formats.document import UnreadableDocument, check_depth
 
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]|[^\s{}\[\],:"]+')
-_AFTER_KEY = re.compile(r"[ \t\n\r]*:")
+AFTER_KEY = re.compile(r"[ \t\n\r]*:")
 
 
 @dataclass(eq=False, slots=True)
@@ -60,7 +60,7 @@ def locate(text: str) -> JsonNode:
         if first in "}]":
             open_nodes.pop().end = token.end()
             continue
-        if first == '"' and _AFTER_KEY.match(text, token.end()):
+        if first == '"' and AFTER_KEY.match(text, token.end()):
             key, key_start = json.loads(token[0]), token.start()
             continue
         node = JsonNode(token.start(), token.end(), key_start)

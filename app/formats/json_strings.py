@@ -11,12 +11,11 @@ from functools import partial
 from app.formats.catalogue_strings import Value, catalogue_content
 from app.formats.document import Content, check_depth
 from app.formats.encodings import decode
-from app.formats.json_positions import check_characters, check_json, locate
+from app.formats.json_positions import AFTER_KEY, check_characters, check_json, locate
 from app.formats.value_paths import PathFilter, ValuePath
 from model.languages import AUTO, language_alone
 
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],]')
-_AFTER_KEY = re.compile(r"[ \t\n\r]*:")
 _WIDE_ESCAPE = re.compile(r"\\u(?!00[0-7])")
 
 
@@ -78,7 +77,7 @@ def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, ValuePath
         elif token[0] == ",":
             if isinstance(keys[-1], int):
                 keys[-1] += 1
-        elif _AFTER_KEY.match(text, token.end()):
+        elif AFTER_KEY.match(text, token.end()):
             keys[-1] = json.loads(token[0])
             if skipped_depth in (-1, len(keys)):
                 skipped_depth = len(keys) if str(keys[-1]).startswith("@") else -1

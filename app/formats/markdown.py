@@ -19,7 +19,6 @@ from markdown_it.token import Token
 from app.formats.document import Content, Slot, content_of_slots
 from app.formats.encodings import decode
 from app.formats.front_matter import slots as front_matter_slots
-from app.formats.front_matter import toml_slots
 from app.formats.markdown_blocks import Block, Definition, FrontMatter, blocks
 from app.formats.passage_builder import PassageBuilder
 from app.markup.passage import OBJECT, NestedPassage, Passage, has_no_references, reference
@@ -58,7 +57,7 @@ def _slots(text: str) -> Iterator[Slot]:
     can_nest = has_no_references(text)
     for block in blocks(text):
         if isinstance(block, FrontMatter):
-            yield from (toml_slots if block.is_toml else front_matter_slots)(text, block.start, block.end)
+            yield from front_matter_slots(text, block.start, block.end, block.is_toml)
         elif isinstance(block, Definition):
             if match := _title(text[block.start : block.end], block.title):
                 yield Slot(block.start + match[0].start, block.start + match[0].stop, match[1])

@@ -7,13 +7,14 @@ OpenDocument 1.3, part 3, chapters 6 and 7.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable
 
 from lxml import etree
 
-from app.formats.inline_content import InlineContent
-from app.formats.xml_parts import Element, clean, local_name, text_of
+from app.formats.passage_builder import PassageBuilder
+from app.formats.xml_parts import Element, append_text, clean, local_name, reference, split_references, text_of
 from app.markup.passage import OBJECT, VALUE, Passage
 
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
@@ -48,11 +49,14 @@ def invisible_styles(root: Element) -> frozenset[str]:
     )
 
 
-class Paragraph(InlineContent):
+class Paragraph:
     """A text:p or text:h element. Its passage's text is empty if there is nothing to translate."""
 
     def __init__(self, element: Element, invisible: frozenset[str] = frozenset()) -> None:
-        super().__init__(element)
+        self.element = element
+        self.elements: list[Element | None] = []
+        """By number: an element, or None where one closes."""
+        self.builder = PassageBuilder()
         self._invisible = invisible
         self._ends_in_space = True
         """Whether more white space would not be displayed."""
@@ -60,6 +64,40 @@ class Paragraph(InlineContent):
         self.passage = self.builder.build_translatable(clean) or Passage("")
 
     may_have_copy = False
+
+    def collect(self, element: Element) -> None:
+        """Adds the content of an element."""
+        self.add_text(element.text or "")
+        for child in element:
+            self.add_child(child)
+            self.add_text(child.tail or "")
+
+    def refer(self, element: Element | None) -> str:
+        """A reference to an element, or to the end of the one that was opened last."""
+        self.elements.append(element)
+        return reference(len(self.elements) - 1)
+
+    def fill(self, translation: str) -> None:
+        """Replaces the content by the translation's."""
+        _empty(self.element)
+        open_elements = [self.element]
+        used = set[int]()
+
+        def add_element(number: int) -> None:
+            element = self.elements[number]
+            if element is None:
+                open_elements.pop()
+                return
+            if number in used:  # in another branch of a message
+                element = copy.deepcopy(element)
+            used.add(number)
+            element.tail = None
+            open_elements[-1].append(element)
+            if local_name(element) in _PAIRED and etree.QName(element).namespace == _TEXT:
+                _empty(element)
+                open_elements.append(element)
+
+        split_references(translation, lambda text: _write_text(open_elements[-1], text), add_element)
 
     def add_text(self, text: str) -> None:
         shown = _WHITE_SPACE.sub(" ", text)
@@ -78,18 +116,6 @@ class Paragraph(InlineContent):
         else:
             self.builder.add_mark(self.refer(element))
 
-    def is_open(self, element: Element) -> bool:
-        return local_name(element) in _PAIRED and etree.QName(element).namespace == _TEXT
-
-    def write_text(self, parent: Element, text: str) -> None:
-        for index, part in enumerate(_ENCODED.split(text)):
-            if index % 2 == 0:
-                super().write_text(parent, part)
-            elif part in _ELEMENTS:
-                etree.SubElement(parent, f"{{{_TEXT}}}{_ELEMENTS[part]}")
-            else:
-                etree.SubElement(parent, f"{{{_TEXT}}}s", {f"{{{_TEXT}}}c": str(len(part))})
-
     @property
     def shown(self) -> str:
         """The text that it displays."""
@@ -106,7 +132,10 @@ class Paragraph(InlineContent):
         elif name == "span" and element.get(f"{{{_TEXT}}}style-name") in self._invisible:
             self.collect(element)
         elif name in _PAIRED:
-            self.add_open(element)
+            key = object()
+            self.builder.open_tag(self.refer(element), key)
+            self.collect(element)
+            self.builder.close_tag(self.refer(None), key)
         elif name == "ruby":  # how a word is read, which does not apply to a translation
             for base in element:
                 if local_name(base) == "ruby-base":
@@ -126,6 +155,23 @@ class Paragraph(InlineContent):
     def _add_protected(self, text: str, element: Element) -> None:
         self.builder.add_protected(text, self.refer(element))
         self._ends_in_space = False
+
+
+def _write_text(parent: Element, text: str) -> None:
+    """Appends text to an element."""
+    for index, part in enumerate(_ENCODED.split(text)):
+        if index % 2 == 0:
+            append_text(parent, part)
+        elif part in _ELEMENTS:
+            etree.SubElement(parent, f"{{{_TEXT}}}{_ELEMENTS[part]}")
+        else:
+            etree.SubElement(parent, f"{{{_TEXT}}}s", {f"{{{_TEXT}}}c": str(len(part))})
+
+
+def _empty(element: Element) -> None:
+    for child in list(element):
+        element.remove(child)
+    element.text = None
 
 
 def state_values(changed: Iterable[Element]) -> None:

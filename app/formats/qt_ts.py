@@ -11,7 +11,7 @@ from functools import partial
 
 from app.formats.catalogue_strings import Value, catalogue_content
 from app.formats.document import Content, UnreadableDocument
-from app.formats.xml_positions import XmlNode, attribute_span, clean, escape, parse, plain_text
+from app.formats.xml_positions import XmlNode, attribute_span, escape, parse, plain_text
 from app.text.plural_categories import plural_categories
 
 _SPELLINGS = {'"': "&quot;", "'": "&apos;"}
@@ -22,9 +22,7 @@ _MAX_FORMS = 6
 
 def read(content: bytes, target: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language that the file will declare."""
-    text, encode, root = parse(content, "The .ts file")
-    if root.name != "TS":
-        raise UnreadableDocument(f"The file is not Qt's .ts: its root is {clean(root.name)}.")
+    text, encode, root = parse(content, "Qt's .ts", "TS")
     return catalogue_content(text, [*_language(text, root, target), *_values(text, root, target)], target, encode)
 
 

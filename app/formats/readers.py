@@ -1,8 +1,11 @@
-"""The reader of each format, by its name."""
+"""The reader of each format, by its name.
+
+Readers take a file's content, and those of the arguments of `formats.read` that their formats need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from app.formats import (
     android,
@@ -67,29 +70,3 @@ READERS: dict[str, Reader] = {
     "odf": odf.read,
     "epub": epub.read,
 }
-ARGUMENTS: dict[Reader, Sequence[str]] = {
-    plain.read: ("max_chars", "line_breaks"),
-    po.read: ("target", "redo_fuzzy"),
-    json_strings.read: ("target", "paths"),
-    yaml_strings.read: ("target", "source", "paths"),
-    toml_strings.read: ("target", "paths"),
-    properties.read: ("target",),
-    apple_strings.read: ("target",),
-    stringsdict.read: ("target",),
-    xcstrings.read: ("target", "source"),
-    json_strings.read_arb: ("target", "source"),
-    android.read: ("target",),
-    resx.read: ("target",),
-    qt_ts.read: ("target",),
-    tmx.read: ("target", "source"),
-    fluent.read: ("target",),
-    tables.read_csv: ("target", "source", "columns"),
-    tables.read_tsv: ("target", "source", "columns"),
-    xliff.read: ("target",),
-    pdf.read: ("target",),
-    html.read: ("target", "source", "encoding"),
-    xlsx.read: ("sheet_names",),
-    odf.read: ("suffix",),
-    epub.read: ("target", "source"),
-}
-"""Additional arguments of readers."""

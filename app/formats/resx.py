@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from app.formats.catalogue_strings import Value, catalogue_content
-from app.formats.document import Content, UnreadableDocument
-from app.formats.xml_positions import XmlNode, clean, parse, plain_encoder, plain_text
+from app.formats.document import Content
+from app.formats.xml_positions import XmlNode, parse, plain_encoder, plain_text
 
 
 def read(content: bytes, target: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language to translate labels into."""
-    text, encode, root = parse(content, "The .resx file")
-    if root.name != "root":
-        raise UnreadableDocument(f"The file is not .resx: its root is {clean(root.name)}.")
+    text, encode, root = parse(content, ".resx", "root")
     return catalogue_content(text, _values(text, root), target, encode)
 
 

@@ -22,23 +22,23 @@ _FIXED_KEYS = {_TYPE_KEY, "NSStringFormatValueTypeKey"}
 
 def read(content: bytes, target: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language whose plural categories the file gets."""
-    text, encode, root = parse(content, "The .stringsdict file")
-    entries = _entries(text, _dictionary(root, ".stringsdict"))
+    text, encode, root = parse(content, ".stringsdict", "plist")
+    entries = _entries(text, _dictionary(root))
     return catalogue_content(text, _dictionary_values(text, entries, target, ""), target, encode)
 
 
 def read_strings(content: bytes, target: str = "") -> Content:
     """Reads a .strings file that is XML. Raises UnreadableDocument."""
-    text, encode, root = parse(content, "The .strings file")
-    entries = _entries(text, _dictionary(root, ".strings"))
+    text, encode, root = parse(content, ".strings", "plist")
+    entries = _entries(text, _dictionary(root))
     values = (_value(text, node, key) for _, key, node in entries if _is_string(node))
     return catalogue_content(text, values, target, encode)
 
 
-def _dictionary(root: XmlNode, suffix: str) -> XmlNode:
-    found = root.find("dict") if root.name == "plist" else None
+def _dictionary(root: XmlNode) -> XmlNode:
+    found = root.find("dict")
     if found is None:
-        raise UnreadableDocument(f"The file is not {suffix}: it is no property list with a dictionary.")
+        raise UnreadableDocument("The property list has no dictionary.")
     return found
 
 

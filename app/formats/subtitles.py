@@ -7,7 +7,7 @@ The libraries for these formats rewrite the whole file, including times, so this
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from html import unescape
 from itertools import pairwise
@@ -34,44 +34,48 @@ _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"
 """For WebVTT, which uses HTML's character references; two line ends would end the cue."""
 
 
-class _Line(NamedTuple):
+class TextLine(NamedTuple):
     start: int
     end: int
     """Without the line end."""
     text: str
 
 
+class Syntax(NamedTuple):
+    """How lines of subtitles are written: what is markup, and how it and other text becomes a passage and back."""
+
+    markup: re.Pattern[str]
+    add_markup: Callable[[PassageBuilder, re.Match[str]], object]
+    decode: Callable[[str], str] = str
+    encode: Callable[[str], str] = str
+
+
 def read_srt(content: bytes) -> Content:
     """Raises UnreadableDocument."""
-    return _read(content, is_vtt=False)
+    return _read(content, Syntax(_MARKUP, _add_markup))
 
 
 def read_vtt(content: bytes) -> Content:
     """Raises UnreadableDocument."""
-    return _read(content, is_vtt=True)
+    return _read(content, Syntax(_MARKUP, _add_markup, unescape, _escape), is_vtt=True)
 
 
-def _read(content: bytes, is_vtt: bool) -> Content:
+def _read(content: bytes, syntax: Syntax, is_vtt: bool = False) -> Content:
     text, encode = decode(content)
     if is_vtt and not re.match(r"WEBVTT(?=[ \t\r\n]|\Z)", text):
         raise UnreadableDocument("The file is not WebVTT: it does not begin with WEBVTT.")
     lines = [
-        _Line(found.start(), found.start(1), text[found.start() : found.start(1)]) for found in _LINE.finditer(text)
+        TextLine(found.start(), found.start(1), text[found.start() : found.start(1)]) for found in _LINE.finditer(text)
     ]
-    slots, cues = [], 0
-    for cue in _cues(lines, is_vtt):
-        cues += 1
-        for group in _groups(cue):
-            passage = _passage([line.text for line in group], is_vtt)
-            if passage:
-                breaks = [text[one.end : other.start] for one, other in pairwise(group)]
-                slots.append(Slot(group[0].start, group[-1].end, passage, partial(break_lines, breaks), f"cue {cues}"))
+    slots, cues = list[Slot](), 0
+    for cues, cue in enumerate(_cues(lines, is_vtt), 1):
+        slots += line_slots(text, cue, syntax, f"cue {cues}")
     if not cues and text.strip() and not is_vtt:
         raise UnreadableDocument("The file has no subtitles: no line such as 00:00:01,000 --> 00:00:02,000.")
     return content_of_slots(text, slots, encode)
 
 
-def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
+def _cues(lines: Sequence[TextLine], is_vtt: bool) -> Iterator[list[TextLine]]:
     """The displayed lines of each cue; in SubRip, there may be empty lines between them."""
     timed = [number for number, line in enumerate(lines) if _TIMES.match(line.text)]
     for times_line, following in pairwise([*timed, len(lines)]):
@@ -85,11 +89,19 @@ def _cues(lines: Sequence[_Line], is_vtt: bool) -> Iterator[list[_Line]]:
         yield visible
 
 
-def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
+def line_slots(text: str, lines: Sequence[TextLine], syntax: Syntax, name: str) -> Iterator[Slot]:
+    """The passages of a subtitle, of which these are the lines of `text`. `name`: where they are."""
+    for group in _groups(lines):
+        if passage := _passage([line.text for line in group], syntax):
+            breaks = [text[one.end : other.start] for one, other in pairwise(group)]
+            yield Slot(group[0].start, group[-1].end, passage, partial(_break_lines, breaks), name)
+
+
+def _groups(lines: Sequence[TextLine]) -> Iterator[list[TextLine]]:
     """The lines that belong together: up to a sentence end, an empty line, or a change of speaker."""
-    group: list[_Line] = []
-    for line in cue:
-        if len(group) == _MAX_LINES or (group and is_separate(group[-1].text, line.text)):
+    group: list[TextLine] = []
+    for line in lines:
+        if len(group) == _MAX_LINES or (group and _is_separate(group[-1].text, line.text)):
             yield group
             group = []
         if line.text.strip():
@@ -98,39 +110,39 @@ def _groups(cue: Sequence[_Line]) -> Iterator[list[_Line]]:
         yield group
 
 
-def is_separate(line: str, following: str) -> bool:
+def _is_separate(line: str, following: str) -> bool:
     """Whether a line of a subtitle is no continuation of the one before it."""
     return not following.strip() or bool(_ENDS.search(line[-200:]) or _SPEAKER.match(following))
 
 
-def _passage(lines: Sequence[str], is_vtt: bool) -> Passage | None:
+def _passage(lines: Sequence[str], syntax: Syntax) -> Passage | None:
     builder = PassageBuilder()
     for number, line in enumerate(lines):
         if number:
             builder.add_text(" ")
-        _collect(line.strip() if number else line.rstrip(), builder, is_vtt)
-    return builder.build_translatable(_escape if is_vtt else str)
+        shown, done = line.strip() if number else line.rstrip(), 0
+        for found in syntax.markup.finditer(shown):
+            builder.add_text(syntax.decode(shown[done : found.start()]))
+            syntax.add_markup(builder, found)
+            done = found.end()
+        builder.add_text(syntax.decode(shown[done:]))
+    return builder.build_translatable(syntax.encode)
 
 
-def _collect(line: str, builder: PassageBuilder, is_vtt: bool) -> None:
-    end = 0
-    for found in _MARKUP.finditer(line):
-        builder.add_text(unescape(line[end : found.start()]) if is_vtt else line[end : found.start()])
-        end = found.end()
-        if not found[3]:
-            builder.add_mark(found[0])
-        elif found[2]:
-            builder.close_tag(found[0], found[3])
-        else:
-            builder.open_tag(found[0], found[3])
-    builder.add_text(unescape(line[end:]) if is_vtt else line[end:])
+def _add_markup(builder: PassageBuilder, found: re.Match[str]) -> None:
+    if not found[3]:
+        builder.add_mark(found[0])
+    elif found[2]:
+        builder.close_tag(found[0], found[3])
+    else:
+        builder.open_tag(found[0], found[3])
 
 
 def _escape(text: str) -> str:
     return re.sub(r"[&<>\n\r]", lambda found: _ESCAPES[found[0]], text)
 
 
-def break_lines(breaks: Sequence[str], text: str) -> str:
+def _break_lines(breaks: Sequence[str], text: str) -> str:
     """`text` in lines of similar length, one more than there are `breaks`, which are inserted between them."""
     if not breaks:
         return text

@@ -10,9 +10,8 @@ from functools import partial
 
 from app.formats.catalogue_strings import Value, catalogue_content
 from app.formats.document import Content, UnreadableDocument
-from app.formats.passage_builder import PassageBuilder
-from app.formats.xml_positions import XmlNode, clean, escape, parse, plain_text
-from app.markup.passage import OBJECT, VALUE, Passage, Piece
+from app.formats.xliff import inline_piece, written
+from app.formats.xml_positions import XmlNode, clean, parse
 from model.languages import AUTO, language_alone
 
 _ALL = "*all*"
@@ -22,9 +21,7 @@ _AUTHOR = "Interlinear"
 def read(content: bytes, target: str = "", source: str = "") -> Content:
     """Raises UnreadableDocument. `target`: the language of the new variants; `source`: of those to translate, if it is
     not the file's own."""
-    text, encode, root = parse(content, "The TMX file")
-    if root.name != "tmx":
-        raise UnreadableDocument(f"The file is not TMX: its root is {clean(root.name)}.")
+    text, encode, root = parse(content, "TMX", "tmx")
     header = root.find("header")
     own = header.attributes.get("srclang", "") if header else ""
     wanted = own if language_alone(source) in ("", AUTO) else source
@@ -43,7 +40,7 @@ def _values(text: str, units: list[XmlNode], source: str, target: str) -> Iterat
         if given is None or segment is None or language_alone(_language(given)) == language_alone(target):
             continue
         name = f"unit {unit.attributes.get('tuid') or number}"
-        pieces = _pieces(text, segment)
+        pieces = [inline_piece(text, segment)]
         existing = _variant(unit, target, exact=True)
         old = existing.find("seg") if existing else None
         if old is not None:
@@ -55,11 +52,7 @@ def _values(text: str, units: list[XmlNode], source: str, target: str) -> Iterat
             before = _space(text[given.content : segment.start])
             opening = f'{gap}<tuv xml:lang="{target}" creationid="{_AUTHOR}">{before}<seg>'
             closing = f"</seg>{_space(text[segment.end : given.content_end])}</tuv>"
-            yield Value(last.end, last.end, "", partial(_between, opening, closing), name, True, pieces)
-
-
-def _between(opening: str, closing: str, text: str) -> str:
-    return f"{opening}{text}{closing}"
+            yield Value(last.end, last.end, "", partial(written, opening, closing, str), name, True, pieces)
 
 
 def _space(text: str) -> str:
@@ -78,32 +71,3 @@ def _variant(unit: XmlNode, language: str, exact: bool = False) -> XmlNode | Non
     if not found and not exact:
         found = [one for one in variants if language_alone(_language(one)) == language_alone(wanted)]
     return found[0] if found else None
-
-
-def _pieces(text: str, segment: XmlNode) -> list[Piece]:
-    """A segment's content as one passage; as it is, if it has no words."""
-    builder = PassageBuilder()
-    pairs = {node.attributes.get("i", "") for node in segment.children if node.name == "bpt"}
-    pairs &= {node.attributes.get("i", "") for node in segment.children if node.name == "ept"}
-    _add(builder, text, segment, pairs)
-    passage: Passage | None = builder.build_translatable(escape)
-    return [text[segment.content : segment.content_end]] if passage is None else [passage]
-
-
-def _add(builder: PassageBuilder, text: str, node: XmlNode, pairs: set[str]) -> None:
-    done = node.content
-    for child in node.children:
-        builder.add_text(plain_text(text[done : child.start]))
-        done = child.end
-        raw, key = text[child.start : child.end], child.attributes.get("i", "")
-        if child.name == "hi" and not child.is_empty_tag:
-            builder.open_tag(text[child.start : child.content], child)
-            _add(builder, text, child, set())
-            builder.close_tag(text[child.content_end : child.end], child)
-        elif child.name in ("bpt", "ept") and key in pairs:
-            (builder.open_tag if child.name == "bpt" else builder.close_tag)(raw, key)
-        elif child.name in ("bpt", "ept", "it"):
-            builder.add_protected(OBJECT, raw)
-        else:
-            builder.add_protected(VALUE, raw)
-    builder.add_text(plain_text(text[done : node.content_end]))

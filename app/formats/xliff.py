@@ -6,258 +6,228 @@ translate="no" or approved, and targets with text, unless their state says that 
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Iterator, Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
-from lxml import etree
-
-from app.formats.document import Content, TextLocation, UnreadableDocument, bounded_list
-from app.formats.inline_content import InlineContent
-from app.formats.xml_edits import XmlEdits, XmlText
-from app.formats.xml_parts import Element, clean, local_name, parse_xml, text_of
-from app.markup.passage import OBJECT, VALUE, Passage
-from app.markup.render import render_source
-from app.text.mnemonics import Mnemonic, mnemonic_marks, remove_mnemonic
+from app.formats.catalogue_strings import Value, catalogue_content
+from app.formats.document import Content
+from app.formats.passage_builder import PassageBuilder
+from app.formats.xml_positions import XmlNode, escape, parse, plain_text, with_attributes
+from app.markup.passage import OBJECT, VALUE, Piece
 from app.text.word_units import is_spaced
 from model.languages import language_alone
 
 _UNTRANSLATED_STATES = {"new", "needs-translation", "initial"}
-_PAIRED = {"g", "pc", "mrk"}
+_IN_1 = {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"}
+_IN_2 = {"state": "translated", "subState": "interlinear:machine"}
+"""Attributes that mark a target, or in XLIFF 2 its segment, as machine translated."""
+_PAIRED = {"g", "pc", "mrk", "hi"}
 _OPENING_CODES = {"bpt": "bpt", "bx": "bx", "sc": "sc", "sm": "sm"}
 _CLOSING_CODES = {"ept": "bpt", "ex": "bx", "ec": "sc", "em": "sm"}
 _UNPAIRED_CODES = {*_OPENING_CODES, *_CLOSING_CODES, "it"} - {"sm", "em"}
 """Codes whose other half is elsewhere, if it is not beside them."""
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-_STANDALONE = {"x", "ph"}
+_STANDALONE = {"x", "ph", "ut"}
 _CODE = re.compile(r"<(/?)([A-Za-z][\w:.-]*)(?:\s[^<>]*)?(?<!/)>")
 """Begins or ends an element in the original format."""
 _BREAK = re.compile(r"(?:<(?:w?br|hr|\w+:br)\b[^<>]*>|\\[rnt]|[\r\n\t])+", re.IGNORECASE)
 _BREAK_TYPE = re.compile(r"(?:.*[:-])?(?:lb|pb|w?br|hr)", re.IGNORECASE)
 _WRAPPED = re.compile(r"(?<![ \t])[ \t]*+[\r\n]\s*")
+Pairs = Mapping[XmlNode, tuple[bool, object]]
 
 
 def read(content: bytes, target: str = "") -> Content:
     """`target` is the language that the file will declare as its target. Raises UnreadableDocument."""
-    original = parse_xml(content, "The XLIFF file")
-    text = XmlText(content, original.getroottree().docinfo.encoding or "UTF-8")
-    targets = bounded_list(_insert_targets(original))
-    marks = mnemonic_marks(map(text_of, targets))
-    inlines = [_InlineContent(target_element, marks) for target_element in targets]
-    passages = [inline.passage for inline in inlines]
-    chosen = [number for number, passage in enumerate(passages) if passage]
-
-    def write(translations: Sequence[str]) -> bytes:
-        root = parse_xml(content, "The XLIFF file")
-        edits = XmlEdits(text, root)
-        before = [(unit, _child(unit, "target")) for unit in _units(root)]
-        by_number = dict(zip(chosen, translations, strict=True))
-        for number, target_element in enumerate(list(_insert_targets(root))):
-            inline = _InlineContent(target_element, marks)
-            if number in by_number and inline.passage and by_number[number] != render_source(inline.passage):
-                translation = by_number[number]
-                inline.fill(inline.mnemonic.insert_into(translation, target) if inline.mnemonic else translation)
-        for unit, old in before:
-            _write_target(edits, unit, old)
-        if target:
-            _write_target_language(edits, root, target)
-        return edits.apply()
-
-    return Content(
-        [passage for passage in passages if passage],
-        write,
-        [_location(inline.element) for inline in inlines if inline.passage],
-    )
+    text, encode, root = parse(content, "XLIFF", "xliff")
+    return catalogue_content(text, [*_language(text, root, target), *_values(text, root)], target, encode)
 
 
-def _insert_targets(root: Element) -> Iterator[Element]:
-    """Inserts the new targets, and returns the elements that hold a passage, each with its source's content."""
-    if local_name(root) != "xliff":
-        raise UnreadableDocument(f"The file is not XLIFF: its root is {clean(local_name(root))}.")
-    is_2 = _is_version_2(root)
-    for unit in _units(root):
-        source = _child(unit, "source")
-        if source is None or not _needs_translation(unit, source, is_2):
-            continue
-        yield from _new_target(unit, source, is_2)
+def _is_version_2(root: XmlNode) -> bool:
+    return root.attributes.get("version", "").startswith("2")
 
 
-def _is_version_2(root: Element) -> bool:
-    return (root.get("version") or "").startswith("2")
-
-
-def _units(root: Element) -> list[Element]:
-    """The elements with a source and a target."""
-    name = "segment" if _is_version_2(root) else "trans-unit"
-    return [element for element in root.iter(etree.Element) if local_name(element) == name]
-
-
-def _needs_translation(unit: Element, source: Element, is_2: bool) -> bool:
-    if any(e.tag == unit.tag for e in unit.iterancestors()):  # not valid XLIFF, and would be copied with each unit
-        return False
-    translate = next((e.get("translate") for e in [unit, *unit.iterancestors()] if e.get("translate")), "yes")
-    if translate == "no" or unit.get("approved") == "yes" or not any(map(str.isalpha, text_of(source))):
-        return False
-    target = _child(unit, "target")
-    if target is None or not text_of(target).strip():
-        return True
-    return (unit if is_2 else target).get("state") in _UNTRANSLATED_STATES
-
-
-def _new_target(unit: Element, source: Element, is_2: bool) -> Iterator[Element]:
-    content = _target_model(unit, source)
-    old = _child(unit, "target")
-    new = copy.deepcopy(content)
-    new.tag = etree.QName(etree.QName(source).namespace, "target").text
-    for name in list(new.attrib):
-        if name != _SPACE:
-            del new.attrib[name]
-    if old is None:
-        new.tail, content.tail = content.tail, content.tail
-        content.addnext(new)
-    else:
-        new.attrib.update(old.attrib)
-        new.tail = old.tail
-        unit.replace(old, new)
-    if not is_2:
-        new.set("state", "needs-review-translation")
-        new.set("state-qualifier", "mt-suggestion")
-    segments = [e for e in new.iter(etree.Element) if local_name(e) == "mrk" and e.get("mtype") == "seg"]
-    yield from segments or [new]
-
-
-def _child(element: Element, name: str) -> Element | None:
-    return next((child for child in element if local_name(child) == name), None)
-
-
-def _target_model(unit: Element, source: Element) -> Element:
-    """The element that a new target is a copy of, and comes after."""
-    seg_source = _child(unit, "seg-source")
-    return source if seg_source is None else seg_source
-
-
-def _write_target(edits: XmlEdits, unit: Element, old: Element | None) -> None:
-    """Writes a unit's target if it is not the `old` one."""
-    source, new = _child(unit, "source"), _child(unit, "target")
-    if source is None or new is None or new is old:
-        return
-    if old is None:
-        edits.insert_after(_target_model(unit, source), new)
-    else:
-        edits.replace(old, new)
-    if local_name(unit) == "segment":
-        edits.set_attributes(unit, {"state": "translated", "subState": "interlinear:machine"})
-
-
-def _write_target_language(edits: XmlEdits, root: Element, target: str) -> None:
+def _language(text: str, root: XmlNode, target: str) -> Iterator[Value]:
     is_2 = _is_version_2(root)
     attribute = "trgLang" if is_2 else "target-language"
-    for element in [root] if is_2 else [e for e in root if local_name(e) == "file"]:
-        if language_alone(element.get(attribute) or "") != language_alone(target):
-            edits.set_attributes(element, {attribute: target})
+    for node in [root] if is_2 else [child for child in root.children if child.local_name == "file"]:
+        if target and language_alone(node.attributes.get(attribute, "")) != language_alone(target):
+            yield _marked(text, node, {attribute: target})
 
 
-def _location(target_element: Element) -> TextLocation:
-    """The location of its unit: line and identifier."""
-    unit = next((e for e in target_element.iterancestors() if local_name(e) in ("unit", "trans-unit")), target_element)
-    return TextLocation(cast("int | None", unit.sourceline), f"unit {unit.get('id')}" if unit.get("id") else "")
+def _marked(text: str, node: XmlNode, attributes: Mapping[str, str]) -> Value:
+    """The value that sets attributes of an element."""
+    tag = with_attributes(text[node.start : node.content], attributes)
+    return Value(node.start, node.content, "", str, adds=True, pieces=[tag])
 
 
-class _InlineContent(InlineContent):
-    """The content of a source, in what will be its target."""
-
-    def __init__(self, target_element: Element, marks: frozenset[str]) -> None:
-        super().__init__(target_element)
-        preserves = next(
-            (e.get(_SPACE) for e in [target_element, *target_element.iterancestors()] if e.get(_SPACE)), ""
-        )
-        self.wraps = preserves != "preserve"
-        self.pairs = _pairs(target_element)
-        self.collect(target_element)
-        self.passage: Passage | None = self.builder.build_translatable(clean)
-        self.mnemonic: Mnemonic | None = None
-        if self.passage and not self.elements and (label := remove_mnemonic(self.passage.text, marks)):
-            text, self.mnemonic = label
-            self.passage = Passage(text, write=clean)
-
-    def add_text(self, text: str) -> None:
-        self.builder.add_text(_WRAPPED.sub(" ", text) if self.wraps else text)
-
-    def add_child(self, element: Element) -> None:
-        name = local_name(element)
-        if self.is_open(element):
-            self.add_open(element)
-            return
-        raw = self.refer(element)
-        if name == "mrk" and text_of(element):
-            self.builder.add_protected(text_of(element), raw)
-        elif element in self.pairs:
-            is_opening, key = self.pairs[element]
-            (self.builder.open_tag if is_opening else self.builder.close_tag)(raw, key)
-        elif name in _STANDALONE and not _is_break(element):
-            self.builder.add_protected(VALUE, raw)
-        elif name in _UNPAIRED_CODES:
-            self.builder.add_protected(OBJECT, raw)
-        elif self.separates_words(element):
-            self.builder.add_mark(raw, space=True)
-            self.builder.add_text(" ")
+def _values(text: str, root: XmlNode) -> Iterator[Value]:
+    is_2 = _is_version_2(root)
+    for unit in root.descendants("segment" if is_2 else "trans-unit"):
+        source, old = unit.find("source"), unit.find("target")
+        if source is None or not _needs_translation(text, unit, source, old, is_2):
+            continue
+        if is_2:
+            yield _marked(text, unit, _IN_2)
+        model = unit.find("seg-source") or source
+        name = model.name.removesuffix(model.local_name) + "target"
+        kept = {key: value for key, value in model.attributes.items() if key.startswith("xmlns") or key == "xml:space"}
+        attributes = kept | ({} if is_2 else _IN_1)
+        if old:
+            start, end, gap = old.start, old.end, ""
+            tag = text[old.start : old.content].removesuffix("/>").removesuffix(">") + ">"
         else:
-            self.builder.add_mark(raw)
-
-    @staticmethod
-    def separates_words(element: Element) -> bool:
-        """Whether a code is a break with text and no white space on either side."""
-        before, parent = element.getprevious(), element.getparent()
-        preceding = (before.tail if before is not None else parent.text if parent is not None else "") or " "
-        following = element.tail or " "
-        is_joined = not (preceding[-1].isspace() or following[0].isspace())
-        is_spaced_script = is_spaced(preceding[-1]) and is_spaced(following[0])
-        return is_joined and is_spaced_script and _is_break(element) and not _is_break_point(element)
-
-    @staticmethod
-    def is_open(element: Element) -> bool:
-        is_protected = element.get("mtype") == "protected" or element.get("translate") == "no"
-        return local_name(element) in _PAIRED and not is_protected
+            start = end = text.index("<", model.end)
+            tag, gap = f"<{name}>", text[model.end : start]
+        around = with_attributes(tag, attributes), f"</{name}>{gap}"
+        if model.children:
+            pieces = list(_pieces(text, model))
+            yield Value(start, end, "", partial(written, *around, str), _name(unit), True, pieces)
+        else:
+            shown = _shown(text[model.content : model.content_end], model)
+            yield Value(start, end, shown, partial(written, *around, escape), _name(unit), True)
 
 
-def _pairs(target_element: Element) -> dict[Element, tuple[bool, object]]:
-    """For each code whose other half is in `target_element` too: whether it opens, and the key of both halves."""
-    pairs: dict[Element, tuple[bool, object]] = {}
-    open_codes: dict[tuple[str, str], list[Element]] = {}
-    for element in target_element.iter(etree.Element):
-        is_opening, key = _half(element)
+def written(opening: str, closing: str, encode: Callable[[str], str], content: str) -> str:
+    return f"{opening}{encode(content)}{closing}"
+
+
+def _needs_translation(text: str, unit: XmlNode, source: XmlNode, old: XmlNode | None, is_2: bool) -> bool:
+    if _inherited(unit, "translate") == "no" or unit.attributes.get("approved") == "yes":
+        return False
+    if not any(map(str.isalpha, _text_of(text, source))):
+        return False
+    if old is None or not _text_of(text, old).strip():
+        return True
+    return (unit if is_2 else old).attributes.get("state") in _UNTRANSLATED_STATES
+
+
+def _inherited(node: XmlNode | None, attribute: str) -> str:
+    while node and not node.attributes.get(attribute):
+        node = node.parent
+    return node.attributes[attribute] if node else ""
+
+
+def _name(node: XmlNode | None) -> str:
+    """Of a unit, for display."""
+    while node and node.local_name not in ("unit", "trans-unit"):
+        node = node.parent
+    return f"unit {node.attributes['id']}" if node and node.attributes.get("id") else ""
+
+
+def _text_of(text: str, node: XmlNode) -> str:
+    """Its whole text, without tags."""
+    parts, done = list[str](), node.content
+    for child in node.children:
+        parts += [plain_text(text[done : child.start]), _text_of(text, child)]
+        done = child.end
+    return "".join([*parts, plain_text(text[done : node.content_end])])
+
+
+def _pieces(text: str, model: XmlNode) -> Iterator[Piece]:
+    """The content of a source, each of its segments as a passage."""
+    segments = [node for node in model.walk() if node.local_name == "mrk" and node.attributes.get("mtype") == "seg"]
+    done = model.content
+    for segment in segments or [model]:
+        if segment.content < done:  # in another one
+            continue
+        yield text[done : segment.content]
+        yield inline_piece(text, segment)
+        done = segment.content_end
+    yield text[done : model.content_end]
+
+
+def inline_piece(text: str, node: XmlNode) -> Piece:
+    """The content of an element, of XLIFF or TMX, as a passage; as it is, if it has no words."""
+    builder = PassageBuilder()
+    _add(builder, text, node, _pairs(text, node))
+    return builder.build_translatable(escape) or text[node.content : node.content_end]
+
+
+def _add(builder: PassageBuilder, text: str, node: XmlNode, pairs: Pairs) -> None:
+    first, *ends = [*(child.start for child in node.children), node.content_end]
+    before = _shown(text[node.content : first], node)
+    builder.add_text(before)
+    for child, end in zip(node.children, ends, strict=True):
+        after = _shown(text[child.end : end], node)
+        raw, name = text[child.start : child.end], child.local_name
+        if name in _PAIRED and not _is_protected(child) and not child.is_empty_tag:
+            builder.open_tag(text[child.start : child.content], child)
+            _add(builder, text, child, pairs)
+            builder.close_tag(text[child.content_end : child.end], child)
+        elif name == "mrk" and (shown := _text_of(text, child)):
+            builder.add_protected(shown, raw)
+        elif child in pairs:
+            is_opening, key = pairs[child]
+            (builder.open_tag if is_opening else builder.close_tag)(raw, key)
+        elif name in _STANDALONE and not _is_break(text, child):
+            builder.add_protected(VALUE, raw)
+        elif name in _UNPAIRED_CODES:
+            builder.add_protected(OBJECT, raw)
+        elif _is_break(text, child) and _separates_words(before, after) and not _is_break_point(text, child):
+            builder.add_mark(raw, space=True)
+            builder.add_text(" ")
+        else:
+            builder.add_mark(raw)
+        builder.add_text(after)
+        before = after
+
+
+def _shown(raw: str, node: XmlNode) -> str:
+    """The text of characters in an element; line breaks are layout, unless it preserves them."""
+    shown = plain_text(raw)
+    return shown if _inherited(node, "xml:space") == "preserve" else _WRAPPED.sub(" ", shown)
+
+
+def _is_protected(node: XmlNode) -> bool:
+    return node.attributes.get("mtype") == "protected" or node.attributes.get("translate") == "no"
+
+
+def _separates_words(before: str, after: str) -> bool:
+    """Whether a break between these texts has no white space on either side."""
+    beside = f"{before[-1:] or ' '}{after[:1] or ' '}"
+    return all(not one.isspace() and is_spaced(one) for one in beside)
+
+
+def _pairs(text: str, segment: XmlNode) -> Pairs:
+    """For each code whose other half is in `segment` too: whether it opens, and the key of both halves."""
+    pairs: dict[XmlNode, tuple[bool, object]] = {}
+    open_codes: dict[tuple[str, str], list[XmlNode]] = {}
+    for node in segment.walk():
+        is_opening, key = _half(text, node)
         if is_opening:
-            open_codes.setdefault(key, []).append(element)
+            open_codes.setdefault(key, []).append(node)
         elif open_codes.get(key):
             common = object()
-            pairs[open_codes[key].pop()], pairs[element] = (True, common), (False, common)
+            pairs[open_codes[key].pop()], pairs[node] = (True, common), (False, common)
     return pairs
 
 
-def _half(element: Element) -> tuple[bool, tuple[str, str]]:
+def _half(text: str, node: XmlNode) -> tuple[bool, tuple[str, str]]:
     """Whether a code opens something, and its key: its number, or the tag that it represents."""
-    name = local_name(element)
-    number = element.get("rid") or element.get("startRef") or element.get("id") or ""
+    name, given = node.local_name, node.attributes
+    number = next(filter(None, map(given.get, ("rid", "startRef", "id", "i"))), "")
     if name in _OPENING_CODES or name in _CLOSING_CODES:
         return name in _OPENING_CODES, (_OPENING_CODES.get(name) or _CLOSING_CODES[name], number)
-    code = _CODE.fullmatch(_code(element)) if name in _STANDALONE else None
+    code = _CODE.fullmatch(_code(text, node)) if name in _STANDALONE else None
     return (not code[1], ("<", code[2])) if code else (False, ("", ""))
 
 
-def _code(element: Element) -> str:
+def _code(text: str, node: XmlNode) -> str:
     """The original format's code, as far as the XLIFF contains it."""
-    text = element.get("equiv-text") or element.get("disp") or element.get("equiv") or text_of(element)
-    return text.strip(" ")
+    given = node.attributes
+    code = given.get("equiv-text") or given.get("disp") or given.get("equiv") or _text_of(text, node)
+    return code.strip(" ")
 
 
-def _is_break_point(element: Element) -> bool:
+def _types(node: XmlNode) -> list[str]:
+    return [node.attributes.get("ctype", ""), node.attributes.get("subType", "")]
+
+
+def _is_break_point(text: str, node: XmlNode) -> bool:
     """Whether a code is where a word may be broken."""
-    types = [element.get("ctype") or "", element.get("subType") or "", _code(element)]
-    return any(re.search("wbr", one, re.IGNORECASE) for one in types)
+    return any(re.search("wbr", one, re.IGNORECASE) for one in [*_types(node), _code(text, node)])
 
 
-def _is_break(element: Element) -> bool:
+def _is_break(text: str, node: XmlNode) -> bool:
     """Whether a code is a line or page break."""
-    types = filter(None, map(element.get, ("ctype", "subType")))
-    return any(map(_BREAK_TYPE.fullmatch, types)) or _BREAK.fullmatch(_code(element)) is not None
+    return any(map(_BREAK_TYPE.fullmatch, _types(node))) or _BREAK.fullmatch(_code(text, node)) is not None

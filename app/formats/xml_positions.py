@@ -9,15 +9,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
 
 from app.formats.document import UnreadableDocument, check_depth
 from app.formats.encodings import check_declared_encoding, decode
-from app.formats.xml_edits import START_TAG
 from app.markup.char_refs import split_references
 
-MAX_ELEMENTS = 150_000
-"""Each takes some 500 bytes, and microseconds during which nothing else runs. A catalogue of 4 MiB has fewer."""
+MAX_ELEMENTS = 400_000
+"""Each takes some 500 bytes, and microseconds during which nothing else runs. A catalogue of 10 MiB has fewer."""
 _HEAD_BYTES = 200
+_START_TAG = re.compile(rb"<[^\s/>]++(?:\s++[^\s=/>]++\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+'))*+\s*+/?>")
+_ATTRIBUTE = re.compile(r"(?P<before>\s(?P<name>[^\s=]+)\s*=\s*)(?:\"[^\"]*\"|'[^']*')")
 _DECLARED = re.compile(r"(?:\xef\xbb\xbf)?\s*<\?xml[^>]{0,100}?\sencoding\s*=\s*[\"']([\w.:-]+)[\"']")
 _ASCII_LIKE = re.compile(r"(?:us-)?ascii|iso-?8859-\d{1,2}|windows-125\d|koi8-[ru]", re.IGNORECASE)
 """Encodings in which ASCII characters are themselves, besides UTF-8."""
@@ -48,17 +50,28 @@ class XmlNode:
 
     def find(self, name: str) -> XmlNode | None:
         """The first child with that name."""
-        return next((child for child in self.children if child.name == name), None)
+        return next((child for child in self.children if child.local_name == name), None)
 
     def descendants(self, name: str) -> Iterator[XmlNode]:
         """The elements with that name in this one, in document order, without those in each other."""
+        end = 0
+        for node in self.walk():
+            if node.local_name == name and node.start >= end:
+                end = node.end
+                yield node
+
+    def walk(self) -> Iterator[XmlNode]:
+        """All elements in this one, in document order."""
         waiting = self.children[::-1]
         while waiting:
             node = waiting.pop()
-            if node.name == name:
-                yield node
-            else:
-                waiting.extend(reversed(node.children))
+            yield node
+            waiting.extend(reversed(node.children))
+
+    @property
+    def local_name(self) -> str:
+        """Without its prefix."""
+        return self.name.rpartition(":")[2]
 
     @property
     def is_empty_tag(self) -> bool:
@@ -66,10 +79,13 @@ class XmlNode:
         return self.content == self.end
 
 
-def parse(content: bytes, what: str) -> tuple[str, Callable[[str], bytes], XmlNode]:
+def parse(content: bytes, what: str, root_name: str) -> tuple[str, Callable[[str], bytes], XmlNode]:
     """The text, what encodes it again, and the root. Raises UnreadableDocument; `what` says what was expected."""
     text, encode = _decode(content)
-    return text, encode, _Parser(text, what).parse()
+    root = _Parser(text).parse()
+    if root.local_name != root_name:
+        raise UnreadableDocument(f"The file is not {what}: its root is {clean(root.name)}.")
+    return text, encode, root
 
 
 def _decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
@@ -85,8 +101,8 @@ def _decode(content: bytes) -> tuple[str, Callable[[str], bytes]]:
 
 
 class _Parser:
-    def __init__(self, text: str, what: str) -> None:
-        self.what, self.utf8 = what, text.encode()
+    def __init__(self, text: str) -> None:
+        self.utf8 = text.encode()
         self.is_ascii = len(self.utf8) == len(text)
         self.count = 0
         self.known = (0, 0)
@@ -103,25 +119,25 @@ class _Parser:
         try:
             parser.Parse(self.utf8, True)
         except expat.ExpatError as error:
-            raise UnreadableDocument(f"{self.what} is not well-formed XML: {error}.") from None
+            raise UnreadableDocument(f"The file is not well-formed XML: {error}.") from None
         assert self.root
         return self.root
 
     def _doctype(self, name: str, system: str | None, public: str | None, has_internal_subset: bool) -> None:
         if has_internal_subset:
-            raise UnreadableDocument(f"{self.what} has declarations in its DOCTYPE, which are not supported.")
+            self._entity()
 
     def _entity(self, *_: object) -> None:
-        raise UnreadableDocument(f"{self.what} has declarations in its DOCTYPE, which are not supported.")
+        raise UnreadableDocument("The file has declarations in its DOCTYPE, which are not supported.")
 
     def _begin(self, name: str, attributes: dict[str, str]) -> None:
         self.count += 1
         self.depth += 1
-        check_depth(self.depth, self.what)
+        check_depth(self.depth)
         if self.count > MAX_ELEMENTS:
-            raise UnreadableDocument(f"{self.what} has over {MAX_ELEMENTS} elements. Split it.")
+            raise UnreadableDocument(f"The file has over {MAX_ELEMENTS} elements. Split it.")
         start = self.parser.CurrentByteIndex
-        tag = START_TAG.match(self.utf8, start)
+        tag = _START_TAG.match(self.utf8, start)
         assert tag
         node = XmlNode(name, attributes, self.open, self._characters(start))
         node.content = self._characters(tag.end())
@@ -160,6 +176,19 @@ def attribute_span(text: str, node: XmlNode, name: str) -> tuple[int, int] | Non
     pattern = rf"""\s{re.escape(name)}\s*=\s*(?:"([^"]*)"|'([^']*)')"""
     found = re.compile(pattern).search(text, node.start, node.content)
     return None if found is None else found.span(1 if found[1] is not None else 2)
+
+
+def with_attributes(tag: str, attributes: Mapping[str, str]) -> str:
+    """A start tag, in which these attributes have these values."""
+    left = dict(attributes)
+
+    def with_value(found: re.Match[str]) -> str:
+        name = found["name"]
+        return f"{found['before']}{quoteattr(left.pop(name))}" if name in left else found[0]
+
+    tag = _ATTRIBUTE.sub(with_value, tag)
+    place = len(tag.removesuffix(">").removesuffix("/").rstrip())
+    return "".join([tag[:place], *(f" {name}={quoteattr(value)}" for name, value in left.items()), tag[place:]])
 
 
 def plain_text(raw: str) -> str:

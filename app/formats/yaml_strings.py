@@ -29,22 +29,28 @@ def read(content: bytes, target: str = "", source: str = "", paths: str = "") ->
     text, encode = decode(content)
     if text.startswith("\ufeff"):
         raise UnreadableDocument("The file is not YAML: it begins with two byte order marks.")
-    chosen = PathFilter(paths)
+    outermost = list[yaml.NodeEvent]()
+    values = read_values(text, paths, outermost)
+    if target and len(outermost) == 1 and isinstance(outermost[0], yaml.ScalarEvent):
+        values += _locale_key(text, outermost[0], source, target)
+    return catalogue_content(text, values, target, encode)
+
+
+def read_values(text: str, paths: str, outermost: list[yaml.NodeEvent]) -> list[Value]:
+    """The strings at `paths`. Adds the outermost keys to `outermost`. Raises UnreadableDocument."""
     try:
-        values = bounded_list(_values(text, chosen))
-        values += _locale_key(text, source, target)
+        return bounded_list(_values(text, PathFilter(paths), outermost))
     except (yaml.YAMLError, UnicodeEncodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         said = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise UnreadableDocument(f"The file is not YAML: {line}{said}.") from None
-    return catalogue_content(text, values, target, encode)
 
 
 class _Place:
     """A mapping or a list that is being read."""
 
-    def __init__(self, is_mapping: bool, is_flow: bool, path: ValuePath | None = None) -> None:
+    def __init__(self, is_mapping: bool, is_flow: bool, path: ValuePath) -> None:
         self.is_mapping, self.is_flow, self.path = is_mapping, is_flow, path
         self.key: str | int = "" if is_mapping else -1
         self.awaits_key = is_mapping
@@ -60,7 +66,7 @@ class _Place:
         return was_key
 
 
-def _values(text: str, chosen: PathFilter) -> Iterator[Value]:
+def _values(text: str, chosen: PathFilter, outermost: list[yaml.NodeEvent]) -> Iterator[Value]:
     places: list[_Place] = []
     within_key = 0
     """The number of places when a key began that is itself a mapping or a list; 0 outside such keys."""
@@ -73,6 +79,8 @@ def _values(text: str, chosen: PathFilter) -> Iterator[Value]:
         if not isinstance(event, yaml.NodeEvent):
             continue
         is_key = bool(places) and places[-1].begin()
+        if is_key and len(places) == 1:
+            outermost.append(event)
         if isinstance(event, yaml.CollectionStartEvent):
             path = _path(places, chosen)
             if is_key:
@@ -91,10 +99,7 @@ def _values(text: str, chosen: PathFilter) -> Iterator[Value]:
 
 def _path(places: list[_Place], chosen: PathFilter) -> ValuePath:
     """That of the next value in the innermost place."""
-    if not places:
-        return chosen.root
-    assert places[-1].path
-    return chosen.below(places[-1].path, places[-1].key)
+    return chosen.below(places[-1].path, places[-1].key) if places else chosen.root
 
 
 def _value(text: str, event: yaml.ScalarEvent, name: str, is_flow: bool) -> Value:
@@ -108,23 +113,8 @@ def _value(text: str, event: yaml.ScalarEvent, name: str, is_flow: bool) -> Valu
     return Value(start, end, shown, encode, name)
 
 
-def _locale_key(text: str, source: str, target: str) -> list[Value]:
-    """The outermost key, if it is the source language and the only one."""
-    keys, places = list[yaml.ScalarEvent](), list[_Place]()
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader) if target else ():
-        if isinstance(event, yaml.CollectionEndEvent):
-            places.pop()
-        elif isinstance(event, yaml.NodeEvent):
-            is_key = bool(places) and places[-1].begin()
-            if len(places) == 1 and places[0].is_mapping and is_key:
-                if keys or not isinstance(event, yaml.ScalarEvent):
-                    return []
-                keys.append(event)
-            if isinstance(event, yaml.CollectionStartEvent):
-                places.append(_Place(isinstance(event, yaml.MappingStartEvent), bool(event.flow_style)))
-    if not keys:
-        return []
-    [key] = keys
+def _locale_key(text: str, key: yaml.ScalarEvent, source: str, target: str) -> list[Value]:
+    """The only outermost key, if it is the source language."""
     code = language_alone(key.value)
     if code not in NAMES or language_alone(source) not in ("", AUTO, code) or key.style not in ("", "'", '"'):
         return []

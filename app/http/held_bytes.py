@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Overloaded
@@ -29,19 +27,18 @@ def reserve(scope: Scope, budget: ByteBudget) -> Reservation:
 class HeldBytes:
     """ASGI middleware that releases a request's memory at its end, and limits the total size of long responses.
 
-    A response of more than SMALL_BYTES that does not fit is refused, in the error format of its API. `count` is called
-    with the error's slug.
+    A response of more than SMALL_BYTES that does not fit is refused, in the error format of its API.
     """
 
-    def __init__(self, app: ASGIApp, renderers: ErrorRenderers, count: Callable[[str], None]) -> None:
-        self.app, self.renderers, self.count = app, renderers, count
+    def __init__(self, app: ASGIApp, renderers: ErrorRenderers) -> None:
+        self.app, self.renderers = app, renderers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         try:
-            await self.app(scope, receive, _Response(self, scope, receive, send).send)
+            await self.app(scope, receive, _Response(self.renderers, scope, receive, send).send)
         finally:
             _release(scope)
 
@@ -49,10 +46,10 @@ class HeldBytes:
 class _Response:
     """One response in progress."""
 
-    __slots__ = "_held_bytes", "_is_refused", "_receive", "_scope", "_send"
+    __slots__ = "_is_refused", "_receive", "_renderers", "_scope", "_send"
 
-    def __init__(self, held_bytes: HeldBytes, scope: Scope, receive: Receive, send: Send) -> None:
-        self._held_bytes, self._scope, self._receive, self._send = held_bytes, scope, receive, send
+    def __init__(self, renderers: ErrorRenderers, scope: Scope, receive: Receive, send: Send) -> None:
+        self._renderers, self._scope, self._receive, self._send = renderers, scope, receive, send
         self._is_refused = False
 
     async def send(self, message: Message) -> None:
@@ -78,10 +75,8 @@ class _Response:
 
     async def _refuse(self) -> None:
         budgets: ByteBudgets = self._scope["state"]["budgets"]
-        error = budgets.responses.overloaded()
         self._is_refused = True
-        self._held_bytes.count(error.slug)
-        response = self._held_bytes.renderers.response(error, self._scope)
+        response = self._renderers.response(budgets.responses.overloaded(), self._scope)
         await response(self._scope, self._receive, self._send)
 
     async def _send_in_chunks(self, message: Message) -> None:

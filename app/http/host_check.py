@@ -5,8 +5,6 @@ Otherwise a proxy and the service could disagree about the host of a request tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.errors import WrongHost
@@ -14,17 +12,15 @@ from app.http.problems import ErrorRenderers
 
 
 class HostCheck:
-    """Implements RFC 9112, section 3.2; HTTP/1.0 may omit the host. `count` gets the error's slug; `renderers` format
-    it."""
+    """Implements RFC 9112, section 3.2; HTTP/1.0 may omit the host."""
 
-    def __init__(self, app: ASGIApp, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
-        self.app, self.count, self.renderers = app, count, renderers
+    def __init__(self, app: ASGIApp, renderers: ErrorRenderers) -> None:
+        self.app, self.renderers = app, renderers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or self._is_fine(scope):
             await self.app(scope, receive, send)
             return
-        self.count(WrongHost.slug)
         error = WrongHost("An HTTP/1.1 request must have exactly one Host header.")
         await self.renderers.response(error, scope)(scope, receive, send)
 

@@ -23,7 +23,7 @@ from app.engine.engine import Engine
 from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.auth import AccessControl, bearer
 from app.http.held_bytes import reserve
-from app.http.problems import LIBRETRANSLATE_HINT, error_response, validated
+from app.http.problems import LIBRETRANSLATE_HINT, ErrorRenderers, validated
 from app.runtime.byte_budgets import ByteBudgets, Reservation
 from app.runtime.timeouts import SharedTimeout
 from app.server.disconnect import Disconnect
@@ -165,13 +165,11 @@ class JSONFastPath:
     """ASGI middleware that answers a POST to one of `routes` directly.
 
     The responses are those of the same routes in `app`. Going through FastAPI's routers and exit stacks takes as long
-    as splitting, encoding and rendering a short sentence. `count` is called with each error's slug.
+    as splitting, encoding and rendering a short sentence.
     """
 
-    def __init__(
-        self, app: ASGIApp, routes: Iterable[BaseRoute], count: Callable[[str], None], prefix: str = ""
-    ) -> None:
-        self.app, self.count = app, count
+    def __init__(self, app: ASGIApp, routes: Iterable[BaseRoute], renderers: ErrorRenderers, prefix: str = "") -> None:
+        self.app, self.renderers = app, renderers
         self.routes = {prefix + route.path: route for route in routes if isinstance(route, JSONRoute)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -183,8 +181,7 @@ class JSONFastPath:
         try:
             response = await route.answer(JSONRequest(scope, receive))
         except ServiceError as error:
-            self.count(error.slug)
-            response = error_response(error)
+            response = self.renderers.response(error, scope)
         await response(scope, receive, send)
 
     def _route(self, scope: Scope) -> JSONRoute | None:

@@ -91,9 +91,13 @@ def error_response(error: ServiceError, renderer: ErrorRenderer = ProblemRespons
 
 
 class ErrorRenderers:
-    """Finds the renderer of a path: the one with the longest matching prefix."""
+    """Renders and counts errors. The renderer of a path is the one with the longest matching prefix."""
 
-    def __init__(self, by_prefix: Mapping[str, ErrorRenderer]) -> None:
+    def __init__(
+        self, by_prefix: Mapping[str, ErrorRenderer], count: Callable[[str], None] = lambda slug: None
+    ) -> None:
+        """`count` is called with each error's slug."""
+        self.count = count
         self._by_prefix = sorted(by_prefix.items(), key=lambda entry: -len(entry[0]))
 
     def for_path(self, path: str) -> ErrorRenderer:
@@ -105,15 +109,15 @@ class ErrorRenderers:
 
     def response(self, error: ServiceError, scope: Scope) -> Response:
         """`error` as a response in the format of the request's path."""
+        self.count(error.slug)
         return error_response(error, self.for_path(route_path(scope)))
 
 
-def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
-    """Makes `app` render every error in the format of its path; `count` is called with each error's slug."""
+def add_handlers(app: FastAPI, renderers: ErrorRenderers) -> None:
+    """Makes `app` render every error in the format of its path."""
 
     async def service_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, ServiceError)
-        count(error.slug)
         return renderers.response(error, request.scope)
 
     async def invalid_query(request: Request, error: Exception) -> Response:
@@ -126,7 +130,7 @@ def add_handlers(app: FastAPI, count: Callable[[str], None], renderers: ErrorRen
         assert isinstance(error, HTTPException)
         title = HTTPStatus(error.status_code).phrase
         slug = title.lower().replace(" ", "-")
-        count(slug)
+        renderers.count(slug)
         detail, headers = str(error.detail), dict(error.headers or {})
         if error.status_code == 405:
             headers["Allow"] = allowed = _allowed_methods(request)

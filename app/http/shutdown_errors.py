@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -13,11 +13,10 @@ from app.runtime.shutdown import Shutdown
 
 
 class ShutdownErrors:
-    """Handles requests that uvicorn cancels because they did not finish in time. `count` gets the error's slug;
-    `renderers` format it."""
+    """Handles requests that uvicorn cancels because they did not finish in time."""
 
-    def __init__(self, app: ASGIApp, count: Callable[[str], None], renderers: ErrorRenderers) -> None:
-        self.app, self.count, self.renderers = app, count, renderers
+    def __init__(self, app: ASGIApp, renderers: ErrorRenderers) -> None:
+        self.app, self.renderers = app, renderers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False
@@ -33,6 +32,5 @@ class ShutdownErrors:
             shutdown: Shutdown | None = scope.get("state", {}).get("shutdown")
             if has_begun or shutdown is None or not shutdown.begun:
                 raise
-            self.count(Unavailable.slug)
             error = Unavailable("The service is shutting down, and this request was not finished in time.")
             await self.renderers.response(error, scope)(scope, receive, send)

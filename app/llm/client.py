@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import OrderedDict
 from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from cachetools import LRUCache
 
 from app.errors import InvalidFields
 from app.llm.prompts import Message, PromptTemplate, load_template
@@ -64,7 +65,7 @@ class LargeModel:
         self._http_error = httpx.HTTPError
         self._slots = asyncio.Semaphore(self.parallel)
         self._failures, self._paused_until = 0, 0.0
-        self._answers: OrderedDict[str, str] = OrderedDict()
+        self._answers: LRUCache[str, str] = LRUCache(MAX_ANSWERS)
         self._metrics = metrics
 
     def serves(self, source: str, target: str) -> bool:
@@ -74,7 +75,6 @@ class LargeModel:
     async def complete(self, messages: Sequence[Message], max_tokens: int, until: float) -> str:
         """The model's answer; the caller stops waiting for it at `until`. Raises NoAnswer."""
         if (known := self._answers.get(_key(messages))) is not None:
-            self._answers.move_to_end(_key(messages))
             self._metrics.llm_requests.labels("cached").inc()
             return known
         if monotonic() < self._paused_until:
@@ -98,8 +98,6 @@ class LargeModel:
     def keep(self, messages: Sequence[Message], answer: str) -> None:
         """Keeps an answer that was fit to use for the next time that the same is asked."""
         self._answers[_key(messages)] = answer
-        if len(self._answers) > MAX_ANSWERS:
-            self._answers.popitem(last=False)
 
     async def close(self) -> None:
         await self._http.aclose()

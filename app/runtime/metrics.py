@@ -6,6 +6,7 @@ Defines names and units; the code that measures is elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -37,92 +38,64 @@ class Metrics:
     """The metrics of one service."""
 
     def __init__(self) -> None:
-        self.registry = registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        self.requests = Counter(
-            "interlinear_requests", "Requests answered", ["method", "route", "status"], registry=registry
+        self.registry = CollectorRegistry()
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=_SECONDS)
+        self.requests = counter("interlinear_requests", "Requests answered", ["method", "route", "status"])
+        self.request_seconds = histogram(
+            "interlinear_request_seconds", "From a request's first byte to the end of its response", ["route"]
         )
-        self.request_seconds = Histogram(
-            "interlinear_request_seconds",
-            "From a request's first byte to the end of its response",
-            ["route"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.loop_lag = Histogram(
+        self.loop_lag = histogram(
             "interlinear_event_loop_lag_seconds",
             "Delay of a timer on the front process's event loop, sampled every tenth of a second",
-            buckets=_SECONDS,
-            registry=registry,
         )
         self.load = Load()
-        Gauge(
+        gauge(
             "interlinear_load",
             "Work asked of the workers, or of the event loop, by what they can do: 1 is saturated, above 1 refusing",
-            registry=registry,
         ).set_function(self.load.current)
-        self.refusals = Counter("interlinear_refusals", "Error responses, by cause", ["cause"], registry=registry)
-        self.sentences = Counter("interlinear_sentences", "Sentences decoded", ["model"], registry=registry)
-        self.quality = Histogram(
+        self.refusals = counter("interlinear_refusals", "Error responses, by cause", ["cause"])
+        self.sentences = counter("interlinear_sentences", "Sentences decoded", ["model"])
+        self.quality = histogram(
             "interlinear_quality",
             "The probability that a sentence's translation is good enough to use as it is",
             ["model"],
             buckets=_TENTHS,
-            registry=registry,
         )
-        self.tokens = Counter(
-            "interlinear_tokens",
-            "Tokens of decoded sentences, end symbols included",
-            ["model", "side"],
-            registry=registry,
+        self.tokens = counter(
+            "interlinear_tokens", "Tokens of decoded sentences, end symbols included", ["model", "side"]
         )
-        self.queue_sentences = Gauge("interlinear_queue_sentences", "Waiting sentences", registry=registry)
-        self.queue_tokens = Gauge(
-            "interlinear_queue_tokens", ("Cost of the waiting sentences, in source tokens"), registry=registry
+        self.queue_sentences = gauge("interlinear_queue_sentences", "Waiting sentences")
+        self.queue_tokens = gauge("interlinear_queue_tokens", "Cost of the waiting sentences, in source tokens")
+        self.queue_seconds = histogram(
+            "interlinear_queue_wait_seconds", "From a sentence's arrival until a worker decodes it"
         )
-        self.queue_seconds = Histogram(
-            "interlinear_queue_wait_seconds",
-            "From a sentence's arrival until a worker decodes it",
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.workers = Gauge("interlinear_workers", "Running workers", registry=registry)
-        self.workers_wanted = Gauge("interlinear_workers_wanted", "Workers that should run", registry=registry)
-        self.restarts = Counter("interlinear_worker_restarts", "Workers restarted after one died", registry=registry)
-        self.worker_memory = Gauge(
-            "interlinear_worker_memory_bytes", "Proportional set size of a worker", ["worker"], registry=registry
-        )
-        self.models_loaded = Gauge("interlinear_models_loaded", "Models loaded in workers", registry=registry)
-        self.unloads = Counter(
-            "interlinear_model_unloads", "Models unloaded to make room for others", registry=registry
-        )
-        self.rows = Histogram(
-            "interlinear_batch_rows", "Sentences in one step", ["model"], buckets=_ROWS, registry=registry
-        )
-        self.step_seconds = Histogram(
-            "interlinear_step_seconds", "One decoder step", ["model"], buckets=_SECONDS, registry=registry
-        )
-        self.cache_sentences = Counter(
+        self.workers = gauge("interlinear_workers", "Running workers")
+        self.workers_wanted = gauge("interlinear_workers_wanted", "Workers that should run")
+        self.restarts = counter("interlinear_worker_restarts", "Workers restarted after one died")
+        self.worker_memory = gauge("interlinear_worker_memory_bytes", "Proportional set size of a worker", ["worker"])
+        self.models_loaded = gauge("interlinear_models_loaded", "Models loaded in workers")
+        self.unloads = counter("interlinear_model_unloads", "Models unloaded to make room for others")
+        self.rows = histogram("interlinear_batch_rows", "Sentences in one step", ["model"], buckets=_ROWS)
+        self.step_seconds = histogram("interlinear_step_seconds", "One decoder step", ["model"])
+        self.cache_sentences = counter(
             "interlinear_cache_sentences",
             "Sentence lookups: cached (hit), already being decoded for another request (joined), or decoded (miss)",
             ["result"],
-            registry=registry,
         )
-        self.cache_bytes = Gauge("interlinear_cache_bytes", "Bytes that cached sentences take", registry=registry)
+        self.cache_bytes = gauge("interlinear_cache_bytes", "Bytes that cached sentences take")
 
-        self.llm_requests = Counter(
+        self.llm_requests = counter(
             "interlinear_llm_requests",
             "Questions to the large model: answered, cached, failed, late, cancelled, or not asked (paused)",
             ["outcome"],
-            registry=registry,
         )
-        self.llm_seconds = Histogram(
-            "interlinear_llm_seconds", "One question to the large model", buckets=_SECONDS, registry=registry
-        )
+        self.llm_seconds = histogram("interlinear_llm_seconds", "One question to the large model")
 
-        self.store_available = Gauge(
-            "interlinear_store_available", "1: the store answers, or none is set; 0: it does not", registry=registry
+        self.store_available = gauge(
+            "interlinear_store_available", "1: the store answers, or none is set; 0: it does not"
         )
         self.store_available.set(1)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,7 +92,7 @@ class SQLiteLog:
         database = self._connect()
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON", "foreign_keys=ON"):
             database.execute(f"PRAGMA {pragma}")
-        with _Transaction(database):
+        with _transaction(database):
             (found,) = database.execute("PRAGMA user_version").fetchone()
             if found not in (0, _FORMAT):
                 raise ValueError(f"its format is {found}; this version of the service reads {_FORMAT}")
@@ -187,7 +187,7 @@ class SQLiteLog:
         # A connection of its own, since it goes on with one state of the file while others ask for the newest.
         database = self._idle.pop() if self._idle else self._connect()
         try:
-            with _Transaction(database, "DEFERRED"):
+            with _transaction(database, "DEFERRED"):
                 found = self._find(database, scope)
                 id, version, complete_since = found or (0, 0, since + 1)
                 is_complete = since < complete_since or since == 0
@@ -226,7 +226,7 @@ class SQLiteLog:
     # ---- In the writing thread
 
     def _put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
-        with _Transaction(self._database):
+        with _transaction(self._database):
             self._database.execute("INSERT OR IGNORE INTO scopes (owner, source, target) VALUES (?, ?, ?)", scope)
             growth, new = self._growth(self._database, scope, part)
             check_growth(self.limits, self._totals(self._database), *growth)
@@ -240,7 +240,7 @@ class SQLiteLog:
         return version, new
 
     def _remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
-        with _Transaction(self._database):
+        with _transaction(self._database):
             found = self._find(self._database, scope)
             if found is None:
                 return 0, 0
@@ -265,7 +265,7 @@ class SQLiteLog:
 
     def _clear(self, scope: Scope) -> tuple[int, int]:
         """Gives the scope's pairs to an owner that no key has, to be deleted in parts."""
-        with _Transaction(self._database):
+        with _transaction(self._database):
             found = self._find(self._database, scope)
             if found is None:
                 return 0, 0
@@ -284,7 +284,7 @@ class SQLiteLog:
 
     def _delete_some_cleared(self) -> bool:
         """Deletes pairs of a cleared scope, if there is one. Returns whether there may be more."""
-        with _Transaction(self._database):
+        with _transaction(self._database):
             found = self._database.execute(
                 "SELECT id FROM scopes WHERE owner >= ? AND owner < ?", (_CLEARED, chr(ord(_CLEARED) + 1))
             ).fetchone()
@@ -389,19 +389,13 @@ def read_memory(path: Path, owner: str) -> dict[tuple[str, str], list[Pair]]:
         raise ValueError(str(error)) from None
 
 
-class _Transaction:
-    """A context manager for one transaction, which an exception rolls back."""
-
-    def __init__(self, database: sqlite3.Connection, kind: str = "IMMEDIATE") -> None:
-        self._database, self._kind = database, kind
-
-    def __enter__(self) -> None:
-        self._database.execute(f"BEGIN {self._kind}")
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._database.execute("COMMIT")
-        finally:
-            if self._database.in_transaction:
-                self._database.execute("ROLLBACK")
+@contextmanager
+def _transaction(database: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """A context for one transaction, which an exception rolls back."""
+    database.execute(f"BEGIN {kind}")
+    try:
+        yield
+        database.execute("COMMIT")
+    finally:
+        if database.in_transaction:
+            database.execute("ROLLBACK")

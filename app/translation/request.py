@@ -10,12 +10,11 @@ from time import monotonic
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
-from app.errors import ServiceError, Unavailable
-from app.llm.client import LargeModel, NoAnswer, check_wish
+from app.errors import ServiceError
+from app.llm.client import check_wish
 from app.text.glossary import Glossary
 from app.translation import kept_marks
-from app.translation.llm_alone import UnservedSentence, translate_alone
-from app.translation.llm_answers import ask
+from app.translation.llm_questions import LargeModelQuestions
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
 from app.translation.planner import Planner, Services, item_length
@@ -34,8 +33,6 @@ MAX_CONCURRENT_REPAIRS = 8
 """Of one request, since each scores up to 16 translations, and a long text must not fill the queue."""
 MAX_CHECKED_AHEAD = 64
 """Sentences of a stream that are checked before their turn, so that the large model is asked about all of them."""
-RENDERING_S = 0.2
-"""How long before its deadline a request stops waiting for the large model."""
 MAX_DECODED_TOGETHER = 64
 """Sentences that are submitted again at once: a millisecond."""
 MAX_READ_TOGETHER = 16
@@ -68,19 +65,9 @@ class TranslationRequest:
         self._repair_slots = asyncio.Semaphore(MAX_CONCURRENT_REPAIRS)
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
-        engine = self._options.engine or services.settings.engine
-        self._asks_all, mark = engine == "llm", self._options.llm_below
-        self._large_model = None if engine == "local" else services.large_model
-        self._llm_below = services.settings.llm_below if mark is None else mark
-        self._asked: dict[Sentence, Task[None]] = {}
-        """Questions to the large model, under way."""
-        self._alone: list[Task[None]] = []
-        """Translations by the large model of sentences that no bundle serves."""
-        self._llm_slots = asyncio.Semaphore(max(1, self._large_model.parallel // 2 if self._large_model else 1))
-        """Half of the large model's, so that a long text leaves some to others."""
-        self._order: list[Sentence] = []
-        """The sentences as they follow each other, if a large model is asked, which is told a sentence's neighbours."""
-        self._places: dict[Sentence, int] = {}
+        self._llm: LargeModelQuestions | None = None
+        if services.large_model and (self._options.engine or services.settings.engine) != "local":
+            self._llm = LargeModelQuestions(services, services.large_model, self._options, deadline, self._decode_all)
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
         self._is_short = sum(map(item_length, items)) + 40 * terms <= MAX_INLINE_CHARS
 
@@ -107,7 +94,8 @@ class TranslationRequest:
         plans = [item.first_plan for item in self._items]
         await self.decode([sentence for plan in plans if isinstance(plan, TextPlan) for sentence in plan.sentences])
         for item in self._items:
-            self._alone += [asyncio.create_task(self._translate_alone(item, one)) for one in item.unserved]
+            if self._llm:
+                self._llm.translate_alone(item)
         if any(item.first_leg for item in self._items):
             self._second_legs = asyncio.create_task(self._translate_second_legs())
 
@@ -115,7 +103,8 @@ class TranslationRequest:
         """Waits until all sentences of all items are checked or have an error."""
         if self._second_legs:
             await self._second_legs
-        await self._finish_alone()
+        if self._llm:
+            await self._llm.finish_alone()
         await self.finish([sentence for item in self._items for sentence in item.sentences])
 
     async def _translate_second_legs(self) -> None:
@@ -166,10 +155,8 @@ class TranslationRequest:
 
     async def decode(self, sentences: Sequence[Sentence]) -> None:
         """Submits the sentences to the engine."""
-        if self._large_model:
-            for sentence in sentences:
-                if self._places.setdefault(sentence, len(self._order)) == len(self._order):
-                    self._order.append(sentence)
+        if self._llm:
+            self._llm.add(sentences)
         sequences = [sentence.sequence for sentence in sentences]
         futures = await self._services.engine.decode(sequences, self.deadline)
         self._futures.update(zip(sentences, futures, strict=True))
@@ -199,13 +186,10 @@ class TranslationRequest:
         Those that lack terms, numbers, marks or names are decoded again, until none does.
         """
         await self._finish_own(sentences)
-        if self._asked:
+        if self._llm:
             for sentence in sentences:
-                if asked := self._asked.pop(sentence, None):
-                    try:
-                        await asked
-                    finally:
-                        asked.cancel()
+                if await self._llm.finish(sentence):
+                    self._check_quality(sentence)
 
     async def _finish_own(self, sentences: Sequence[Sentence]) -> None:
         """Finishes the translations of the bundles' own models, and asks the large model for some others."""
@@ -244,62 +228,9 @@ class TranslationRequest:
         sentence.estimate_quality()
         if sentence.quality is not None:
             self._services.observe_quality(sentence.bundle.spec.name, sentence.quality)
-        if self._large_model and self._is_for_large_model(sentence):
-            self._asked[sentence] = asyncio.create_task(self._ask_large_model(sentence))
-        else:
+        if not (self._llm and self._llm.ask(sentence)):
             self._check_quality(sentence)
         return False
-
-    def _is_for_large_model(self, sentence: Sentence) -> bool:
-        assert self._large_model is not None
-        if sentence.begun or sentence.is_repaired:  # as the user or the memory has it
-            return False
-        if not self._large_model.serves(sentence.bundle.source, sentence.bundle.target):
-            return False
-        return self._asks_all or (sentence.quality is not None and sentence.quality < self._llm_below)
-
-    def _end_of_wait(self, large_model: LargeModel) -> float:
-        """Until when a question that is asked now may take."""
-        return min(monotonic() + large_model.limit_s, self.deadline - RENDERING_S)
-
-    async def _ask_large_model(self, sentence: Sentence) -> None:
-        """Translates a checked sentence with the large model. If that fails, its own translation stays, with a
-        warning."""
-        large_model, place, around = self._large_model, self._places[sentence], self._order
-        assert large_model is not None
-        before = around[place - 1].passage.text if place else ""
-        after = around[place + 1].passage.text if place + 1 < len(around) else ""
-        until = self._end_of_wait(large_model)
-        try:
-            async with asyncio.timeout(until - monotonic()), self._llm_slots:
-                checks = self._services.checks
-                answer = await ask(sentence, before, after, large_model, checks, self._decode_all, until)
-        except TimeoutError:
-            fault = "did not answer in time"
-        except NoAnswer as error:
-            fault = str(error)
-        except ServiceError as error:  # of our engine
-            fault = f"could not be checked: {error.detail}"
-        else:
-            sentence.set_answer(answer)
-            sentence.estimate_quality()
-            return
-        sentence.warnings.append(f"Translated without the large model, which {fault}.")
-        self._check_quality(sentence)
-
-    async def _translate_alone(self, item: PlannedItem, sentence: UnservedSentence) -> None:
-        """Translates a sentence that no bundle serves. If that fails, the item has an error."""
-        assert self._large_model is not None
-        pair = item.source.language or "", self._options.target
-        until = self._end_of_wait(self._large_model)
-        try:
-            async with asyncio.timeout(until - monotonic()), self._llm_slots:
-                sentence.parts[sentence.place] = await translate_alone(
-                    sentence.passage, pair, item.glossary, self._large_model, self._services.checks, until
-                )
-        except (TimeoutError, NoAnswer) as error:
-            fault = str(error) or "did not answer in time"
-            item.plan = Unavailable(f"The large model {fault}, and no bundle translates from {pair[0]} to {pair[1]}.")
 
     def _check_quality(self, sentence: Sentence) -> None:
         """Where the quality of a checked translation is too low, adds a warning, or leaves the sentence
@@ -325,8 +256,8 @@ class TranslationRequest:
             self._second_legs.cancel()
         for future in self._futures.values():
             future.cancel()
-        for asked in (*self._asked.values(), *self._alone):
-            asked.cancel()
+        if self._llm:
+            self._llm.cancel()
         for repairing in self._repairs.values():
             if not repairing.cancel() and not repairing.cancelled():
                 repairing.exception()  # which nobody has awaited
@@ -352,8 +283,9 @@ class TranslationRequest:
             if any(inner.error for inner in nested):
                 continue
             if plan.label or item.unserved:  # the mark may be in any sentence
-                async with asyncio.timeout(self.deadline - monotonic()):
-                    await self._finish_alone()
+                if self._llm:
+                    async with asyncio.timeout(self.deadline - monotonic()):
+                        await self._llm.finish_alone()
                 while item.grows:
                     await self._wait_for_growth()
                 await self.finish_in_time(item.sentences)
@@ -376,7 +308,7 @@ class TranslationRequest:
                         yield TranslatedPart(number, plan.resolve_nested(text), span, None)
                         text, start = "", part.end
                     continue
-                ahead = plan.parts[place : place + MAX_CHECKED_AHEAD] if self._large_model else ()
+                ahead = plan.parts[place : place + MAX_CHECKED_AHEAD] if self._llm else ()
                 await self.finish_in_time([part], [p for p in ahead if isinstance(p, Sentence) and self._is_decoded(p)])
                 if part.error:
                     break
@@ -402,11 +334,6 @@ class TranslationRequest:
         async with asyncio.timeout(self.deadline - monotonic()):
             await self._grown.wait()
 
-    async def _finish_alone(self) -> None:
-        """Waits for the sentences that no bundle serves."""
-        for task in self._alone:
-            await task
-
     async def finish_in_time(self, sentences: Sequence[Sentence], ahead: Sequence[Sentence] = ()) -> None:
         """Like `finish`; raises TimeoutError if the deadline passes first.
 
@@ -424,9 +351,10 @@ class TranslationRequest:
         used = dict.fromkeys(filter(None, (item.model for item in self._items)))
         used = used or dict.fromkeys([self._planner.default_model()])
         sentences = [sentence for item in self._items for sentence in (*item.pivot_sentences, *item.sentences)]
-        llm_sentences = sum([sentence.is_by_large_model for sentence in sentences]) + len(self._alone)
-        if self._large_model and llm_sentences:
-            used[self._large_model.name] = None
+        llm_sentences = sum([sentence.is_by_large_model for sentence in sentences])
+        if self._llm:
+            llm_sentences += len(self._llm.alone)
+            used |= {self._llm.name: None} if llm_sentences else {}
         decoded = [sentence for sentence in sentences if sentence.candidates and not sentence.error]
         source_tokens = sum([sentence.source_tokens for sentence in decoded])
         target_tokens = sum([len(sentence.best.decoded.tokens) for sentence in decoded])

@@ -222,7 +222,7 @@ class PassageSplitter:
         for part in planner.parts(follows_sentence):
             parts.append(part)
             if isinstance(part, Sentence):
-                plan.cost += cost(part.sequence)
+                plan.cost += cost(len(part.sequence.source), part.sequence.beam_size)
                 if plan.cost > budget:
                     raise BudgetExceeded
         return parts

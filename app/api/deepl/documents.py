@@ -30,6 +30,7 @@ from app.api.deepl.wire_format import (
     request_body,
     validated,
 )
+from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file, schema_of
 from app.documents.processes import DocumentProcesses
 from app.errors import InvalidFields, StoreUnavailable, TooManyCharacters
@@ -45,7 +46,6 @@ from app.settings import Settings
 from app.text.glossary import Glossary, GlossaryChain
 from app.translation.documents import document_file, open_document, translate_in_batches
 from app.translation.memory import MemoryOption
-from app.translation.translator import Translator
 from app.translation.types import AUTO, EngineOption, Options
 
 router = APIRouter()
@@ -149,7 +149,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     body = validated(DocumentRequest, fields)
     body.check()
     name = _file_name(file, body)
-    translator: Translator = request.state.translator
+    translator = state_of(request)["translator"]
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     if source is not None and target not in translator.catalogue.targets(source):
         translator.catalogue.route(source, target)
@@ -162,8 +162,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     task = DocumentTask(
         name, file.content, source or AUTO, target, glossaries, caller.account, memory, file.charset, body.engine
     )
-    background_jobs: BackgroundJobs = request.state.background_jobs
-    job = await background_jobs.start(caller.name, await asyncio.to_thread(_encode, task))
+    job = await state_of(request)["background_jobs"].start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
 
 
@@ -230,9 +229,8 @@ def _suffix(name: str) -> str:
 async def status(document_id: DocumentId, request: Request, caller: Caller) -> Response:
     """Return the status of a document. Documents not downloaded within an hour are deleted; without a store, a restart
     deletes all of them."""
-    background_jobs: BackgroundJobs = request.state.background_jobs
     found = await _find_job(document_id, request, caller)
-    job = await while_connected(request, background_jobs.wait(found, STATUS_WAIT_S))
+    job = await while_connected(request, state_of(request)["background_jobs"].wait(found, STATUS_WAIT_S))
     if job is None:
         raise not_found("document")
     status_fields: dict[str, Any] = {"document_id": job.id, "status": job.status}
@@ -260,7 +258,7 @@ async def result(document_id: DocumentId, request: Request, caller: Caller) -> R
         raise InvalidFields(f"The document cannot be translated: {job.error}")
     if job.facts is None:
         raise HTTPException(503, _NOT_READY)
-    background_jobs: BackgroundJobs = request.state.background_jobs
+    background_jobs = state_of(request)["background_jobs"]
     content, facts = await background_jobs.result(job), _decode_facts(job.facts)
     if content is None:
         raise not_found("document")
@@ -280,8 +278,7 @@ async def _forget(background_jobs: BackgroundJobs, job: Job) -> None:
 async def _find_job(document_id: str, request: Request, caller: Client) -> Job:
     """Raises HTTPException and StoreUnavailable, and what reading a body raises."""
     key = validated(KeyRequest, await read_fields(request)).document_key
-    background_jobs: BackgroundJobs = request.state.background_jobs
-    job = await background_jobs.find(document_id, key, caller.name)
+    job = await state_of(request)["background_jobs"].find(document_id, key, caller.name)
     if job is None:
         raise not_found("document")
     return job

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import json
@@ -31,6 +31,7 @@ from app.api.deepl.schemas import (
     multilingual_info,
 )
 from app.api.deepl.wire_format import Caller, error_responses, invalid_field, not_found, request_body, validated
+from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS
 from app.engine.registry import Catalogue
 from app.errors import StoreUnavailable
@@ -52,8 +53,7 @@ _CSV = {"source_lang": "en", "target_lang": "fr", "entries": "cat,matou,en,fr", 
 
 
 def _store(request: Request) -> GlossaryStore:
-    store: GlossaryStore = request.state.glossaries
-    return store
+    return state_of(request)["glossaries"]
 
 
 async def _find_glossary(request: Request, caller: Client, glossary_id: str) -> StoredGlossary:
@@ -156,20 +156,16 @@ def _check_single(found: StoredGlossary) -> StoredGlossary:
     return found
 
 
-@router.delete(
-    "/v3/glossaries/{glossary_id}",
-    summary="Delete a glossary",
-    status_code=204,
-    response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, StoreUnavailable, missing=_NO_GLOSSARY),
-)
-@router.delete(
-    "/v2/glossaries/{glossary_id}",
-    summary="Delete a glossary",
-    status_code=204,
-    response_class=Response,
-    responses=error_responses(errors.InvalidFields, errors.Unavailable, StoreUnavailable, missing=_NO_GLOSSARY),
-)
+_DELETE: dict[str, Any] = {
+    "summary": "Delete a glossary",
+    "status_code": 204,
+    "response_class": Response,
+    "responses": error_responses(errors.InvalidFields, errors.Unavailable, StoreUnavailable, missing=_NO_GLOSSARY),
+}
+
+
+@router.delete("/v3/glossaries/{glossary_id}", **_DELETE)
+@router.delete("/v2/glossaries/{glossary_id}", **_DELETE)
 async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
     """Delete one of the client's own glossaries."""
     _check_found(await _store(request).delete(glossary_id, caller.name))

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from app.api.deepl.translation_memories import MemoryId, find_memory, memory_id
 from app.api.deepl.wire_format import Body, Caller, error_responses, invalid_field, not_found, request_body, validated
+from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS
 from app.errors import (
     InvalidFields,
@@ -29,11 +30,8 @@ from app.formats.document import UnreadableDocument
 from app.formats.memory_files import TMX, read_tmx, write_tmx
 from app.http.forms import read_fields
 from app.http.json_body import read_body, too_large
-from app.services.downloads import LIFETIME_S, Download, Downloads
+from app.services.downloads import LIFETIME_S, Download
 from app.services.memory_log import Scope
-from app.services.translation_memory import TranslationMemory
-from app.settings import Settings
-from app.translation.translator import Translator
 from model import __version__
 
 router = APIRouter()
@@ -86,9 +84,9 @@ class _Import(Struct):
 async def create_import(request: Request, caller: Caller) -> dict[str, Any]:
     """Start an import. Its pairs go to the memories of their directions, which it makes where there are none."""
     body = validated(ImportRequest, await read_fields(request))
-    settings: Settings = request.state.settings
+    settings = state_of(request)["settings"]
     file = body.source_file
-    if request.state.translation_memory is None:
+    if state_of(request)["translation_memory"] is None:
         raise InvalidFields(NoTranslationMemory.example)
     if file.content_length > settings.max_file_bytes:
         raise too_large("file", settings.max_file_bytes)
@@ -123,16 +121,15 @@ async def send_file(job_id: JobId, request: Request) -> Response:
         message = error.detail if isinstance(error, ServiceError) else str(error)
         result = {"status": "failed", "error": {"message": message}}
     found.job["results"] = [result]
-    downloads: Downloads = request.state.downloads
-    await downloads.change(job_id, json.encode(found))
+    await state_of(request)["downloads"].change(job_id, json.encode(found))
     return Response()
 
 
 async def _import(request: Request, owner: str, content: bytes) -> dict[str, Any]:
     """Keeps the pairs of the directions that are served, and returns the job's result. Raises UnreadableDocument,
     PairNotServed if none is, and what the memory raises."""
-    translator: Translator = request.state.translator
-    memory: TranslationMemory | None = request.state.translation_memory
+    translator = state_of(request)["translator"]
+    memory = state_of(request)["translation_memory"]
     assert memory
     found = await memory.turns(owner).long.run(read_tmx, content, memory.limits.pairs)
     ids, skipped, refusal = [], 0, None
@@ -183,22 +180,19 @@ async def job_state(job_id: JobId, request: Request, caller: Caller) -> dict[str
 
 
 def _shown_export(request: Request, id: str) -> dict[str, Any]:
-    settings: Settings = request.state.settings
+    _, prefix = state_of(request)["settings"].prefixes
     return {
         "job_id": id,
         "product": "translation_memory",
         "operation": "export",
         "parameters": {"translation_memory_id": id.split(".")[1]},
-        "results": [
-            {"status": "completed", "download_url": _url(request, f"{settings.prefixes[1]}/download_file/{id}")}
-        ],
+        "results": [{"status": "completed", "download_url": _url(request, f"{prefix}/download_file/{id}")}],
     }
 
 
 async def _find(request: Request, job_id: str) -> Download:
     """Raises HTTPException and StoreUnavailable."""
-    downloads: Downloads = request.state.downloads
-    file = await downloads.find(job_id)
+    file = await state_of(request)["downloads"].find(job_id)
     if file is None or file.media_type not in (TMX, _IMPORT):
         raise not_found("job")
     return file
@@ -206,8 +200,7 @@ async def _find(request: Request, job_id: str) -> Download:
 
 async def _keep(request: Request, file: Download) -> str:
     """Raises TooMuchText and StoreUnavailable."""
-    downloads: Downloads = request.state.downloads
-    kept = await downloads.add(file)
+    kept = await state_of(request)["downloads"].add(file)
     if kept is None:
         raise TooMuchText("The file is too large to be kept for download.")
     return kept

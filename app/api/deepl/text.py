@@ -25,6 +25,7 @@ from app.api.deepl.wire_format import (
     request_body,
     validated,
 )
+from app.api.dependencies import state_of
 from app.api.engine_option import Engine, note_engine
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas.fields import Language
@@ -164,7 +165,7 @@ async def translate(request: Request, caller: Caller) -> Response:
     check_load(request)
     body = validated(TextRequest, await read_fields(request))
     body.check()
-    translator: Translator = request.state.translator
+    translator = state_of(request)["translator"]
     translator.check(body.text)
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)

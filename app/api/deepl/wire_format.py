@@ -15,11 +15,12 @@ from starlette.exceptions import HTTPException
 
 from app import errors
 from app.api import openapi_parts
+from app.api.dependencies import state_of
 from app.api.openapi_parts import schema_of
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, ServiceError
 from app.http import problems
-from app.http.auth import AccessControl, Client, authorization
+from app.http.auth import Client, authorization
 from app.http.forms import FORM, JSON, MULTIPART, Fields
 from app.http.problems import ASCIIResponse, M, Problem
 from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary
@@ -47,8 +48,7 @@ _MAX_NESTING = 3
 
 async def _caller(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    access_control: AccessControl = request.state.access_control
-    return await access_control.admit(request, authorization(request, b"deepl-auth-key"))
+    return await state_of(request)["access_control"].admit(request, authorization(request, b"deepl-auth-key"))
 
 
 Caller = Annotated[Client, Depends(_caller)]

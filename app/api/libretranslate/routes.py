@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
 
 from app import formats
-from app.api.dependencies import TranslatorState
+from app.api.dependencies import TranslatorState, state_of
 from app.api.engine_option import note_engine
 from app.api.libretranslate.openapi import (
     DETECT,
@@ -44,15 +44,13 @@ from app.api.schemas.health import Health
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats import MEDIA_TYPES
-from app.http.auth import AccessControl, Client, bearer
+from app.http.auth import Client, bearer
 from app.http.download_headers import download_headers
 from app.http.forms import Fields, Upload, read_fields, read_query, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import validated
-from app.services.downloads import Download, Downloads
+from app.services.downloads import Download
 from app.services.memory_log import Scope
-from app.services.translation_memory import TranslationMemory
-from app.settings import Settings
 from app.translation.documents import document_file, in_time, open_document, translate_document
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
@@ -77,7 +75,7 @@ async def translate(request: Request) -> Response:
     early = await _admit_early(request)
     fields = await read_fields(request)
     client = early or await _admit(request, fields)
-    translator: Translator = request.state.translator
+    translator = state_of(request)["translator"]
     body = _served(_validated(ToTranslate, fields, "q", "source", "target"), translator.catalogue)
     memory = await memory_option(request, body.source, body.target)
     items = await while_connected(request, _translated(request, translator, client, body, memory))
@@ -143,7 +141,7 @@ async def detect(request: Request) -> Response:
         await _admit(request, fields)
     body = _validated(ToDetect, fields, "q")
     text = "\n".join(body.q) if isinstance(body.q, list) else body.q
-    translator: Translator = request.state.translator
+    translator = state_of(request)["translator"]
     translator.check_length(len(text))
     found = await asyncio.to_thread(translator.detect, text)
     return JSONResponse([_detection(translator.catalogue, *found)])
@@ -167,11 +165,10 @@ async def libre_health() -> Health:
 @router.get("/frontend/settings", summary="Settings for a translation page")
 async def frontend_settings(request: Request, translator: TranslatorState) -> LibreSettings:
     """Return limits, file formats and the initially selected languages."""
-    settings: Settings = request.state.settings
-    access_control: AccessControl = request.state.access_control
+    access_control = state_of(request)["access_control"]
     target = translator.catalogue.target_languages[0]
     return LibreSettings(
-        charLimit=settings.max_text_chars,
+        charLimit=state_of(request)["settings"].max_text_chars,
         frontendTimeout=_TYPING_PAUSE_MS,
         apiKeys=access_control.requires_key,
         keyRequired=access_control.requires_key,
@@ -194,10 +191,10 @@ async def suggest(request: Request) -> Response:
     early = await _admit_early(request)
     fields = await read_fields(request)
     client = early or await _admit(request, fields)
-    memory: TranslationMemory | None = request.state.translation_memory
+    memory = state_of(request)["translation_memory"]
     if memory is None:
         return JSONResponse({"error": NO_SUGGESTIONS}, 403)
-    translator: Translator = request.state.translator
+    translator = state_of(request)["translator"]
     body = _validated(Suggestion, fields, "q", "s", "source", "target")
     translator.check([body.q, body.s])
     source = body.source
@@ -218,9 +215,8 @@ async def libre_translate_file(request: Request) -> Response:
     early = await _admit_early(request)
     file, fields = await read_upload(request)
     client = early or await _admit(request, fields)
-    translator: Translator = request.state.translator
-    body = _served(_validated(FileToTranslate, fields, "source", "target"), translator.catalogue)
-    downloads: Downloads = request.state.downloads
+    body = _served(_validated(FileToTranslate, fields, "source", "target"), state_of(request)["translator"].catalogue)
+    downloads = state_of(request)["downloads"]
     downloads.check()
     work = in_time(request.state.settings, _translated_file(request, client, file, body))
     translated = await while_connected(request, work)
@@ -261,8 +257,7 @@ async def download_file(
     name: Annotated[str, Path(description="The last part of the URL that /translate_file returned")], request: Request
 ) -> Response:
     """Download a file that /translate_file made. Anyone who knows the name can download it."""
-    downloads: Downloads = request.state.downloads
-    file = await downloads.find(name)
+    file = await state_of(request)["downloads"].find(name)
     if file is None:
         raise HTTPException(404, NO_SUCH_FILE)
     return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))
@@ -274,7 +269,7 @@ async def _admit_early(request: Request) -> Client | None:
     A required key may be in the body: unless it is in the query or a header, the body counts against the budget of
     unauthenticated clients. Raises InvalidFields and TooManyRequests.
     """
-    access_control: AccessControl = request.state.access_control
+    access_control = state_of(request)["access_control"]
     if not access_control.requires_key:
         return await access_control.admit(request, None)
     request.state.is_known = access_control.is_valid(_key(request, read_query(request)))
@@ -283,8 +278,7 @@ async def _admit_early(request: Request) -> Client | None:
 
 async def _admit(request: Request, fields: Fields) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    access_control: AccessControl = request.state.access_control
-    return await access_control.admit(request, _key(request, fields))
+    return await state_of(request)["access_control"].admit(request, _key(request, fields))
 
 
 def _key(request: Request, fields: Fields) -> str | None:
