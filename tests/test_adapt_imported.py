@@ -1,4 +1,5 @@
-"""Fine-tuning of imported models: a small real one of each family, from its own files to a bundle that serves."""
+"""training/adapt/ and training/importing/: fine-tuning of imported models: a small real one of each family, from
+its own files to a bundle that serves."""
 
 from __future__ import annotations
 

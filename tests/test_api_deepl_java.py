@@ -1,4 +1,5 @@
-"""What DeepL's client for Java sends, byte by byte, and what it reads: forms, whose fields are called `a[0].b`.
+"""app/api/deepl/: what DeepL's client for Java sends, byte by byte, and what it reads: forms, whose fields are called
+`a[0].b`.
 
 Written from the sources of deepl-java 1.17 (HttpContent, HttpClientWrapper, DeepLClient, Translator), which no package
 of Python's or Node's has.

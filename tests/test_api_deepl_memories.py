@@ -1,4 +1,4 @@
-"""DeepL's own client for Python imports, reads, exports and deletes translation memories."""
+"""app/api/deepl/: DeepL's own client for Python imports, reads, exports and deletes translation memories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeepL's own client for Node, unmodified: tests/deepl_node.mjs makes every call that it has."""
+"""app/api/deepl/: DeepL's own client for Node, unmodified: tests/deepl_node.mjs makes every call that it has."""
 
 from __future__ import annotations
 

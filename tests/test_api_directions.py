@@ -1,4 +1,5 @@
-"""One bundle of several directions is served as a bundle of each would be, in all APIs, with one model in memory."""
+"""app/engine/registry.py and app/api/: one bundle of several directions is served as a bundle of each would be, in
+all APIs, with one model in memory."""
 
 from __future__ import annotations
 

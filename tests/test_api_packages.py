@@ -1,4 +1,5 @@
-"""Office documents and books through the whole service, by each of its APIs: what comes back has the same structure."""
+"""app/api/ and app/formats/: office documents and books through the whole service, by each of its APIs: what comes
+back has the same structure."""
 
 from __future__ import annotations
 

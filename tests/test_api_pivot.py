@@ -1,4 +1,5 @@
-"""Pairs that need two bundles are offered and translated like any other, in all three APIs, over HTTP."""
+"""app/translation/pivot.py and app/api/: pairs that need two bundles are offered and translated like any other, in
+all three APIs, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Weblate's own sequences: what it sends to LibreTranslate's and to DeepL's API, and how it reads the answers.
+"""app/api/: Weblate's own sequences: what it sends to LibreTranslate's and to DeepL's API, and how it reads the
+answers.
 
 Written from weblate/machinery/base.py, libretranslate.py and deepl.py of Weblate 5.
 """

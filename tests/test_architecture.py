@@ -1,4 +1,4 @@
-"""Which package may import which, checked on the syntax trees of the sources."""
+"""app/, model/, training/: which package may import which, checked on the syntax trees of the sources."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -390,3 +391,22 @@ def test_only_the_command_line_imports_a_verb() -> None:
     assert len(modules) == 13
     files = [path for path in python_files(*TOP_PACKAGES) if path != ROOT / "training" / "__main__.py"]
     assert imports_among(files, {f"training.cli.{module}" for module in modules}) == []
+
+
+def test_each_test_file_names_what_it_tests() -> None:
+    """By its own name, as tests/test_engine_cache.py does for app/engine/cache.py, or by a path in its first line."""
+    modules = Counter(
+        "_".join(parts[start:])
+        for folder in ("app", "model", "training", "benchmarks")
+        for path in (ROOT / folder).rglob("*.py")
+        for module in [path.parent if path.stem == "__init__" else path.with_suffix("")]
+        for parts in [module.relative_to(ROOT).parts]
+        for start in range(len(parts))
+    )
+    files = sorted((ROOT / "tests").glob("test_*.py"))
+    unclear = [file for file in files if modules[file.stem.removeprefix("test_")] != 1]
+    assert len(unclear) < len(files) / 2
+    for file in unclear:
+        named = file.read_text(encoding="utf-8").removeprefix('"""').partition(":")[0].replace(",", "").split(" ")
+        wrong = [path for path in named if path != "and" and not (ROOT / path).exists()]
+        assert not wrong, f"{file.name} begins with no path: {wrong}"

@@ -1,4 +1,5 @@
-"""Merges by score, and BPE-dropout. tests/test_tokenizer.py compares the merges with SentencePiece's."""
+"""model/bpe_dropout.py: merges by score, and BPE-dropout. tests/test_tokenizer.py compares the merges with
+SentencePiece's."""
 
 from __future__ import annotations
 

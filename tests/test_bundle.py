@@ -1,5 +1,5 @@
-"""Bundles on disk: complete or absent, with a one-line error for whatever is wrong. Run as a program, this file is the
-process that the tests kill: see `kill_at_every_moment`."""
+"""model/bundle.py: bundles on disk: complete or absent, with a one-line error for whatever is wrong. Run as a
+program, this file is the process that the tests kill: see `kill_at_every_moment`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The help of every command, of `python -m app`, `python -m training` and `interlinear`: its group, and its examples,
-which are run in a folder that has what they name."""
+"""app/cli/ and training/cli/: the help of every command, of `python -m app`, `python -m training` and
+`interlinear`: its group, and its examples, which are run in a folder that has what they name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m app translate`: one line out per line in, in order, at once; and its exit codes."""
+"""app/cli/translate.py: `python -m app translate`: one line out per line in, in order, at once; and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold on a GPU as on the processor; skipped without a GPU.
+"""model/ and training/optim/: what must hold on a GPU as on the processor; skipped without a GPU.
 
 On a borrowed machine, python -m pytest --noconftest tests/test_cuda.py suffices: nothing here needs the service, which
 tests/conftest.py imports. All of it is to take under a minute there, Triton's compilations included.

@@ -1,4 +1,4 @@
-"""A recurrent decoder against plain loops: its cells follow sentences that join, leave and fork."""
+"""model/decoding/: A recurrent decoder against plain loops: its cells follow sentences that join, leave and fork."""
 
 from __future__ import annotations
 

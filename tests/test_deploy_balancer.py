@@ -1,4 +1,4 @@
-"""deploy/balancer/haproxy.cfg in front of real services, and of servers that die at the worst moment."""
+"""deploy/balancer/haproxy.cfg: in front of real services, and of servers that die at the worst moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The manifests of deploy/kubernetes: valid for two versions of Kubernetes, and true to the service that they run."""
+"""deploy/kubernetes/: the manifests of deploy/kubernetes: valid for two versions of Kubernetes, and true to the
+service that they run."""
 
 from __future__ import annotations
 

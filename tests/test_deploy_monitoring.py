@@ -1,5 +1,5 @@
-"""The alert rules and the dashboard: each expression is valid PromQL over metrics that the service has, and each alert
-fires when it should."""
+"""deploy/prometheus/ and deploy/grafana/: the alert rules and the dashboard: each expression is valid PromQL over
+metrics that the service has, and each alert fires when it should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The files with which Ray runs the service: the same in all places, and true to the code. Without Ray."""
+"""deploy/ and app/cluster/: the files with which Ray runs the service: the same in all places, and true to the
+code. Without Ray."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The pages of docs/ against the code: quoted lines, named tests and classes exist, and examples are computed."""
+"""docs/: the pages of docs/ against the code: quoted lines, named tests and classes exist, and examples are
+computed."""
 
 from __future__ import annotations
 

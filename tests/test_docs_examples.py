@@ -1,4 +1,5 @@
-"""The programs in docs/examples, in Python and JavaScript, against the real service: what their users do with them."""
+"""docs/examples/: the programs in docs/examples, in Python and JavaScript, against the real service: what their
+users do with them."""
 
 from __future__ import annotations
 

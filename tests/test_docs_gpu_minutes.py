@@ -1,4 +1,4 @@
-"""docs/gpu-minutes.md, followed by its own commands: on a CPU, with a small corpus and a small model."""
+"""docs/gpu-minutes.md: followed by its own commands: on a CPU, with a small corpus and a small model."""
 
 from __future__ import annotations
 

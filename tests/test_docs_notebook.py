@@ -1,4 +1,4 @@
-"""The notebook of docs/: it runs, its model learns the task, and its attention is a shifted diagonal."""
+"""docs/: the notebook of docs/: it runs, its model learns the task, and its attention is a shifted diagonal."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The documentation as a site, as `make docs` builds it: every link leads somewhere, nothing comes from other hosts,
-and what a Git host shows as a list, a table or code is one here."""
+"""docs/ and mkdocs.yml: the documentation as a site, as `make docs` builds it: every link leads somewhere, nothing
+comes from other hosts, and what a Git host shows as a list, a table or code is one here."""
 
 from __future__ import annotations
 

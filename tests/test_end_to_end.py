@@ -1,4 +1,5 @@
-"""End to end: what was trained and exported is served, and the service reproduces what `evaluate` measured."""
+"""training/ and app/: End to end: what was trained and exported is served, and the service reproduces what
+`evaluate` measured."""
 
 from __future__ import annotations
 

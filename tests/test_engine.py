@@ -1,5 +1,5 @@
-"""The front and its workers: results equal those of single sentences, and every failure is reported or recovered
-from."""
+"""app/engine/engine.py: the front and its workers: results equal those of single sentences, and every failure is
+reported or recovered from."""
 
 from __future__ import annotations
 

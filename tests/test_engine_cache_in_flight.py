@@ -1,4 +1,5 @@
-"""A sentence that several requests wait for is decoded once, and a client that leaves affects no other waiter."""
+"""app/engine/cache.py: A sentence that several requests wait for is decoded once, and a client that leaves affects
+no other waiter."""
 
 from __future__ import annotations
 

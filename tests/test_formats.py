@@ -1,4 +1,5 @@
-"""Documents: everything that is not text is reproduced byte for byte, and other texts do not change the structure."""
+"""app/formats/: documents: everything that is not text is reproduced byte for byte, and other texts do not change
+the structure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Catalogues of Java's and Apple's applications: only their values change, and independent readers find the
-translations."""
+"""app/formats/: catalogues of Java's and Apple's applications: only their values change, and independent readers
+find the translations."""
 
 from __future__ import annotations
 

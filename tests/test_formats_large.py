@@ -1,4 +1,5 @@
-"""Documents that are large, or expand to be: refused before they are parsed, which would delay all other requests."""
+"""app/formats/: documents that are large, or expand to be: refused before they are parsed, which would delay all
+other requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Qt's .ts, TMX, Fluent, tables and SubStation Alpha: only translations change, and independent readers find them."""
+"""app/formats/: Qt's .ts, TMX, Fluent, tables and SubStation Alpha: only translations change, and independent
+readers find them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Catalogues that were damaged anywhere: read or refused, and whatever is written can be read again."""
+"""app/formats/: catalogues that were damaged anywhere: read or refused, and whatever is written can be read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Hostile packages of every format that is a zip file: refused in one line, with memory bounded, and never a crash."""
+"""app/formats/: hostile packages of every format that is a zip file: refused in one line, with memory bounded, and
+never a crash."""
 
 from __future__ import annotations
 

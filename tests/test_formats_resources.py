@@ -1,4 +1,5 @@
-"""Resources of Android, .NET and Flutter: only their values change, and independent readers find the translations."""
+"""app/formats/: resources of Android, .NET and Flutter: only their values change, and independent readers find the
+translations."""
 
 from __future__ import annotations
 

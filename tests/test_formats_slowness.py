@@ -1,4 +1,5 @@
-"""Files made to be slow: time and memory for a small file are bounded, and grow with the size of a large one."""
+"""app/formats/ and app/text/: files made to be slow: time and memory for a small file are bounded, and grow with
+the size of a large one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Small packages that hold much, and what is looked up for each of many parts: in proportion to the file's size."""
+"""app/formats/: small packages that hold much, and what is looked up for each of many parts: in proportion to the
+file's size."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Ten documents of each kind, different ones, made by the libraries that programs use, translated, and opened by them
-again: every text that went in comes out translated, and everything else as it was."""
+"""app/formats/: ten documents of each kind, different ones, made by the libraries that programs use, translated,
+and opened by them again: every text that went in comes out translated, and everything else as it was."""
 
 from __future__ import annotations
 

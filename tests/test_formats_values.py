@@ -1,4 +1,5 @@
-"""JSON, YAML and TOML of translations: only the chosen values change, and independent readers find the translations."""
+"""app/formats/: JSON, YAML and TOML of translations: only the chosen values change, and independent readers find
+the translations."""
 
 from __future__ import annotations
 

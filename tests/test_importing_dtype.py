@@ -1,4 +1,4 @@
-"""`import --dtype`: bundles of imported models in less space."""
+"""training/importing/: `import --dtype`: bundles of imported models in less space."""
 
 from __future__ import annotations
 

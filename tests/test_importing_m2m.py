@@ -1,4 +1,5 @@
-"""M2M-100 and NLLB-200: folders of Hugging Face's form become bundles of many directions, or are refused by name."""
+"""training/importing/m2m.py: M2M-100 and NLLB-200: folders of Hugging Face's form become bundles of many
+directions, or are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The int8 kernels on ARM, under an emulator: the same bits as on this machine."""
+"""model/int8/: the int8 kernels on ARM, under an emulator: the same bits as on this machine."""
 
 from __future__ import annotations
 

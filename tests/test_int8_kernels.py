@@ -1,5 +1,5 @@
-"""The int8 kernels in C: their arithmetic against PyTorch's, their batches, and what happens if they are
-unavailable."""
+"""model/int8/: the int8 kernels in C: their arithmetic against PyTorch's, their batches, and what happens if they
+are unavailable."""
 
 from __future__ import annotations
 

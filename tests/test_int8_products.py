@@ -1,4 +1,4 @@
-"""Products of the int8 kernels are exact, whatever the weights and inputs, for every instruction set."""
+"""model/int8/: products of the int8 kernels are exact, whatever the weights and inputs, for every instruction set."""
 
 from __future__ import annotations
 

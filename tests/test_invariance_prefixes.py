@@ -1,5 +1,5 @@
-"""Continuing a prefix gives the same tokens and log probabilities, bit for bit, with every instruction set and in any
-batch."""
+"""model/decoding/ and app/translation/completion.py: continuing a prefix gives the same tokens and log
+probabilities, bit for bit, with every instruction set and in any batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of languages, the spacing between their sentences, and end marks."""
+"""model/languages.py: names of languages, the spacing between their sentences, and end marks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock files match pyproject.toml, with hashes, and contain no URL."""
+"""requirements.lock: The lock files match pyproject.toml, with hashes, and contain no URL."""
 
 from __future__ import annotations
 

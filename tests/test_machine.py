@@ -1,4 +1,4 @@
-"""Usable cores: by affinity, and by a container's quota."""
+"""model/machine.py: usable cores: by affinity, and by a container's quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Makefile, by what `make -n` would run in a fresh checkout whose path contains a space."""
+"""Makefile: The Makefile, by what `make -n` would run in a fresh checkout whose path contains a space."""
 
 from __future__ import annotations
 

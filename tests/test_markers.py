@@ -1,4 +1,4 @@
-"""Tests that `make check` skips: the markers that tests/conftest.py adds."""
+"""tests/conftest.py: tests that `make check` skips: the markers that tests/conftest.py adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Options declared once: a dataclass's fields and their docstrings become a command, which builds the dataclass."""
+"""training/options.py: options declared once: a dataclass's fields and their docstrings become a command, which
+builds the dataclass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a wheel carries besides modules: every file that the packages read at run time."""
+"""pyproject.toml: What a wheel carries besides modules: every file that the packages read at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page adapts the model: for holders of an admin key alone, from a file to scores and translations side by side."""
+"""app/static/: the page adapts the model: for holders of an admin key alone, from a file to scores and translations
+side by side."""
 
 from __future__ import annotations
 

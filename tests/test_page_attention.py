@@ -1,4 +1,5 @@
-"""The attention view, in Chromium, shows the service's own weights, on screen, by keyboard and in files."""
+"""app/static/: the attention view, in Chromium, shows the service's own weights, on screen, by keyboard and in
+files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page shows how well a model's estimates of quality hold: a calibration plot and figures of each test set."""
+"""app/static/: the page shows how well a model's estimates of quality hold: a calibration plot and figures of each
+test set."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The page is accessible: by keyboard and screen reader, at any width, in any colour scheme; and it is served
-safely."""
+"""app/static/: the page is accessible: by keyboard and screen reader, at any width, in any colour scheme; and it is
+served safely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The target language that the page starts with, when it changes by itself, and what the empty page offers."""
+"""app/static/: the target language that the page starts with, when it changes by itself, and what the empty page
+offers."""
 
 from __future__ import annotations
 

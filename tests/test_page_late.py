@@ -1,4 +1,5 @@
-"""The page when the service is slow, refuses or is gone: it shows nothing outdated, and loses nothing typed."""
+"""app/static/: the page when the service is slow, refuses or is gone: it shows nothing outdated, and loses nothing
+typed."""
 
 from __future__ import annotations
 

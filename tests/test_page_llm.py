@@ -1,4 +1,4 @@
-"""The page's choice of the model that translates, and its mark on sentences of a large one."""
+"""app/static/: the page's choice of the model that translates, and its mark on sentences of a large one."""
 
 from __future__ import annotations
 

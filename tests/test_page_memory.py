@@ -1,5 +1,5 @@
-"""The page corrects a sentence of the translation in its place, and the translation memory keeps the correction. While
-one is typed, the page offers how it may go on."""
+"""app/static/: the page corrects a sentence of the translation in its place, and the translation memory keeps the
+correction. While one is typed, the page offers how it may go on."""
 
 from __future__ import annotations
 

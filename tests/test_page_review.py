@@ -1,4 +1,5 @@
-"""The page shows a translated document's texts beside their translations, and writes what was changed into it."""
+"""app/static/: the page shows a translated document's texts beside their translations, and writes what was changed
+into it."""
 
 from __future__ import annotations
 

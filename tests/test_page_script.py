@@ -1,4 +1,4 @@
-"""The content of a text, a file or a bundle is text on the page, and never runs as script."""
+"""app/static/: the content of a text, a file or a bundle is text on the page, and never runs as script."""
 
 from __future__ import annotations
 

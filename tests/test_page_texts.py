@@ -1,4 +1,4 @@
-"""The page's wording: in the chosen language, about the selected sentence, and nothing twice."""
+"""app/static/: the page's wording: in the chosen language, about the selected sentence, and nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`run --reverse`: the other direction of a run's pairs, on the same data."""
+"""training/pipeline/ and training/data/reverse.py: `run --reverse`: the other direction of a run's pairs, on the
+same data."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The READMEs and the pages they link to, against the code: links, files, commands and options exist, settings, metrics
-and defaults match, figures are the bundles', and examples give the output shown."""
+"""README.md and docs/: the READMEs and the pages they link to, against the code: links, files, commands and options
+exist, settings, metrics and defaults match, figures are the bundles', and examples give the output shown."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The commands of docs/ray.md, and what KubeRay does with deploy/kubernetes/ray, on one node in the network namespace
-that `make scale-test` makes: `ray start`, and the configuration to the head's HTTP API."""
+"""docs/ray.md and deploy/kubernetes/ray/: the commands of docs/ray.md, and what KubeRay does with
+deploy/kubernetes/ray, on one node in the network namespace that `make scale-test` makes: `ray start`, and the
+configuration to the head's HTTP API."""
 
 from __future__ import annotations
 

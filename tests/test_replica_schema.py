@@ -1,4 +1,5 @@
-"""The configuration of Ray Serve: each field is one that Ray knows. It accepts misspelt ones without a word."""
+"""app/replica.py and app/cluster/: the configuration of Ray Serve: each field is one that Ray knows. It accepts
+misspelt ones without a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""schemathesis over the whole OpenAPI document: no 5xx, no undocumented response, no invalid request accepted.
+"""app/api/: schemathesis over the whole OpenAPI document: no 5xx, no undocumented response, no invalid request
+accepted.
 
 Accepted findings are in schemathesis.toml, each with its reason. To run longer by hand, with another seed each time:
 `schemathesis run http://127.0.0.1:8000/openapi.json --max-examples 1000`.

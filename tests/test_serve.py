@@ -1,4 +1,4 @@
-"""The real server on a real socket: `python -m app serve`."""
+"""app/main.py and app/server/: the real server on a real socket: `python -m app serve`."""
 
 from __future__ import annotations
 

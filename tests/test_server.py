@@ -1,4 +1,5 @@
-"""At shutdown, a server answers every request it has received; one without file descriptors lets clients wait."""
+"""app/server/server.py: At shutdown, a server answers every request it has received; one without file descriptors
+lets clients wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to two instances on one port: one hangs, all are replaced, their supervisor is killed."""
+"""app/server/: what happens to two instances on one port: one hangs, all are replaced, their supervisor is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instances that share a store, as clients see them: DeepL's own client asks them in turn."""
+"""app/services/: instances that share a store, as clients see them: DeepL's own client asks them in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The shipped bundles: complete, below the size limit, with our own samples as at export, and complete cards."""
+"""bundles/: the shipped bundles: complete, below the size limit, with our own samples as at export, and complete
+cards."""
 
 from __future__ import annotations
 

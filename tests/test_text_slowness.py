@@ -1,5 +1,5 @@
-"""No text takes the front long, whatever is in it: a short search with `benchmarks.slow_texts`, an hour of which is in
-`make soak`."""
+"""app/text/ and app/translation/: no text takes the front long, whatever is in it: a short search with
+`benchmarks.slow_texts`, an hour of which is in `make soak`."""
 
 from __future__ import annotations
 

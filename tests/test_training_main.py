@@ -1,4 +1,4 @@
-"""The trainer's command line: every command exists, has help, and fails in one line."""
+"""training/__main__.py: the trainer's command line: every command exists, has help, and fails in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The law of docs/protected-text.md: symbols, codes, numbers, marks and tags are in the translation exactly once.
+"""app/text/ and app/translation/: the law of docs/protected-text.md: symbols, codes, numbers, marks and tags are in
+the translation exactly once.
 
 An hour of it is in `make soak`, by `benchmarks.kept_text`.
 """
