@@ -12,7 +12,7 @@ STRICT_MAX_LOAD = 1.0
 
 def check_ready(engine: Engine, shutdown: Shutdown, strict: bool = False) -> None:
     """Raises Unavailable with the reason."""
-    if shutdown.begun:
+    if shutdown.begun and not shutdown.is_replaced:
         raise Unavailable("The service is shutting down.")
     if not engine.ready:
         raise Unavailable(engine.failure or "The workers are loading the bundles and checking their samples.")

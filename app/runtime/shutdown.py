@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass
 class Shutdown:
-    """Once `begun`, /ready is 503, and every response ends its connection."""
+    """Once `begun`, every response ends its connection, and /ready is 503, unless the process `is_replaced`: it answers
+    for the service, which goes on."""
 
     begun: bool = False
+    is_replaced: bool = False

@@ -98,6 +98,7 @@ class InstanceServer(Server):
                 # Nobody has to look for another address meanwhile, and a balancer that found this one not ready would
                 # take it for the service.
                 self.drain_s = 0.0
+                self.lifespan.state["shutdown"].is_replaced = True
         signal.raise_signal(signal.SIGTERM)  # after which the watchdog, too, expects an end
 
 
