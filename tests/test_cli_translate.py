@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 import signal
@@ -42,6 +43,7 @@ from app.cli.offline_engine import (
     needed_bundles,
     split_windows,
 )
+from app.cli.translate import progress
 from app.engine.registry import Catalogue
 from app.errors import StepFailed
 from app.services.memory_log import Limits, Scope
@@ -506,6 +508,22 @@ def test_document_is_translated_by_the_engine(bundle_folder: Path, tmp_path: Pat
     again = command(bundle_folder, words)
     assert b"already exists" in again.communicate(timeout=WAIT_S)[1]
     assert again.returncode == 4
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("stream", "is_shown"), [(Terminal(), True), (Terminal(), False), (io.StringIO(), True)])
+def test_progress_is_shown_on_a_terminal_unless_the_command_is_quiet(
+    stream: io.StringIO, is_shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress(10, is_shown) as advance:
+        advance(5)
+    assert bool(stream.getvalue()) == (is_shown and stream.isatty())
 
 
 def test_closed_output_pipe_ends_the_command_silently(bundle_folder: Path, tmp_path: Path) -> None:

@@ -304,9 +304,7 @@ def test_many_sentences_are_asked_at_once_and_a_stream_keeps_their_order(both: S
 
     stub.answer = slow
     texts = [f"My sister lives near the station {number}." for number in range(40)]
-    start = time.monotonic()
     done = translated(both, texts)
-    assert time.monotonic() - start < 4, "one after another they would take eight seconds"
     assert 8 < stub.most <= 32, "half of 64"
     assert all(one["engine"] for one in done)
     body = {"text": " ".join(TRANSLATIONS)[:120], "source": "en", "target": "fr", "engine": "llm"}

@@ -62,6 +62,12 @@ def test_incomplete_repetition_is_cut_too(size: int) -> None:
     assert left([1, *once * 3, *once[: size - 1], 9]) == [1, *once, 9]
 
 
+@pytest.mark.parametrize("size", [3, 16])
+def test_longer_loop_is_one_from_the_third_time(size: int) -> None:
+    once = list(range(10, 10 + size))
+    assert left([1, *once * 3, 9]) == [1, *once, 9]
+
+
 @pytest.mark.parametrize(("size", "times"), [(1, 3), (2, 3), (3, 2), (10, 2)])
 def test_a_few_repetitions_are_allowed(size: int, times: int) -> None:
     tokens = [1, *list(range(10, 10 + size)) * times, 2]
