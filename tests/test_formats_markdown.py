@@ -580,3 +580,8 @@ def test_escapes_that_only_extensions_need_are_those_of_the_source(
     document = read("a.md", source.encode())
     translations = [render_source(passage) for passage in document.passages]
     assert document.write([document.passages[0].write(translation), *translations[1:]]).decode() == expected
+
+
+@pytest.mark.parametrize("text", ["Of x++y++ we speak.", "Of ++x++y we speak."])
+def test_plus_signs_within_a_word_mark_nothing(text: str) -> None:
+    assert [passage.text for passage in read("a.md", text.encode()).passages] == [text]
