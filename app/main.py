@@ -266,8 +266,7 @@ def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRend
     app.include_router(page.router)
     app.include_router(docs_page.router)
     app.mount(docs_page.ASSETS, docs_page.ASSET_FILES)
-    if manual.FOLDER.is_dir():
-        app.mount(manual.PATH, manual.Manual())
+    app.mount(manual.PATH, manual.Manual())
     by_prefix = {ours: ProblemResponse, theirs: libretranslate.render_problem, DEEPL: deepl.render_problem}
     by_prefix |= dict.fromkeys(OPERATION_PATHS, ProblemResponse)
     renderers = ErrorRenderers(by_prefix, metrics.count_refusal)

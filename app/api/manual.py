@@ -22,10 +22,11 @@ _HEADERS = {
 
 
 class Manual(StaticFiles):
-    """The files of the site. Nobody needs a key for them."""
+    """The files of the site, also of one that is built while the service runs. Nobody needs a key for them."""
 
     def __init__(self) -> None:
-        super().__init__(directory=FOLDER, html=True)
+        super().__init__(directory=FOLDER, html=True, check_dir=False)
+        self.config_checked = True  # without the folder every path is 404
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """As of StaticFiles, with the site's security policy."""
