@@ -120,8 +120,9 @@ LINK_TARGET = re.compile(
     r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
 )
 """From the end of a Markdown link's text to the end of the link."""
-EMPHASIS = re.compile(r"(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~)|\\[\"']|\n")
-"""Potential Markdown emphasis, escaped quotation marks, and where emphasis cannot continue."""
+_MARK = r"(?:(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~)|\\[\"'])"
+EMPHASIS = re.compile(rf"(?<![{LATIN}]){_MARK}|{_MARK}(?![{LATIN}])")
+"""Potential Markdown emphasis, and escaped quotation marks."""
 CHUNK = re.compile(rf"[^{_SPACES}{_HAN}“”„‟«»‹›…\"\u2018-\u201f\u3000-\u303f]++")
 """What stands between blanks and quotation marks."""
 GLUE = re.compile(r"[-/:.,_+=&;·×]{0,3}")

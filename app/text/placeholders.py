@@ -6,6 +6,7 @@ Most patterns are in `app.text.placeholder_patterns`; symbols, and what is a cod
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 
@@ -22,7 +23,7 @@ from app.text.placeholder_patterns import (
     TEXT_EMOJI,
     URL,
 )
-from app.text.symbols import KEPT, KEPT_RUN, PICTURES, is_code, is_nesting
+from app.text.symbols import KEPT, KEPT_RUN, PICTURES, is_code, is_nesting, nesting_pairs
 from model.languages import language_alone
 from model.scripts import foreign_letters
 
@@ -36,8 +37,7 @@ _FORMATTED_ARGUMENT = re.compile(
 """The beginning of an argument of ICU's MessageFormat."""
 _MAX_BRACE_CHARS, _MAX_BRACE_WORDS = 120, 4
 """Maximum characters and words in braces: more is a sentence that happens to be in braces."""
-_MAX_EMPHASIS_DEPTH = 8
-"""Maximum nesting depth of emphasis."""
+_BRACES, _BRACKETS = re.compile(r"[{}]"), re.compile(r"[\[\]]")
 _DELIMITERS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
 _CAMEL_CASE_LANGUAGES = {"ga", "gd", "xh", "zu"}
 """Languages whose ordinary words have inner capitals: "bhFuil", "isiZulu"."""
@@ -223,28 +223,25 @@ class _Scan:
     @cached_property
     def _braces(self) -> dict[int, int]:
         """The end of each opening brace's group."""
-        return {start: end + 1 for start, end in _pairs(self.text, re.compile(r"[{}]"), "{")}
+        return {first.start: last.end for first, last in self._pairs(_BRACES)}
 
     @cached_property
     def _links(self) -> set[int]:
         """The opening brackets of Markdown links."""
-        pairs = _pairs(self.text, re.compile(r"[\[\]]"), "[")
-        return {start for start, end in pairs if LINK_TARGET.match(self.text, end)}
+        pairs = self._pairs(_BRACKETS)
+        return {first.start for first, last in pairs if LINK_TARGET.match(self.text, last.start)}
 
     @cached_property
     def _emphasis(self) -> dict[int, tuple[int, int]]:
         """The marks of Markdown emphasis, which are paired within a line, by position."""
-        pairs: dict[int, tuple[int, int]] = {}
-        opened: list[re.Match[str]] = []
-        for mark in EMPHASIS.finditer(self.text):
-            before, after = self.text[mark.start() - 1 : mark.start()], self.text[mark.end() : mark.end() + 1]
-            if mark[0] == "\n":
-                opened.clear()
-            elif before.strip() and not _WORD_BEFORE.match(after) and (opening := _pop_matching(opened, mark[0])):
-                pairs |= {opening.start(): opening.span(), mark.start(): mark.span()}
-            elif after.strip() and not _WORD_BEFORE.match(before):
-                opened.append(mark)
-        return pairs
+        lines = (self._pairs(EMPHASIS, *line.span()) for line in re.finditer(".+", self.text))
+        return {mark.start: mark[:2] for pairs in lines for pair in pairs for mark in pair}
+
+    def _pairs(
+        self, marks: re.Pattern[str], start: int = 0, end: int = sys.maxsize
+    ) -> Iterator[tuple[ProtectedSpan, ProtectedSpan]]:
+        spans = [ProtectedSpan(*mark.span(), "") for mark in marks.finditer(self.text, start, end)]
+        return ((spans[first], spans[last]) for first, last in nesting_pairs(self.text, spans))
 
     @cached_property
     def _ticks(self) -> dict[int, tuple[int, int, int]]:
@@ -256,26 +253,6 @@ class _Scan:
                 ticks[start] = (end, *following[end - start])
             following[end - start] = start, end
         return ticks
-
-
-def _pairs(text: str, marks: re.Pattern[str], opening: str) -> Iterator[tuple[int, int]]:
-    """The positions of matching opening and closing marks; unmatched marks are left out."""
-    opened: list[int] = []
-    for mark in marks.finditer(text):
-        if mark[0] == opening:
-            opened.append(mark.start())
-        elif opened:
-            yield opened.pop(), mark.start()
-
-
-def _pop_matching(opened: list[re.Match[str]], mark: str) -> re.Match[str] | None:
-    """The last opened mark spelt like `mark`; those opened after it stay unmatched."""
-    for index in range(len(opened) - 1, max(-1, len(opened) - 1 - _MAX_EMPHASIS_DEPTH), -1):
-        if opened[index][0] == mark:
-            opening = opened[index]
-            del opened[index:]
-            return opening
-    return None
 
 
 def _trimmed(text: str, start: int, end: int) -> int:
