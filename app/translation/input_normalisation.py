@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from weakref import ReferenceType, ref
+from weakref import WeakKeyDictionary
 
 from app.markup.passage import OBJECT, Passage, ProtectedSpan
 from app.text.optional_endings import join_endings
-from app.text.repeated_punctuation import collapse_repeated_marks
+from app.text.punctuation import collapse_repeated_marks, may_have_repeated_marks
 from app.text.word_units import is_word_boundary
 from model.bundle import Bundle
 from model.languages import full_stop, has_end_mark
@@ -29,6 +28,8 @@ _SUBSTITUTES = {"“": '"', "”": '"', "„": '"', "‟": '"', "‚": "'"}
 _SUBSTITUTES |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
 _SUBSTITUTES |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。"}
 _SUBSTITUTES |= {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # Unicode's full-width forms
+_TABLES = WeakKeyDictionary[Tokenizer, dict[int, str]]()
+"""`mark_substitutes` of the tokenizers that are in use: each has some megabytes."""
 _SYMBOLS = re.compile(r"°[CF]?\b|[&§¶†‡€£¥¢₹₽₩×÷±≤≥≠≈→←↑↓•°²³½¼¾‰′″™®©℃℉￥￡\u2460-\u2473]")
 
 
@@ -39,15 +40,11 @@ def max_protected_spans(bundle: Bundle) -> int:
 
 def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
     """The text, with each protected span replaced by its number, as `Tokenizer.encode_parts` takes it."""
-    if not passage.protected:
-        return [passage.text + end] if passage.text or end else []
-    parts: list[str | int] = []
-    done = 0
+    parts, done = list[str | int](), 0
     for number, protected in enumerate(passage.protected):
         parts += [passage.text[done : protected.start], number]
         done = protected.end
-    parts.append(passage.text[done:] + end)
-    return [part for part in parts if part != ""]
+    return [part for part in (*parts, passage.text[done:] + end) if part != ""]
 
 
 def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tokenizer) -> bool:
@@ -69,22 +66,10 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
     return not _SYMBOLS.fullmatch(shown) and _is_word(word[0], tokenizer)  # "°Celsius" is one word
 
 
-def _alive(tokenizer: ReferenceType[Tokenizer]) -> Tokenizer:
-    """The tokenizer itself. Caches have references, since they must not keep tokenizers of bundles that were replaced:
-    each has some megabytes."""
-    found = tokenizer()
-    assert found is not None
-    return found
-
-
 def _is_word(letters: str, tokenizer: Tokenizer) -> bool:
     """Whether `letters` are a word rather than a suffix: they are many, or have fewer pieces after a space."""
-    return len(letters) >= MIN_WORD_LETTERS or _is_short_word(letters, ref(tokenizer))
-
-
-@lru_cache(maxsize=1024)
-def _is_short_word(letters: str, of: ReferenceType[Tokenizer]) -> bool:
-    tokenizer = _alive(of)
+    if len(letters) >= MIN_WORD_LETTERS:
+        return True
     attached = len(tokenizer.encode_parts([0, letters])) - len(tokenizer.encode_parts([0]))
     return letters.lower() not in _UNITS and len(tokenizer.encode(letters)) < attached
 
@@ -96,13 +81,9 @@ def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
     going?” he asked. became "ÉtatOù vas-tu faire des tailler". Each mark has one character as its substitute, so that
     offsets stay valid.
     """
-    return _substitutes(ref(tokenizer))
-
-
-@lru_cache(maxsize=64)
-def _substitutes(of: ReferenceType[Tokenizer]) -> dict[int, str]:
-    tokenizer = _alive(of)
-    return {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.has_piece(odd)}
+    if tokenizer not in _TABLES:
+        _TABLES[tokenizer] = {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.has_piece(odd)}
+    return _TABLES[tokenizer]
 
 
 def added_full_stop(sentence: str, bundle: Bundle) -> str:
@@ -125,18 +106,22 @@ def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
 
     Offsets stay valid, but for a space at the start of a part; see `touches_next_word`.
     """
-    letters = mark_substitutes(bundle.source_tokenizer)
-    parts = join_endings(split_at_protected(passage, added_full_stop(passage.text, bundle)), bundle.source)
+    text, stop = passage.text, added_full_stop(passage.text, bundle)
+    may_differ = passage.protected or not text.isascii() or text.isupper() or text.istitle() or "(" in text
+    if not may_differ and not may_have_repeated_marks(text):  # as for most texts
+        return [text + stop]
+    tokenizer, substitutes = bundle.source_tokenizer, mark_substitutes(bundle.source_tokenizer)
+    parts = join_endings(split_at_protected(passage, stop), bundle.source)
     for number, part in enumerate(parts[:-1]):
-        if isinstance(part, int) and touches_next_word(passage.protected[part], passage, bundle.source_tokenizer):
+        if isinstance(part, int) and touches_next_word(passage.protected[part], passage, tokenizer):
             parts[number + 1] = f"{SPACE}{parts[number + 1]}"
-    if is_all_caps(passage, bundle.source_tokenizer):
-        parts = [
-            _lowercased(part, first=not number) if isinstance(part, str) else part for number, part in enumerate(parts)
-        ]
-    elif is_better_lowercased(passage, bundle.source_tokenizer):
-        parts = [passage.text.lower() + added_full_stop(passage.text, bundle)]
-    return collapse_repeated_marks([part.translate(letters) if isinstance(part, str) else part for part in parts])
+    capitals = is_all_caps(passage, tokenizer)
+    is_lowered = capitals or is_better_lowercased(passage, tokenizer)
+    for number, part in enumerate(parts):
+        if isinstance(part, str):
+            part = lowercased(part, capitals and not number) if is_lowered else part
+            parts[number] = part.translate(substitutes)
+    return collapse_repeated_marks(parts)
 
 
 def source_tokens(passage: Passage, bundle: Bundle) -> list[Piece]:
@@ -193,16 +178,11 @@ def is_better_lowercased(passage: Passage, tokenizer: Tokenizer) -> bool:
     text = passage.text
     if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.protected:
         return False
-    return _has_fewer_pieces_lowercased(text, ref(tokenizer))
+    lowered = text.lower()
+    return len(lowered) == len(text) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(text))
 
 
-@lru_cache(maxsize=1024)
-def _has_fewer_pieces_lowercased(word: str, of: ReferenceType[Tokenizer]) -> bool:
-    """Cached, because encoding the word and rendering its translation both need the answer."""
-    tokenizer, lowered = _alive(of), word.lower()
-    return len(lowered) == len(word) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(word))
-
-
-def _lowercased(part: str, first: bool) -> str:
-    lowered = part[:1] + part[1:].lower() if first else part.lower()
-    return lowered if len(lowered) == len(part) else part  # offsets must hold
+def lowercased(text: str, kept: int) -> str:
+    """`text` in small letters, but for the first `kept` of them."""
+    lowered = text[:kept] + text[kept:].lower()
+    return lowered if len(lowered) == len(text) else text  # offsets must hold
