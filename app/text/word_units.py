@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from app.markup.passage import AlignedSpan, ProtectedSpan
@@ -138,11 +139,10 @@ def _cut_like_source(
         number = bisect_right(starts, sum(source) / 2) - 1
         return words[number] if number >= 0 and sum(source) < 2 * words[number].end else None
 
-    weights: dict[int, dict[int, int]] = {start: {} for start in starts}
+    weights = {start: Counter[int]() for start in starts}
     for one in _unit_alignments(units, aligned_spans):
         if word := word_at(one.source):
-            of_word = weights[word.start]
-            of_word[one.unit] = of_word.get(one.unit, 0) + one.weight
+            weights[word.start][one.unit] += one.weight
     same: dict[str, list[int]] = {}
     for number, unit in reversed(list(enumerate(units))):
         if unit.is_word:
@@ -159,29 +159,22 @@ def _cut_like_source(
             # The rest of a word that a drop cap begins may translate others.
             pieces[number] = parts if equal or number in aligned else parts[:1]
     cut = {bisect_right(starts, part.source[0]) for parts in pieces.values() for part in parts}
-    found, spans, left = list[Unit](), list[AlignedSpan](), list[AlignedSpan]()
-    for span in reversed(aligned_spans):
-        word_of_span = word_at(span.source)
+    sources = list[tuple[int, int]]()
+    for source, (start, end) in aligned_spans:
         # What else translates a word that is cut translates no piece of it.
-        whole = word_of_span and bisect_right(starts, word_of_span.start) in cut
-        left.append(span._replace(source=(word_of_span.start, word_of_span.end)) if word_of_span and whole else span)
+        whole = (word := word_at(source)) and bisect_right(starts, word.start) in cut
+        sources += [(word.start, word.end) if word and whole else source] * (end - start)
+    found = list[Unit]()
     for number, unit in enumerate(units):
-        parts = pieces.get(number, [])
-        if not parts:
-            found.append(unit)
-            continue
-        found += (Unit(*part.target, unit.is_word) for part in parts)
-        if parts[-1].target[1] < unit.end:
-            found.append(Unit(parts[-1].target[1], unit.end, unit.is_word))
-        while left and left[-1].target[0] < parts[-1].target[1]:
-            span = left.pop()
-            (start, end), low, high = span.target, unit.start, parts[-1].target[1]
-            if start < low:
-                spans.append(span._replace(target=(start, min(end, low))))
-            if end > high:
-                left.append(span._replace(target=(high, end)))
-        spans += parts
-    return found, [*spans, *left[::-1]]
+        at = unit.start
+        for source, (start, at) in pieces.get(number, []):
+            found.append(Unit(start, at, unit.is_word))
+            sources[start:at] = [source] * (at - start)
+        if at < unit.end or not pieces.get(number):
+            found.append(unit._replace(start=at))
+    at = 0
+    runs = ((source, at, at := at + len(list(run))) for source, run in groupby(sources))
+    return found, [AlignedSpan(source, (start, end)) for source, start, end in runs]
 
 
 def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
@@ -190,8 +183,8 @@ def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
     (start, first), (last_start, last) = word.pieces[0], word.pieces[-1]
     low = high = 0
     if text.casefold() == word.text.casefold():
-        cuts = [at - start for at, _ in word.pieces[1:]]
         sources = [at for at, _ in word.pieces[1:]]
+        cuts = [at - start for at in sources]
     else:
         is_initial = len(first) == 1 and first.isalpha() and text[:1].isalpha()
         if is_initial or text.casefold().startswith(first.casefold()):
@@ -231,8 +224,5 @@ def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]
                 break
             found.append(UnitAlignment(j, source, min(end, last) - max(start, first)))
     of_words = {one.source for one in found if units[one.unit].is_word}
-    return [one for one in found if units[one.unit].is_word or _may_be_a_mark(one.source, of_words)]
-
-
-def _may_be_a_mark(source: tuple[int, int], of_words: set[tuple[int, int]]) -> bool:
-    return source[1] - source[0] <= _MAX_MARK_CHARS and source not in of_words
+    marks = {(start, end) for (start, end), _ in aligned_spans if end - start <= _MAX_MARK_CHARS} - of_words
+    return [one for one in found if units[one.unit].is_word or one.source in marks]
