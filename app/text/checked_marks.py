@@ -29,9 +29,8 @@ _SIGN = re.compile(rf"[{_SIGNS}]+[CF]?")
 _SIGN_OR_BRACKET, _QUOTE = re.compile(rf"[{_SIGNS}()]"), re.compile(rf"[{_QUOTES}]")
 _MINUS = re.compile(r"(?<![\w.,)])[-−–](?=\d)")
 _ORDINAL = re.compile(r"(?:st|[nr]d|th|s|er|re|nde?|e|ème|[ºª])\b")
-_NUMBER = r"\d++(?:[.,:/'’\u00a0\u202f-]\d++)*+"
 _CODES = re.compile(
-    rf"(?:(?<![^\W_])[A-Z][A-Za-z]*+-?|(?<![\w.,])[-+−])?(?:[$€£¥][ \u00a0]?)?{_NUMBER}"
+    rf"(?:(?<![^\W_])[A-Z][A-Za-z]*+-?|(?<![\w.,])[-+−])?(?:[$€£¥][ \u00a0]?)?{AS_WRITTEN.pattern}"
     rf"(?:[ \u00a0]?(?:[%‰€£¥$]|°[CF]?))?(?:[A-Z]\w*+)?|[{_SIGNS}]++|[{_QUOTES}()（）]"
 )
 """Amounts, with their currency, and marks."""
