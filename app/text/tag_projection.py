@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, pairwise, zip_longest
+from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 
 from app.markup.passage import ProtectedSpan, Tag, tag_pairs
@@ -72,8 +72,8 @@ def _cut_words(source: str, tags: Sequence[Tag]) -> list[CutWord]:
     for number, word in enumerate(units([source], ()) if places else ()):
         cuts_in_word = places[bisect_right(places, word.start) : bisect_left(places, word.end)]
         if cuts_in_word and is_spaced(source[word.start]):
-            cuts = pairwise([word.start, *cuts_in_word, word.end])
-            found.append(CutWord([(start, source[start:end]) for start, end in cuts], is_first=not number))
+            cuts = [at - word.start for at in cuts_in_word]
+            found.append(CutWord(word.start, source[word.start : word.end], cuts, is_first=not number))
     return found
 
 

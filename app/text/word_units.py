@@ -56,23 +56,17 @@ class UnitAlignment(NamedTuple):
 
 
 class CutWord(NamedTuple):
-    """A word of the source in two or more pieces: where each begins, and its characters."""
+    """A word of the source that is in two or more pieces: where it begins, and at which of its characters it is cut."""
 
-    pieces: Sequence[tuple[int, str]]
+    start: int
+    text: str
+    cuts: Sequence[int]
     is_first: bool
     """Whether the sentence begins with it."""
 
     @property
-    def text(self) -> str:
-        return "".join(text for _, text in self.pieces)
-
-    @property
-    def start(self) -> int:
-        return self.pieces[0][0]
-
-    @property
     def end(self) -> int:
-        return self.pieces[-1][0] + len(self.pieces[-1][1])
+        return self.start + len(self.text)
 
 
 class AlignedWords:
@@ -151,7 +145,7 @@ def _cut_like_source(
     for word, aligned in zip(words, weights.values(), strict=True):
         equal = same.get(word.text.casefold())
         number = equal.pop() if equal else max(aligned, key=lambda unit: (aligned[unit], -unit), default=-1)
-        if word.is_first and not equal and len(word.pieces[0][1]) == 1 and word.pieces[0][1].isalpha():
+        if word.is_first and not equal and word.cuts[0] == 1 and word.text[0].isalpha():
             number = next((number for number, unit in enumerate(units) if unit.is_word), -1)  # a drop cap
         if number >= 0 and number not in pieces:
             unit = units[number]
@@ -180,25 +174,20 @@ def _cut_like_source(
 def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
     """The pieces of a unit with these characters, aligned to those of `word`: all if it is the same word, or else
     those at its beginning and end that are the same, and the rest."""
-    (start, first), (last_start, last) = word.pieces[0], word.pieces[-1]
-    low = high = 0
-    if text.casefold() == word.text.casefold():
-        sources = [at for at, _ in word.pieces[1:]]
-        cuts = [at - start for at in sources]
-    else:
+    first, last = word.text[: word.cuts[0]], word.text[word.cuts[-1] :]
+    cuts = sources = list(word.cuts)
+    if text.casefold() != word.text.casefold():
         is_initial = len(first) == 1 and first.isalpha() and text[:1].isalpha()
-        if is_initial or text.casefold().startswith(first.casefold()):
-            low = len(first)
-        if text.casefold().endswith(last.casefold()):
-            high = len(last)
-        if low and len(word.pieces) == 2:
-            high = 0
-        if not low + high or low + high >= len(text):
+        low = len(first) if is_initial or text.casefold().startswith(first.casefold()) else 0
+        high = len(last) if text.casefold().endswith(last.casefold()) and not (low and len(word.cuts) == 1) else 0
+        if not 0 < low + high < len(text):
             return
         cuts = [*[low] * (low > 0), *[len(text) - high] * (high > 0)]
-        sources = [*[start + low] * (low > 0), *[last_start] * (high > 0)]
-    for source, target in zip(pairwise([start, *sources, word.end]), pairwise([0, *cuts, len(text)]), strict=True):
-        yield AlignedSpan(source, (unit.start + target[0], unit.start + target[1]))
+        sources = [*[low] * (low > 0), *[word.cuts[-1]] * (high > 0)]
+    pairs = zip(pairwise([0, *sources, len(word.text)]), pairwise([0, *cuts, len(text)]), strict=True)
+    for (first_source, end_source), (start, end) in pairs:
+        source = word.start + first_source, word.start + end_source
+        yield AlignedSpan(source, (unit.start + start, unit.start + end))
 
 
 def is_spaced(character: str) -> bool:
