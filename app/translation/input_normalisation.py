@@ -48,11 +48,9 @@ def split_at_protected(passage: Passage, end: str = "") -> list[str | int]:
 
 
 def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tokenizer) -> bool:
-    """Whether `protected` touches the word after it, but not one before it.
+    """Whether `protected` touches the word after it, but not one before it: the model reads a space between them.
 
-    The model reads a space between them, as in its training. Without it, "I have a red car and {0}two cats." became
-    "J'ai une voiture rouge et {0}ttwo chats." A suffix, such as "s" or "px", stays attached, unless it follows a
-    picture.
+    A suffix, such as "s" or "px", stays attached, unless it follows a picture.
     """
     text = passage.text
     before, word = text[: protected.start][-1:], _LETTERS.match(text, protected.end)
@@ -60,16 +58,12 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
         return False
     if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
         return False
-    shown = text[protected.start : protected.end]
-    if shown == OBJECT:
-        return True
-    return not _SYMBOLS.fullmatch(shown) and _is_word(word[0], tokenizer)  # "°Celsius" is one word
-
-
-def _is_word(letters: str, tokenizer: Tokenizer) -> bool:
-    """Whether `letters` are a word rather than a suffix: they are many, or have fewer pieces after a space."""
+    shown, letters = text[protected.start : protected.end], word[0]
+    if shown == OBJECT or _SYMBOLS.fullmatch(shown):  # "°Celsius" is one word
+        return shown == OBJECT
     if len(letters) >= MIN_WORD_LETTERS:
         return True
+    # A word rather than a suffix has fewer pieces after a space.
     attached = len(tokenizer.encode_parts([0, letters])) - len(tokenizer.encode_parts([0]))
     return letters.lower() not in _UNITS and len(tokenizer.encode(letters)) < attached
 
@@ -77,9 +71,8 @@ def _is_word(letters: str, tokenizer: Tokenizer) -> bool:
 def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
     """A table for `str.translate`: marks that the vocabulary can only spell in bytes, and the marks that replace them.
 
-    A typographic quotation mark that a model has never seen turns the whole sentence into nonsense: “Where are you
-    going?” he asked. became "ÉtatOù vas-tu faire des tailler". Each mark has one character as its substitute, so that
-    offsets stay valid.
+    A mark that a model has never seen turns the whole sentence into nonsense. Each has one character as its substitute,
+    so that offsets stay valid.
     """
     if tokenizer not in _TABLES:
         _TABLES[tokenizer] = {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.has_piece(odd)}
@@ -87,16 +80,11 @@ def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
 
 
 def added_full_stop(sentence: str, bundle: Bundle) -> str:
-    """The full stop to add to a sentence that has no end mark, if the model expects one; else an empty string.
-
-    It is removed from the translation again. With it, "My red car" becomes "Ma voiture rouge."; without it, "Ma voiture
-    rouge rouge ma voiture rouge." It raises BLEU from 28.2 to 43.7 on 700 sentences of Tatoeba's development set that
-    have lost their full stops.
-    """
+    """The full stop to add to a sentence that has no end mark, if the model expects one; else an empty string. It is
+    removed from the translation again."""
     if not bundle.expects_end_marks or sentence[-1:] in ".!?":
         return ""
-    sentence = normalise_source(sentence)
-    if not sentence or has_end_mark(sentence):
+    if not (sentence := normalise_source(sentence)) or has_end_mark(sentence):
         return ""
     return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
 
@@ -152,14 +140,11 @@ def source_tokens(passage: Passage, bundle: Bundle) -> list[Piece]:
 def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
     """Whether all words are in capitals. They are translated in small letters, and the translation is put in capitals.
 
-    A vocabulary has few pieces in capitals, and a model has seen few of them: DO NOT OPEN THE DOOR. became "Du
-    HONNNIICOn". A single word that is one of these pieces, such as HTML, is a name that the model knows.
+    A single word that is a piece of the vocabulary, such as HTML, is a name that the model knows.
     """
-    words = passage.text
-    if passage.protected:
-        if sum(map(str.isupper, words)) < MIN_ALL_CAPS_WORD_LETTERS:  # usually so
-            return False
-        words = "".join(part for part in split_at_protected(passage) if isinstance(part, str))
+    if sum(map(str.isupper, passage.text)) < MIN_ALL_CAPS_WORD_LETTERS:  # usually so
+        return False
+    words = "".join(part for part in split_at_protected(passage) if isinstance(part, str))
     letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
     if len(letters) < MIN_ALL_CAPS_WORD_LETTERS or not all(map(str.isupper, letters)):  # "用 USB" has a name in it
         return False
@@ -171,14 +156,11 @@ def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
 def is_better_lowercased(passage: Passage, tokenizer: Tokenizer) -> bool:
     """Whether the sentence is one capitalised word that has fewer pieces in small letters, as many labels have.
 
-    It is translated in small letters, and its translation is capitalised (truecasing; Lita et al. 2003). Of 500 labels
-    per pair, exact translations rise from 34 to 35 (en-fr), 17 to 20 (en-de) and 5 to 7 (en-es); "Cancel" is
-    "Annuler" instead of "Cancelle". Longer labels were no better in German.
+    It is translated in small letters, and its translation is capitalised (truecasing; Lita et al. 2003).
     """
-    text = passage.text
+    text, lowered = passage.text, passage.text.lower()
     if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.protected:
         return False
-    lowered = text.lower()
     return len(lowered) == len(text) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(text))
 
 
