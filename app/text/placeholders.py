@@ -6,7 +6,6 @@ Which characters are symbols, which of them belong together, and what is a code,
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
@@ -162,7 +161,7 @@ _LINK_TARGET = re.compile(
 )
 """From the end of a Markdown link's text to the end of the link."""
 _MARK = r"(?:(?<!\*)\*{1,3}(?!\*)|(?<!_)_{1,3}(?!_)|(?<!~)~~(?!~)|\\[\"'])"
-_EMPHASIS = re.compile(rf"(?<![{_LATIN}]){_MARK}|{_MARK}(?![{_LATIN}])")
+_EMPHASIS = rf"(?<![{_LATIN}]){_MARK}|{_MARK}(?![{_LATIN}])"
 """Potential Markdown emphasis, and escaped quotation marks."""
 _CHUNK = re.compile(rf"[^{_SPACES}{_HAN}“”„‟«»‹›…\"\u2018-\u201f\u3000-\u303f]++")
 """What stands between blanks and quotation marks."""
@@ -182,12 +181,10 @@ _FORMATTED_ARGUMENT = re.compile(
 """The beginning of an argument of ICU's MessageFormat."""
 _MAX_BRACE_CHARS, _MAX_BRACE_WORDS = 120, 4
 """Maximum characters and words in braces: more is a sentence that happens to be in braces."""
-_BRACES, _BRACKETS = re.compile(r"[{}]"), re.compile(r"[\[\]]")
-_DELIMITERS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
-_CAMEL_CASE_LANGUAGES = {"ga", "gd", "xh", "zu"}
-"""Languages whose ordinary words have inner capitals: "bhFuil", "isiZulu"."""
-_PERCENT_FIRST_LANGUAGES = {"eu", "tr"}
-"""Languages that write %50."""
+_COMMENT = re.compile(r"<!--|<!\[CDATA\[|<\?|<%")
+_COMMENT_ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
+_CAMEL_CASE_LANGUAGES, _PERCENT_FIRST_LANGUAGES = {"ga", "gd", "xh", "zu"}, {"eu", "tr"}
+"""Languages whose ordinary words have inner capitals ("bhFuil", "isiZulu"), and those that write %50."""
 _TRAILING_PUNCTUATION = ".,;:!?'*~"
 
 
@@ -236,9 +233,7 @@ class _Scan:
     """One scan of a text from left to right; properties of the whole text are computed once."""
 
     def __init__(self, text: str, language: str, foreign: re.Pattern[str] | None) -> None:
-        self.text, self.foreign = text, foreign
-        self.camel = language_alone(language) not in _CAMEL_CASE_LANGUAGES
-        self.percent_first = language_alone(language) in _PERCENT_FIRST_LANGUAGES
+        self.text, self.foreign, self.language = text, foreign, language_alone(language)
         self._closings: dict[str, int] = {}
         self._no_path_before = self._no_chunk_before = 0
 
@@ -255,8 +250,8 @@ class _Scan:
     def _match_at(self, place: int, floor: int) -> tuple[int, int] | None:
         """The text to keep around the character at `place`, beginning at `floor` or later."""
         character = self.text[place]
-        if character == "[" and (link := self._link(place, floor)):
-            return link
+        if character == "[" and place in self._links:
+            return place - (place > floor and self.text[place - 1] == "!"), place + 1
         if character == "]" and (target := _LINK_TARGET.match(self.text, place)):
             return target.span()
         if character > "\u036f" and self.foreign and (run := self.foreign.match(self.text, place)):
@@ -266,8 +261,8 @@ class _Scan:
             end = self._braced(place)
         elif character in "`~":
             end = self._code(place)
-        elif character == "<":
-            end = self._delimited(place)
+        elif character == "<" and (opening := _COMMENT.match(self.text, place)):
+            end = self._end_of_next(_COMMENT_ENDS[opening[0]], opening.end())
         if end:
             return place, end
         joins = character.isalnum() or (character in ".:/+-=%" and not self.text.startswith(":\\", place))
@@ -293,12 +288,6 @@ class _Scan:
             return None
         return (start + first, start + last) if start + first <= place < start + last else None
 
-    def _link(self, place: int, floor: int) -> tuple[int, int] | None:
-        """The bracket that begins a Markdown link's text."""
-        if place not in self._links:
-            return None
-        return place - (place > floor and self.text[place - 1] == "!"), place + 1
-
     def _braced(self, place: int) -> int:
         """The end of a placeholder in braces, which may nest, or 0."""
         opening = place + (self.text[place] != "{")
@@ -318,12 +307,6 @@ class _Scan:
         first, last = self.text[start], self.text[stop - 1]
         quoted = last.isspace() and not first.isspace()
         return 0 if quoted or self.text.find("\n\n", start, stop) >= 0 else end
-
-    def _delimited(self, place: int) -> int:
-        for opening, closing in _DELIMITERS.items():
-            if self.text.startswith(opening, place):
-                return self._end_of_next(closing, place + len(opening))
-        return 0
 
     def _end_of_next(self, mark: str, place: int) -> int:
         """The end of the next `mark`, or 0. Places come in order, so no stretch is searched twice."""
@@ -347,7 +330,9 @@ class _Scan:
 
     def _placeholder(self, start: int) -> int:
         found = _PLACEHOLDER.match(self.text, start)
-        if not found or (found["camel"] and not self.camel) or (found["place"] and self.percent_first):
+        if not found or (found["camel"] and self.language in _CAMEL_CASE_LANGUAGES):
+            return 0
+        if found["place"] and self.language in _PERCENT_FIRST_LANGUAGES:
             return 0
         return _trimmed(self.text, start, found.end()) if found["url"] or found["file"] else found.end()
 
@@ -364,12 +349,12 @@ class _Scan:
     @cached_property
     def _braces(self) -> dict[int, int]:
         """The end of each opening brace's group."""
-        return {first.start: last.end for first, last in self._pairs(_BRACES)}
+        return {first.start: last.end for first, last in self._pairs("[{}]")}
 
     @cached_property
     def _links(self) -> set[int]:
         """The opening brackets of Markdown links."""
-        pairs = self._pairs(_BRACKETS)
+        pairs = self._pairs(r"[\[\]]")
         return {first.start for first, last in pairs if _LINK_TARGET.match(self.text, last.start)}
 
     @cached_property
@@ -378,10 +363,8 @@ class _Scan:
         lines = (self._pairs(_EMPHASIS, *line.span()) for line in re.finditer(".+", self.text))
         return {mark.start: mark[:2] for pairs in lines for pair in pairs for mark in pair}
 
-    def _pairs(
-        self, marks: re.Pattern[str], start: int = 0, end: int = sys.maxsize
-    ) -> Iterator[tuple[ProtectedSpan, ProtectedSpan]]:
-        spans = [ProtectedSpan(*mark.span(), "") for mark in marks.finditer(self.text, start, end)]
+    def _pairs(self, marks: str, *within: int) -> Iterator[tuple[ProtectedSpan, ProtectedSpan]]:
+        spans = [ProtectedSpan(*mark.span(), "") for mark in re.compile(marks).finditer(self.text, *within)]
         return ((spans[first], spans[last]) for first, last in nesting_pairs(self.text, spans))
 
     @cached_property
@@ -409,8 +392,7 @@ def _trimmed(text: str, start: int, end: int) -> int:
 def _is_path(path: str) -> bool:
     """Whether it is a path, and not "and/or", "km/h" or "a.m./p.m"."""
     parts = path.split("/")
-    names = [part for part in parts if part]
-    if not names or "//" in path:
+    if not (names := list(filter(None, parts))) or "//" in path:
         return False
     if not parts[0]:
         return len(names) > 1 or names[0] in _ROOT_FOLDERS or not parts[-1]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import accumulate, pairwise
 
-from app.text.word_units import OPAQUE
+from app.markup.passage import OBJECT
 from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, PADDING
 
@@ -52,15 +53,11 @@ def may_have_repeated_marks(text: str) -> bool:
 
 def collapse_repeated_marks(parts: Sequence[str | int]) -> list[str | int]:
     """The parts of a sentence with one mark of each row, "?" for "!?!?", at the same length, so that offsets stay
-    valid.
-
-    Full stops in a row are left alone unless they end the sentence: "Well... yes" is one sentence.
-    """
-    found = list(parts)
+    valid. Full stops in a row are left alone unless they end the sentence: "Well... yes" is one sentence."""
+    found, last = list(parts), len(parts) - 1
     for number, part in enumerate(parts):
-        if isinstance(part, str) and may_have_repeated_marks(part):
-            is_last = number == len(parts) - 1
-            found[number] = _ROW.sub(lambda row, is_last=is_last: _collapsed(row, is_last), part)  # type: ignore[misc]
+        if isinstance(part, str):
+            found[number] = _ROW.sub(partial(_collapsed, may_end=number == last), part)
     return found
 
 
@@ -72,11 +69,8 @@ def _collapsed(row: re.Match[str], may_end: bool) -> str:
 
 
 def restore_repeated_marks(source: Sequence[str], texts: list[str]) -> list[str]:
-    """`texts`, which together translate the parts `source`, with the source's rows of marks restored.
-
-    A row replaces the marks of its kind, question, exclamation or opening, at the same position in the sequence, if the
-    translation has as many of them; a row that ends the source ends the translation.
-    """
+    """`texts`, which together translate the parts `source`, with its rows of marks. A row replaces the marks of its
+    kind at the same position in the sequence, if there are as many; one that ends the source ends the translation."""
     if not any(map(may_have_repeated_marks, source)) or not any(map(str.strip, texts)):
         return texts
     text = "".join(texts)
@@ -92,10 +86,8 @@ def restore_repeated_marks(source: Sequence[str], texts: list[str]) -> list[str]
         before = text[:end].rstrip(_ENDS)
         start = len(before.rstrip() if row[0] in _STOPS else before)
         edits = {at: edit for at, edit in edits.items() if at < start} | {start: (end, row)}
-    widened = [
-        (start, end, _match_width(row, text[max(0, end - 1) : end])) for start, (end, row) in sorted(edits.items())
-    ]
-    return _apply_edits(texts, widened)
+    wide = {at: (end, _match_width(row, text[max(0, end - 1) : end])) for at, (end, row) in sorted(edits.items())}
+    return _apply_edits(texts, [(at, *edit) for at, edit in wide.items()])
 
 
 def _rows(text: str) -> list[tuple[str, int, int, str]]:
@@ -119,13 +111,12 @@ def _match_width(row: str, text: str) -> str:
 def without_stray_blanks(
     texts: Sequence[str], protected: Collection[int], source: str, source_language: str, language: str
 ) -> list[str]:
-    """`texts`, which together translate `source` into `language`, without stray blanks.
+    """`texts`, which together translate `source` into `language`, without stray blanks. A blank that the source itself
+    has before marks, inside brackets or between ideographs stays.
 
-    `protected`: the indices of texts that are followed by protected text. If the source itself has a blank before a
-    mark or inside a bracket, the translation keeps its own; likewise between ideographs, if the source is in such a
-    language.
+    `protected`: the indices of texts that are followed by protected text.
     """
-    shown = [text + OPAQUE if number in protected else text for number, text in enumerate(texts)]
+    shown = [text + OBJECT if number in protected else text for number, text in enumerate(texts)]
     if _SPACED_MARK.search(source):
         stray = _ALWAYS
     elif language_alone(language) in WITHOUT_SPACES and language_alone(source_language) not in WITHOUT_SPACES:
@@ -138,10 +129,8 @@ def without_stray_blanks(
 
 
 def _apply_edits(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
-    """`texts` with the `edits` applied: (start, end, insertion), in order, with offsets into the joined texts.
-
-    An insertion belongs to the text that has its first character, or to the last text.
-    """
+    """`texts` with the `edits` applied: (start, end, insertion), in order, with offsets into the joined texts. An
+    insertion belongs to the text that has its first character, or to the last text."""
     characters = [*"".join(texts), ""]
     for start, end, insertion in edits:
         characters[start:end] = [""] * (end - start)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 
-from app.markup.passage import ProtectedSpan, Tag, tag_pairs
+from app.markup.passage import OBJECT, ProtectedSpan, Tag, tag_pairs
 from app.markup.render import TagNode, tag_tree
-from app.text.word_units import OPAQUE, AlignedWords, CutWord, UnitAlignment, is_spaced, units
+from app.text.word_units import AlignedWords, CutWord, UnitAlignment, is_spaced, units
 
 _MAX_OUTSIDE_CHARS = 2
 """Characters at an end of the sentence, outside an element, that may be only its punctuation: "!" after a space."""
@@ -366,7 +366,7 @@ class _ChildPlacer:
         """Spaces beside `point`, or after the punctuation that follows it."""
         shown = self.text.shown
         yield from (c for c in (point, point - 1) if self.low <= c < self.high)
-        while point < self.high and not (shown[point].isalnum() or shown[point].isspace() or shown[point] == OPAQUE):
+        while point < self.high and not (shown[point].isalnum() or shown[point].isspace() or shown[point] == OBJECT):
             point += 1
         if point < self.high:
             yield point

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
-from app.markup.passage import AlignedSpan, ProtectedSpan
+from app.markup.passage import OBJECT, AlignedSpan, ProtectedSpan
 
 SPACELESS = (
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -29,8 +29,6 @@ _WORD = re.compile(
 _BOUNDARY = re.compile(rf"\s|{SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
 _MAX_MARK_CHARS = 2
 """Characters in a punctuation token, including the space before it."""
-OPAQUE = "\ufffc"
-"""Placeholder for protected characters: neither white space nor part of a word."""
 
 
 class Unit(NamedTuple):
@@ -81,7 +79,7 @@ class AlignedWords:
         """The translations of `cut_words`, words of the source, are cut like these, as far as they have the same
         characters."""
         self.aligned_spans = aligned_spans
-        self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
+        self.shown = "".join(p if isinstance(p, str) else OBJECT * len(p.raw) for p in pieces)
         self.units = list(units(pieces, sorted({span.target[0] for span in aligned_spans})))
         if cut_words and self.units:
             self.units, aligned_spans = _cut_like_source(self.shown, self.units, aligned_spans, cut_words)

@@ -9,7 +9,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Literal
 
-from app.markup.passage import OBJECT, Passage, Tag
+from app.markup.passage import OBJECT, Passage, Tag, tag_pairs
 from app.text.symbols import is_direction, is_symbol, nesting_pairs
 from app.text.word_tags import without_characters
 from app.text.word_units import is_word_boundary
@@ -56,13 +56,8 @@ def _kinds(passage: Passage) -> dict[int, Literal["open", "close", "mark"]]:
 
 def _is_nested(tags: Sequence[Tag], start: int, end: int) -> bool:
     """Whether an element around the characters [start, end) would nest with `tags`."""
-    depth = 0
-    for tag in tags:
-        if start <= tag.at <= end:
-            depth += {"open": 1, "close": -1, "mark": 0}[tag.kind]
-            if depth < 0:
-                return False
-    return depth == 0
+    inside = [tag for tag in tags if start <= tag.at <= end and tag.kind != "mark"]
+    return 2 * len(list(tag_pairs(inside))) == len(inside)
 
 
 def with_tab_tags(passage: Passage) -> Passage:
