@@ -41,18 +41,16 @@ class Mnemonic(NamedTuple):
 
         If words have no letters to press, or there are none, both are appended in brackets.
         """
+        literal = "&&" if self.is_doubled else "&"
         protected = {at for one in find_placeholders(translation, language) for at in range(one.start, one.end)}
         free = [at for at, character in enumerate(translation) if character.isalnum() and at not in protected]
         if not free or language_alone(language) in _BRACKET_LANGUAGES:
             place = len(translation.rstrip(_END_MARKS))
-            return f"{self._doubled(translation[:place])}({self.mark}{self.letter.upper()}){translation[place:]}"
+            return f"{translation[:place].replace('&', literal)}({self.mark}{self.letter.upper()}){translation[place:]}"
         same = [place for place in free if translation[place].casefold() == self.letter.casefold()]
         begins = [place for place in same if not translation[place - 1 : place].isalpha()]
         place = (begins or same or [place for place in free if translation[place].isalpha()] or free)[0]
-        return f"{self._doubled(translation[:place])}{self.mark}{self._doubled(translation[place:])}"
-
-    def _doubled(self, text: str) -> str:
-        return text.replace("&", "&&") if self.is_doubled else text
+        return self.mark.join(part.replace("&", literal) for part in (translation[:place], translation[place:]))
 
 
 def mnemonic_marks(texts: Iterable[str]) -> frozenset[str]:

@@ -70,11 +70,9 @@ CLASSES = (
     TextClass("tag", "<br>", "symbol", rf"""<!DOCTYPE\b[^<>]*> | </?(?: [A-Za-z][\w:.-]*+ (?:={_VALUE})? | \d+ )?
         (?: \s++ (?: [\w:@.-]++ \s*+ = \s*+ {_VALUE} | (?:{_BOOLEAN})(?![\w=-]) ) )*+ \s*+ /?>
         | \[ (?: /[A-Za-z][\w-]* | [A-Za-z][\w-]*=[^\[\]\n]{{1,200}} | (?:{_BBCODES}) ) \]"""),
-    # not a word in brackets
-    TextClass("reference or time in brackets", "[00:12:34]", "symbol", r"""\[[ xX]?\]
+    TextClass("reference or time in brackets", "[00:12:34]", "symbol", r"""\[[ xX]?\]  # not a word in brackets
         | \[ (?=[^\]]{0,40}[\d_*.] | [A-Za-z*+-]\] | [A-Z][A-Z]) [\w.,:;*/+–-]{1,40} \]"""),
-    # not LaTeX's commands
-    TextClass("escape", "\\n", "symbol", r"""\\[ntr]
+    TextClass("escape", "\\n", "symbol", r"""\\[ntr]  # not LaTeX's commands
         (?! (?:abla|eq?|ot|otin|u|heta|imes|o|ext[a-z]*|au|an|ho|ight[a-z]*|frac|fbox)\b )"""),
     TextClass("reference of i18next", "$t(menu.save)", "symbol", r"\$\w+\([^\s()]*\)"),
     TextClass("numbers in a row", "3 5 8 13 21", "symbol",
@@ -89,17 +87,13 @@ CLASSES = (
         | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
             | [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?: [sd@] | (?:hh?|ll?|[Lqjzt])? [A-Za-z](?![A-Za-z]) ) )
         | (?<!\d) %(?:\d+\$)?arg{_END}"""),
-    # not in languages that put the percent sign before its number, such as Turkish
     TextClass("argument of Qt", "%1", "symbol", r"(?P<place> (?<![\d%]) %[1-9]\d? (?![\d%]|[.,]\d) )"),
-    # not :D
-    TextClass("name after a colon", ":id", "symbol",
+    TextClass("name after a colon", ":id", "symbol",  # not :D
         rf"{_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )"),
-    # not the "-I" of a dialogue
-    TextClass("option of a command", "--verbose", "symbol",
+    TextClass("option of a command", "--verbose", "symbol",  # not the "-I" of a dialogue
         rf"{_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])"),
-    # among Chinese, up to a space or between two marks
     TextClass("mention, hashtag", "#garden", "symbol", rf"""(?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w)
-        | (?<![\w.]) @(?u:\w{{1,15}}(?=[\s:：,，]|\Z))
+        | (?<![\w.]) @(?u:\w{{1,15}}(?=[\s:：,，]|\Z))  # among Chinese, up to a space or between two marks
         | (?<![\w&/]) \#(?u:(?=\w{{0,40}}[^\W\d_])(?:(?![{_HAN}])\w){{1,100}}{_END} | [{_HAN}]{{1,40}}\#)"""),
     TextClass("path of Windows, name of a file", "notes.txt", "symbol", rf"""(?P<file> [A-Za-z]:\\(?: {_FILE}+
             (?:\ {_FILE}+){{0,3}} \\ )* {_FILE}* | \\\\[\w.$-]+ (?: \\{_FILE}+ )+ )
@@ -112,8 +106,7 @@ CLASSES = (
     # not McDonald, iPhone, kWh
     TextClass("name in camel case", "camelCase", "symbol", rf"""(?P<camel> {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}}
         (?: [a-z]{{2}}[a-z0-9]*+ (?:[A-Z][A-Za-z0-9]*+) | (?:[A-Z][a-z]++[0-9]*+){{3,}} ) {_END} )"""),
-    # 1.2.3 alone may be a date or a number
-    TextClass("version", "v3.2.0-rc.1", "symbol", rf"""
+    TextClass("version", "v3.2.0-rc.1", "symbol", rf"""  # 1.2.3 alone may be a date or a number
         {_BEGIN} (?: v\d+(?:\.\d+){{0,6}} | V\d+(?:\.\d+){{1,6}} | \d+\.\d+\.\d+(?=[-+][A-Za-z0-9]) )
         (?: [-+][A-Za-z0-9]+(?:[.-][A-Za-z0-9]+){{0,6}} | (?:a|b|rc|dev)\d+ )? {_END}"""),
     TextClass("telephone number, bank account", "+49 30 555 0199", "symbol", rf"""
@@ -150,7 +143,7 @@ CLASSES = (
     TextClass("capitals", "DO NOT OPEN", "rewritten", module="app.translation.input_normalisation"),
     TextClass("mark that the vocabulary lacks", "„", "rewritten", module="app.translation.input_normalisation"),
     TextClass("missing full stop", "My red car", "rewritten", module="app.translation.input_normalisation"),
-    TextClass("marks in a row", "Stop!!", "rewritten", module="app.text.punctuation"),
+    TextClass("marks in a row", "Stop!!", "rewritten", module="app.text.punctuation_marks"),
     TextClass("optional ending", "file(s)", "rewritten", module="app.text.optional_endings"),
 )
 """In the order in which the patterns are tried. Repetitions are bounded wherever they could cause backtracking."""
@@ -171,21 +164,16 @@ _PART = rf"[{_LATIN}.@+~%$*:{{}}-]{{0,255}}+"
 _PATH = re.compile(rf"(?<![{_LATIN}./~%&<>)\]}}-]){_PART}(?:/{_PART})++")
 _FILE_NAME = re.compile(r"[\w}-]{2,}\.[a-z][a-z0-9]{0,4}$")
 """A file name with an extension; "p.m" is not one."""
-_ROOT_FOLDERS = frozenset(
-    ["bin", "boot", "dev", "etc", "home", "lib", "mnt", "opt", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"]
-)
+_ROOT_FOLDER = re.compile("bin|boot|dev|etc|home|lib|mnt|opt|proc|root|run|srv|sys|tmp|usr|var")
 _WORD_BEFORE, _CHUNK_BEFORE = re.compile(rf"[{_LATIN}]"), re.compile(rf"[{_LATIN}.+~-]")
-_FORMATTED_ARGUMENT = re.compile(
-    r"\s*[\w.-]*\s*,\s*(?:plural|select|selectordinal|number|date|time|spellout|ordinal|duration)\b"
-)
+_FORMAT = re.compile(r"\s*[\w.-]*\s*,\s*(?:plural|select|selectordinal|number|date|time|spellout|ordinal|duration)\b")
 """The beginning of an argument of ICU's MessageFormat."""
 _MAX_BRACE_CHARS, _MAX_BRACE_WORDS = 120, 4
 """Maximum characters and words in braces: more is a sentence that happens to be in braces."""
 _COMMENT = re.compile(r"<!--|<!\[CDATA\[|<\?|<%")
 _COMMENT_ENDS = {"<!--": "-->", "<![CDATA[": "]]>", "<?": "?>", "<%": "%>"}
-_CAMEL_CASE_LANGUAGES, _PERCENT_FIRST_LANGUAGES = {"ga", "gd", "xh", "zu"}, {"eu", "tr"}
+_NOT_IN = {"camel": {"ga", "gd", "xh", "zu"}, "place": {"eu", "tr"}}
 """Languages whose ordinary words have inner capitals ("bhFuil", "isiZulu"), and those that write %50."""
-_TRAILING_PUNCTUATION = ".,;:!?'*~"
 
 
 def find_placeholders(text: str, language: str) -> list[ProtectedSpan]:
@@ -292,7 +280,7 @@ class _Scan:
         """The end of a placeholder in braces, which may nest, or 0."""
         opening = place + (self.text[place] != "{")
         end = self._braces.get(opening, 0)
-        if not end or self.text[opening + 1] in "{%#" or _FORMATTED_ARGUMENT.match(self.text, opening + 1):
+        if not end or self.text[opening + 1] in "{%#" or _FORMAT.match(self.text, opening + 1):
             return end
         name = self.text[opening + 1 : end - 1] if end - opening <= _MAX_BRACE_CHARS else "\n"
         return end if not name or ("\n" not in name and 1 <= len(name.split()) <= _MAX_BRACE_WORDS) else 0
@@ -304,8 +292,7 @@ class _Scan:
         start, stop, end = self._ticks.get(place, (0, 0, 0))
         if start - place >= 3 or not end:
             return end
-        first, last = self.text[start], self.text[stop - 1]
-        quoted = last.isspace() and not first.isspace()
+        quoted = self.text[stop - 1].isspace() and not self.text[start].isspace()
         return 0 if quoted or self.text.find("\n\n", start, stop) >= 0 else end
 
     def _end_of_next(self, mark: str, place: int) -> int:
@@ -330,21 +317,17 @@ class _Scan:
 
     def _placeholder(self, start: int) -> int:
         found = _PLACEHOLDER.match(self.text, start)
-        if not found or (found["camel"] and self.language in _CAMEL_CASE_LANGUAGES):
+        if not found or self.language in _NOT_IN.get(found.lastgroup or "", ()):
             return 0
-        if found["place"] and self.language in _PERCENT_FIRST_LANGUAGES:
-            return 0
-        return _trimmed(self.text, start, found.end()) if found["url"] or found["file"] else found.end()
+        return _trimmed(self.text, start, found.end()) if found.lastgroup in ("url", "file") else found.end()
 
     def _path(self, start: int) -> int:
-        found = _PATH.match(self.text, start) if start >= self._no_path_before else None
-        if not found:
+        if start < self._no_path_before or not (found := _PATH.match(self.text, start)):
             return 0
         end = _trimmed(self.text, start, found.end())
-        if _is_path(self.text[start:end]):
-            return end
-        self._no_path_before = found.end()
-        return 0
+        if not _is_path(self.text[start:end]):
+            self._no_path_before, end = found.end(), 0
+        return end
 
     @cached_property
     def _braces(self) -> dict[int, int]:
@@ -382,7 +365,7 @@ class _Scan:
 def _trimmed(text: str, start: int, end: int) -> int:
     """The end of a URL without trailing punctuation and the bracket that encloses it."""
     excess = {close: text.count(close, start, end) - text.count(open, start, end) for open, close in ("()", "[]", "{}")}
-    while end > start and (text[end - 1] in _TRAILING_PUNCTUATION or excess.get(text[end - 1], 0) > 0):
+    while end > start and (text[end - 1] in ".,;:!?'*~" or excess.get(text[end - 1], 0) > 0):
         end -= 1
         if text[end] in excess:
             excess[text[end]] -= 1
@@ -395,7 +378,7 @@ def _is_path(path: str) -> bool:
     if not (names := list(filter(None, parts))) or "//" in path:
         return False
     if not parts[0]:
-        return len(names) > 1 or names[0] in _ROOT_FOLDERS or not parts[-1]
+        return len(names) > 1 or not parts[-1] or _ROOT_FOLDER.fullmatch(names[0]) is not None
     is_rooted = parts[0] in (".", "..", "~") or parts[0][0] == "$"
     is_folder = len(names) > 1 and not parts[-1]
     return is_rooted or is_folder or "_" in path or _FILE_NAME.search(parts[-1]) is not None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan
-from app.text.punctuation import may_have_repeated_marks, restore_repeated_marks, without_stray_blanks
+from app.text.punctuation_marks import may_have_repeated_marks, restore_repeated_marks, without_stray_blanks
 from app.text.symbols import is_nesting
 from app.text.word_units import is_word_boundary
 from app.translation.input_normalisation import (

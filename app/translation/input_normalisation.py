@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from weakref import WeakKeyDictionary
 
-from app.markup.passage import OBJECT, Passage, ProtectedSpan
+from app.markup.passage import OBJECT, Passage, ProtectedSpan, masked
 from app.text.optional_endings import join_endings
-from app.text.punctuation import collapse_repeated_marks, may_have_repeated_marks
+from app.text.punctuation_marks import collapse_repeated_marks, may_have_repeated_marks
 from app.text.word_units import is_word_boundary
 from model.bundle import Bundle
 from model.languages import full_stop, has_end_mark
@@ -15,18 +15,13 @@ from model.normalisation import normalise_source
 from model.tokenizer import RESERVED_SYMBOLS, SPACE, Piece, Tokenizer
 
 _CLOSING = "\"'»”’)]}>」』）`"
-MIN_ALL_CAPS_LETTERS = 6
-"""Minimum for several words to count as a text in capitals, rather than as a name or two."""
-MIN_ALL_CAPS_WORD_LETTERS = 4
-"""Minimum for a single word in capitals to count as a word, rather than as an acronym."""
-MIN_WORD_LETTERS = 4
-"""Minimum for letters after protected text to count as a word, rather than as a suffix."""
+MIN_ALL_CAPS_LETTERS, MIN_ALL_CAPS_WORD_LETTERS, MIN_WORD_LETTERS = 6, 4, 4
+"""Minimum for several words to count as a text in capitals, rather than as a name or two; for a single one, rather than
+as an acronym; and for letters after protected text to count as a word, rather than as a suffix."""
 _UNITS = {"min", "sec", "seg", "sek", "std"}
 """Suffixes that are also words, or the beginnings of words."""
 _LETTERS = re.compile(r"[^\W\d_]+")
-_SUBSTITUTES = {"“": '"', "”": '"', "„": '"', "‟": '"', "‚": "'"}
-_SUBSTITUTES |= {"–": "-", "—": "-", "‒": "-", "―": "-", "…": "."}
-_SUBSTITUTES |= {"『": '"', "』": '"', "【": "[", "】": "]", "｡": "。"}
+_SUBSTITUTES = dict(zip("“”„‟‚–—‒―…『』【】｡", '""""\'----.""[]。', strict=True))
 _SUBSTITUTES |= {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # Unicode's full-width forms
 _TABLES = WeakKeyDictionary[Tokenizer, dict[int, str]]()
 """`mark_substitutes` of the tokenizers that are in use: each has some megabytes."""
@@ -54,9 +49,8 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
     """
     text = passage.text
     before, word = text[: protected.start][-1:], _LETTERS.match(text, protected.end)
-    if not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
-        return False
-    if any(other.start == protected.end for other in passage.protected):  # "{0}www.example.org"
+    is_code = any(other.start == protected.end for other in passage.protected)  # "{0}www.example.org"
+    if is_code or not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
         return False
     shown, letters = text[protected.start : protected.end], word[0]
     if shown == OBJECT or _SYMBOLS.fullmatch(shown):  # "°Celsius" is one word
@@ -129,9 +123,7 @@ def source_tokens(passage: Passage, bundle: Bundle) -> list[Piece]:
             if part.startswith(SPACE) and not passage.text.startswith(SPACE, at):  # `model_input` added it
                 part, before = part.removeprefix(SPACE), SPACE
             pieces = tokenizer.source_pieces(part, before)
-            found += [
-                Piece(id, piece, min(at + start, length), min(at + end, length)) for id, piece, start, end in pieces
-            ]
+            found += [Piece(id, piece, min(at + a, length), min(at + b, length)) for id, piece, a, b in pieces]
             at += len(part)
         before = ""
     return found
@@ -142,9 +134,7 @@ def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
 
     A single word that is a piece of the vocabulary, such as HTML, is a name that the model knows.
     """
-    if sum(map(str.isupper, passage.text)) < MIN_ALL_CAPS_WORD_LETTERS:  # usually so
-        return False
-    words = "".join(part for part in split_at_protected(passage) if isinstance(part, str))
+    words = masked(passage.text, passage.protected, "")
     letters = "".join(filter(str.isalpha, words)) if words.isupper() else ""
     if len(letters) < MIN_ALL_CAPS_WORD_LETTERS or not all(map(str.isupper, letters)):  # "用 USB" has a name in it
         return False
@@ -159,9 +149,8 @@ def is_better_lowercased(passage: Passage, tokenizer: Tokenizer) -> bool:
     It is translated in small letters, and its translation is capitalised (truecasing; Lita et al. 2003).
     """
     text, lowered = passage.text, passage.text.lower()
-    if not (text.isalpha() and text[0].isupper() and text[1:].islower()) or passage.protected:
-        return False
-    return len(lowered) == len(text) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(text))
+    is_word = text.isalpha() and text[0].isupper() and text[1:].islower() and not passage.protected
+    return is_word and len(lowered) == len(text) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(text))
 
 
 def lowercased(text: str, kept: int) -> str:

@@ -24,12 +24,8 @@ _ROW, _MARKS = (
     re.compile("|".join(rf"[{of}](?:{_INVISIBLE}[{of}]){{{more},}}+" for of in kinds))
     for more, kinds in ((1, ("!?！？", _OPENING, *_STOPS)), (0, ("!?！？", _OPENING)))
 )
-_FULL_WIDTH = str.maketrans("!?.", "！？。")
-_ASCII = str.maketrans("！？。", "!?.")
-_MIN_ELLIPSIS_STOPS = 3
-"""This many stops in a row, or more, are an ellipsis."""
-_NARROW = r"[\u00a0\u202f]"
-_RUNS = rf" (?<=\A ) *|  *\Z| (?=\s)| (?<={_NARROW} )"
+_FULL_WIDTH, _ASCII = str.maketrans("!?.", "！？。"), str.maketrans("！？。", "!?.")
+_RUNS = r" (?<=\A ) *|  *\Z| (?=\s)| (?<=[\u00a0\u202f] )"
 """Each alternative, here and below, begins with its space: `re` then skips other characters."""
 _OTHER_MARKS = r"[.,;:!?]"
 _AFTER = r"(?=[\s\"'»”’)\]]|\Z)"
@@ -105,7 +101,7 @@ def _match_width(row: str, text: str) -> str:
     if not text[-1:] > "\u2e80":
         return row.translate(_ASCII)
     row = row.translate(_FULL_WIDTH)
-    return "……" if row[0] == "。" and len(row) >= _MIN_ELLIPSIS_STOPS else row
+    return "……" if row.startswith("。。。") else row
 
 
 def without_stray_blanks(
@@ -117,12 +113,11 @@ def without_stray_blanks(
     `protected`: the indices of texts that are followed by protected text.
     """
     shown = [text + OBJECT if number in protected else text for number, text in enumerate(texts)]
+    stray = _SPACED if language_alone(language) == "fr" else _PLAIN
+    if language_alone(language) in WITHOUT_SPACES and language_alone(source_language) not in WITHOUT_SPACES:
+        stray = _UNSPACED
     if _SPACED_MARK.search(source):
         stray = _ALWAYS
-    elif language_alone(language) in WITHOUT_SPACES and language_alone(source_language) not in WITHOUT_SPACES:
-        stray = _UNSPACED
-    else:
-        stray = _SPACED if language_alone(language) == "fr" else _PLAIN
     if edits := [(*found.span(), "") for found in stray.finditer("".join(shown))]:
         shown = _apply_edits(shown, edits)
     return [text[:-1] if number in protected else text for number, text in enumerate(shown)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.punctuation import collapse_repeated_marks, restore_repeated_marks, without_stray_blanks
+from app.text.punctuation_marks import collapse_repeated_marks, restore_repeated_marks, without_stray_blanks
 from model.normalisation import normalise_source
 
 
