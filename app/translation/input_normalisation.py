@@ -23,7 +23,7 @@ _UNITS = {"min", "sec", "seg", "sek", "std"}
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SUBSTITUTES = dict(zip("“”„‟‚–—‒―…『』【】｡", '""""\'----.""[]。', strict=True))
 _SUBSTITUTES |= {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}  # Unicode's full-width forms
-_TABLES = WeakKeyDictionary[Tokenizer, dict[int, str]]()
+_LACKING = WeakKeyDictionary[Tokenizer, dict[int, str]]()
 """`mark_substitutes` of the tokenizers that are in use: each has some megabytes."""
 _SYMBOLS = re.compile(r"°[CF]?\b|[&§¶†‡€£¥¢₹₽₩×÷±≤≥≠≈→←↑↓•°²³½¼¾‰′″™®©℃℉￥￡\u2460-\u2473]")
 
@@ -49,8 +49,8 @@ def touches_next_word(protected: ProtectedSpan, passage: Passage, tokenizer: Tok
     """
     text = passage.text
     before, word = text[: protected.start][-1:], _LETTERS.match(text, protected.end)
-    is_code = any(other.start == protected.end for other in passage.protected)  # "{0}www.example.org"
-    if is_code or not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
+    touches_code = any(other.start == protected.end for other in passage.protected)  # "{0}www.example.org"
+    if touches_code or not word or not is_word_boundary(before) or is_word_boundary(word[0][0]):
         return False
     shown, letters = text[protected.start : protected.end], word[0]
     if shown == OBJECT or _SYMBOLS.fullmatch(shown):  # "°Celsius" is one word
@@ -68,9 +68,9 @@ def mark_substitutes(tokenizer: Tokenizer) -> dict[int, str]:
     A mark that a model has never seen turns the whole sentence into nonsense. Each has one character as its substitute,
     so that offsets stay valid.
     """
-    if tokenizer not in _TABLES:
-        _TABLES[tokenizer] = {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.has_piece(odd)}
-    return _TABLES[tokenizer]
+    if tokenizer not in _LACKING:
+        _LACKING[tokenizer] = {ord(odd): plain for odd, plain in _SUBSTITUTES.items() if not tokenizer.has_piece(odd)}
+    return _LACKING[tokenizer]
 
 
 def added_full_stop(sentence: str, bundle: Bundle) -> str:
@@ -91,7 +91,7 @@ def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     text, stop = passage.text, added_full_stop(passage.text, bundle)
     may_differ = passage.protected or not text.isascii() or text.isupper() or text.istitle() or "(" in text
     if not may_differ and not may_have_repeated_marks(text):  # as for most texts
-        return [text + stop]
+        return [text + stop] if text else []
     tokenizer, substitutes = bundle.source_tokenizer, mark_substitutes(bundle.source_tokenizer)
     parts = join_endings(split_at_protected(passage, stop), bundle.source)
     for number, part in enumerate(parts[:-1]):
