@@ -148,7 +148,7 @@ CLASSES = (
 )
 """In the order in which the patterns are tried. Repetitions are bounded wherever they could cause backtracking."""
 # fmt: on
-_PLACEHOLDER = re.compile("|".join(f"(?:{one.pattern})" for one in CLASSES if one.pattern), re.VERBOSE | re.ASCII)
+_PLACEHOLDER = re.compile("|".join(one.pattern for one in CLASSES if one.pattern), re.VERBOSE | re.ASCII)
 _LINK_TARGET = re.compile(
     r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
 )
@@ -348,7 +348,7 @@ class _Scan:
 
     def _pairs(self, marks: str, *within: int) -> Iterator[tuple[ProtectedSpan, ProtectedSpan]]:
         spans = [ProtectedSpan(*mark.span(), "") for mark in re.compile(marks).finditer(self.text, *within)]
-        return ((spans[first], spans[last]) for first, last in nesting_pairs(self.text, spans))
+        return ((spans[a], spans[b]) for a, b in (nesting_pairs(self.text, spans) if spans[1:] else ()))
 
     @cached_property
     def _ticks(self) -> dict[int, tuple[int, int, int]]:
