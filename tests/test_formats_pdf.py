@@ -318,7 +318,7 @@ def test_page_tree_that_contains_itself_ends() -> None:
 
 def test_library_is_loaded_with_the_first_pdf() -> None:
     """It takes 0.2 s."""
-    program = "import sys, app.formats.readers; sys.exit('pdfminer' in sys.modules)"
+    program = "import sys, app.formats.pdf; sys.exit('pdfminer' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
