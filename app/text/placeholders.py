@@ -74,7 +74,6 @@ CLASSES = (
         | \[ (?=[^\]]{0,40}[\d_*.] | [A-Za-z*+-]\] | [A-Z][A-Z]) [\w.,:;*/+–-]{1,40} \]"""),
     TextClass("escape", "\\n", "symbol", r"""\\[ntr]  # not LaTeX's commands
         (?! (?:abla|eq?|ot|otin|u|heta|imes|o|ext[a-z]*|au|an|ho|ight[a-z]*|frac|fbox)\b )"""),
-    TextClass("reference of i18next", "$t(menu.save)", "symbol", r"\$\w+\([^\s()]*\)"),
     TextClass("numbers in a row", "3 5 8 13 21", "symbol",
         rf"(?<![\w.,:/-]) {_NUMBER} (?: (?:[,;]?\ |[\u00a0;]) {_NUMBER} ){{3,}}+"),
     TextClass("range, list, time, power of ten", "10–20", "symbol", r"""(?<![\w.,:/–-]) (?:
@@ -84,7 +83,7 @@ CLASSES = (
         r"& (?: [A-Za-z][A-Za-z0-9]{1,31} | \#[0-9]{1,7} | \#[xX][0-9A-Fa-f]{1,6} ) ;"),
     TextClass("address in angle brackets", "<mailto:lena@example.org>", "symbol",
         r"< (?: [A-Za-z][A-Za-z0-9+.-]{1,15}:[^\s<>]+ | [\w.+%-]{1,64}@[\w-]+(?:\.[\w-]+)+ ) >"),
-    TextClass("variable", "$name", "symbol", r"\$\([\w.]+\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*"),
+    TextClass("variable", "$name", "symbol", r"\$\w*\([^\s()]*\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*"),
     # no space as a flag, since "100% sure" has none; the last is Apple's argument of a plural
     TextClass("conversion of printf or strftime", "%1$s", "symbol", rf"""%% | (?<!\d) %L[1-9]\d?(?!\d)
         | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
@@ -93,10 +92,9 @@ CLASSES = (
     TextClass("argument of Qt", "%1", "symbol", r"(?P<place> (?<![\d%]) %[1-9]\d? (?![\d%]|[.,]\d) )"),
     TextClass("name after a colon", ":id", "symbol",  # not :D
         rf"{_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )"),
-    TextClass("emoticon", ":-)", "symbol",
-        rf"(?<![{_LATIN}:;=<^-]) (?: [:;=][-'^o]?[)(DPpOo/|*] | <3 | \^_*\^ | -_+- ) (?!(?u:\w)|[/\\(\[:])"),
-    TextClass("command, key", "!important", "symbol", r"""(?<![\w!]) ![a-z]{2,40}(?!\w)
-        | [\u2303\u2318\u2325\u21e7]+[A-Z0-9](?!\w)"""),
+    TextClass("emoticon, command, key", ":-)", "symbol", rf"""
+        (?<![{_LATIN}:;=<^-]) (?: [:;=][-'^o]?[)(DPpOo/|*] | <3 | \^_*\^ | -_+- ) (?!(?u:\w)|[/\\(\[:])
+        | (?<![\w!]) ![a-z]{{2,40}}(?!\w) | [\u2303\u2318\u2325\u21e7]+[A-Z0-9](?!\w)"""),
     TextClass("option of a command", "--verbose", "symbol",  # not the "-I" of a dialogue
         rf"{_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])"),
     TextClass("mention, hashtag", "#garden", "symbol", rf"""(?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w)
@@ -106,13 +104,12 @@ CLASSES = (
             (?:\ {_FILE}+){{0,3}} \\ )* {_FILE}* | \\\\[\w.$-]+ (?: \\{_FILE}+ )+ )
         | (?: {_BEGIN} \.?[\w-]{{1,100}} (?:\.[\w-]{{1,40}}){{0,5}} (?:\(\w{{1,9}}\))? | {_OPEN} )
         \.(?:{_FILE_TYPES}){_END}"""),
-    # not and/or, file(s)
-    TextClass("forum, call, company", "u/lena", "symbol", rf"""{_BEGIN}(?<![/.:~-]) [ru]/[A-Za-z]\w+
-        | {_BEGIN} (?:[a-z_]|[A-Z]\w{{0,30}}\.)[\w.]{{1,30}}
-            \( (?=[^()]{{0,60}}[\d,=.]) [^\s()]{{1,60}} (?:,\ [^\s()]{{1,60}}){{0,5}} \)
+    TextClass("forum, company", "u/lena", "symbol", rf"""{_BEGIN}(?<![/.:~-]) [ru]/[A-Za-z]\w+
         | {_BEGIN} (?: [A-Z]{{1,4}}(?:&[A-Z]{{1,4}})+ | [A-Z]\+\+ ) (?!\w)"""),
-    TextClass("identifier", "snake_case", "symbol", rf"""
-        {_BEGIN} [A-Za-z_]\w{{0,60}}+ (?: (?:\.|::|->)[A-Za-z_]\w{{0,60}}+ ){{0,10}} \(\)
+    TextClass("identifier, call", "snake_case", "symbol", rf"""  # not file(s)
+        {_BEGIN} (?:[a-z_]|[A-Z]\w{{0,30}}\.)[\w.]{{1,30}}
+            \( (?=[^()]{{0,60}}[\d,=.]) [^\s()]{{1,60}} (?:,\ [^\s()]{{1,60}}){{0,5}} \)
+        | {_BEGIN} [A-Za-z_]\w{{0,60}}+ (?: (?:\.|::|->)[A-Za-z_]\w{{0,60}}+ ){{0,10}} \(\)
         | {_BEGIN} __(?: [A-Z0-9]+(?:_[A-Z0-9]+)* | [a-z][a-z0-9]*(?:_[a-z0-9]+)* )__ {_END}
         | {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} _*[A-Za-z][A-Za-z0-9]*+ (?: _+[A-Za-z0-9]++ )++ {_END}
         | {_BEGIN} [a-z][a-z_]{{1,40}} (?: \.[a-z][a-z_]{{1,40}} ){{2,6}} {_END}"""),
