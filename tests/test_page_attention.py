@@ -21,7 +21,7 @@ from test_api_directions import save_directions
 SENTENCE = "The children were playing in the garden."
 OTHER = "The cat sleeps."
 FORCED = "Les enfants jouaient dehors."
-LONG = "My brother said that he would come to the house " * 8
+LONG = "My brother said that he would come to the house " * 7
 ASKED = {"text": SENTENCE, "source": "en", "target": "fr"}
 KINDS = ["cross", "encoder", "decoder"]
 LINES, MAP = ".lines", ".map-body"
