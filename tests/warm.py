@@ -167,7 +167,7 @@ def main() -> None:
         sys.exit(WarmProcess(words, address=os.environ[VARIABLE]).wait() % 256)
     module, *sys.argv[1:] = serve(*words)
     sys.modules.pop(f"{module}.__main__", None)
-    sys.path[0] = os.getcwd()
+    sys.path.insert(0, os.getcwd())  # and the folder of the tests stays there
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0
