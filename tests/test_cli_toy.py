@@ -60,7 +60,7 @@ def test_output_is_one_number_shorter_than_the_input() -> None:
 
 
 def test_command_ends_with_the_numbers_after_the_first() -> None:
-    width, epochs = 64, 8
+    width, epochs = 64, 6
     assert ToyOptions().d_model >= width and ToyOptions().epochs >= epochs, "by default it learns as much"
     words = ["toy", "--device", "cpu", "--d-model", str(width), "--epochs", str(epochs)]
     result = CliRunner().invoke(cli, words, catch_exceptions=False)
