@@ -35,7 +35,7 @@ api_key = "DeepL-Auth-Key {KEY}"
 @pytest.mark.parametrize(
     ("settings", "locks", "phases", "examples"),
     [
-        ({}, "", "examples,coverage,fuzzing,stateful", "5"),
+        ({}, "", "examples,coverage,fuzzing,stateful", "3"),
         # Only what is different: who is refused, and the paths.
         ({"api_keys_file": "keys"}, "", "examples,fuzzing", "1"),
         ({"api_keys_file": "keys", "root_api": "libretranslate", "root_path": "/mt"}, OPENED, "examples,fuzzing", "1"),
