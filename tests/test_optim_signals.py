@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+import warm
 from safetensors.torch import load_file
 from shared_fixtures import TRAINING_LIMITS, small_config
 from warm import WarmProcess
@@ -140,7 +141,12 @@ def test_an_interrupted_process_saves_and_prints_a_command_that_resumes(data: Pa
     out = tmp_path / "a run"
     command = ["training", "train", "--data", str(data), "--out", str(out), *options, *every]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    environment[warm.VARIABLE] = warm.server_address()
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(warm.__file__)} "$@"\n')
+    python.chmod(0o755)
+    environment["PATH"] = f"{python.parent}:{environment['PATH']}"
     done = 0
     said = tmp_path / "said.txt"
     start: type[Process] = WarmProcess
