@@ -33,6 +33,7 @@ from model.bundle import open_bundle
 from training.__main__ import GROUPS
 from training.__main__ import cli as trainer
 from training.corpora.corpus import write_pairs
+from training.export import tradeoff
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICE: dict[str, Any] = get_command(service).commands  # type: ignore[attr-defined]
@@ -164,6 +165,7 @@ def test_first_example_of_each_verb_of_the_trainer_runs(
 ) -> None:
     assert set(QUICKER) == set(NAMES)
     tune_quickly(monkeypatch)
+    monkeypatch.setattr(tradeoff, "SHARES", (1.0, 0.5))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     with loopback_registry() as registry:
         put_firefox(registry, folder / "firefox")
