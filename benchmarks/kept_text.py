@@ -233,7 +233,8 @@ def draw(source: str, choose: random.Random) -> Drawn:
         if choose.random() < 0.3 and source != "zh":
             sentence = _enclosed(sentence, choose, pairs, used)
         sentences.append(sentence)
-    return Drawn(choose.choice((" ", "\n")).join(sentences), tuple(kept), tuple(pairs))
+    separator = "\n" if "+49" in "".join(sentences) else choose.choice((" ", "\n"))  # a number may follow it
+    return Drawn(separator.join(sentences), tuple(kept), tuple(pairs))
 
 
 def _enclosed(sentence: str, choose: random.Random, pairs: list[tuple[str, str]], used: set[str]) -> str:

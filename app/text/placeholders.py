@@ -53,7 +53,8 @@ _BBCODES = "[bius]|url|img|code|quote|list|li|size|color|font|center|left|right|
 _BOOLEAN = "async|autoplay|checked|controls|defer|disabled|download|hidden|loop|muted|open|readonly|required|selected"
 _TEXT_EMOJI = r"\u203c\u2049\u2139\u3030\u303d\u3297\u3299"
 """Characters that are emoji if U+FE0F follows."""
-_EMOJI = rf"(?:[{PICTURES}]|[0-9#*](?=\ufe0f?\u20e3)|[{_TEXT_EMOJI}](?=\ufe0f))"
+_KEYS = r"[\u2303\u2318\u2325\u21e7]+[A-Z0-9]"
+_EMOJI = rf"(?:(?!{_KEYS})[{PICTURES}]|[0-9#*](?=\ufe0f?\u20e3)|[{_TEXT_EMOJI}](?=\ufe0f))"
 _EMOJI_TAIL = r"[\ufe0e\ufe0f\u200d\u20e3\U000e0020-\U000e007f]*+"
 
 # fmt: off
@@ -94,7 +95,7 @@ CLASSES = (
         rf"{_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )"),
     TextClass("emoticon, command, key", ":-)", "symbol", rf"""
         (?<![{_LATIN}:;=<^-]) (?: [:;=][-'^o]?[)(DPpOo/|*] | <3 | \^_*\^ | -_+- ) (?!(?u:\w)|[/\\(\[:])
-        | (?<![\w!]) ![a-z]{{2,40}}(?!\w) | [\u2303\u2318\u2325\u21e7]+[A-Z0-9](?!\w)"""),
+        | (?<![\w!]) ![a-z]{{2,40}}(?!\w) | {_KEYS}(?!\w)"""),
     TextClass("option of a command", "--verbose", "symbol",  # not the "-I" of a dialogue
         rf"{_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])"),
     TextClass("mention, hashtag", "#garden", "symbol", rf"""(?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w)
