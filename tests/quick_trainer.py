@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shared_fixtures import measure_with_the_decoder
+from shared_fixtures import export_quickly
 from tuned import tune_quickly
 
 from training.__main__ import main
@@ -17,5 +17,5 @@ COMMAND = [sys.executable, str(Path(__file__).resolve())]
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
         tune_quickly(patch)
-        patch.setattr("training.export.bundle.measure_as_served", measure_with_the_decoder)
+        export_quickly(patch)
         main()

@@ -74,7 +74,7 @@ def test_bundle_is_measured_over_http_and_beside_ctranslate2(
     bundle: LoadedBundle, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     record = {name: bundle.config[name] for name in ("source", "target", "samples")}
-    save_bundle(tmp_path / "en-fr", bundle.model, bundle.source_tokenizer, Limits(64, 64), record, "")
+    save_bundle(tmp_path / "en-fr", bundle.model, bundle.source_tokenizer, Limits(128, 32), record, "")
     measure(tmp_path / "en-fr", "cpu", 60, http=True, peer=True)
     title, service, ours, theirs = capfd.readouterr().out.strip().splitlines()
     assert title.endswith("60 sentences of random words")
