@@ -158,6 +158,10 @@ NAMES = {
         *("Brzezinski", "Vandermeer", "Kowalczyk", "Zubrin", "Oyelaran", "Matsuda", "Grigoryan", "Szymanski"),
         *("Thackeray", "Abubakar", "Lundgren", "Ferreira", "Kaczmarek", "Nakagawa", "Quisling"),
     ),
+    "acronym": (
+        *("ISBN", "IBAN", "GDPR", "HDMI", "DHCP", "SMTP", "JSON", "YAML", "LGTM", "SWIFT", "XHTML", "CUDA", "LDAP"),
+        *("BIOS", "KPI", "ERP", "WLAN", "ISO", "NASA", "MIDI", "TLS", "VPN", "GIMP", "RSVP", "SATA"),
+    ),
 }
 _SYMBOLS = re.compile(r"[^\w\s.,;:!?'’‘`´…–—‐‑·¡¿，。！？、；：～（）()\"“”„«»「」『』-]|_")
 _QUOTES = re.compile(r"[\"“”„«»「」『』]")

@@ -1,5 +1,5 @@
-"""Names that a model spells wrongly: words that look like a name, that the vocabulary hardly knows, and that are not in
-the translation as they were.
+"""Names and acronyms that a model spells wrongly: words that look like one, that the vocabulary hardly knows, and that
+are not in the translation as they were.
 
 A name that the model knows has another form in the target (London, Londres), and the model is sure of it.
 """
@@ -55,21 +55,22 @@ _NEARLY_SURE, _MIN_LIKENESS, _MIN_MISSPELT_PIECES = -0.18, 0.5, 4
 countries and peoples stand, it is one in many pieces. The model is not quite sure of it."""
 _MIN_ATTENTION, _MIN_ATTENTION_SPACELESS = 0.3, 0.8
 """The attention that a token of a word gets at least, if the translation has the word."""
-_SHORT_TEXT_WORDS = 3
+_SHORT_TEXT_WORDS, _MAX_ACRONYM_CHARS = 3, 6
 
 
 def lost_names(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
     """The names of the sentence that its translation does not have as they were, but should; in order."""
     text, translation = sentence.passage.text, sentence.plain_text(candidate)
     words = (word for word in _CAPITALISED.finditer(text) if not _has_name(translation, word[0]))
-    found = [word for word in words if word[0][0].isupper() and not (word[0].isupper() or _is_kept(sentence, word))]
+    found = [word for word in words if word[0][0].isupper() and not _is_kept(sentence, word)]
     return [ProtectedSpan(*word.span(), word[0]) for word in found if _is_name(sentence, candidate, word, translation)]
 
 
 def _has_name(translation: str, name: str) -> bool:
-    """Whether the translation has the name as it was, and does not go on with its last letter, as a loop does."""
-    place = translation.find(name)
-    return place >= 0 and not translation.startswith(name[-1], place + len(name))
+    """Whether the translation has the name as it was, and does not go on with its last letter, as a loop does, nor an
+    acronym with a capital."""
+    _, found, after = translation.partition(name)
+    return bool(found) and after[:1] != name[-1] and not (name.isupper() and after[:1].isupper())
 
 
 def _is_kept(sentence: Sentence, word: re.Match[str]) -> bool:
@@ -83,12 +84,16 @@ def _is_name(sentence: Sentence, candidate: Candidate, word: re.Match[str], tran
     if language in WITHOUT_SPACES:
         return True  # in other letters than the text
     lowered, letters = word[0].lower(), _LETTERS.get(language)
+    if word[0].isupper() and (text.isupper() or len(lowered) > _MAX_ACRONYM_CHARS):
+        return False
     if letters is None and not all(map(tokenizer.has_piece, word[0])):
         return True
     if letters is not None and any(not (letter.isascii() or letter in letters) for letter in lowered):
         return True
     if tokenizer.has_piece(MARK + word[0]) or tokenizer.has_piece(MARK + lowered):
         return False  # as for most words
+    if word[0].isupper():
+        return _score(sentence, candidate, word) < _NEARLY_SURE or bool(_misspelling(lowered, translation))
     if text.istitle() or len(text.split()) < _SHORT_TEXT_WORDS:
         return False
     return _seems_name(sentence, _score(sentence, candidate, word), word, translation)
