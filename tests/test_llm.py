@@ -246,7 +246,7 @@ def test_a_failure_leaves_the_own_translation_with_a_warning(
     assert [fault in warning for warning in done["warnings"]] == [True]
 
 
-@pytest.mark.parametrize(("limit_s", "fields"), [(1.0, {}), (50.0, {"deadline_ms": 2_000})])
+@pytest.mark.parametrize(("limit_s", "fields"), [(1.0, {}), (50.0, {"deadline_ms": 3_000})])
 def test_a_silent_model_is_waited_for_as_long_as_the_limit_or_the_deadline(
     both: Service, stub: LlmStub, monkeypatch: pytest.MonkeyPatch, limit_s: float, fields: dict[str, Any]
 ) -> None:
