@@ -338,12 +338,12 @@ def kill_command_twice(data: Path, run: Path) -> None:
 
 
 def slow_down(after: int) -> None:
-    """Makes each step after the first `after` take seconds, so that the command is still busy when it is killed."""
+    """Makes each step after the first `after` take long, so that the command is still busy when it is killed."""
     step, left = Trainer.step, iter(range(after))
 
     def slow(trainer: Trainer, *given: Any) -> torch.Tensor:
         if next(left, None) is None:
-            time.sleep(5)
+            time.sleep(0.5)
         return step(trainer, *given)
 
     Trainer.step = slow  # type: ignore[assignment, method-assign]
