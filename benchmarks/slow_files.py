@@ -30,6 +30,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
+from app.documents.messages import BASE_BYTES
 from app.formats import UnreadableDocument, read
 from app.formats.review import read_xliff, write_xliff
 from app.formats.review_html import write_html
@@ -95,13 +96,13 @@ def _with_other_text(passage: Passage) -> Passage:
     return replace(passage, text=passage.text.translate(_OTHER_LETTERS), nested=nested)
 
 
-def measure(work: Callable[[], list[float]]) -> Cost:
+def measure(work: Callable[[], list[float]], max_mb: int = _LIMIT_MB) -> Cost:
     """The cost of `work` in a process of its own, which is killed at the limits."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _work_and_exit(work, writing)
+        _work_and_exit(work, writing, max_mb)
     os.close(writing)
     with open(reading, "rb") as pipe:
         answer = pipe.read()
@@ -114,9 +115,9 @@ def measure(work: Callable[[], list[float]]) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, megabytes, fault)
 
 
-def _work_and_exit(work: Callable[[], list[float]], writing: int) -> None:
+def _work_and_exit(work: Callable[[], list[float]], writing: int, max_mb: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (_LIMIT_S, _LIMIT_S + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + (_LIMIT_MB << 20),) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + (max_mb << 20),) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     fault = ""
     before, began, times = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, process_time(), list[float]()
@@ -143,7 +144,9 @@ def _address_space() -> int:
 def cost_of(genome: Genome, grammar: Grammar) -> Cost:
     content, options = grammar.build(genome.text(grammar)), grammar.options[genome.option]
     work = grammar.work or read_and_write
-    return measure(lambda: work(f"a{grammar.suffix}", content, options))
+    # Of formats, PDF alone leaves the limit of memory to the process for documents (app/documents/messages.py).
+    max_mb = BASE_BYTES >> 20 if grammar.suffix == ".pdf" else _LIMIT_MB
+    return measure(lambda: work(f"a{grammar.suffix}", content, options), max_mb)
 
 
 def climb(grammar: Grammar, seconds: float, limit: int, draw: random.Random) -> tuple[list[Found], int]:

@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 from app.__main__ import cli as app_cli
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.training_verbs import TRAINER
-from app.runtime.metrics import Metrics
+from app.runtime.metrics import Metrics, exposition
 from app.settings import PREFIX, describe_settings
 from model.bundle_files import CONFIG, SUMS, WEIGHTS
 from training.__main__ import cli as training_cli
@@ -76,7 +76,7 @@ def test_settings_table_has_every_setting_with_its_default(name: str) -> None:
 
 
 def test_every_metric_is_documented() -> None:
-    exposed = text_string_to_metric_families(Metrics().exposition().decode())
+    exposed = text_string_to_metric_families(exposition(Metrics()).decode())
     ours = {family.name for family in exposed if family.name.startswith("interlinear")}
     names = re.findall(r"`(interlinear_\w+)`", Path("docs/monitoring.md").read_text(encoding="utf-8"))
     told = {name.removesuffix("_total") for name in names}

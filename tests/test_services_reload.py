@@ -24,6 +24,7 @@ from app.engine.launch import InProcessWorker, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.api_keys import new_key
 from app.main import create_app
+from app.runtime.metrics import exposition
 from app.services import reload as reload_module
 from app.services.reload import ReloadTiming
 from app.services.startup import load_catalogue
@@ -135,13 +136,13 @@ def test_bundle_replaced_during_the_start_is_served_after_a_reload(site: Site) -
 def test_a_removed_model_leaves_no_metrics(site: Site) -> None:
     with site.serving() as service:
         gone = site.translate(service).json()["model"]
-        assert gone in service.state["metrics"].exposition().decode()
+        assert gone in exposition(service.state["metrics"]).decode()
         old = service.state["deployments"].current
         site.put("en-fr")
         site.reload(service)
-        service.run(_until(lambda: gone not in service.state["metrics"].exposition().decode()))
+        service.run(_until(lambda: gone not in exposition(service.state["metrics"]).decode()))
         assert old.engine.alive == 0
-        assert site.translate(service).json()["model"] in service.state["metrics"].exposition().decode()
+        assert site.translate(service).json()["model"] in exposition(service.state["metrics"]).decode()
 
 
 def test_model_that_returns_while_it_is_still_stopping_keeps_its_metrics(
@@ -192,7 +193,7 @@ def test_cancelled_reload_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyP
         service.run(halfway())
         assert [engine.alive for engine in begun] == [0]
         assert site.translate(service, text="How are you?").json()["model"] == served
-        told = service.state["metrics"].exposition().decode()
+        told = exposition(service.state["metrics"]).decode()
         assert set(re.findall(r'model="([^"]+)"', told)) == {served}
 
 

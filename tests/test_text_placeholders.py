@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from importlib.util import find_spec
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import ProtectedSpan
-from app.text.placeholders import find_placeholders
+from app.text.checked_marks import checked_spans
+from app.text.placeholders import CLASSES, TextClass, find_placeholders
 from app.text.symbols import is_nesting, nesting_pairs
 
 WORDS = [
@@ -313,3 +317,23 @@ def test_only_marks_that_nest_properly_are_pairs(text: str, pairs: list[tuple[in
 def test_quotation_marks_are_pairs_in_each_style(text: str, pairs: list[tuple[int, int]]) -> None:
     spans = [ProtectedSpan(at, at + 1, mark) for at, mark in enumerate(text) if mark in "«»“”„"]
     assert nesting_pairs(text, spans) == pairs
+
+
+def test_documentation_lists_the_classes() -> None:
+    page = (Path(__file__).parent.parent / "docs/protected-text.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| (`+) ?(.+?) ?\2 \| (symbol|tag|rewritten|checked) \|", page, re.MULTILINE)
+    listed = [(name, example.replace("\\t", "\t"), treatment) for name, _, example, treatment in rows]
+    assert listed == [(one.name, one.example, one.treatment) for one in CLASSES]
+
+
+@pytest.mark.parametrize("of", CLASSES, ids=lambda one: one.name)
+def test_each_class_is_found_where_the_table_says(of: TextClass) -> None:
+    assert find_spec(of.module)
+    if of.pattern:
+        assert re.fullmatch(of.pattern, of.example, re.VERBOSE | re.ASCII)
+    found = [one.raw for one in find_placeholders(f"We saw {of.example} there.", "en")]
+    if of.treatment == "symbol" and of.module != "app.text.word_tags":
+        assert found == [of.example]
+    elif of.module == "app.text.checked_marks":
+        assert not found
+        assert list(checked_spans(of.example, "fr"))

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import Passage, ProtectedSpan
+from app.text.placeholders import CLASSES, TextClass, find_placeholders
 from app.translation.input_normalisation import (
     is_all_caps,
     is_better_lowercased,
     model_input,
     split_at_protected,
 )
+from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.sentence import Sentence
 from model.bundle import Bundle
 from model.tokenizer import Tokenizer, Tokenizers
@@ -101,3 +103,28 @@ def test_such_a_word_is_translated_lowercased_and_capitalised_again(frugal: Bund
         sentence.set_decoded(decoded(tokens))
         assert sentence.plain_text(sentence.best) == said
         assert sentence.pieces(sentence.best) == [said]
+
+
+# ---- The table of classes
+
+BY_MODEL = ("app.translation.input_normalisation", "app.text.punctuation_marks", "app.text.optional_endings")
+
+
+@pytest.mark.parametrize("of", [one for one in CLASSES if one.module in BY_MODEL], ids=lambda one: one.name)
+def test_model_reads_something_else_of_the_same_length(
+    bundle: Bundle, of: TextClass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert of.treatment == "rewritten"
+    stop = of.name == "missing full stop"
+    monkeypatch.setitem(vars(bundle), "expects_end_marks", stop)  # a cached property
+    read = "".join(map(str, model_input(Passage(of.example), bundle)))
+    assert read != of.example
+    assert len(read) == len(of.example) + stop
+
+
+@pytest.mark.parametrize("of", [one for one in CLASSES if one.treatment == "tag"], ids=lambda one: one.name)
+def test_tags_are_not_in_what_the_model_reads(of: TextClass) -> None:
+    text = f"We saw a {of.example} there."
+    passage = with_tab_tags(marks_as_tags(Passage(text, tuple(find_placeholders(text, "en"))))[0])
+    assert passage.tags
+    assert not passage.protected

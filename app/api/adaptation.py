@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from app import errors
-from app.api.dependencies import AdmittedClient, TranslatorState, state_of
+from app.api.dependencies import AdmittedClient, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, FORM_ERRORS, error_responses, form_with_file
 from app.api.schemas.adaptation import (
     AdaptationFields,
@@ -60,7 +60,7 @@ AdaptationsState = Annotated[Adaptations, Depends(_adaptations)]
         *_ERRORS, errors.PairNotServed, errors.AdaptationConflict, *FORM_ERRORS, errors.Overloaded
     ),
 )
-async def plan(request: Request, adaptations: AdaptationsState, translator: TranslatorState) -> AdaptationStatus:
+async def plan(request: Request, adaptations: AdaptationsState) -> AdaptationStatus:
     """Read the pairs that a bundle shall learn, and find out what it would learn from them; training begins with
     /adaptation/start.
 
@@ -69,7 +69,8 @@ async def plan(request: Request, adaptations: AdaptationsState, translator: Tran
     """
     file, form = await read_upload(request)
     fields: AdaptationFields = validated(AdaptationFields, form.by_name(), strict=False)
-    bundle = translator.catalogue.find(*translator.catalogue.codes(fields.source, fields.target))
+    catalogue = state_of(request)["translator"].catalogue
+    bundle = catalogue.find(*catalogue.codes(fields.source, fields.target))
     if bundle.directions.count > 1:
         reason = f"{bundle.name} translates {bundle.directions.count:,} pairs of languages, and would translate one"
         raise InvalidFields.at("#/source", reason)
@@ -133,9 +134,9 @@ def _status(adaptations: Adaptations) -> AdaptationStatus:
         target=current.bundle.target,
         plan=AdaptationPlan(**current.plan) if current.plan else None,
         lines=list(current.lines),
-        scores=[AdaptationScore(**score._asdict()) for score in current.scores],
+        scores=[AdaptationScore(**score) for score in current.scores],
         advice=current.advice,
-        comparison=[ComparedTranslation(**row._asdict()) for row in current.comparison],
+        comparison=[ComparedTranslation(**row) for row in current.comparison],
         model=current.model,
         error=current.error,
     )

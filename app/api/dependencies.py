@@ -5,7 +5,7 @@ They are coroutines, since FastAPI runs plain functions in a thread, at 50 µs e
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, TypedDict, cast
 
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
@@ -79,15 +79,6 @@ def state_of(request: HTTPConnection) -> RequestState:
     return cast(RequestState, request.scope["state"])
 
 
-def _from_state(name: str) -> Any:
-    """A dependency: the entry `name` of the application's state."""
-
-    async def entry(request: Request) -> Any:
-        return getattr(request.state, name)
-
-    return Depends(entry)
-
-
 async def _admitted_client(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
     return await state_of(request)["access_control"].admit(request, bearer(request))
@@ -106,12 +97,7 @@ async def _translation_memory(request: Request) -> TranslationMemory:
     return memory
 
 
-EngineState = Annotated[Engine, _from_state("engine")]
-PeersState = Annotated[Peers | None, _from_state("peers")]
-MetricsState = Annotated[Metrics, _from_state("metrics")]
-ShutdownState = Annotated[Shutdown, _from_state("shutdown")]
 MemoryState = Annotated[TranslationMemory, Depends(_translation_memory)]
-TranslatorState = Annotated[Translator, _from_state("translator")]
 AdmittedClient = Annotated[Client, Depends(_admitted_client)]
 AuthenticatedClient = Annotated[Client, Depends(_authenticated_client)]
 """Charges nothing to the client's rate."""

@@ -5,17 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from app import errors
-from app.api.dependencies import (
-    AuthenticatedClient,
-    EngineState,
-    MetricsState,
-    PeersState,
-    ShutdownState,
-    TranslatorState,
-)
+from app.api.dependencies import AuthenticatedClient, state_of
 from app.api.openapi_parts import error_responses
 from app.api.readiness import check_ready
 from app.api.schemas.health import Health, Ready
@@ -38,12 +31,11 @@ async def health() -> Health:
     summary="Readiness: can the service translate?",
     responses=error_responses(errors.InvalidFields, errors.Unavailable),
 )
-async def ready(
-    engine: EngineState, translator: TranslatorState, shutdown: ShutdownState, strict: Strict = False
-) -> Ready:
+async def ready(request: Request, strict: Strict = False) -> Ready:
     """Return 200 while the engine runs and every bundle has passed its sample check; otherwise 503 with the reason."""
-    check_ready(engine, shutdown, strict)
-    return Ready(models=[bundle.name for bundle in translator.catalogue])
+    state = state_of(request)
+    check_ready(state["engine"], state["shutdown"], strict)
+    return Ready(models=[bundle.name for bundle in state["translator"].catalogue])
 
 
 @router.get(
@@ -55,8 +47,9 @@ async def ready(
         **error_responses(errors.NotAuthorised),
     },
 )
-async def metrics(metrics: MetricsState, peers: PeersState, client: AuthenticatedClient) -> Response:
+async def metrics(request: Request, client: AuthenticatedClient) -> Response:
     """Return metrics in Prometheus' text format. If the service has API keys, this requires one, as `Bearer`, and
     charges nothing to its rate."""
-    content = await asyncio.to_thread(exposition, metrics, peers) if peers else metrics.exposition()
+    found, peers = state_of(request)["metrics"], state_of(request)["peers"]
+    content = await asyncio.to_thread(exposition, found, peers) if peers else exposition(found)
     return Response(content, media_type=CONTENT_TYPE)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from app import errors
-from app.api.dependencies import AdmittedClient, MemoryState, TranslatorState
+from app.api.dependencies import AdmittedClient, MemoryState, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses, form_with_file, schema_of
 from app.api.schemas.memory import (
     ForgetQuery,
@@ -30,7 +30,6 @@ from app.http.json_body import JSONRequest
 from app.http.problems import validated
 from app.services.memory_log import Scope
 from app.text.memory_index import MIN_SIMILARITY
-from app.translation.translator import Translator
 from model import __version__
 
 router = APIRouter(tags=["translation memory"])
@@ -65,9 +64,7 @@ _BODY = {
     openapi_extra={"requestBody": _BODY},
     responses=error_responses(*_ERRORS, *BODY_ERRORS, errors.Overloaded),
 )
-async def remember(
-    request: Request, client: AdmittedClient, memory: MemoryState, translator: TranslatorState
-) -> Response:
+async def remember(request: Request, client: AdmittedClient, memory: MemoryState) -> Response:
     """Remember pairs of a text and its translation, as JSON or as a file. They replace pairs with the same text.
 
     The response comes when they are on the disk. From then on, /translate answers equal texts and sentences with them.
@@ -77,7 +74,7 @@ async def remember(
     if request.headers.get("content-type", "").lower().startswith(MULTIPART):
         file, form = await read_upload(request)
         fields: MemoryFields = validated(MemoryFields, form.by_name())
-        scope = _scope(translator, client, fields.source, fields.target)
+        scope = _scope(request, client, fields.source, fields.target)
         try:
             turn = memory.turns(client.name).long
             pairs = await turn.run(read_pairs, file.name, file.content, scope.source, scope.target, memory.limits.pairs)
@@ -87,9 +84,9 @@ async def remember(
             raise InvalidFields.at("#/file", "The file has no pairs")
     else:
         body = validated(MemoryRequest, await JSONRequest(request.scope, request.receive).json())
-        scope = _scope(translator, client, body.source, body.target)
+        scope = _scope(request, client, body.source, body.target)
         pairs = [(pair.text, pair.translation) for pair in body.pairs]
-    version = await memory.put(scope, pairs, client.name, translator.check_length)
+    version = await memory.put(scope, pairs, client.name, state_of(request)["translator"].check_length)
     return JSONResponse({"pairs": len(pairs), "memory_version": version})
 
 
@@ -99,14 +96,11 @@ async def remember(
     responses=error_responses(*_ERRORS, errors.InvalidFields, TooMuchText),
 )
 async def search(
-    client: AdmittedClient,
-    memory: MemoryState,
-    translator: TranslatorState,
-    query: Annotated[SearchQuery, Query()],
+    request: Request, client: AdmittedClient, memory: MemoryState, query: Annotated[SearchQuery, Query()]
 ) -> MemoryMatches:
     """Return the pairs whose texts are the most similar to a text, with percentages."""
-    translator.check_length(len(query.text))
-    found = await memory.snapshot(_scope(translator, client, query.source, query.target), with_similar=True)
+    state_of(request)["translator"].check_length(len(query.text))
+    found = await memory.snapshot(_scope(request, client, query.source, query.target), with_similar=True)
     turn = memory.turns(client.name).short
     matches = await turn.run(found.fuzzy, query.text, query.limit, MIN_SIMILARITY)
     exact = await turn.run(found.exact, query.text)
@@ -126,13 +120,10 @@ async def search(
     responses=error_responses(*_ERRORS, errors.InvalidFields),
 )
 async def forget(
-    client: AdmittedClient,
-    memory: MemoryState,
-    translator: TranslatorState,
-    query: Annotated[ForgetQuery, Query()],
+    request: Request, client: AdmittedClient, memory: MemoryState, query: Annotated[ForgetQuery, Query()]
 ) -> Forgotten:
     """Erase a pair, or all pairs of a direction, from the memory and from its files."""
-    scope = _scope(translator, client, query.source, query.target)
+    scope = _scope(request, client, query.source, query.target)
     number, version = await (memory.clear(scope) if query.text is None else memory.remove(scope, query.text))
     return Forgotten(pairs=number, memory_version=version)
 
@@ -150,13 +141,10 @@ async def forget(
     },
 )
 async def export(
-    client: AdmittedClient,
-    memory: MemoryState,
-    translator: TranslatorState,
-    query: Annotated[MemoryFields, Query()],
+    request: Request, client: AdmittedClient, memory: MemoryState, query: Annotated[MemoryFields, Query()]
 ) -> Response:
     """Download all pairs of a direction, with the time and the key's name of each."""
-    scope = _scope(translator, client, query.source, query.target)
+    scope = _scope(request, client, query.source, query.target)
     found = await memory.snapshot(scope)
     turn = memory.turns(client.name).long
     content = await turn.run(write_tmx, found.pairs(), scope.source, scope.target, __version__)
@@ -164,8 +152,9 @@ async def export(
     return Response(content, media_type=TMX, headers=headers)
 
 
-def _scope(translator: Translator, client: Client, source: str, target: str) -> Scope:
+def _scope(request: Request, client: Client, source: str, target: str) -> Scope:
     """The client's memory of a direction that is served. Raises PairNotServed."""
-    source, target = translator.catalogue.codes(source, target)
-    translator.catalogue.route(source, target)
+    catalogue = state_of(request)["translator"].catalogue
+    source, target = catalogue.codes(source, target)
+    catalogue.route(source, target)
     return Scope(client.name, source, target)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from fastapi import APIRouter, Request
 
 from app import errors
-from app.api.dependencies import AdmittedClient, EngineState, PeersState, TranslatorState, state_of
+from app.api.dependencies import AdmittedClient, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
 from app.api.schemas.models import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
@@ -20,17 +20,18 @@ router = APIRouter(tags=["what is served"])
 
 
 @router.get("/languages", summary="List languages, with the targets of each")
-async def languages(translator: TranslatorState) -> list[ServedLanguage]:
+async def languages(request: Request) -> list[ServedLanguage]:
     """List the source languages, each with its targets, including those reached through another language, and those
     that the large model is named for."""
-    targets = translator.catalogue.targets_by_source
+    targets = state_of(request)["translator"].catalogue.targets_by_source
     return [ServedLanguage(code=code, name=language_name(code), targets=[*to]) for code, to in targets.items()]
 
 
 @router.get("/models", summary="List models, with their training and quality")
-async def models(translator: TranslatorState, engine: EngineState) -> list[ServedModel]:
+async def models(request: Request) -> list[ServedModel]:
     """List the bundles: training and quality from their records, and how they run on this machine."""
-    return [_served_model(bundle, engine) for bundle in translator.catalogue]
+    state = state_of(request)
+    return [_served_model(bundle, state["engine"]) for bundle in state["translator"].catalogue]
 
 
 @router.post(
@@ -38,7 +39,7 @@ async def models(translator: TranslatorState, engine: EngineState) -> list[Serve
     summary="Reload the bundles from disk",
     responses=error_responses(*ADMISSION_ERRORS, errors.NotAllowed, errors.BundlesRefused),
 )
-async def reload(request: Request, peers: PeersState, client: AdmittedClient) -> Reloaded:
+async def reload(request: Request, client: AdmittedClient) -> Reloaded:
     """Scan the bundle folders again, and serve what has changed.
 
     New bundles load and check their samples while the old ones serve; requests in progress finish with the old ones. If
@@ -47,7 +48,7 @@ async def reload(request: Request, peers: PeersState, client: AdmittedClient) ->
     client.check_admin()
     deployments = state_of(request)["deployments"]
     changed = await deployments.reload()
-    if peers:
+    if peers := state_of(request)["peers"]:
         changed = await asyncio.to_thread(reload_peers, peers) or changed
     return Reloaded(changed=changed, models=[bundle.name for bundle in deployments.current.translator.catalogue])
 

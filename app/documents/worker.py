@@ -197,8 +197,8 @@ def main(descriptor: int) -> None:
     with suppress(OSError):  # where memory is short, the kernel ends this process rather than one with weights
         Path("/proc/self/oom_score_adj").write_text("500")
     log_to_stderr()
-    import app.formats.readers  # noqa: F401  # before budgets count
-
+    for each in formats.FORMATS.values():  # before budgets count
+        formats.reader_of(each)
     gc.freeze()
     with socket.socket(fileno=descriptor) as end:
         serve(end)

@@ -6,12 +6,15 @@ model.languages.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from inspect import signature
 from pathlib import PurePath
 from typing import NamedTuple, TypedDict, Unpack
 
 from app.formats.document import (
+    Content,
     Document,
     TextLocation,
     UnknownFormat,
@@ -49,7 +52,8 @@ __all__ = [
 class Format(NamedTuple):
     """A document format, and the media type of files with one of its suffixes."""
 
-    name: str
+    reader: str
+    """The module of this package that reads it, with the name of its function if that is not `read`."""
     media_type: str
     written_as: str = ""
     """The suffix of what is written, if that has another format."""
@@ -63,27 +67,27 @@ FORMATS = {
     ".html": Format("html", "text/html"),
     ".htm": Format("html", "text/html"),
     ".xhtml": Format("html", "application/xhtml+xml"),
-    ".srt": Format("srt", "application/x-subrip"),
-    ".vtt": Format("vtt", "text/vtt"),
+    ".srt": Format("subtitles.read_srt", "application/x-subrip"),
+    ".vtt": Format("subtitles.read_vtt", "text/vtt"),
     ".po": Format("po", "text/x-gettext-translation"),
     ".pot": Format("po", "text/x-gettext-translation-template"),
-    ".json": Format("json", "application/json"),
-    ".arb": Format("arb", "application/json"),
+    ".json": Format("json_strings", "application/json"),
+    ".arb": Format("json_strings.read_arb", "application/json"),
     ".properties": Format("properties", "text/x-java-properties"),
-    ".strings": Format("strings", "text/x-strings"),
+    ".strings": Format("apple_strings", "text/x-strings"),
     ".stringsdict": Format("stringsdict", "application/x-plist"),
     ".xcstrings": Format("xcstrings", "application/x-xcstrings+json"),
     ".xml": Format("android", "application/xml"),
     ".resx": Format("resx", "text/microsoft-resx"),
     ".resw": Format("resx", "text/microsoft-resx"),
-    ".yaml": Format("yaml", "application/yaml"),
-    ".yml": Format("yaml", "application/yaml"),
-    ".toml": Format("toml", "application/toml"),
-    ".ts": Format("ts", "application/x-linguist"),
+    ".yaml": Format("yaml_strings", "application/yaml"),
+    ".yml": Format("yaml_strings", "application/yaml"),
+    ".toml": Format("toml_strings", "application/toml"),
+    ".ts": Format("qt_ts", "application/x-linguist"),
     ".tmx": Format("tmx", "application/x-tmx+xml"),
     ".ftl": Format("fluent", "text/x-fluent"),
-    ".csv": Format("csv", "text/csv"),
-    ".tsv": Format("tsv", "text/tab-separated-values"),
+    ".csv": Format("tables.read_csv", "text/csv"),
+    ".tsv": Format("tables.read_tsv", "text/tab-separated-values"),
     ".ass": Format("ass", "text/x-ssa"),
     ".ssa": Format("ass", "text/x-ssa"),
     ".xliff": Format("xliff", "application/xliff+xml"),
@@ -99,7 +103,7 @@ FORMATS = {
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
-_ANY_ENCODING = {"plain", "markdown", "html", "srt", "vtt", "ass", "csv", "tsv", "strings"}
+_ANY_ENCODING = {"plain", "markdown", "html", "subtitles", "ass", "tables", "apple_strings"}
 """Texts, which may be in another encoding than Unicode."""
 PACKED_SUFFIXES = {".docx", ".pdf", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub"}
 """Files that are mostly markup or pictures, compressed."""
@@ -141,18 +145,16 @@ def read(
     """
     suffix = format_suffix(name)
     found = FORMATS[suffix]
-    is_html, keeps = found.name == "html", format_options.get("encoding") == "keep"
+    is_html, keeps = found.reader == "html", format_options.get("encoding") == "keep"
     legacy, charset = "", "utf-8"
-    if found.name in _ANY_ENCODING:
+    if found.reader.partition(".")[0] in _ANY_ENCODING:
         legacy = legacy_encoding(content, format_options.get("charset", ""), is_html)
         content = from_legacy(content, legacy) if legacy else content
         charset = legacy if keeps and legacy else unicode_charset(content)
     elif MEDIA_TYPES[suffix].startswith("text/"):  # else HTTP takes it for UTF-8
         declared = XML_ENCODING.match(content[:200].decode("latin-1"))
         charset = declared[1].lower() if declared else unicode_charset(content)
-    from app.formats.readers import READERS  # here, since they take 0.1 s and few services read documents
-
-    reader = READERS[found.name]
+    reader = reader_of(found)
     arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in signature(reader).parameters if name in arguments})
     media_type = MEDIA_TYPES[written_suffix(suffix)]
@@ -164,6 +166,16 @@ def read(
     if keeps and legacy:
         return Document(passages, lambda texts: to_legacy(write(texts), legacy, is_html), media_type, locations)
     return Document(passages, write, media_type, locations)
+
+
+def reader_of(found: Format) -> Callable[..., Content]:
+    """The function that reads a format. It takes a file's content, and those of the arguments of `read` that it needs.
+
+    All modules of readers take 0.1 s to load, and few services read documents.
+    """
+    module, _, function = found.reader.partition(".")
+    reader: Callable[..., Content] = getattr(import_module(f"app.formats.{module}"), function or "read")
+    return reader
 
 
 def format_suffix(name: str) -> str:

@@ -37,54 +37,47 @@ class HeldBytes:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        budgets: ByteBudgets = scope["state"]["budgets"]
+        is_refused = False
+
+        async def send_held(message: Message) -> None:
+            nonlocal is_refused
+            if is_refused:
+                return
+            if message["type"] == "http.response.start" and scope["method"] != "HEAD":
+                is_refused = not _reserve_response(scope, budgets.responses, _length(message))
+            if is_refused:
+                response = self.renderers.response(budgets.responses.overloaded(), scope)
+                await response(scope, receive, send)
+            elif len(message.get("body", b"")) > CHUNK_BYTES:
+                await _send_in_chunks(message, send)
+            else:
+                await send(message)
+
         try:
-            await self.app(scope, receive, _Response(self.renderers, scope, receive, send).send)
+            await self.app(scope, receive, send_held)
         finally:
             _release(scope)
 
 
-class _Response:
-    """One response in progress."""
-
-    __slots__ = "_is_refused", "_receive", "_renderers", "_scope", "_send"
-
-    def __init__(self, renderers: ErrorRenderers, scope: Scope, receive: Receive, send: Send) -> None:
-        self._renderers, self._scope, self._receive, self._send = renderers, scope, receive, send
-        self._is_refused = False
-
-    async def send(self, message: Message) -> None:
-        if self._is_refused:
-            return
-        if message["type"] == "http.response.start":
-            if _length(message) > SMALL_BYTES and self._scope["method"] != "HEAD" and not self._reserve_body(message):
-                await self._refuse()
-                return
-        elif len(message.get("body", b"")) > CHUNK_BYTES:
-            await self._send_in_chunks(message)
-            return
-        await self._send(message)
-
-    def _reserve_body(self, message: Message) -> bool:
-        _release(self._scope)  # the response is complete: the request is no longer needed
-        budgets: ByteBudgets = self._scope["state"]["budgets"]
-        try:
-            reserve(self._scope, budgets.responses).grow(_length(message))
-        except Overloaded:
-            return False
+def _reserve_response(scope: Scope, budget: ByteBudget, length: int) -> bool:
+    """Reserves space for a response if it is long. Returns whether it may be sent."""
+    if length <= SMALL_BYTES:
         return True
+    _release(scope)  # the response is complete: the request is no longer needed
+    try:
+        reserve(scope, budget).grow(length)
+    except Overloaded:
+        return False
+    return True
 
-    async def _refuse(self) -> None:
-        budgets: ByteBudgets = self._scope["state"]["budgets"]
-        self._is_refused = True
-        response = self._renderers.response(budgets.responses.overloaded(), self._scope)
-        await response(self._scope, self._receive, self._send)
 
-    async def _send_in_chunks(self, message: Message) -> None:
-        body: bytes = message["body"]
-        for start in range(0, len(body), CHUNK_BYTES):
-            end = start + CHUNK_BYTES
-            more = end < len(body) or message.get("more_body", False)
-            await self._send({"type": "http.response.body", "body": body[start:end], "more_body": more})
+async def _send_in_chunks(message: Message, send: Send) -> None:
+    body: bytes = message["body"]
+    for start in range(0, len(body), CHUNK_BYTES):
+        end = start + CHUNK_BYTES
+        more = end < len(body) or message.get("more_body", False)
+        await send({"type": "http.response.body", "body": body[start:end], "more_body": more})
 
 
 def _release(scope: Scope) -> None:

@@ -117,10 +117,6 @@ class Metrics:
         for side in ("source", "target"):
             self.tokens.remove(model, side)
 
-    def exposition(self) -> bytes:
-        """All metrics of this process, in Prometheus' text format."""
-        return exposition(self)
-
     def families(self) -> bytes:
         """All metrics of this process, for another instance."""
         return _encode(

@@ -49,8 +49,7 @@ class Peers:
         until = monotonic() + timeout_s
         while True:
             try:
-                with self._connect(number, timeout_s) as connection:
-                    return _ask(connection, question, until)
+                return _ask(self._path(number), question, until)
             except (FileNotFoundError, ConnectionRefusedError):
                 if monotonic() >= until:
                     raise
@@ -61,8 +60,8 @@ class Peers:
         until = monotonic() + timeout_s
         found: dict[int, bytes] = {}
         for number in self.others:
-            with contextlib.suppress(OSError), self._connect(number, timeout_s) as connection:
-                found[number] = _ask(connection, question, until)
+            with contextlib.suppress(OSError):
+                found[number] = _ask(self._path(number), question, until)
         return found
 
     @contextlib.asynccontextmanager
@@ -77,30 +76,21 @@ class Peers:
                     await asyncio.sleep(RETRY_INTERVAL_S)
             yield
 
-    def _connect(self, number: int, timeout_s: float) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.settimeout(timeout_s)
-            connection.connect(str(self._path(number)))
-        except OSError:
-            connection.close()
-            raise
-        return connection
-
     def _path(self, number: int) -> Path:
         return self._folder / f"{number}.socket"
 
 
-def _ask(connection: socket.socket, question: str, until: float) -> bytes:
+def _ask(path: Path, question: str, until: float) -> bytes:
     """Raises OSError, also if no answer comes because the instance ends."""
-    connection.sendall(question.encode())
-    connection.shutdown(socket.SHUT_WR)
     pieces = []
-    while True:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(max(0.05, until - monotonic()))
-        if not (piece := connection.recv(1 << 16)):
-            break
-        pieces.append(piece)
+        connection.connect(str(path))
+        connection.sendall(question.encode())
+        connection.shutdown(socket.SHUT_WR)
+        while piece := connection.recv(1 << 16):
+            pieces.append(piece)
+            connection.settimeout(max(0.05, until - monotonic()))
     size, _, answer = b"".join(pieces).partition(b"\n")
     if not size or int(size) != len(answer):
         raise ConnectionResetError("the answer is incomplete")

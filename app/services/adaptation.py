@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from app.errors import AdaptationConflict, BundlesRefused, NoAdaptation
 from app.services.trainer import TrainerFailed, missing_for_trainer, run_trainer, trainer_command
@@ -39,27 +39,6 @@ REPLACEABLE: tuple[State, ...] = ("planned", "accepted", "failed")
 Pairs = Sequence[tuple[str, str]]
 
 
-class Score(NamedTuple):
-    """A score of the bundle and of the adapted one, by the bare decoder."""
-
-    set: str
-    held_out: bool
-    """Whether the set is of the pairs held out, and not a general one."""
-    sentences: int
-    metric: str
-    before: float
-    after: float
-
-
-class Compared(NamedTuple):
-    """A pair that was held out, and how the two bundles translate its text, as the service does."""
-
-    text: str
-    reference: str
-    before: str
-    after: str
-
-
 @dataclass
 class Adaptation:
     """The adaptation of `bundle`. Raises OSError."""
@@ -72,8 +51,9 @@ class Adaptation:
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     plan: dict[str, Any] | None = None
     """The trainer's preview."""
-    scores: list[Score] = field(default_factory=list)
-    comparison: list[Compared] = field(default_factory=list)
+    scores: list[dict[str, Any]] = field(default_factory=list)
+    comparison: list[dict[str, Any]] = field(default_factory=list)
+    """These three have the fields of app/api/schemas/adaptation.py."""
     advice: str = ""
     error: str = ""
     model: str = ""
@@ -193,8 +173,9 @@ class Adaptations:
         before, after = [await self._translate(adaptation, of) for of in (adaptation.original, adaptation.adapted)]
         pairs = [line.split("\t") for line in _lines(adaptation.folder / "compared.tsv")]
         if len(pairs) == len(before) == len(after):  # the trainer may take the first line for a header
+            names = ("text", "reference", "before", "after")
             rows = zip(pairs, before, after, strict=True)
-            adaptation.comparison = [Compared(text, reference, *both) for (text, reference), *both in rows]
+            adaptation.comparison = [dict(zip(names, (*pair, *both), strict=True)) for pair, *both in rows]
         adapted = await asyncio.to_thread(open_bundle, adaptation.adapted)
         adaptation.model, adaptation.state = adapted.name, "trained"
         log.info("adapted %s: %s", adaptation.bundle.name, adapted.name)
@@ -257,14 +238,14 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def _scores(config: dict[str, Any]) -> Iterator[Score]:
+def _scores(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields the scores of the bare decoder before and after, from an adapted bundle's config.json."""
     measured = config["training"].get("decoder_metrics", config["metrics"])
     after = {(metric["set"], metric["metric"]): metric["score"] for metric in measured}
     for old in config["training"]["initial"]["metrics"]:
         if (new := after.get((old["set"], old["metric"]))) is not None:
-            is_held_out = old["set"] == DEVELOPMENT
-            yield Score(old["set"], is_held_out, old["sentences"], old["metric"], old["score"], new)
+            kept = {name: old[name] for name in ("set", "sentences", "metric")}
+            yield {**kept, "held_out": old["set"] == DEVELOPMENT, "before": old["score"], "after": new}
 
 
 def _copy(folder: Path, to: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from time import monotonic
 
 from cachetools import LRUCache
 
@@ -73,17 +74,13 @@ class _Records:
             self.remove(other)
 
 
-def _event_loop_time() -> float:
-    return asyncio.get_running_loop().time()
-
-
 class MemoryStore:
     """Never unavailable, and no method waits for anything."""
 
     is_shared = False
 
-    def __init__(self, clock: Callable[[], float] = _event_loop_time) -> None:
-        """`clock`: in seconds; by default that of the event loop."""
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        """`clock`: in seconds."""
         self._clock = clock
         self._limiter = RateLimiter()
         self._counters: LRUCache[str, int] = LRUCache(MAX_CLIENTS)

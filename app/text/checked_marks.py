@@ -17,26 +17,25 @@ from model.languages import language_alone
 from model.normalisation import INVISIBLE
 
 _SIGNS = "%‰°&€£¥¢₹₽₩$+=/×÷½¼¾№µ′″" + "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳"
-_QUOTES = '"“”„‟«»‹›「」『』《》〈〉'
+QUOTES = '"“”„‟«»‹›「」『』《》〈〉〝〞＂'
 _SINGLE = r"(?<![^\W\d_])['‘‚](?=\S)[^'‘’]{1,200}?(?<=\S)['’‘](?![^\W\d_])"
 """A quotation between single marks; an apostrophe has letters on both sides, or on the left alone."""
-_ANY = re.compile(rf"[\d{_SIGNS}{_QUOTES}()（）％＄＆＋＝／'‘‚](?<![^\W\d_]['‘‚])")
-_ANY_SIGN = re.compile(rf"[{_SIGNS}{_QUOTES}()'‘‚−–-]")
+_ANY = re.compile(rf"[\d{_SIGNS}{QUOTES}()（）％＄＆＋＝／'‘‚](?<![^\W\d_]['‘‚])")
+_ANY_SIGN = re.compile(rf"[{_SIGNS}{QUOTES}()'‘‚−–-]")
 """Without any, `_signs` finds none."""
 _NOT_PLAIN = re.compile(rf"[{INVISIBLE}\uff01-\ufffb\ufffd-\U0010ffff]")
 _SINGLES = re.compile(_SINGLE)
 _SIGN = re.compile(rf"[{_SIGNS}]+[CF]?")
-_SIGN_OR_BRACKET, _QUOTE = re.compile(rf"[{_SIGNS}()]"), re.compile(rf"[{_QUOTES}]")
+_SIGN_OR_BRACKET, _QUOTE = re.compile(rf"[{_SIGNS}()]"), re.compile(rf"[{QUOTES}]")
 _MINUS = re.compile(r"(?<![\w.,)])[-−–](?=\d)")
 _ORDINAL = re.compile(r"(?:st|[nr]d|th|s|er|re|nde?|e|ème|[ºª])\b")
-_NUMBER = r"\d++(?:[.,:/'’\u00a0\u202f-]\d++)*+"
 _CODES = re.compile(
-    rf"(?:(?<![^\W_])[A-Z][A-Za-z]*+-?|(?<![\w.,])[-+−])?(?:[$€£¥][ \u00a0]?)?{_NUMBER}"
-    rf"(?:[ \u00a0]?(?:[%‰€£¥$]|°[CF]?))?(?:[A-Z]\w*+)?|[{_SIGNS}]++|[{_QUOTES}()（）]"
+    rf"(?:(?<![^\W_])[A-Z][A-Za-z]*+-?|(?<![\w.,])[-+−])?(?:[$€£¥][ \u00a0]?)?{AS_WRITTEN.pattern}"
+    rf"(?:[ \u00a0]?(?:[%‰€£¥$]|°[CF]?))?(?:[A-Z]\w*+)?|[{_SIGNS}]++|[{QUOTES}()（）]"
 )
 """Amounts, with their currency, and marks."""
 _INVENTED = re.compile(rf"(?![²³…])[{KEPT}{PICTURES}]")
-_INVENTED_TOO = re.compile(rf"(?![²³…])[{KEPT}{PICTURES}{_SIGNS}{_QUOTES}()（）\d]")
+_INVENTED_TOO = re.compile(rf"(?![²³…])[{KEPT}{PICTURES}{_SIGNS}{QUOTES}()（）\d]")
 
 
 _COUNTS = {

@@ -16,14 +16,15 @@ from model.languages import language_alone
 
 _MAX_LABEL_CHARS = 100
 """Maximum number of characters in a label."""
-_WORD_START = r"(?:\A|(?<=[\s(\[\"'«“„/]))"
-_AT_WORD_START = re.compile(rf"{_WORD_START}(?P<mark>&&?(?!c\.)|_(?=[^\W\d_](?![^\W_]*_)))(?=(?P<word>\w*))[^\W_]")
-_IN_WORD = re.compile(r"\b(?P<before>[^\W\d_]+)(?P<mark>[&_])(?P<after>[^\W\d_]+)\b")
+_AT_WORD_START = re.compile(
+    r"(?:\A|(?<=[\s(\[\"'«“„/]))(?P<mark>&&?(?!c\.)|_(?=[^\W\d_](?![^\W_]*_)))(?=(?P<word>\w*))(?P<letter>[^\W_])"
+)
+_IN_WORD = re.compile(r"\b(?P<before>[^\W\d_]+)(?P<mark>[&_])(?P<after>(?P<letter>[^\W\d_])[^\W\d_]*)\b")
 _IN_BRACKETS = re.compile(r"\s?[(（](?P<mark>&&?|_)(?P<letter>[^\W_])[)）](?=[\s.…:：。]*\Z)")
 """Used in languages whose words have no letters to press."""
 _ENTITY = re.compile(r"&#?\w+;|<[A-Za-z/!][^<>]*>")
 _LITERAL = re.compile(r"&&(?=\s|\Z)")
-_END_MARKS = ".…:：。"
+_END_MARKS = " \n\t\u00a0\u202f\u3000.…:：。"
 _BRACKET_LANGUAGES = {"zh", "ja", "ko"}
 
 
@@ -40,20 +41,16 @@ class Mnemonic(NamedTuple):
 
         If words have no letters to press, or there are none, both are appended in brackets.
         """
+        literal = "&&" if self.is_doubled else "&"
         protected = {at for one in find_placeholders(translation, language) for at in range(one.start, one.end)}
         free = [at for at, character in enumerate(translation) if character.isalnum() and at not in protected]
         if not free or language_alone(language) in _BRACKET_LANGUAGES:
-            place = len(translation)
-            while place and (translation[place - 1].isspace() or translation[place - 1] in _END_MARKS):
-                place -= 1
-            return f"{self._doubled(translation[:place])}({self.mark}{self.letter.upper()}){translation[place:]}"
+            place = len(translation.rstrip(_END_MARKS))
+            return f"{translation[:place].replace('&', literal)}({self.mark}{self.letter.upper()}){translation[place:]}"
         same = [place for place in free if translation[place].casefold() == self.letter.casefold()]
         begins = [place for place in same if not translation[place - 1 : place].isalpha()]
         place = (begins or same or [place for place in free if translation[place].isalpha()] or free)[0]
-        return f"{self._doubled(translation[:place])}{self.mark}{self._doubled(translation[place:])}"
-
-    def _doubled(self, text: str) -> str:
-        return text.replace("&", "&&") if self.is_doubled else text
+        return self.mark.join(part.replace("&", literal) for part in (translation[:place], translation[place:]))
 
 
 def mnemonic_marks(texts: Iterable[str]) -> frozenset[str]:
@@ -71,26 +68,20 @@ def remove_mnemonic(text: str, marks: frozenset[str] = frozenset()) -> tuple[str
     if len(text) > _MAX_LABEL_CHARS or not ("&" in text or "_" in text) or "\n" in text or _ENTITY.search(text):
         return None
     found = _IN_BRACKETS.search(text) or _AT_WORD_START.search(text) or _IN_WORD.search(text)
-    if found is None:
+    if found is None or not _is_mnemonic(found, marks):
         return None
-    sign, (start, end) = found["mark"], found.span("mark")
-    others = _LITERAL.sub("", text) if sign != "_" else text
-    if others.count(sign[0]) != len(sign):
+    mark, (start, end) = found["mark"], found.span(0 if found.re is _IN_BRACKETS else "mark")
+    shown, others = text[:start] + text[end:], text if mark == "_" else _LITERAL.sub("", text)
+    if others.count(mark[0]) != len(mark) or not any(map(str.isalpha, shown)):
         return None
-    if found.re is _IN_BRACKETS:
-        shown, letter = text[: found.start()] + text[found.end() :], found["letter"]
-    elif _is_mnemonic(found, marks):
-        shown, letter = text[:start] + text[end:], text[end]
-    else:
-        return None
-    if not any(map(str.isalpha, shown)):
-        return None
-    is_doubled = sign == "&" and _LITERAL.search(text) is not None
-    return (_LITERAL.sub("&", shown) if is_doubled else shown), Mnemonic(sign, letter, is_doubled)
+    is_doubled = mark == "&" and _LITERAL.search(text) is not None
+    return _LITERAL.sub("&", shown) if is_doubled else shown, Mnemonic(mark, found["letter"], is_doubled)
 
 
 def _is_mnemonic(found: re.Match[str], marks: frozenset[str]) -> bool:
-    """Whether a mark at a word's beginning or within a word is a mnemonic."""
+    """Whether a mark is a mnemonic, which one in brackets always is."""
+    if found.re is _IN_BRACKETS:
+        return True
     if found.re is _AT_WORD_START:
         if found["mark"] != "_":
             return found["word"] not in html5  # browsers read "&copy 2024" as HTML

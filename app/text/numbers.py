@@ -8,12 +8,9 @@ from collections.abc import Iterator
 
 from model.languages import language_alone
 
-_GROUPS = r"\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"
-"""A number in groups of three: 10 000, with the spaces that keep it together."""
 _LETTERS = r"A-Za-z0-9_\u00aa-\u1fff"
 """Letters of scripts with spaces between words; an ideograph may stand beside a number."""
-
-
+_GROUPS = r"\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"  # 10 000, with the spaces that keep it together
 _NUMBER = re.compile(rf"(?<![{_LETTERS}.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d+)(?![{_LETTERS}])")
 AS_WRITTEN = re.compile(
     r"\d++(?:(?:[.,:/'’-]|[ \u00a0\u2009\u202f](?=\d{3}(?!\d))|[ \u00a0\u202f]?h[ \u00a0\u202f]?)\d++)*+"

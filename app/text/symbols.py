@@ -124,8 +124,9 @@ def nesting_pairs(text: str, spans: Sequence[ProtectedSpan]) -> list[tuple[int, 
             closes = tuple(one for one in closes if counts[one])
             opens = not closes
         elif opens and closes:  # the same mark may do both
-            opens = not text[span.end : span.end + 1].isspace() and not text[span.start - 1 : span.start].isalnum()
-            closes = () if span.start == 0 or text[span.start - 1].isspace() else closes
+            before, after = text[span.start - 1 : span.start], text[span.end : span.end + 1]
+            opens = not after.isspace() and not before.isalnum()
+            closes = () if not before.strip() or (after.isascii() and after.isalnum()) else closes
         elif mark in "<>":  # "5 < 6"
             opens = opens and not text[span.end : span.end + 1].isspace()
             closes = () if text[span.start - 1 : span.start].isspace() else closes

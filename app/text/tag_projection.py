@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain, groupby, pairwise, zip_longest
+from itertools import chain, groupby, zip_longest
 from operator import attrgetter
 
-from app.markup.passage import ProtectedSpan, Tag, tag_pairs
+from app.markup.passage import OBJECT, ProtectedSpan, Tag, tag_pairs
 from app.markup.render import TagNode, tag_tree
-from app.text.word_units import OPAQUE, AlignedWords, CutWord, UnitAlignment, is_spaced, units
+from app.text.word_units import AlignedWords, CutWord, UnitAlignment, is_spaced, units
 
 _MAX_OUTSIDE_CHARS = 2
 """Characters at an end of the sentence, outside an element, that may be only its punctuation: "!" after a space."""
@@ -72,8 +72,8 @@ def _cut_words(source: str, tags: Sequence[Tag]) -> list[CutWord]:
     for number, word in enumerate(units([source], ()) if places else ()):
         cuts_in_word = places[bisect_right(places, word.start) : bisect_left(places, word.end)]
         if cuts_in_word and is_spaced(source[word.start]):
-            cuts = pairwise([word.start, *cuts_in_word, word.end])
-            found.append(CutWord([(start, source[start:end]) for start, end in cuts], is_first=not number))
+            cuts = [at - word.start for at in cuts_in_word]
+            found.append(CutWord(word.start, source[word.start : word.end], cuts, is_first=not number))
     return found
 
 
@@ -366,7 +366,7 @@ class _ChildPlacer:
         """Spaces beside `point`, or after the punctuation that follows it."""
         shown = self.text.shown
         yield from (c for c in (point, point - 1) if self.low <= c < self.high)
-        while point < self.high and not (shown[point].isalnum() or shown[point].isspace() or shown[point] == OPAQUE):
+        while point < self.high and not (shown[point].isalnum() or shown[point].isspace() or shown[point] == OBJECT):
             point += 1
         if point < self.high:
             yield point

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
-from app.markup.passage import AlignedSpan, ProtectedSpan
+from app.markup.passage import OBJECT, AlignedSpan, ProtectedSpan
 
 SPACELESS = (
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -28,8 +29,6 @@ _WORD = re.compile(
 _BOUNDARY = re.compile(rf"\s|{SPACELESS}|[\u3000-\u303f\uff00-\uff65]|\Z")
 _MAX_MARK_CHARS = 2
 """Characters in a punctuation token, including the space before it."""
-OPAQUE = "\ufffc"
-"""Placeholder for protected characters: neither white space nor part of a word."""
 
 
 class Unit(NamedTuple):
@@ -55,23 +54,17 @@ class UnitAlignment(NamedTuple):
 
 
 class CutWord(NamedTuple):
-    """A word of the source in two or more pieces: where each begins, and its characters."""
+    """A word of the source that is in two or more pieces: where it begins, and at which of its characters it is cut."""
 
-    pieces: Sequence[tuple[int, str]]
+    start: int
+    text: str
+    cuts: Sequence[int]
     is_first: bool
     """Whether the sentence begins with it."""
 
     @property
-    def text(self) -> str:
-        return "".join(text for _, text in self.pieces)
-
-    @property
-    def start(self) -> int:
-        return self.pieces[0][0]
-
-    @property
     def end(self) -> int:
-        return self.pieces[-1][0] + len(self.pieces[-1][1])
+        return self.start + len(self.text)
 
 
 class AlignedWords:
@@ -86,7 +79,7 @@ class AlignedWords:
         """The translations of `cut_words`, words of the source, are cut like these, as far as they have the same
         characters."""
         self.aligned_spans = aligned_spans
-        self.shown = "".join(p if isinstance(p, str) else OPAQUE * len(p.raw) for p in pieces)
+        self.shown = "".join(p if isinstance(p, str) else OBJECT * len(p.raw) for p in pieces)
         self.units = list(units(pieces, sorted({span.target[0] for span in aligned_spans})))
         if cut_words and self.units:
             self.units, aligned_spans = _cut_like_source(self.shown, self.units, aligned_spans, cut_words)
@@ -138,11 +131,10 @@ def _cut_like_source(
         number = bisect_right(starts, sum(source) / 2) - 1
         return words[number] if number >= 0 and sum(source) < 2 * words[number].end else None
 
-    weights: dict[int, dict[int, int]] = {start: {} for start in starts}
+    weights = {start: Counter[int]() for start in starts}
     for one in _unit_alignments(units, aligned_spans):
         if word := word_at(one.source):
-            of_word = weights[word.start]
-            of_word[one.unit] = of_word.get(one.unit, 0) + one.weight
+            weights[word.start][one.unit] += one.weight
     same: dict[str, list[int]] = {}
     for number, unit in reversed(list(enumerate(units))):
         if unit.is_word:
@@ -151,7 +143,7 @@ def _cut_like_source(
     for word, aligned in zip(words, weights.values(), strict=True):
         equal = same.get(word.text.casefold())
         number = equal.pop() if equal else max(aligned, key=lambda unit: (aligned[unit], -unit), default=-1)
-        if word.is_first and not equal and len(word.pieces[0][1]) == 1 and word.pieces[0][1].isalpha():
+        if word.is_first and not equal and word.cuts[0] == 1 and word.text[0].isalpha():
             number = next((number for number, unit in enumerate(units) if unit.is_word), -1)  # a drop cap
         if number >= 0 and number not in pieces:
             unit = units[number]
@@ -159,53 +151,41 @@ def _cut_like_source(
             # The rest of a word that a drop cap begins may translate others.
             pieces[number] = parts if equal or number in aligned else parts[:1]
     cut = {bisect_right(starts, part.source[0]) for parts in pieces.values() for part in parts}
-    found, spans, left = list[Unit](), list[AlignedSpan](), list[AlignedSpan]()
-    for span in reversed(aligned_spans):
-        word_of_span = word_at(span.source)
+    sources = list[tuple[int, int]]()
+    for source, (start, end) in aligned_spans:
         # What else translates a word that is cut translates no piece of it.
-        whole = word_of_span and bisect_right(starts, word_of_span.start) in cut
-        left.append(span._replace(source=(word_of_span.start, word_of_span.end)) if word_of_span and whole else span)
+        whole = (word := word_at(source)) and bisect_right(starts, word.start) in cut
+        sources += [(word.start, word.end) if word and whole else source] * (end - start)
+    found = list[Unit]()
     for number, unit in enumerate(units):
-        parts = pieces.get(number, [])
-        if not parts:
-            found.append(unit)
-            continue
-        found += (Unit(*part.target, unit.is_word) for part in parts)
-        if parts[-1].target[1] < unit.end:
-            found.append(Unit(parts[-1].target[1], unit.end, unit.is_word))
-        while left and left[-1].target[0] < parts[-1].target[1]:
-            span = left.pop()
-            (start, end), low, high = span.target, unit.start, parts[-1].target[1]
-            if start < low:
-                spans.append(span._replace(target=(start, min(end, low))))
-            if end > high:
-                left.append(span._replace(target=(high, end)))
-        spans += parts
-    return found, [*spans, *left[::-1]]
+        at = unit.start
+        for source, (start, at) in pieces.get(number, []):
+            found.append(Unit(start, at, unit.is_word))
+            sources[start:at] = [source] * (at - start)
+        if at < unit.end or not pieces.get(number):
+            found.append(unit._replace(start=at))
+    at = 0
+    runs = ((source, at, at := at + len(list(run))) for source, run in groupby(sources))
+    return found, [AlignedSpan(source, (start, end)) for source, start, end in runs]
 
 
 def _cut_unit(text: str, unit: Unit, word: CutWord) -> Iterator[AlignedSpan]:
     """The pieces of a unit with these characters, aligned to those of `word`: all if it is the same word, or else
     those at its beginning and end that are the same, and the rest."""
-    (start, first), (last_start, last) = word.pieces[0], word.pieces[-1]
-    low = high = 0
-    if text.casefold() == word.text.casefold():
-        cuts = [at - start for at, _ in word.pieces[1:]]
-        sources = [at for at, _ in word.pieces[1:]]
-    else:
+    first, last = word.text[: word.cuts[0]], word.text[word.cuts[-1] :]
+    cuts = sources = list(word.cuts)
+    if text.casefold() != word.text.casefold():
         is_initial = len(first) == 1 and first.isalpha() and text[:1].isalpha()
-        if is_initial or text.casefold().startswith(first.casefold()):
-            low = len(first)
-        if text.casefold().endswith(last.casefold()):
-            high = len(last)
-        if low and len(word.pieces) == 2:
-            high = 0
-        if not low + high or low + high >= len(text):
+        low = len(first) if is_initial or text.casefold().startswith(first.casefold()) else 0
+        high = len(last) if text.casefold().endswith(last.casefold()) and not (low and len(word.cuts) == 1) else 0
+        if not 0 < low + high < len(text):
             return
         cuts = [*[low] * (low > 0), *[len(text) - high] * (high > 0)]
-        sources = [*[start + low] * (low > 0), *[last_start] * (high > 0)]
-    for source, target in zip(pairwise([start, *sources, word.end]), pairwise([0, *cuts, len(text)]), strict=True):
-        yield AlignedSpan(source, (unit.start + target[0], unit.start + target[1]))
+        sources = [*[low] * (low > 0), *[word.cuts[-1]] * (high > 0)]
+    pairs = zip(pairwise([0, *sources, len(word.text)]), pairwise([0, *cuts, len(text)]), strict=True)
+    for (first_source, end_source), (start, end) in pairs:
+        source = word.start + first_source, word.start + end_source
+        yield AlignedSpan(source, (unit.start + start, unit.start + end))
 
 
 def is_spaced(character: str) -> bool:
@@ -231,8 +211,5 @@ def _unit_alignments(units: Sequence[Unit], aligned_spans: Sequence[AlignedSpan]
                 break
             found.append(UnitAlignment(j, source, min(end, last) - max(start, first)))
     of_words = {one.source for one in found if units[one.unit].is_word}
-    return [one for one in found if units[one.unit].is_word or _may_be_a_mark(one.source, of_words)]
-
-
-def _may_be_a_mark(source: tuple[int, int], of_words: set[tuple[int, int]]) -> bool:
-    return source[1] - source[0] <= _MAX_MARK_CHARS and source not in of_words
+    marks = {(start, end) for (start, end), _ in aligned_spans if end - start <= _MAX_MARK_CHARS} - of_words
+    return [one for one in found if units[one.unit].is_word or one.source in marks]

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan
-from app.text.repeated_punctuation import has_repeated_marks, restore_repeated_marks
-from app.text.stray_blanks import without_stray_blanks
+from app.text.punctuation_marks import may_have_repeated_marks, restore_repeated_marks, without_stray_blanks
 from app.text.symbols import is_nesting
 from app.text.word_units import is_word_boundary
 from app.translation.input_normalisation import (
@@ -75,7 +74,7 @@ def detokenised(decoded: Decoded, passage: Passage, bundle: Bundle, clean: Calla
     if added_full_stop(passage.text, bundle):
         last = next((number + 1 for number in range(len(tokens) - 1, -1, -1) if tokens[number] in protected), 0)
         texts = [*texts[:last], *_without_added_stop(texts[last:])]
-    if has_repeated_marks(passage.text):
+    if may_have_repeated_marks(passage.text):
         source = [part if isinstance(part, str) else "" for part in split_at_protected(passage)]
         texts = restore_repeated_marks(source, texts)
     for number, token in enumerate(tokens):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.markup.passage import Passage, ProtectedSpan
-from app.translation.input_normalisation import added_full_stop, is_all_caps, is_better_lowercased
+from app.translation.input_normalisation import added_full_stop, is_all_caps, is_better_lowercased, lowercased
 from model.bundle import Bundle
 from model.languages import full_stop, has_end_mark
 from model.tokenizer import SPACE, Piece
@@ -29,16 +29,11 @@ def given_pieces(
     if added and has_end_mark(text):
         added = ""
     tokenizer = bundle.target_tokenizer
-    lowered = text
-    if is_all_caps(passage, bundle.source_tokenizer) and text.isupper():
-        lowered = text[:1] + text[1:].lower()
-    elif (
-        is_better_lowercased(passage, bundle.source_tokenizer)
-        and text
-        and is_better_lowercased(Passage(text), tokenizer)
-    ):
-        lowered = text.lower()
-    text = lowered if len(lowered) == len(text) else text  # offsets must hold
+    read = bundle.source_tokenizer
+    if text.isupper() and is_all_caps(passage, read):
+        text = lowercased(text, 1)
+    elif is_better_lowercased(passage, read) and is_better_lowercased(Passage(text), tokenizer):
+        text = lowercased(text, 0)
     found: list[Piece] = []
     at, before = 0, SPACE
     for place, number in _protected_places(passage.protected, text) if places is None else places:

@@ -45,7 +45,7 @@ def plan_unserved(pieces: Sequence[Piece], source: str, target: str) -> tuple[Te
         found = segments(passage.text, source, passage.protected, passage.whole)
         shares = split_tags(passage.tags, [(one.start, one.end) for one in found])
         for segment, tags in zip(found, shares, strict=True):
-            part = slice_passage(passage, passage.protected, tags, segment.start, segment.end)
+            part = slice_passage(passage, tags, segment.start, segment.end)
             if segment.translate:
                 sentences.append(UnservedSentence(parts, len(parts), part))
             is_space = part.text.isspace() and not part.protected and not part.tags

@@ -22,7 +22,7 @@ from app.text.glossary import Glossary, merge_spans
 from app.text.symbols import is_nesting
 from app.translation.alignment import WordPair, word_pairs
 from app.translation.sentence import Sentence
-from app.translation.text_plan import Label, PassageSplitter, TextPlan, plan_text, protected_passage
+from app.translation.text_plan import Label, PassagePlanner, TextPlan, plan_text, protected_passage
 from model.bundle import Bundle
 
 MAX_READ_PARTS = 64
@@ -85,7 +85,7 @@ class FirstLeg:
         self.plan = plan_text(self.bundle, marked, None, 1, budget)
         self.second = TextPlan(self.second_bundle, label=label)
         """The plan of the second translation, as far as the first is known."""
-        self._splitter = PassageSplitter(self.second, self.second_bundle, None, beam_size)
+        self._beam_size = beam_size
         self._passages = [piece for piece in pieces if isinstance(piece, Passage)]
         self._nested = deque(inner for passage in self._passages for inner in passage.nested)
         """The nested passages of which `second` has no plan yet."""
@@ -184,7 +184,8 @@ class FirstLeg:
         chunk = reader.take_chunk(original)
         if not (chunk.text or chunk.tags or chunk.protected):
             return []
-        parts = self._splitter.split(chunk, budget, start, follows)
+        planner = PassagePlanner(self.second, self.second_bundle, chunk, None, self._beam_size, start=start)
+        parts = planner.parts(budget, follows)
         reader.follows_sentence = isinstance(parts[-1], Sentence)
         return parts
 

@@ -15,6 +15,7 @@ from operator import eq
 
 from msgspec import structs
 
+from app.text.checked_marks import QUOTES
 from app.text.optional_endings import join_endings
 from app.translation.input_normalisation import split_at_protected
 from app.translation.kept_marks import has_marks
@@ -44,7 +45,6 @@ _SYMBOL = re.compile(r"(?:https?|ftp)://|www\.|\d+|[^\w\s.,;:!?'’‘`´…–�
 """Excludes punctuation and symbols that often replace a word, such as "+" for "plus"."""
 _WITHOUT_SYMBOLS = re.compile(r"[A-Za-z\u00c0-\u00f6\u00f8-\u024f\s.,;:!?'’‘`´…–—‐‑/&+×°№·¡¿，。！？、；：～-]*+")
 """Matches most translations: characters that are no symbols. One class, since several are slow."""
-_QUOTES = '"“”„‟«»‹›「」『』《》〈〉〝〞＂'
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _DIGITS, _CURRENCY, _PERCENT = "0", "$", "%％‰٪"
 
@@ -220,7 +220,7 @@ def find_invented_symbols(source: str, translation: str) -> list[str]:
     if _DIGITS in given:
         given |= {_PERCENT, _CURRENCY}
     if "'" in source or "’" in source:
-        given.add(_QUOTES)
+        given.add(QUOTES)
     return [symbol for symbol in found if _symbol_class(symbol) not in given]
 
 
@@ -230,7 +230,7 @@ def _symbol_class(symbol: str) -> str:
         return _DIGITS
     if unicodedata.category(symbol[0]) == "Sc":
         return _CURRENCY
-    return next((kind for kind in (_QUOTES, _BRACKETS, _PERCENT) if symbol[0] in kind), symbol.lower())
+    return next((kind for kind in (QUOTES, _BRACKETS, _PERCENT) if symbol[0] in kind), symbol.lower())
 
 
 def find_untranslated_words(sentence: Sentence) -> list[str]:

@@ -16,14 +16,12 @@ from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, resolve_refer
 from app.markup.render import render_source
 from app.text.glossary import Glossary, merge_spans
 from app.text.mnemonics import Mnemonic
-from app.text.optional_endings import has_optional_endings
 from app.text.placeholders import find_placeholders
-from app.text.repeated_punctuation import has_repeated_marks
 from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
 from app.text.word_tags import keep_word_tags, with_protected
 from app.translation.alternatives import best_combinations
-from app.translation.input_normalisation import added_full_stop, max_protected_spans, model_input
+from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.memory import MemoryLookup, RememberedText
 from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
 from app.translation.quality_checks import untranslated_warning
@@ -36,9 +34,11 @@ from model.normalisation import normalise_source
 _best_of, _start_of = attrgetter("best"), attrgetter("start")
 _OPENING = re.compile(r"[(\[{«“‘「『（【《*_~\d\u2460-\u2473]")
 """Text between two sentences that belongs to the second: no space after it."""
-_END: tuple[Segment, Sequence[int]] = Segment(0, 0, False), ()
+_END = Segment(0, 0, False)
+_LAST = _END, Passage(""), ()
 
-
+_Encoded = tuple[Segment, Passage, Sequence[int]]
+"""A segment, its text without tags, and its tokens."""
 LocatedWarning = tuple[int, str]
 """An offset in the passage, and the warning about the text there."""
 
@@ -181,108 +181,88 @@ def plan_text(
     Raises BudgetExceeded as soon as they cost more than `budget`.
     """
     plan = TextPlan(bundle)
-    splitter = PassageSplitter(plan, bundle, glossary, beam_size, memory)
+
+    def parts_of(passage: Passage) -> list[str | Sentence]:
+        return PassagePlanner(plan, bundle, passage, glossary, beam_size, memory).parts(budget)
+
     for piece in pieces:
         if isinstance(piece, str):
             plan.parts.append(piece)
             continue
         for inner in piece.nested:
-            plan.nested[inner.number] = splitter.split(inner.passage, budget)
-        plan.parts += splitter.split(piece, budget)
+            plan.nested[inner.number] = parts_of(inner.passage)
+        plan.parts += parts_of(piece)
     return plan
 
 
-class PassageSplitter:
-    """Splits passages into the parts of `plan`, whose cost and warnings it keeps."""
+class PassagePlanner:
+    """Splits a passage, which may be the part of a longer text that begins at `start`, into parts of `plan`, whose cost
+    and warnings it keeps."""
 
     def __init__(
         self,
         plan: TextPlan,
         bundle: Bundle,
+        passage: Passage,
         glossary: Glossary | None,
         beam_size: int,
         memory: MemoryLookup | None = None,
+        start: int = 0,
     ) -> None:
-        self._plan, self._bundle, self._glossary, self._memory = plan, bundle, glossary, memory
-        self._beam_size = max(beam_size, bundle.decoding.beam_size or 1)
+        self.plan, self.bundle, self.passage = plan, bundle, protected_passage(passage, bundle)
+        self.beam_size = max(beam_size, bundle.decoding.beam_size or 1)
+        self.glossary, self.memory, self.start = glossary, memory, start
 
-    def split(
-        self, passage: Passage, budget: int, start: int = 0, follows_sentence: bool = False
-    ) -> list[str | Sentence]:
-        """The parts of `passage`, which may be the part of a longer text that begins at `start`, perhaps directly after
-        a sentence.
+    def parts(self, budget: int, follows_sentence: bool = False) -> list[str | Sentence]:
+        """The parts. `follows_sentence`: whether the text before the passage ends in a sentence.
 
         Raises BudgetExceeded as soon as the whole plan costs more than `budget`.
         """
         parts: list[str | Sentence] = []
-        plan = self._plan
-        planner = _PassagePlanner(
-            self._bundle, passage, self._glossary, self._beam_size, plan.warnings, start, self._memory
-        )
-        for part in planner.parts(follows_sentence):
+        for part in self._parts(follows_sentence):
             parts.append(part)
             if isinstance(part, Sentence):
-                plan.cost += cost(len(part.sequence.source), part.sequence.beam_size)
-                if plan.cost > budget:
+                self.plan.cost += cost(len(part.sequence.source), part.sequence.beam_size)
+                if self.plan.cost > budget:
                     raise BudgetExceeded
         return parts
-
-
-class _PassagePlanner:
-    """Splits a passage into parts."""
-
-    def __init__(
-        self,
-        bundle: Bundle,
-        passage: Passage,
-        glossary: Glossary | None,
-        beam_size: int,
-        warnings: list[LocatedWarning],
-        start: int,
-        memory: MemoryLookup | None = None,
-    ) -> None:
-        self._memory = memory
-        self.bundle, self.passage, self.beam_size = bundle, protected_passage(passage, bundle), beam_size
-        self.warnings, self.start = warnings, start
-        self.protected = self.passage.protected
-        self._starts = [one.start for one in self.protected]
-        self.glossary = glossary
 
     @cached_property
     def joint(self) -> str:
         return joint(self.bundle.source, self.bundle.target)
 
-    def parts(self, follows: bool) -> Iterator[str | Sentence]:
-        """The parts in order. `follows`: whether the text before the passage ends in a sentence."""
+    def _parts(self, follows: bool) -> Iterator[str | Sentence]:
         passage = self.passage
-        all_of_it = segments(passage.text, self.bundle.source, self.protected, passage.whole) or [Segment(0, 0, False)]
-        found: Iterable[tuple[Segment, Sequence[int]]] = (part for one in all_of_it for part in self._split_to_fit(one))
+        all_of_it = segments(passage.text, self.bundle.source, passage.protected, passage.whole)
+        found: Iterable[_Encoded] = (part for one in all_of_it or [_END] for part in self._split_to_fit(one))
         tags: Iterable[Sequence[Tag]] = repeat(())
-        if self.passage.tags:
+        if passage.tags:
             found = list(found)
-            tags = split_tags(self.passage.tags, [(segment.start, segment.end) for segment, _ in found])
-        for ((segment, ids), (following, _)), share in zip(pairwise(chain(found, [_END])), tags, strict=False):
+            tags = split_tags(passage.tags, [(segment.start, segment.end) for segment, _, _ in found])
+        pairs = pairwise(chain(found, [_LAST]))
+        for ((segment, part, ids), (following, _, _)), share in zip(pairs, tags, strict=False):
+            part = replace(part, tags=tuple(share)) if share else part
             if segment.translate:
                 if follows and self.joint:
-                    yield self.passage.write(self.joint)
-                yield self._make_sentence(segment, ids, share)
+                    yield passage.write(self.joint)
+                yield self._make_sentence(part, ids, self.start + segment.start)
             elif follows and following.translate and not share:
-                yield self._copy_between(segment)
+                yield self._copy_between(part)
             else:
-                yield self._copy(segment, share)
+                yield render_source(part)
             follows = segment.translate
 
-    def _make_sentence(self, segment: Segment, ids: Sequence[int], share: Sequence[Tag]) -> str | Sentence:
-        part = slice_passage(self.passage, self.protected, share, segment.start, segment.end)
-        if self._memory and (remembered := self._memory.passage(part)) is not None:
-            return RememberedText(remembered, self.start + segment.end)
+    def _make_sentence(self, part: Passage, ids: Sequence[int], start: int) -> str | Sentence:
+        end = start + len(part.text)
+        if self.memory and (remembered := self.memory.passage(part)) is not None:
+            return RememberedText(remembered, end)
         terms = self._find_terms(part)
         if not (part.tags or part.protected) and [(one.start, one.end) for one in terms] == [(0, len(part.text))]:
             # A model adds words of its own to a required word that is all there is.
             text = terms[0].raw
             shown = text[:1].upper() + text[1:] if part.text[:1].isupper() else text
-            return RememberedText(part.write(shown), self.start + segment.end)
-        similar = self._memory.similar(part, self.start + segment.start) if self._memory else None
+            return RememberedText(part.write(shown), end)
+        similar = self.memory.similar(part, start) if self.memory else None
         original = part
         without_marks, marks = marks_as_tags(part)
         if marks:
@@ -290,66 +270,53 @@ class _PassagePlanner:
             fits = len(ids_without) <= self.bundle.limits.max_source
             part, ids, marks = (without_marks, ids_without, marks) if fits else (part, ids, ())
         part = with_tab_tags(part)
-        sentence = Sentence.of(part, self.bundle, ids, self.beam_size, self.start + segment.start)
+        sentence = Sentence.of(part, self.bundle, ids, self.beam_size, start)
         sentence.marks, sentence.original = marks, original
         sentence.similar = None if marks else similar
         sentence.terms = self._find_terms(part)
         return sentence
 
-    def _copy(self, segment: Segment, share: Sequence[Tag] = ()) -> str:
-        if not (self.protected or share):
-            return self.passage.write(self.passage.text[segment.start : segment.end])
-        return render_source(slice_passage(self.passage, self.protected, share, segment.start, segment.end))
-
-    def _copy_between(self, segment: Segment) -> str:
+    def _copy_between(self, part: Passage) -> str:
         """Copied text between two sentences, with the space that the target language has there."""
-        text = self.passage.text[segment.start : segment.end]
-        part = slice_passage(self.passage, self.protected, (), segment.start, segment.end)
+        text = part.text
         if text.isspace() and not part.protected:
-            return self.passage.write(spacing(text, self.bundle.source, self.bundle.target))
-        space = "" if "|" in text or any(map(str.isspace, text)) else self.passage.write(self.joint)
+            return part.write(spacing(text, self.bundle.source, self.bundle.target))
+        space = "" if "|" in text or any(map(str.isspace, text)) else part.write(self.joint)
         opens = _OPENING.match(text)
-        return (space if opens else "") + self._copy(segment) + ("" if opens else space)
+        return (space if opens else "") + render_source(part) + ("" if opens else space)
 
-    def _split_to_fit(self, segment: Segment) -> Iterator[tuple[Segment, Sequence[int]]]:
-        """`segment` with its tokens. Splits a segment with too many tokens or protected spans, and adds a warning."""
-        ids = self._encode(segment.start, segment.end) if segment.translate else []
+    def _split_to_fit(self, segment: Segment) -> Iterator[_Encoded]:
+        """`segment`, its text and tokens. Splits one with too many tokens or protected spans, and adds a warning."""
+        start, end, translate = segment
+        whole = slice_passage(self.passage, (), start, end)
+        ids = self._encode(whole) if translate else []
         limit = self.bundle.limits.max_source
         if ids is not None and len(ids) <= limit:
-            yield segment, ids
+            yield segment, whole, ids
             return
-        whole = self._find_terms(slice_passage(self.passage, self.protected, (), segment.start, segment.end))
-        terms = [one.moved(segment.start) for one in whole]
-        cuts = split_to_fit(
-            self.passage.text, segment.start, segment.end, self.protected, self._token_count, limit, terms
+
+        def count_tokens(start: int, end: int) -> int:
+            ids = self._encode(slice_passage(self.passage, (), start, end))
+            return limit + 1 if ids is None else len(ids)
+
+        terms = [one.moved(start) for one in self._find_terms(whole)]
+        cuts = split_to_fit(self.passage.text, start, end, self.passage.protected, count_tokens, limit, terms)
+        count = sum(cut.translate for cut in cuts)
+        much = (
+            f"of more than {limit} tokens"
+            if ids
+            else f"with more than {max_protected_spans(self.bundle)} things to keep"
         )
-        count = sum(part.translate for part in cuts)
-        spans = max_protected_spans(self.bundle)
-        much = f"of more than {limit} tokens" if ids else f"with more than {spans} things to keep"
         done = f"translated in {count} part{'s' * (count > 1)}" if count else "left as it was"
-        self.warnings.append((self.start + segment.start, f"A sentence {much} was {done}."))
-        for part in cuts:
-            yield part, (self._encode(part.start, part.end) or []) if part.translate else []
+        self.plan.warnings.append((self.start + start, f"A sentence {much} was {done}."))
+        for cut in cuts:
+            part = slice_passage(self.passage, (), cut.start, cut.end)
+            yield cut, part, (self._encode(part) or []) if cut.translate else []
 
-    def _token_count(self, start: int, end: int) -> int:
-        ids = self._encode(start, end)
-        return self.bundle.limits.max_source + 1 if ids is None else len(ids)
-
-    def _encode(self, start: int, end: int) -> list[int] | None:
-        """The tokens of characters [start, end); None if they contain too many protected spans."""
-        tokenizer = self.bundle.source_tokenizer
-        if not (self.glossary or self.passage.terms) and bisect_left(self._starts, start) == bisect_left(
-            self._starts, end
-        ):
-            text = self.passage.text[start:end]
-            changed = text.isupper() or text.istitle() or has_repeated_marks(text)
-            if text.isascii() and not (changed or has_optional_endings(text, self.bundle.source)):
-                # As for most texts; `model_input` would return the same.
-                return tokenizer.encode_source(text + added_full_stop(text, self.bundle))
-            return tokenizer.encode_source("".join(map(str, model_input(Passage(text), self.bundle))))
-        part = slice_passage(self.passage, self.protected, (), start, end)
+    def _encode(self, part: Passage) -> list[int] | None:
+        """The tokens of `part`; None if it contains too many protected spans."""
         much = len(part.protected) + len(self._find_terms(part)) > max_protected_spans(self.bundle)
-        return None if much else tokenizer.encode_source_parts(model_input(part, self.bundle))
+        return None if much else self.bundle.source_tokenizer.encode_source_parts(model_input(part, self.bundle))
 
     def _find_terms(self, part: Passage) -> tuple[ProtectedSpan, ...]:
         found = self.glossary.find(part.text) if self.glossary else []
@@ -376,16 +343,12 @@ def protected_passage(passage: Passage, bundle: Bundle) -> Passage:
     return with_protected(passage, found)
 
 
-def slice_passage(
-    passage: Passage, protected: Sequence[ProtectedSpan], tags: Sequence[Tag], start: int, end: int
-) -> Passage:
-    """Characters [start, end) of `passage`, with those of `protected` that it contains.
-
-    `tags` already count from `start`.
-    """
+def slice_passage(passage: Passage, tags: Sequence[Tag], start: int, end: int) -> Passage:
+    """Characters [start, end) of `passage`; `tags`, those within, already count from `start`."""
+    protected = passage.protected
     first, last = (bisect_left(protected, place, key=_start_of) for place in (start, end)) if protected else (0, 0)
     within = tuple([ProtectedSpan(one.start - start, one.end - start, one.raw) for one in protected[first:last]])
-    terms = tuple(one.moved(-start) for one in passage.terms if start <= one.start and one.end <= end)
+    terms = tuple([one.moved(-start) for one in passage.terms if start <= one.start and one.end <= end])
     return Passage(passage.text[start:end], within, tuple(tags), passage.write, terms=terms)
 
 

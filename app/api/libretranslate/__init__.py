@@ -5,6 +5,7 @@ Imports what app.api may.
 
 from __future__ import annotations
 
-from app.api.libretranslate.routes import render_problem, router
+from app.api.libretranslate.openapi import render_problem
+from app.api.libretranslate.routes import router
 
 __all__ = ["render_problem", "router"]

@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
 
 from app import formats
-from app.api.dependencies import TranslatorState, state_of
+from app.api.dependencies import state_of
 from app.api.engine_option import note_engine
 from app.api.libretranslate.openapi import (
     DETECT,
@@ -21,7 +21,6 @@ from app.api.libretranslate.openapi import (
     TRANSLATE,
     TRANSLATE_FILE,
     missing_message,
-    render_problem,
 )
 from app.api.libretranslate.schemas import (
     MAX_ALTERNATIVES,
@@ -57,7 +56,6 @@ from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, TranslatedText
 from model.languages import language_name, served_code
 
-__all__ = ["render_problem", "router"]
 router = APIRouter(tags=["LibreTranslate"])
 A = TypeVar("A", bound=LibreRequest)
 L = TypeVar("L", ToTranslate, FileToTranslate)
@@ -148,11 +146,11 @@ async def detect(request: Request) -> Response:
 
 
 @router.get("/languages", summary="List languages, with the targets of each")
-async def libre_languages(translator: TranslatorState) -> list[LibreLanguage]:
+async def libre_languages(request: Request) -> list[LibreLanguage]:
     """List the languages. Each is also its own target, as in LibreTranslate; such texts are returned unchanged."""
     return [
         LibreLanguage(code=code, name=language_name(code), targets=sorted(targets))
-        for code, targets in sorted(_languages(translator.catalogue).items())
+        for code, targets in sorted(_languages(state_of(request)["translator"].catalogue).items())
     ]
 
 
@@ -163,10 +161,10 @@ async def libre_health() -> Health:
 
 
 @router.get("/frontend/settings", summary="Settings for a translation page")
-async def frontend_settings(request: Request, translator: TranslatorState) -> LibreSettings:
+async def frontend_settings(request: Request) -> LibreSettings:
     """Return limits, file formats and the initially selected languages."""
     access_control = state_of(request)["access_control"]
-    target = translator.catalogue.target_languages[0]
+    target = state_of(request)["translator"].catalogue.target_languages[0]
     return LibreSettings(
         charLimit=state_of(request)["settings"].max_text_chars,
         frontendTimeout=_TYPING_PAUSE_MS,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.text.repeated_punctuation import collapse_repeated_marks, restore_repeated_marks
+from app.text.punctuation_marks import collapse_repeated_marks, restore_repeated_marks, without_stray_blanks
 from model.normalisation import normalise_source
 
 
@@ -95,3 +95,43 @@ def test_rows_of_marks_take_time_in_proportion_to_their_length(mark: str) -> Non
 
     # 32,000 marks before a letter took 40 seconds.
     assert min(seconds(16_000) for _ in range(3)) < 24 * min(seconds(2_000) for _ in range(3))
+
+
+def tidied(
+    *texts: str, protected: tuple[int, ...] = (), source: str = "A {0} b.", to: str = "de", of: str = "en"
+) -> list[str]:
+    return without_stray_blanks(texts, protected, source, of, to)
+
+
+def test_run_of_blanks_becomes_one() -> None:
+    assert tidied("un ", " ", " nouveaux") == ["un", "", " nouveaux"]
+    assert tidied("un", " ", " nouveaux", protected=(1,)) == ["un", " ", " nouveaux"]
+    assert tidied("Quoi ", "\u00a0?", to="fr") == ["Quoi", "\u00a0?"]
+    assert tidied(" a", " b ") == ["a", " b"]
+
+
+@pytest.mark.parametrize("mark", [".", ",", "?", "!", ";", ":", "。", "，"])
+def test_no_blank_is_left_before_a_mark(mark: str) -> None:
+    assert tidied("Vorhang", " ", mark) == ["Vorhang", "", mark]
+    assert tidied("Vorhang", " ", mark, protected=(0,)) == ["Vorhang", "", mark]
+
+
+def test_french_has_blanks_before_some_marks_and_names_may_begin_with_a_mark() -> None:
+    assert tidied("Quoi", " ?", to="fr") == ["Quoi", " ?"]
+    assert tidied("Quoi", " .", to="fr") == ["Quoi", "."]
+    assert tidied("mit .NET", " ...") == ["mit .NET", " ..."]
+
+
+def test_no_blank_is_left_inside_brackets() -> None:
+    assert tidied("a (", " b", " ", ")") == ["a (", "b", "", ")"]
+
+
+@pytest.mark.parametrize("source", ["A {0} , b .", "A ( {0} ) b."])
+def test_blanks_of_the_source_are_kept(source: str) -> None:
+    assert tidied("a ( b ) ,  c .", source=source) == ["a ( b ) , c ."]
+
+
+def test_ideographs_have_no_blanks_between_them_unless_the_source_has() -> None:
+    assert tidied("一只风冷", " 美", "。", to="zh") == ["一只风冷", "美", "。"]
+    assert tidied("北京 上海", of="ja", to="zh") == ["北京 上海"]
+    assert tidied("用", " ", "登录", protected=(1,), to="zh") == ["用", " ", "登录"]
