@@ -458,12 +458,12 @@ async def measure(
     return outcome
 
 
-async def stop(service: Service, cases: Sequence[Case], cap_s: float) -> float:
-    """Sends the inputs of `cases` at once, and then SIGTERM. Returns the seconds until no process runs."""
+async def stop(service: Service, cases: Sequence[Case], cap_s: float, after_s: float = 2.0) -> float:
+    """Sends the inputs of `cases` at once, and SIGTERM `after_s` later. Returns the seconds until no process runs."""
     known: set[int] = set()
     async with service.client(service.hostile, 2 * cap_s) as client:
         sending = [asyncio.create_task(_send(client, case.make(), Outcome(case.name))) for case in cases]
-        await asyncio.sleep(2.0)
+        await asyncio.sleep(after_s)
         known.update(family(service.process.pid))
         service.process.send_signal(signal.SIGTERM)
         began = time.perf_counter()

@@ -58,6 +58,9 @@ CLASSES: dict[str, tuple[str, ...]] = {
         "%1$s",
     ),
     "numbers in a row": ("3 5 8 13 21 34", "7, 11, 13, 17, 19"),
+    "range, list, time": ("10–20", "§§ 3–5", "1,2,3,4", "12:34:56", "2.5e-9"),
+    "call, forum, company": ("rgba(0,0,0,.5)", "r/gardening", "C++", "R&D", "notes_1(2).docx"),
+    "emoticon, command, key": (":-)", ";)", "<3", "!important", "⌘K"),
     "number": ("4711", "1,000,000", "3.14", "10:45", "24/7", "1990"),
     "unit": ("m²", "cm³", "CO₂", "x²"),
     "tag alone": ("<br>", "<5/>", "<hr/>", "<img src='a.png'>"),
@@ -159,7 +162,7 @@ NAMES = {
         *("Thackeray", "Abubakar", "Lundgren", "Ferreira", "Kaczmarek", "Nakagawa", "Quisling"),
     ),
     "acronym": (
-        *("ISBN", "IBAN", "GDPR", "HDMI", "DHCP", "SMTP", "JSON", "YAML", "LGTM", "SWIFT", "XHTML", "CUDA", "LDAP"),
+        *("ISBN", "AC/DC", "GDPR", "HDMI", "DHCP", "SMTP", "JSON", "YAML", "LGTM", "SWIFT", "TCP/IP", "CUDA", "LDAP"),
         *("BIOS", "KPI", "ERP", "WLAN", "ISO", "NASA", "MIDI", "TLS", "VPN", "GIMP", "RSVP", "SATA"),
     ),
 }

@@ -247,7 +247,8 @@ async def run_mixed_traffic(
         httpx.AsyncClient(base_url=base, headers={"authorization": f"Bearer {keys[1]}"}, timeout=300) as admin,
     ):
         traffic = Traffic(client, admin, bundles, random.Random(1))
-        reading = asyncio.create_task(traffic.reload(front, spare, max(5.0, seconds / (2 * SAMPLES)), until))
+        every_s = max(min(5.0, seconds / 4), seconds / (2 * SAMPLES))
+        reading = asyncio.create_task(traffic.reload(front, spare, every_s, until))
         await asyncio.gather(*(traffic.run(until) for _ in range(clients)))
         usages = await reading
         responses = ", ".join(f"{count:,} with {status}" for status, count in sorted(traffic.statuses.items()))

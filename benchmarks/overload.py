@@ -35,6 +35,7 @@ from benchmarks.soak import pseudoword_sentences, running_service
 
 HOST = "127.0.0.1"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+SETTLE_S = 2.0
 PROBE_INTERVAL_S = 0.1
 """Between requests of /health, and between readings of the memory."""
 
@@ -63,7 +64,7 @@ def resident_mb(process: int) -> float:
 
 
 @contextlib.contextmanager
-def monitored(port: int, front: int, settle_s: float = 2.0) -> Iterator[LoadReport]:
+def monitored(port: int, front: int, settle_s: float) -> Iterator[LoadReport]:
     """Polls /health, on a new connection each time, and the memory; reads it once more `settle_s` after the end."""
     report, over = LoadReport(before_mb=resident_mb(front)), threading.Event()
 
@@ -100,10 +101,10 @@ def get(port: int, path: str) -> bytes:
 # ---- Unread responses
 
 
-def slow_readers(port: int, front: int, count: int, size: int, wait_s: float) -> LoadReport:
+def slow_readers(port: int, front: int, count: int, size: int, wait_s: float, settle_s: float = SETTLE_S) -> LoadReport:
     """Runs `count` clients that each have a file of `size` bytes translated, and read nothing of it for `wait_s`."""
     sent = upload(document(size))
-    with monitored(port, front) as report, contextlib.ExitStack() as stack:
+    with monitored(port, front, settle_s) as report, contextlib.ExitStack() as stack:
         connections = []
         for _ in range(count):
             connection = stack.enter_context(socket.create_connection((HOST, port), timeout=60))
@@ -163,11 +164,13 @@ def _status(connection: socket.socket) -> int:
 # ---- Unfinished bodies
 
 
-def unfinished_bodies(port: int, front: int, count: int, size: int, wait_s: float, path: str) -> LoadReport:
+def unfinished_bodies(
+    port: int, front: int, count: int, size: int, wait_s: float, path: str, settle_s: float = SETTLE_S
+) -> LoadReport:
     """Runs `count` clients that each send `size` bytes of a body to `path`, and never the last one."""
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {size + 1}\r\n\r\n"
     sent = head.encode() + b'{"q": "' + b"a" * (size - 7)
-    with monitored(port, front) as report, contextlib.ExitStack() as stack:
+    with monitored(port, front, settle_s) as report, contextlib.ExitStack() as stack:
         connections = [_sender(sent, port) for _ in range(count)]
         for connection in connections:
             stack.enter_context(connection)
@@ -209,13 +212,21 @@ def _status_now(connection: socket.socket) -> int:
 # ---- Many connections
 
 
-def burst(port: int, front: int, connections: int, seconds: float, folder: Path, different: int = 20_000) -> LoadReport:
+def burst(
+    port: int,
+    front: int,
+    connections: int,
+    seconds: float,
+    folder: Path,
+    different: int = 20_000,
+    settle_s: float = SETTLE_S,
+) -> LoadReport:
     """Runs `connections` clients that each send a request as soon as the last one is answered."""
     sentences = pseudoword_sentences(different, 16, 1)
     bodies = folder / "bodies.jsonl"
     bodies.write_text("".join(json.dumps({"text": s, "source": "en", "target": "fr"}) + "\n" for s in sentences))
     generator = Generator(folder, None, seconds, 0.0)
-    with monitored(port, front) as report:
+    with monitored(port, front, settle_s) as report:
         printed = generator.run(port, bodies, Load("closed", connections))
     report.statuses.update({int(status): count for status, count in printed["statuses"].items()})
     report.statuses[0] += int(figures(printed)["failed"] * printed["arrived"])

@@ -1,21 +1,23 @@
-"""The trainer's command line, as a process that trains for seconds: `python tests/quick_trainer.py run ...`."""
+"""The trainer's command line, as a process that trains for seconds: `python -m quick_trainer run ...`."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
+import warm
 from shared_fixtures import export_quickly
 from tuned import tune_quickly
 
 from training.__main__ import main
+from training.export import tradeoff
 
-COMMAND = [sys.executable, str(Path(__file__).resolve())]
-"""How a service of the tests starts it."""
+COMMAND = [sys.executable, "-I", "-S", warm.__file__, "-m", "quick_trainer"]
+"""How a service of the tests starts it, where `warm.VARIABLE` is set."""
 
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
         tune_quickly(patch)
         export_quickly(patch)
+        patch.setattr(tradeoff, "SHARES", (1.0, 0.5))
         main()

@@ -22,7 +22,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
-from servers import WAIT_S
+from servers import WAIT_S, QuickServer
 from starlette.types import Receive, Scope, Send
 from store_server import StoreServer
 from torch.nn.utils.rnn import pad_sequence
@@ -31,7 +31,6 @@ from app.engine.executor import BundleExecutor
 from app.engine.launch import InProcessWorker
 from app.main import create_app, server_options
 from app.server.connection import Connection
-from app.server.server import Server
 from app.services.reload import RELOAD_TIMING, ReloadTiming
 from app.services.startup import load_catalogue
 from app.settings import Settings
@@ -56,7 +55,7 @@ from training.optim.trainer import Recipe
 from training.pipeline.plan import Timings, measure
 
 if TYPE_CHECKING:
-    from chromium import Visit
+    from chromium import SharedBrowser, Visit
     from deepl import DeepLClient
     from playwright.sync_api import Browser
 
@@ -310,7 +309,7 @@ def listening(
     chosen = Settings(bundles=(bundles,), device="cpu", **{**HARDLY_BUSY, **settings})
     app = create_app(chosen, load_catalogue(chosen), InProcessWorker, trainer=trainer)
     config = uvicorn.Config(app, **{**server_options(chosen), "http": protocol})
-    server = Server(config)
+    server = QuickServer(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
@@ -318,7 +317,7 @@ def listening(
         try:
             while httpx.get(f"{url}/ready").status_code != 200:
                 assert thread.is_alive()
-                time.sleep(0.05)
+                time.sleep(0.01)
             server.lifespan.state["request_queue"].max_delay_s = 60.0  # on a busy machine no request is late
             yield url
         finally:
@@ -350,13 +349,22 @@ def fast_deepl_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.api.deepl.documents.STATUS_WAIT_S", 0.1)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser per module: while it runs, its event loop allows no other in this thread."""
-    from chromium import chromium
+@pytest.fixture(scope="session")
+def shared_browser() -> Iterator[SharedBrowser]:
+    from chromium import SharedBrowser, chromium
 
     with chromium() as browser:
-        yield browser
+        shared = SharedBrowser(browser)
+        shared.leave()
+        yield shared
+        shared.enter()
+
+
+@pytest.fixture(scope="module")
+def browser(shared_browser: SharedBrowser) -> Iterator[Browser]:
+    """The browser: until the module ends, its event loop allows no other in this thread."""
+    yield shared_browser.enter()
+    shared_browser.leave()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+import warm
 from quick_trainer import COMMAND
 from servers import WAIT_S
 from shared_fixtures import PAIRS, Service, make_bundle, serving
@@ -81,6 +82,7 @@ def serving_with(
 @pytest.fixture
 def adapting(bundles: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Administrator]:
     monkeypatch.setattr(trainer, "NICENESS", 0)  # other tests would keep it waiting
+    monkeypatch.setenv(warm.VARIABLE, warm.server_address())
     service, keys = serving_with(monkeypatch, bundles, COMMAND)
     with service:
         yield Administrator(service, keys["admin"])

@@ -68,10 +68,11 @@ def test_a_pairs_scores_are_the_same_alone_and_among_others(shipped: Service) ->
 
 def test_scores_and_translations_are_the_same_alone_and_in_one_batch(shipped: Service) -> None:
     languages = {"source": "en", "target": "fr"}
-    pairs = [{"text": text, "translation": other} for text in TEXTS for other in ("Bonjour.", "Le chat est là.")]
+    texts = TEXTS[::2]
+    pairs = [{"text": text, "translation": other} for text in texts for other in ("Bonjour.", "Le chat est là.")]
     bodies: list[tuple[str, Any]] = [("/score", {"pairs": pair, **languages}) for pair in pairs]
-    bodies += [("/translate", {"text": text, "prefix": prefix, **languages}) for text in TEXTS for prefix in ("", "L")]
-    bodies += [("/translate", {"text": text, "alternatives": 2, **languages}) for text in TEXTS]
+    bodies += [("/translate", {"text": text, "prefix": prefix, **languages}) for text in texts for prefix in ("", "L")]
+    bodies += [("/translate", {"text": text, "alternatives": 2, **languages}) for text in texts]
     random.Random(3).shuffle(bodies)
     with serving(SHIPPED / "en-fr", precision=_precision(shipped), cache_bytes=0) as uncached:
         together = [response.json() for response in uncached.post_mixed(bodies)]

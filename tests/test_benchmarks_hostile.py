@@ -87,5 +87,5 @@ def test_harmless_requests_are_measured_and_the_service_stops(bundle_folder: Pat
         assert outcome.answered and outcome.statuses == {200: 6}
         assert 0 < outcome.start_mb <= outcome.peak_mb and outcome.health_s > 0 and outcome.rate_share > 0
         assert "answer after" in str(outcome)
-        asyncio.run(stop(service, [case], WAIT_S))
+        asyncio.run(stop(service, [case], WAIT_S, after_s=0.5))
         assert service.process.poll() == 0

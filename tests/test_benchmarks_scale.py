@@ -109,7 +109,8 @@ def test_scenarios_have_different_names() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("haproxy"), reason="HAProxy is not installed")
-def test_killed_instances_lose_nothing(bundle_folder: Path, tmp_path: Path) -> None:
+def test_killed_instances_lose_nothing(bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.scale.HEALTHY_S", 2.5)  # HAProxy looks every second
     work = prepare(bundle_folder / "en-fr", None, tmp_path, count=50)
     row = run_scenario(Scenario("kill", kill_instances), 1, 300, 4, work)
     assert row.answered >= 300

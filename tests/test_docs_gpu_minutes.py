@@ -27,7 +27,7 @@ SMALLER = {
     "--encoder-layers 6 --decoder-layers 2 --d-model 384 --num-heads 6 --d-ff 1536": (
         "--encoder-layers 1 --decoder-layers 1 --d-model 32 --num-heads 2 --d-ff 64 --device cpu --threads 1"
     ),
-    "--minutes 8 --batch-tokens 36864 --warmup 500": "--minutes 0.1 --batch-tokens 400 --warmup 30",
+    "--minutes 8 --batch-tokens 36864 --warmup 500": "--minutes 0.02 --batch-tokens 400 --warmup 30",
     "--dtype int8": "--dtype int8 --device cpu --threads 1",
     "evaluate --bundle": "evaluate --device cpu --bundle",
 }

@@ -139,7 +139,8 @@ def test_what_serve_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert len(errors("engine")) == 1
 
 
-def test_port_of_another_program_is_an_error() -> None:
+def test_port_of_another_program_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.doctor.report.TIMEOUT_S", 0.1)  # it never answers
     with socket.create_server(("127.0.0.1", int(os.environ["INTERLINEAR_PORT"]))):
         [text] = errors("port")
     assert "it is already in use" in text

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+import warm
 from safetensors.torch import load_file
 from shared_fixtures import TRAINING_LIMITS, small_config
 from warm import WarmProcess
@@ -141,6 +142,10 @@ def test_an_interrupted_process_saves_and_prints_a_command_that_resumes(data: Pa
     command = ["training", "train", "--data", str(data), "--out", str(out), *options, *every]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    python = tmp_path / "bin" / "python"  # resumes in a process that has imported PyTorch
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {shlex.quote(warm.__file__)} "$@"\n')
+    python.chmod(0o755)
     done = 0
     said = tmp_path / "said.txt"
     start: type[Process] = WarmProcess
@@ -160,3 +165,5 @@ def test_an_interrupted_process_saves_and_prints_a_command_that_resumes(data: Pa
         assert done < state["state"]["step"] < 100_000
         done = state["state"]["step"]
         command, start = ["sh", "-c", f"exec {last.strip()}"], subprocess.Popen
+        environment["PATH"] = f"{python.parent}:{environment['PATH']}"
+        environment[warm.VARIABLE] = warm.server_address()

@@ -31,12 +31,32 @@ def expect_lit(page: Page, source: str, target: str) -> None:
     expect(page.locator("#target-text .lit")).to_have_text([target])
 
 
+@pytest.fixture(scope="module")
+def translated_page(browser: Browser, shipped_url: str) -> Iterator[Page]:
+    """A page that shows TEXT and FRENCH, for tests that leave it so."""
+    visit = Visit(browser, shipped_url, shares_tab=False)
+    page = visit.page()
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    yield page
+    visit.end()
+
+
+@pytest.fixture
+def translated(translated_page: Page) -> Page:
+    """That page, with nothing highlighted."""
+    translated_page.locator("h1").hover()
+    translated_page.locator("h1").click()
+    expect(translated_page.locator(".lit")).to_have_count(0)
+    return translated_page
+
+
 # The text and its translation
 
 
 def test_typed_text_is_translated(visit: Visit) -> None:
     page = visit.page()
-    page.locator("#source-text").press_sequentially("I am tired.", delay=20)
+    page.locator("#source-text").press_sequentially("I am tired.")
     expect(translation(page)).to_have_text("Je suis fatigué.")
     expect(page.locator("#time")).to_contain_text("ms")
 
@@ -69,14 +89,12 @@ def test_outdated_request_is_cancelled(visit: Visit) -> None:
     assert "tired" in given_up[0]
 
 
-def test_undone_changes_stay_linked(visit: Visit) -> None:
-    page = visit.page()
-    type_in(page, TEXT)
-    expect(translation(page)).to_have_text(FRENCH)
+def test_undone_changes_stay_linked(translated: Page) -> None:
+    page = translated
     page.locator("#source-text").press("End")
     page.keyboard.type("x")
     page.keyboard.press("Backspace")
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(150)
     page.locator(".word", has_text="maison").hover()
     expect_lit(page, "house", "maison")
 
@@ -150,6 +168,7 @@ def test_copying_is_announced(visit: Visit) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
+    page.clock.install()
     page.click("#copy")
     expect(page.locator("#copy")).to_have_text("Copied")
     expect(page.get_by_role("status").filter(has_text="Copied")).to_have_count(1)
@@ -184,10 +203,8 @@ def test_hovering_over_a_word_highlights_its_counterpart(visit: Visit) -> None:
     assert lit(page) == ([], [])
 
 
-def test_hovering_over_the_text_highlights_the_translation(visit: Visit) -> None:
-    page = visit.page()
-    type_in(page, TEXT)
-    expect(translation(page)).to_have_text(FRENCH)
+def test_hovering_over_the_text_highlights_the_translation(translated: Page) -> None:
+    page = translated
     box = page.evaluate("""() => {
         const range = document.createRange();
         const words = document.getElementById("mirror").firstChild;
@@ -200,10 +217,8 @@ def test_hovering_over_the_text_highlights_the_translation(visit: Visit) -> None
     expect_lit(page, "sleeps", "dort")
 
 
-def test_caret_highlights_the_translation(visit: Visit) -> None:
-    page = visit.page()
-    type_in(page, TEXT)
-    expect(translation(page)).to_have_text(FRENCH)
+def test_caret_highlights_the_translation(translated: Page) -> None:
+    page = translated
     at = TEXT.index("house") + 2
     page.locator("#source-text").evaluate("(area, at) => { area.focus(); area.setSelectionRange(at, at); }", at)
     expect_lit(page, "house", "maison")
@@ -230,10 +245,8 @@ def test_no_field_is_so_small_that_a_phone_zooms_in(visit: Visit) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_arrow_keys_move_between_words_and_announce_them(visit: Visit) -> None:
-    page = visit.page()
-    type_in(page, TEXT)
-    expect(translation(page)).to_have_text(FRENCH)
+def test_arrow_keys_move_between_words_and_announce_them(translated: Page) -> None:
+    page = translated
     translation(page).focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -304,8 +317,10 @@ def test_page_waits_for_a_service_that_is_down_behind_a_proxy(visit: Visit, stat
             route.fulfill(status=status, content_type="text/html", body="<h1>nginx</h1>")
 
     page.route("**/translate/stream", gone_once)
+    page.route("**/ready", lambda route: route.fulfill(status=status))
     type_in(page, "I am tired.")
     expect(page.get_by_role("alert")).to_be_visible()
+    page.unroute("**/ready")
     expect(translation(page)).to_have_text("Je suis fatigué.")
 
 

@@ -21,7 +21,7 @@ from test_api_directions import save_directions
 SENTENCE = "The children were playing in the garden."
 OTHER = "The cat sleeps."
 FORCED = "Les enfants jouaient dehors."
-LONG = "My brother said that he would come to the house " * 8
+LONG = "My brother said that he would come to the house " * 2
 ASKED = {"text": SENTENCE, "source": "en", "target": "fr"}
 KINDS = ["cross", "encoder", "decoder"]
 LINES, MAP = ".lines", ".map-body"
@@ -338,9 +338,18 @@ def test_services_error_for_a_long_text_is_shown_and_the_view_stays(browser: Bro
         expect(page.locator(".attention-note")).to_be_hidden()
 
 
+def lower_limit(route: Route) -> None:
+    """Has the page request layer by layer the weights of a text that is translated quickly."""
+    response = route.fetch()
+    limit = "MAX_WEIGHTS_PER_REQUEST = 200_000"
+    assert limit in response.text()
+    route.fulfill(response=response, body=response.text().replace(limit, "MAX_WEIGHTS_PER_REQUEST = 2_000"))
+
+
 def test_weights_are_requested_only_when_shown(browser: Browser, shipped_url: str) -> None:
     with Window(browser, shipped_url) as window:
         page = window.page
+        page.route("**/attention_loader.js", lower_limit)
         page.fill("#source-text", LONG)
         expect(page.locator("#target-text")).not_to_be_empty()
         assert window.asked == []
@@ -352,6 +361,7 @@ def test_weights_are_requested_only_when_shown(browser: Browser, shipped_url: st
         page.click("#attention-view-cross")  # which is here already
         expect(page.locator(".thumb.ready")).to_have_count(2 * 7 + 1)
         assert {kind for asked in window.asked[first:] for kind in asked["kinds"]} == {"encoder"}
+        assert len(window.asked[first:]) == 6  # a layer each
 
 
 GROUND = f"""canvas => {{
@@ -363,7 +373,7 @@ GROUND = f"""canvas => {{
 def test_phone_never_scrolls_sideways_and_maps_follow_the_theme(browser: Browser, shipped_url: str) -> None:
     phone: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "device_scale_factor": 2}
     with Window(browser, shipped_url, **phone) as window:
-        page = window.translate(LONG[: len(LONG) // 2])
+        page = window.translate(LONG)
         page.locator("[data-side='query'] .token").nth(3).tap()
         expect(page.locator(".token.active.held")).to_have_count(1)
         page.click("#attention-view-encoder")

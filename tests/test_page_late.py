@@ -78,7 +78,7 @@ def test_reason_for_missing_languages_stays_while_typing(visit: Visit) -> None:
     again = page.get_by_role("button", name="Try again")
     expect(again).to_be_visible()
     type_in(page, TIRED)
-    page.wait_for_timeout(600)
+    page.wait_for_timeout(150)
     again.click()
     expect(translation(page)).to_have_text(FATIGUE)
 

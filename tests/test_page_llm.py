@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from chromium import chromium
+from chromium import Visit
 from llm_stub import llm_stub
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 from shared_fixtures import SHIPPED, listening
 from the_page import translation, type_in
 
 SENTENCES = {"The house is small.": "La petite maison est là.", "The street is quiet.": "Ah, la rue est calme."}
 
 
-def test_the_large_model_can_be_chosen_and_its_sentences_are_marked(tmp_path: Path) -> None:
+def test_the_large_model_can_be_chosen_and_its_sentences_are_marked(browser: Browser, tmp_path: Path) -> None:
     with (
         llm_stub() as stub,
         listening(SHIPPED / "en-fr", llm=stub.url, llm_model="stub-7b", llm_below=0) as url,
-        chromium() as browser,
     ):
         stub.answer = lambda text, times: SENTENCES.get(text, 500)
-        page = browser.new_page()
-        page.goto(f"{url}/#en/fr/")
+        visit = Visit(browser, url)
+        page = visit.page("/#en/fr/")
         type_in(page, "The house is small. I live here.")
         expect(translation(page)).to_contain_text("vis")
         expect(page.locator(".by-llm")).to_have_count(0)
@@ -39,13 +37,11 @@ def test_the_large_model_can_be_chosen_and_its_sentences_are_marked(tmp_path: Pa
         expect(page.locator("#engine")).to_have_value("llm")
         expect(page.locator(".by-llm")).to_have_count(1)
         assert len(stub.asked) >= 2
+        visit.end()
 
 
-@pytest.mark.usefixtures("shipped_url")
-def test_without_a_large_model_there_is_no_choice(shipped_url: str) -> None:
-    with chromium() as browser:
-        page = browser.new_page()
-        page.goto(f"{shipped_url}/#en/fr/")
-        type_in(page, "Hello.")
-        expect(translation(page)).to_contain_text("onjour")
-        expect(page.locator("#engine")).to_be_hidden()
+def test_without_a_large_model_there_is_no_choice(visit: Visit) -> None:
+    page = visit.page("/#en/fr/")
+    type_in(page, "Hello.")
+    expect(translation(page)).to_contain_text("onjour")
+    expect(page.locator("#engine")).to_be_hidden()

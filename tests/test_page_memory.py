@@ -47,6 +47,22 @@ def opened(visit: Visit, **options: Any) -> Page:
     return page
 
 
+@pytest.fixture(scope="module")
+def kept_page(browser: Browser, memory_url: str) -> Iterator[Page]:
+    visit = Visit(browser, memory_url, shares_tab=False)
+    yield opened(visit)
+    visit.end()
+
+
+@pytest.fixture
+def completing(kept_page: Page) -> Page:
+    """A page that shows FRENCH, for tests that remember nothing; no sentence is being corrected."""
+    if kept_page.locator(FIELD).count():
+        kept_page.get_by_role("button", name="Cancel").click()
+    expect(translation(kept_page)).to_have_text(FRENCH)
+    return kept_page
+
+
 def correct_second_sentence(page: Page) -> None:
     page.locator(".sentence").nth(1).click()
     page.click("#correct")
@@ -89,8 +105,8 @@ def test_a_remembered_sentence_can_be_corrected_again(remembering: Visit) -> Non
     assert found["exact"] == "Rouge est ma maison."
 
 
-def test_escape_cancels_and_arrow_keys_stay_in_the_field(remembering: Visit) -> None:
-    page = opened(remembering)
+def test_escape_cancels_and_arrow_keys_stay_in_the_field(completing: Page, memory_url: str) -> None:
+    page = completing
     correct_second_sentence(page)
     page.keyboard.press("ArrowLeft")
     page.keyboard.type("!")
@@ -99,7 +115,7 @@ def test_escape_cancels_and_arrow_keys_stay_in_the_field(remembering: Visit) -> 
     expect(page.locator(FIELD)).to_have_count(0)
     expect(page.locator("#correct")).to_be_focused()
     expect(translation(page)).to_have_text(FRENCH)
-    found = httpx.get(f"{remembering.url}/memory", params={"source": "en", "target": "fr"})
+    found = httpx.get(f"{memory_url}/memory", params={"source": "en", "target": "fr"})
     assert CAT not in found.text
 
 
@@ -138,7 +154,7 @@ def test_without_a_memory_there_is_no_button(visit: Visit) -> None:
 def retype_second_sentence(page: Page, words: str) -> None:
     correct_second_sentence(page)
     page.keyboard.press("Control+a")
-    page.keyboard.type(words)
+    page.keyboard.insert_text(words)
 
 
 def prefixes(page: Page) -> list[str]:
@@ -153,13 +169,13 @@ def prefixes(page: Page) -> list[str]:
     return sent
 
 
-def test_tab_takes_over_the_offered_words_and_can_be_undone(remembering: Visit) -> None:
-    page = opened(remembering)
+def test_tab_takes_over_the_offered_words_and_can_be_undone(completing: Page, memory_url: str) -> None:
+    page = completing
     retype_second_sentence(page, "Un ch")
     expect(page.locator(OFFER)).not_to_be_empty()
     offered = page.locator(OFFER).inner_text()
     body = {**SENTENCE, "prefix": "Un ch"}
-    answer = httpx.post(f"{remembering.url}/translate", json=body).json()["translations"][0]["text"]
+    answer = httpx.post(f"{memory_url}/translate", json=body).json()["translations"][0]["text"]
     assert f"Un ch{offered}" == answer
     page.keyboard.press("Tab")
     expect(page.locator(FIELD)).to_have_value(answer)
@@ -179,8 +195,8 @@ def test_a_touch_takes_over_the_offered_words(remembering: Visit) -> None:
     expect(page.locator(FIELD)).to_be_focused()
 
 
-def test_words_typed_as_offered_need_no_request(remembering: Visit) -> None:
-    page = opened(remembering)
+def test_words_typed_as_offered_need_no_request(completing: Page) -> None:
+    page = completing
     sent = prefixes(page)
     retype_second_sentence(page, "Un ch")
     expect(page.locator(OFFER)).to_have_text(re.compile("^at "))
@@ -189,14 +205,14 @@ def test_words_typed_as_offered_need_no_request(remembering: Visit) -> None:
     for typed in ("Un cha", "Un chat", "Un chat "):
         page.keyboard.type(typed[-1])
         assert page.locator(OFFER).text_content() == whole.removeprefix(typed)  # at once
-    page.keyboard.type("noir")
+    page.keyboard.insert_text("noir")
     expect(page.locator(OFFER)).not_to_be_empty()
     assert sent == [*asked, "Un chat noir"]
     assert asked[-1] == "Un ch"
 
 
-def test_the_last_text_typed_is_completed_even_if_an_earlier_answer_is_late(remembering: Visit) -> None:
-    page = opened(remembering)
+def test_the_last_text_typed_is_completed_even_if_an_earlier_answer_is_late(completing: Page) -> None:
+    page = completing
     held: list[Route] = []
 
     def hold_first(route: Route) -> None:
@@ -209,14 +225,15 @@ def test_the_last_text_typed_is_completed_even_if_an_earlier_answer_is_late(reme
     with page.expect_request("**/translate"):
         retype_second_sentence(page, "Un ch")
     with page.expect_event("requestfailed") as failed:  # which the page has aborted
-        page.keyboard.type("ien")
+        page.keyboard.insert_text("ien")
     assert failed.value.post_data_json == {**SENTENCE, "prefix": "Un ch"}
     expect(page.locator(OFFER)).not_to_be_empty()
     assert page.locator(".typed").inner_text().replace("\u200b", "").startswith("Un chien")
+    page.unroute("**/translate")
 
 
-def test_escape_hides_the_offer_and_a_second_one_cancels(remembering: Visit) -> None:
-    page = opened(remembering)
+def test_escape_hides_the_offer_and_a_second_one_cancels(completing: Page) -> None:
+    page = completing
     retype_second_sentence(page, "Un ch")
     expect(page.locator(OFFER)).not_to_be_empty()
     page.keyboard.press("Escape")
@@ -258,7 +275,7 @@ def test_a_sentence_that_cannot_be_completed_is_asked_for_once(remembering: Visi
     page.click("#correct")
     page.keyboard.press("Control+a")
     with page.expect_response("**/translate") as refused:
-        page.keyboard.type("Envoy")
+        page.keyboard.insert_text("Envoy")
     assert refused.value.status == 422
     refused.value.finished()
     page.clock.install()
@@ -284,9 +301,10 @@ def test_the_offer_is_announced_and_described(remembering: Visit) -> None:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_offered_words_stand_behind_those_typed(remembering: Visit, width: int) -> None:
+def test_offered_words_stand_behind_those_typed(completing: Page, width: int) -> None:
     """The copy of the text, in which they are, has the lines of the field."""
-    page = opened(remembering, viewport={"width": width, "height": 844})
+    page = completing
+    page.set_viewport_size({"width": width, "height": 844})
     retype_second_sentence(page, "Un chat, qui est très fatigué après une longue journée de travail, dort s")
     expect(page.locator(OFFER)).not_to_be_empty()
     field, copy = page.locator(FIELD).bounding_box(), page.locator(".typed").bounding_box()

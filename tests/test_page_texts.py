@@ -113,9 +113,11 @@ def test_copying_a_link_is_confirmed(visit: Visit) -> None:
     button = page.locator("#copy-link")
     sign = button.locator("use")
     expect(sign).to_have_attribute("href", "#icon-link")
+    page.clock.install()
     button.click()
     expect(sign).to_have_attribute("href", "#icon-done")
     button.click()
+    page.clock.fast_forward(3000)
     expect(sign).to_have_attribute("href", "#icon-link")
 
 

@@ -62,7 +62,12 @@ def test_next_request_of_a_kept_connection_is_answered_during_shutdown(
 
 @on_both_loops
 def test_idle_connection_does_not_delay_shutdown(loop: str) -> None:
-    with running(loop) as server, server.connect() as silent, server.connect() as half, server.connect() as used:
+    with (
+        running(loop, limited(shutdown_idle_s=0.1)) as server,
+        server.connect() as silent,
+        server.connect() as half,
+        server.connect() as used,
+    ):
         half.sendall(b"GET / HT")
         used.sendall(get())
         answer(used)
@@ -143,7 +148,7 @@ def test_without_file_descriptors_clients_wait_and_none_is_disconnected(loop: st
         for client in clients:
             client.sendall(get())
         assert answer(clients[0]).endswith(b"answer")
-        time.sleep(1)
+        time.sleep(0.2)
         clients[0].sendall(get())
         assert answer(clients[0]).endswith(b"answer")
         answered = 1

@@ -66,7 +66,7 @@ def test_waiting_for_the_rest_of_a_short_body_is_limited(loop: str) -> None:
     with running(loop) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 50_000))
         answer(client)
-        server.set_patience(0.5)
+        server.set_patience(0.1)
         client.sendall(b"a")
         assert rest(client) == b""
 
@@ -88,7 +88,7 @@ def test_discarded_part_of_an_endless_body_is_limited(loop: str) -> None:
 
 
 @on_both_loops
-@pytest.mark.parametrize(("limit", "pause_s"), [("max_idle_s", 0.5), ("max_linger_s", 0.05)])
+@pytest.mark.parametrize(("limit", "pause_s"), [("max_idle_s", 0.2), ("max_linger_s", 0.05)])
 def test_body_that_stops_arriving_times_out(loop: str, limit: str, pause_s: float) -> None:
     with running(loop, limited(**{limit: 0.1})) as server, server.connect() as client:
         client.sendall(post("/elsewhere", 1 << 20))
@@ -209,7 +209,7 @@ def test_half_closed_client_gets_all_responses_to_pipelined_requests(loop: str) 
 
 @on_both_loops
 def test_closed_client_is_noticed_before_its_response(loop: str) -> None:
-    with running(loop) as server:
+    with running(loop, limited(half_closed_s=0.1, probe_interval_s=0.05)) as server:
         with server.connect() as client:
             client.sendall(get("/slow"))
             assert becomes(lambda: server.app.asked == ["/slow"])

@@ -10,7 +10,7 @@ from time import sleep
 
 import pytest
 import uvicorn
-from servers import WAIT_S, answer, pour
+from servers import WAIT_S, QuickServer, answer, pour
 from starlette.types import Receive, Scope, Send
 
 from app.server.header_limits import MAX_HEAD_BYTES, HeaderLimitsProtocol
@@ -43,7 +43,7 @@ def connected(
     """A connection to a server that waits this long for a header."""
     config = uvicorn.Config(length_of_body, http=protocol, lifespan="off", log_config=None)
     config.timeout_keep_alive = patience_s  # type: ignore[assignment]  # whole seconds are long in a test
-    server = uvicorn.Server(config)
+    server = QuickServer(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
@@ -88,7 +88,7 @@ def test_too_long_header_is_refused() -> None:
     beginning = b"GET / HTTP/1.1\r\nA: "
     with connected() as connection:
         connection.sendall(beginning + b"a" * (MAX_HEAD_BYTES // 2))
-        sleep(0.5)
+        sleep(0.1)
         # One more than may be: nothing is left unread at the refusal, which the kernel would make a reset of.
         connection.sendall(b"a" * (MAX_HEAD_BYTES // 2 - len(beginning) + 1))
         found = ended(connection)
@@ -97,7 +97,7 @@ def test_too_long_header_is_refused() -> None:
 
 @pytest.mark.parametrize("beginning", [b"", POST, b"\r\n"], ids=["nothing", "a half", "an empty line"])
 def test_header_that_does_not_arrive_times_out(beginning: bytes) -> None:
-    with connected(patience_s=0.5) as connection:
+    with connected(patience_s=0.3) as connection:
         connection.sendall(beginning)
         assert ended(connection) == b""
 

@@ -33,7 +33,8 @@ from app.settings import Settings, SettingsError
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:
-    with serving_instances(tmp_path_factory.mktemp("instances")) as made:
+    folder = tmp_path_factory.mktemp("instances")
+    with serving_instances(folder, translation_memory=str(folder / "memory.sqlite")) as made:
         yield made
 
 
@@ -45,29 +46,28 @@ def _all_translated(running: Instances) -> bool:
     return min({"0": 0.0, "1": 0.0, **running.series("interlinear_sentences_total")}.values()) > 0
 
 
-def test_a_correction_through_one_instance_counts_in_the_other_at_the_next_request(tmp_path: Path) -> None:
-    direction, headers = {"source": "en", "target": "fr"}, {"Connection": "close"}
-    with serving_instances(tmp_path, translation_memory=str(tmp_path / "memory.sqlite")) as service:
-        headers["Authorization"] = f"Bearer {service.key}"
+def test_a_correction_through_one_instance_counts_in_the_other_at_the_next_request(running: Instances) -> None:
+    direction = {"source": "en", "target": "fr"}
+    headers = {"Connection": "close", "Authorization": f"Bearer {running.key}"}
 
-        def send(method: str, path: str, body: object) -> tuple[Any, int]:
-            """The answer, and the instance that gave it."""
-            answer = httpx.request(method, service.url + path, json=body, headers=headers, timeout=WAIT_S)
-            name = answer.raise_for_status().headers["x-request-id"]
-            assert becomes(lambda: bool(service.logged(name)))
-            return answer.json(), json.loads(service.logged(name)[0])["instance"]
+    def send(method: str, path: str, body: object) -> tuple[Any, int]:
+        """The answer, and the instance that gave it."""
+        answer = httpx.request(method, running.url + path, json=body, headers=headers, timeout=WAIT_S)
+        name = answer.raise_for_status().headers["x-request-id"]
+        assert becomes(lambda: bool(running.logged(name)))
+        return answer.json(), json.loads(running.logged(name)[0])["instance"]
 
-        seen, number = set[tuple[int, int]](), 0
-        while not {(0, 1), (1, 0)} <= seen:
-            number += 1
-            assert number < 1_000
-            pairs = [{"text": "A house.", "translation": f"Une demeure {number}."}]
-            stored, writer = send("PUT", "/memory", {**direction, "pairs": pairs})
-            answer, reader = send("POST", "/translate", {**direction, "text": "A house."})
-            [item] = answer["translations"]
-            assert (item["text"], item["memory"]) == (f"Une demeure {number}.", "exact")
-            assert item["memory_version"] == stored["memory_version"] == number
-            seen.add((writer, reader))
+    seen, number = set[tuple[int, int]](), 0
+    while not {(0, 1), (1, 0)} <= seen:
+        number += 1
+        assert number < 1_000
+        pairs = [{"text": "A house.", "translation": f"Une demeure {number}."}]
+        stored, writer = send("PUT", "/memory", {**direction, "pairs": pairs})
+        answer, reader = send("POST", "/translate", {**direction, "text": "A house."})
+        [item] = answer["translations"]
+        assert (item["text"], item["memory"]) == (f"Une demeure {number}.", "exact")
+        assert item["memory_version"] == stored["memory_version"] == number
+        seen.add((writer, reader))
 
 
 def test_log_says_which_instance_writes(running: Instances) -> None:

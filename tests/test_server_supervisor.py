@@ -31,7 +31,7 @@ serve_instances(settings, load_catalogue(settings), {}, Supervision(max_silent_c
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:
-    with serving_instances(tmp_path_factory.mktemp("supervised"), ("-c", IMPATIENT), drain_ms=1_000) as made:
+    with serving_instances(tmp_path_factory.mktemp("supervised"), ("-c", IMPATIENT), drain_ms=500) as made:
         yield made
 
 

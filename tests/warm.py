@@ -164,10 +164,13 @@ def _become(connection: socket.socket) -> list[str]:
 def main() -> None:
     verb, *words = sys.argv[1:]
     if verb == "-m":
-        sys.exit(WarmProcess(words, address=os.environ[VARIABLE]).wait() % 256)
+        process = WarmProcess(words, address=os.environ[VARIABLE])
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, _: os.kill(process.pid, received))
+        sys.exit(process.wait() % 256)
     module, *sys.argv[1:] = serve(*words)
     sys.modules.pop(f"{module}.__main__", None)
-    sys.path[0] = os.getcwd()
+    sys.path.insert(0, os.getcwd())  # and the folder of the tests stays there
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0

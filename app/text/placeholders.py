@@ -48,7 +48,7 @@ _FILE_TYPES = (
 )
 _VALUE = r"""(?: \\"(?:[^"\\<]|\\(?!"))*+\\" | "[^"<]*" | '[^'<]*' | [^\s"'=<>`]++ )"""
 """Of an attribute; its quotation marks may be escaped."""
-_NUMBER = rf"\d++(?:[.,]\d++)*+(?!\.?[{_LATIN}]|[:/-])"
+_NUMBER = rf"\d++(?:[.,]\d++)*+(?!\.?[{_LATIN}]|[:/–-])"
 _BBCODES = "[bius]|url|img|code|quote|list|li|size|color|font|center|left|right|table|t[rdh]|spoiler|su[bp]|hr|br|email"
 _BOOLEAN = "async|autoplay|checked|controls|defer|disabled|download|hidden|loop|muted|open|readonly|required|selected"
 _TEXT_EMOJI = r"\u203c\u2049\u2139\u3030\u303d\u3297\u3299"
@@ -74,14 +74,16 @@ CLASSES = (
         | \[ (?=[^\]]{0,40}[\d_*.] | [A-Za-z*+-]\] | [A-Z][A-Z]) [\w.,:;*/+–-]{1,40} \]"""),
     TextClass("escape", "\\n", "symbol", r"""\\[ntr]  # not LaTeX's commands
         (?! (?:abla|eq?|ot|otin|u|heta|imes|o|ext[a-z]*|au|an|ho|ight[a-z]*|frac|fbox)\b )"""),
-    TextClass("reference of i18next", "$t(menu.save)", "symbol", r"\$\w+\([^\s()]*\)"),
     TextClass("numbers in a row", "3 5 8 13 21", "symbol",
         rf"(?<![\w.,:/-]) {_NUMBER} (?: (?:[,;]?\ |[\u00a0;]) {_NUMBER} ){{3,}}+"),
+    TextClass("range, list, time, power of ten", "10–20", "symbol", r"""(?<![\w.,:/–-]) (?:
+        (?:§§?\ ?)? \d++(?:\.\d++)*+ [–—] \d++(?:[.,]\d++)*+ | \d{1,2}(?:,\d{1,2}){2,} | \d{1,2}:\d\d:\d\d(?:[.,]\d+)?
+        | \d++(?:\.\d++)?[eE][+-]?\d+ ) (?![\w–-]|[.,:]\d)"""),
     TextClass("reference to a character", "&eacute;", "symbol",
         r"& (?: [A-Za-z][A-Za-z0-9]{1,31} | \#[0-9]{1,7} | \#[xX][0-9A-Fa-f]{1,6} ) ;"),
     TextClass("address in angle brackets", "<mailto:lena@example.org>", "symbol",
         r"< (?: [A-Za-z][A-Za-z0-9+.-]{1,15}:[^\s<>]+ | [\w.+%-]{1,64}@[\w-]+(?:\.[\w-]+)+ ) >"),
-    TextClass("variable", "$name", "symbol", r"\$\([\w.]+\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*"),
+    TextClass("variable", "$name", "symbol", r"\$\w*\([^\s()]*\) | (?<![\w$]) \$[A-Za-z_]\w* (?: /[\w.-]*\w )*"),
     # no space as a flag, since "100% sure" has none; the last is Apple's argument of a plural
     TextClass("conversion of printf or strftime", "%1$s", "symbol", rf"""%% | (?<!\d) %L[1-9]\d?(?!\d)
         | (?<!\d) % (?: (?:\d+\$|\([\w.-]+\)) [-+0\#']* (?:\d+|\*)? (?:\.(?:\d+|\*))? (?:hh?|ll?|[Lqjzt])? [A-Za-z@]
@@ -90,6 +92,9 @@ CLASSES = (
     TextClass("argument of Qt", "%1", "symbol", r"(?P<place> (?<![\d%]) %[1-9]\d? (?![\d%]|[.,]\d) )"),
     TextClass("name after a colon", ":id", "symbol",  # not :D
         rf"{_OPEN} :(?!(?:[DPpOoXx]{{1,3}}){_END}) (?: [A-Za-z_]\w+ (?:-\w+)* :? | \+1: | -1: )"),
+    TextClass("emoticon, command, key", ":-)", "symbol", rf"""
+        (?<![{_LATIN}:;=<^-]) (?: [:;=][-'^o]?[)(DPpOo/|*] | <3 | \^_*\^ | -_+- ) (?!(?u:\w)|[/\\(\[:])
+        | (?<![\w!]) ![a-z]{{2,40}}(?!\w) | [\u2303\u2318\u2325\u21e7]+[A-Z0-9](?!\w)"""),
     TextClass("option of a command", "--verbose", "symbol",  # not the "-I" of a dialogue
         rf"{_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])"),
     TextClass("mention, hashtag", "#garden", "symbol", rf"""(?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w)
@@ -97,9 +102,14 @@ CLASSES = (
         | (?<![\w&/]) \#(?u:(?=\w{{0,40}}[^\W\d_])(?:(?![{_HAN}])\w){{1,100}}{_END} | [{_HAN}]{{1,40}}\#)"""),
     TextClass("path of Windows, name of a file", "notes.txt", "symbol", rf"""(?P<file> [A-Za-z]:\\(?: {_FILE}+
             (?:\ {_FILE}+){{0,3}} \\ )* {_FILE}* | \\\\[\w.$-]+ (?: \\{_FILE}+ )+ )
-        | (?: {_BEGIN} \.?[\w-]{{1,100}} (?:\.[\w-]{{1,40}}){{0,5}} | {_OPEN} ) \.(?:{_FILE_TYPES}){_END}"""),
-    TextClass("identifier", "snake_case", "symbol", rf"""
-        {_BEGIN} [A-Za-z_]\w{{0,60}}+ (?: (?:\.|::|->)[A-Za-z_]\w{{0,60}}+ ){{0,10}} \(\)
+        | (?: {_BEGIN} \.?[\w-]{{1,100}} (?:\.[\w-]{{1,40}}){{0,5}} (?:\(\w{{1,9}}\))? | {_OPEN} )
+        \.(?:{_FILE_TYPES}){_END}"""),
+    TextClass("forum, company", "u/lena", "symbol", rf"""{_BEGIN}(?<![/.:~-]) [ru]/[A-Za-z]\w+
+        | {_BEGIN} (?: [A-Z]{{1,4}}(?:&[A-Z]{{1,4}})+ | [A-Z]\+\+ ) (?!\w)"""),
+    TextClass("identifier, call", "snake_case", "symbol", rf"""  # not file(s)
+        {_BEGIN} (?:[a-z_]|[A-Z]\w{{0,30}}\.)[\w.]{{1,30}}
+            \( (?=[^()]{{0,60}}[\d,=.]) [^\s()]{{1,60}} (?:,\ [^\s()]{{1,60}}){{0,5}} \)
+        | {_BEGIN} [A-Za-z_]\w{{0,60}}+ (?: (?:\.|::|->)[A-Za-z_]\w{{0,60}}+ ){{0,10}} \(\)
         | {_BEGIN} __(?: [A-Z0-9]+(?:_[A-Z0-9]+)* | [a-z][a-z0-9]*(?:_[a-z0-9]+)* )__ {_END}
         | {_BEGIN} (?: [A-Za-z]\w{{0,60}}\. ){{0,6}} _*[A-Za-z][A-Za-z0-9]*+ (?: _+[A-Za-z0-9]++ )++ {_END}
         | {_BEGIN} [a-z][a-z_]{{1,40}} (?: \.[a-z][a-z_]{{1,40}} ){{2,6}} {_END}"""),
@@ -137,7 +147,7 @@ CLASSES = (
     TextClass("number", "1,234.56", "checked", module="app.text.checked_marks"),
     TextClass("sign", "50%", "checked", module="app.text.checked_marks"),
     TextClass("quotation marks, brackets", "“red”", "checked", module="app.text.checked_marks"),
-    TextClass("name", "Nguyễn", "checked", module="app.translation.names"),
+    TextClass("name, acronym", "Nguyễn", "checked", module="app.translation.names"),
     TextClass("mnemonic", "&Open", "rewritten", module="app.text.mnemonics"),
     TextClass("message of ICU", "{n, plural, other {# files}}", "rewritten", module="app.text.icu_messages"),
     TextClass("capitals", "DO NOT OPEN", "rewritten", module="app.translation.input_normalisation"),
@@ -208,9 +218,11 @@ def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     always = rf"{KEPT}{{\[%$&`\\/:{_TEXT_EMOJI}{PICTURES}{letters}"
     # If a pattern begins with a single class, `re` skips other characters without attempting a match.
     trigger = (
-        rf"[.(+\-=A-Z0-9{always}](?:(?<=[{always}])|(?<=\+)(?=\d)|(?<=\w\+)(?=[A-Za-z])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        rf"[.(+\-=!;A-Z0-9{always}](?:(?<=[{always}])|(?<=\+)(?=\d)|(?<=\w\+)(?=[A-Za-z])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
+        r"|(?<=[A-Z]\+)(?=\+)|(?<=[=;])(?=[-'^o]?[)(DPpOo/|*])|(?<![A-Za-z0-9_!]!)(?<=!)(?=[a-z])"
         r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z]|[dDmM]{2}\b)|(?<=[a-z][A-Z])|(?<=\w=)(?=[\w\"'])"
-        r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])|(?=\.\d)|(?=[,;]? \d|[\u00a0;]\d)))"
+        r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])"
+        r"|(?=[.–—]\d|,\d\d?,\d|:\d\d:\d|[,;]? \d|[\u00a0;]\d)))"
     )
     between = r"[ \u00a0\u200c\u200d\u0300-\u036f.,;:!?'’\-–—·•、。，；：？！「」『』（）《》0-9\u0660-\u0669]"
     run = rf"[{letters}]++(?:{between}{{1,4}}+[{letters}]++)*+[、。，；：？！」』）》]*"

@@ -16,7 +16,9 @@ from model.tokenizer import MARK
 
 _LATIN = r"A-Za-z\u00c0-\u024f\u1e00-\u1eff"
 _WORD = re.compile(rf"[{_LATIN}]{{3,40}}+")
-_CAPITALISED = re.compile(rf"[A-Z\u00c0-\u024f\u1e00-\u1eff](?<![{_LATIN}].)[{_LATIN}]{{2,40}}+(?![{_LATIN}])")
+_CAPITALISED = re.compile(
+    rf"[A-Z\u00c0-\u024f\u1e00-\u1eff](?<![{_LATIN}].)(?:[A-Z]{{1,5}}(?:/[A-Z]{{2,6}})++|[{_LATIN}]{{2,40}}+)(?![{_LATIN}])"
+)
 _LETTERS = {"de": "äöüß", "en": "", "es": "áéíóúüñ", "fr": "àâæçéèêëîïôœùûüÿ"}
 """Letters of a language beside a to z. Without an entry, no letter tells a name."""
 _AT_START = re.compile(r"(?:\A|[¿¡:.!?\"“”„«»–-])\s*\Z")
@@ -68,9 +70,9 @@ def lost_names(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
 
 def _has_name(translation: str, name: str) -> bool:
     """Whether the translation has the name as it was, and does not go on with its last letter, as a loop does, nor an
-    acronym with a capital."""
+    acronym with more of one."""
     _, found, after = translation.partition(name)
-    return bool(found) and after[:1] != name[-1] and not (name.isupper() and after[:1].isupper())
+    return bool(found) and after[:1] != name[-1] and not (name.isupper() and re.match("[A-Z/]", after))
 
 
 def _is_kept(sentence: Sentence, word: re.Match[str]) -> bool:
@@ -84,7 +86,7 @@ def _is_name(sentence: Sentence, candidate: Candidate, word: re.Match[str], tran
     if language in WITHOUT_SPACES:
         return True  # in other letters than the text
     lowered, letters = word[0].lower(), _LETTERS.get(language)
-    if word[0].isupper() and (text.isupper() or len(lowered) > _MAX_ACRONYM_CHARS):
+    if word[0].isupper() and (text.isupper() or max(map(len, lowered.split("/"))) > _MAX_ACRONYM_CHARS):
         return False
     if letters is None and not all(map(tokenizer.has_piece, word[0])):
         return True
