@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis_profiles  # noqa: F401  which loads the profile
@@ -55,6 +57,15 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     left_out = re.fullmatch(r"not \(([\w ]+)\)", config.getoption("markexpr"))
     marks = left_out[1].split(" or ") if left_out else []
     return any(collection_path.stem in MARKED_BY_MODULE.get(mark, ()) for mark in marks) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collects no garbage meanwhile, and never looks at what was imported and collected again."""
+    gc.disable()
+    yield
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by -m

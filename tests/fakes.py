@@ -7,7 +7,7 @@ import selectors
 from asyncio import Future
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from time import monotonic
 from types import SimpleNamespace
@@ -98,9 +98,8 @@ class RandomDecoder(FakeDecoder):
     def __init__(self, bundle: Bundle, words_only: bool = True) -> None:
         tokenizer = bundle.source_tokenizer
         pieces = list(map(tokenizer.piece, range(tokenizer.vocab_size)))
-        rude = [id for id, piece in enumerate(pieces) if piece[0] == "<" and id != tokenizer.eos_id]
-        model = random_model(tokenizer.vocab_size, rude if words_only else ())
-        self.limits, self.backend = bundle.limits, TorchBackend(model)
+        rude = tuple(id for id, piece in enumerate(pieces) if piece[0] == "<" and id != tokenizer.eos_id)
+        self.limits, self.backend = bundle.limits, _random_backend(tokenizer.vocab_size, rude if words_only else ())
         self.decoded: list[engine.Sequence] = []
 
     def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
@@ -123,6 +122,11 @@ def _fitting(waiting: Sequence[Hypothesis], free: int) -> Iterator[Hypothesis]:
         if free < 0:
             return
         yield hypothesis
+
+
+@cache
+def _random_backend(vocab_size: int, unwanted: tuple[int, ...]) -> TorchBackend:
+    return TorchBackend(random_model(vocab_size, unwanted))
 
 
 def named_bundle(source: str, target: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import io
 import json
 import struct
@@ -22,12 +24,13 @@ MADE_UP = ["<made-up-0>", "<made-up-1>"]
 """Tokens without a piece."""
 TRANSLATE = """
 import json, sys, ctranslate2
-folder, sources, beam_size, compute_type, options = json.load(sys.stdin)
-translator = ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=1)
-translated = translator.translate_batch(
-    sources, beam_size=beam_size, max_decoding_length=24, min_decoding_length=0, return_end_token=True, **options
-)
-print(json.dumps([result.hypotheses[0] for result in translated]))
+for line in sys.stdin:
+    folder, sources, beam_size, compute_type, options = json.loads(line)
+    translator = ctranslate2.Translator(folder, compute_type=compute_type, intra_threads=1)
+    translated = translator.translate_batch(
+        sources, beam_size=beam_size, max_decoding_length=24, min_decoding_length=0, return_end_token=True, **options
+    )
+    print(json.dumps([result.hypotheses[0] for result in translated]), flush=True)
 """
 
 
@@ -36,9 +39,19 @@ def translate_with_ctranslate2(
 ) -> list[list[str]]:
     """What CTranslate2 makes of `sources`, in another process. Without `options` never the unknown token."""
     options = options or {"disable_unk": True, "length_penalty": 1}
-    asked = json.dumps([str(folder), sources, beam_size, compute_type, options])
-    done = subprocess.run([sys.executable, "-c", TRANSLATE], input=asked, capture_output=True, text=True, check=True)
-    return list(json.loads(done.stdout))
+    process = _ctranslate2()
+    assert process.stdin and process.stdout
+    print(json.dumps([str(folder), sources, beam_size, compute_type, options]), file=process.stdin, flush=True)
+    return list(json.loads(process.stdout.readline()))
+
+
+@functools.cache
+def _ctranslate2() -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRANSLATE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(process.communicate)
+    return process
 
 
 def unigram_pieces(size: int = 300) -> bytes:

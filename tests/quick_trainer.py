@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import warm
-from shared_fixtures import measure_with_the_decoder
+from shared_fixtures import export_quickly
 from tuned import tune_quickly
 
 from training.__main__ import main
@@ -18,6 +18,6 @@ COMMAND = [sys.executable, "-I", "-S", warm.__file__, "-m", "quick_trainer"]
 if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
         tune_quickly(patch)
+        export_quickly(patch)
         patch.setattr(tradeoff, "SHARES", (1.0, 0.5))
-        patch.setattr("training.export.bundle.measure_as_served", measure_with_the_decoder)
         main()

@@ -48,6 +48,7 @@ from training.data.options import PrepareOptions
 from training.data.prepare import prepare_corpora
 from training.data.vocabulary import train_vocabulary
 from training.evaluation.evaluate import Result, TestSet, evaluate_set
+from training.export.samples import SENTENCES as SENTENCES_OF_SAMPLES
 from training.optim.defaults import Size
 from training.optim.loop import train
 from training.optim.trainer import Recipe
@@ -63,6 +64,7 @@ for phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, phase, WAIT_S)
 
 T = TypeVar("T")
+FEW_SENTENCES = {language: "|".join(text.split("|")[::9]) for language, text in SENTENCES_OF_SAMPLES.items()}
 SHIPPED = Path(__file__).parent.parent / "bundles"
 SENTENCES = [
     "Hello.",
@@ -86,11 +88,17 @@ def measure_with_the_decoder(
         return [replace(evaluate_set(*how, test), served=True) for test in tests]
 
 
+def export_quickly(patch: pytest.MonkeyPatch) -> None:
+    """Measures exports with `measure_with_the_decoder`, and takes samples from a few of our sentences."""
+    patch.setattr("training.export.bundle.measure_as_served", measure_with_the_decoder)
+    patch.setattr("training.export.samples.SENTENCES", FEW_SENTENCES)
+
+
 @pytest.fixture(autouse=True)
-def _no_service_starts_at_an_export(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measures exports with `measure_with_the_decoder`. Tests marked `real_service` use the service."""
+def _exports_are_quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """See `export_quickly`. Tests marked `real_service` use the service, and all of our sentences."""
     if request.node.get_closest_marker("real_service") is None:
-        monkeypatch.setattr("training.export.bundle.measure_as_served", measure_with_the_decoder)
+        export_quickly(monkeypatch)
 
 
 SURE = "(the sample of a bundle made for tests)"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from finished import finished
 from imported_families import (
     FAMILIES,
     Make,
@@ -48,6 +49,11 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placeholders, "CARRIERS", 1)
 
 
+def imported(make: Make) -> None:
+    """The bundle of a model, in a folder that has what `_files` writes."""
+    finished(("imported", make), lambda: import_model(make))
+
+
 def tune(*options: object, code: int = 0) -> str:
     given = ["--pairs", "own.tsv", "--init", "bundles/imported", "--out", "bundles/tuned", "--work", "work"]
     given += ["--accept-loss", "100"]
@@ -56,7 +62,7 @@ def tune(*options: object, code: int = 0) -> str:
 
 @pytest.mark.parametrize("make", FAMILIES)
 def test_an_imported_model_of_each_family_is_fine_tuned(make: Make) -> None:
-    import_model(make)
+    imported(make)
     before = loaded("imported")
     tune("--blend", "1")
     after = loaded("tuned")
@@ -84,7 +90,7 @@ def test_an_imported_model_of_each_family_is_fine_tuned(make: Make) -> None:
 
 
 def test_a_direction_of_an_imported_model_must_be_chosen() -> None:
-    import_model(nllb)
+    imported(nllb)
     given = ["--pairs", "own.tsv", "--init", "bundles/imported", "--out", "bundles/tuned", "--work", "work"]
     assert "choose the one to adapt with --source and --target" in run(*given, code=1)
     assert "does not translate from en to de" in run(*given, "--source", "en", "--target", "de", code=1)
@@ -92,7 +98,7 @@ def test_a_direction_of_an_imported_model_must_be_chosen() -> None:
 
 
 def test_pairs_whose_translation_has_unknown_characters_are_left_out() -> None:
-    import_model(firefox)
+    imported(firefox)
     write_pairs(Path("dev.tsv"), PAIRS[:8])
     snow = [Pair("the snow man.", "the ☃ man."), Pair("the ☃ man.", "the man.")]
     write_pairs(Path("own.tsv"), [*PAIRS[8:], *snow])
@@ -102,14 +108,14 @@ def test_pairs_whose_translation_has_unknown_characters_are_left_out() -> None:
 
 
 def test_bpe_dropout_is_refused_for_an_imported_vocabulary_before_any_work() -> None:
-    import_model(firefox)
+    imported(firefox)
     Path("r.toml").write_text("[training]\nbpe_dropout = 0.1")
     assert "bpe_dropout needs a vocabulary of byte pairs" in tune("--recipe", "r.toml", code=1)
     assert not Path("work").exists()
 
 
 def test_an_imported_model_is_refused_as_a_parent_before_any_work() -> None:
-    import_model(firefox)
+    imported(firefox)
     Path("r.toml").write_text('parent = "bundles/imported"')
     given = ["--recipe", "r.toml", "--pairs", "own.tsv", "--source", "en", "--target", "de", "--out", "bundles/child"]
     assert "it can be fine-tuned with --init, but is no parent" in run(*given, code=1)
@@ -118,7 +124,7 @@ def test_an_imported_model_is_refused_as_a_parent_before_any_work() -> None:
 
 @pytest.mark.parametrize("copied", [0, 3])
 def test_symbols_that_an_imported_model_excludes_become_learnable(copied: int) -> None:
-    import_model(firefox)
+    imported(firefox)
     bundle = loaded("imported")
     ids, weights = torch.tensor(bundle.target_tokenizer.reserved_ids), dict(bundle.model.state_dict())
     weights["output.bias"] = weights["output.bias"].clone()

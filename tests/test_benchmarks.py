@@ -3,8 +3,6 @@ speed."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from shared_fixtures import make_bundle
+from warm import run_warm
 
 from benchmarks import joey
 from benchmarks.trainers import (
@@ -177,8 +176,7 @@ def test_command_names_the_machine_and_prints_every_row() -> None:
     shape = {"architecture": "toy", "vocab-size": 200, "batch-tokens": 64}
     options = {"minutes": 0, "steps": 1, "threads": 1, **shape}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "benchmarks.training", *words]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    result = run_warm(["benchmarks.training", *words])
     assert (result.returncode, result.stderr) == (0, "")
     assert f"PyTorch {torch.__version__}" in result.stdout
     assert "threads: 1" in result.stdout
@@ -191,10 +189,10 @@ def test_text_benchmark_prints_the_share_of_a_request_outside_the_engine(tmp_pat
     make_bundle(tmp_path / "en-fr")
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"The cat sleeps, {n} times.\tLe chat dort.\n" for n in range(30)), encoding="utf-8")
-    command = [sys.executable, "-m", "benchmarks.text", "--pairs", str(pairs), "--bundle", str(tmp_path / "en-fr")]
-    printed = subprocess.run(
-        [*command, "--characters", "500", "--rounds", "2"], check=True, capture_output=True, text=True
-    ).stdout
+    command = ["benchmarks.text", "--pairs", str(pairs), "--bundle", str(tmp_path / "en-fr")]
+    done = run_warm([*command, "--characters", "500", "--rounds", "2"])
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout
     assert "500 characters, 2 requests" in printed
     share = float(printed.split("outside the engine ")[1].split()[0])
     assert 0 < share < 100

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from servers import becomes
-from shared_fixtures import PAIRS, train_quickly
+from shared_fixtures import PAIRS, export_quickly, train_quickly
 from typer.testing import CliRunner
 
 from benchmarks import ablation as ablation_module
@@ -92,6 +92,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[AblationRun, list[st
     said: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         train_quickly(patch)
+        export_quickly(patch)
         assert ablate(TrainedHere(*place), [], 1, said.append)
     return AblationRun(*place), said
 

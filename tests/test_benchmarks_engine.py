@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import typer
+from warm import run_warm
 
 from benchmarks.decoders import OURS, THEIRS
 from benchmarks.engine import PARTS, chosen_cores, chosen_work, main, models_of
@@ -210,8 +211,7 @@ def test_table_is_aligned_and_its_json_has_every_round() -> None:
 
 def test_command_names_the_machine_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
     options = ["--short", "--sentences", "12", "--seconds", "0", "--cores", "1", "--json", str(tmp_path / "all.json")]
-    command = [sys.executable, "-m", "benchmarks.engine", "--bundle", str(bundle.folder), *options]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    result = run_warm(["benchmarks.engine", "--bundle", str(bundle.folder), *options])
     assert (result.returncode, result.stderr) == (0, "")
     for part in (bundle.name, "at most", "targets of at most", "CTranslate2 4", "PyTorch", "ours / theirs"):
         assert part in result.stdout

@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 
 from benchmarks.gpu import Cost, main, step_cost
 from benchmarks.gpu_service import measure
+from model.bundle_weights import LoadedBundle, save_bundle
 from model.config import ModelConfig
+from model.hypothesis import Limits
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -53,9 +55,11 @@ def test_command_prints_a_line_for_each_number_of_rows_and_why_an_engine_is_miss
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, as PyTorch's builds for CUDA do")
 def test_command_measures_the_triton_engine_and_its_kernels() -> None:
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
     options = OPTIONS.replace("--length 3", "--length 1").replace("--rows 4", "").split()
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.gpu", *options]
+    program = "import triton_interpreter, runpy; runpy.run_module('benchmarks.gpu', run_name='__main__')"
+    command = [sys.executable, "-W", "ignore", "-c", program, *options]
     result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
     lines = result.stdout.splitlines()
@@ -66,8 +70,12 @@ def test_command_measures_the_triton_engine_and_its_kernels() -> None:
 
 
 @pytest.mark.slow
-def test_bundle_is_measured_over_http_and_beside_ctranslate2(capfd: pytest.CaptureFixture[str]) -> None:
-    measure(ROOT / "bundles/en-fr", "cpu", 60, http=True, peer=True)
+def test_bundle_is_measured_over_http_and_beside_ctranslate2(
+    bundle: LoadedBundle, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    record = {name: bundle.config[name] for name in ("source", "target", "samples")}
+    save_bundle(tmp_path / "en-fr", bundle.model, bundle.source_tokenizer, Limits(128, 32), record, "")
+    measure(tmp_path / "en-fr", "cpu", 60, http=True, peer=True)
     title, service, ours, theirs = capfd.readouterr().out.strip().splitlines()
     assert title.endswith("60 sentences of random words")
     assert re.fullmatch(r"cpu, over HTTP: answers .*target tokens/s; .*; 0 of 50 sentences differ from alone", service)

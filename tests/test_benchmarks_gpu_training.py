@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,11 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
+from typer import Typer
+from typer.testing import CliRunner
+from warm import WarmProcess, run_warm
 
-from benchmarks.gpu_training import ROOT, Speed, logged, operations, padding, peak, sweep
+from benchmarks.gpu_training import ROOT, Speed, logged, main, operations, padding, peak, sweep
 from model.config import ModelConfig
 from training.data.batches import Batch, Pairs
 from training.optim.trainer import Recipe, Trainer
@@ -77,38 +78,46 @@ def test_evaluations_are_read_from_the_log(tmp_path: Path) -> None:
 def test_command_prints_every_setting_and_writes_json(tmp_path: Path) -> None:
     shape = ["--architecture", "toy", "--vocab-size", "60", "--batch-tokens", "64", "--batch-tokens", "128"]
     words = [*shape, "--steps", "2", "--rounds", "1", "--device", "cpu", "--json", str(tmp_path / "figures.json")]
-    command = [sys.executable, "-m", "benchmarks.gpu_training", *words]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900).stdout
-    assert f"PyTorch {torch.__version__}" in printed
+    done = run_warm(["benchmarks.gpu_training", *words], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert f"PyTorch {torch.__version__}" in done.stdout
     training, largest = json.loads((tmp_path / "figures.json").read_text())["tables"]
     assert list(training["rows"]) == ["64 tokens", "128 tokens"]
     assert all(row["target tokens/s"][0] > 0 for row in training["rows"].values())
     assert len(largest["rows"]) == 12
 
 
-def until(folder: Path, vocab_size: int) -> subprocess.CompletedProcess[str]:
-    """Runs `--until 0` in `folder`, on files there that are given by name."""
+def until(folder: Path, vocab_size: int, patch: pytest.MonkeyPatch) -> Any:
+    """Runs `--until 0` in `folder`, on files there that are given by name. Its trainer starts warm."""
+
+    def started(command: list[str], cwd: Path, stdout: int) -> WarmProcess:
+        assert (command[1], stdout) == ("-m", subprocess.DEVNULL)
+        with open(folder / "said", "wb") as said:
+            return WarmProcess(command[2:], cwd=cwd, stdout=said.fileno(), stderr=said.fileno())
+
+    patch.setattr("benchmarks.gpu_training.subprocess.Popen", started)
+    patch.chdir(folder)
     lines = [f"the number is {number}\tle nombre est {number}\n" for number in range(100, 180)]
     recipe = f"[prepare]\nvocab_size = {vocab_size}\n[training]\nbatch_tokens = 200\n"
     for name, content in {"pairs.tsv": "".join(lines[8:]), "dev.tsv": "".join(lines[:8]), "own.toml": recipe}.items():
         (folder / name).write_text(content, encoding="utf-8")
     files = ["--pairs", "pairs.tsv", "--dev", "dev.tsv", "--json", "figures.json", "--recipe", "own.toml"]
     words = ["--until", "0", *files, "--architecture", "toy", "--device", "cpu"]
-    command = [sys.executable, "-m", "benchmarks.gpu_training", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900)
+    app = Typer()
+    app.command()(main)
+    return CliRunner().invoke(app, words)
 
 
-def test_minutes_to_a_bleu_come_from_a_real_training(tmp_path: Path) -> None:
-    result = until(tmp_path, vocab_size=320)
-    assert result.returncode == 0, result.stderr
+def test_minutes_to_a_bleu_come_from_a_real_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = until(tmp_path, 320, monkeypatch)
+    assert result.exit_code == 0, result.output
     (table,) = json.loads((tmp_path / "figures.json").read_text())["tables"]
     assert table["note"] == "reached"
     assert table["rows"]["evaluation 1"]["minutes"] > 0
 
 
-def test_failed_training_is_an_error_and_not_an_unreached_bleu(tmp_path: Path) -> None:
-    result = until(tmp_path, vocab_size=60)
-    assert result.returncode != 0
-    assert "too small" in result.stderr
-    assert "the training exited with status" in result.stderr
+def test_failed_training_is_an_error_and_not_an_unreached_bleu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = until(tmp_path, 60, monkeypatch)
+    assert isinstance(result.exception, ChildProcessError)
+    assert "too small" in (tmp_path / "said").read_text(encoding="utf-8")
+    assert "the training exited with status" in str(result.exception)

@@ -24,6 +24,7 @@ import httpx
 import pytest
 import sentencepiece
 from shared_fixtures import SENTENCES, make_bundle
+from warm import run_warm
 
 from benchmarks.cores import Cores, pinned
 from benchmarks.load import SOURCE, Figures, Generator, Load, compiler, figures, medians
@@ -367,9 +368,8 @@ def test_command_serves_measures_and_writes_its_results(tmp_path: Path) -> None:
         "json": tmp_path / "found",
     }
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "benchmarks.serving", "--short", "--no-peers", *words]
     environ = {**os.environ, "INTERLINEAR_PRECISION": "float32"}
-    result = subprocess.run(command, cwd=SERVICE, env=environ, capture_output=True, text=True, timeout=900)
+    result = run_warm(["benchmarks.serving", "--short", "--no-peers", *words], environ, SERVICE)
     assert (result.returncode, result.stderr) == (0, "")
     assert "short sentences" in result.stdout
     assert "Interlinear serves in float32" in result.stdout

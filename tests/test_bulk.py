@@ -464,7 +464,7 @@ def test_object_storage_gives_what_a_folder_gives(
 
 def command(bundles: Path, source: Path, target: Path, *words: str) -> subprocess.Popen[bytes]:
     """The real command with the real engine."""
-    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PRECISION": "float32"}
+    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PRECISION": "auto"}
     common = [sys.executable, "-m", "app", "translate", "--source", "en", "--target", "fr", "--workers", "1", *words]
     places = ["--in", str(source), "--out", str(target)]
     return subprocess.Popen([*common, *places], cwd=ROOT, env=environ, stderr=subprocess.PIPE)
@@ -483,7 +483,7 @@ def test_killed_and_restarted_command_leaves_what_an_undisturbed_one_does(
     for number in range(30):
         lines = [" ".join(draw.choices(words, k=6)) + "." for _ in range(20)]
         write(tmp_path / f"in/{number}.txt", "\n".join(lines).encode())
-    monkeypatch.setenv("INTERLINEAR_PRECISION", "float32")
+    monkeypatch.setenv("INTERLINEAR_PRECISION", "auto")
     undisturbed = Command("en", "fr", bundles=str(bundle_folder), workers=1)
     places = Bulk(str(tmp_path / "in"), str(tmp_path / "whole"))
     assert run(undisturbed, places, launch=InProcessWorker) == 0
@@ -529,7 +529,7 @@ def test_translations_are_those_of_standard_input(bundle_folder: Path, tmp_path:
         "é",
     ]
     content = "\n".join(texts).encode()
-    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundle_folder), "INTERLINEAR_PRECISION": "float32"}
+    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundle_folder), "INTERLINEAR_PRECISION": "auto"}
     words = [sys.executable, "-m", "app", "translate", "--source", "en", "--target", "fr", "--workers", "1", "-q"]
     piped = subprocess.run(words, cwd=ROOT, env=environ, input=content, capture_output=True, check=True).stdout
     write(tmp_path / "in/a.txt", content)

@@ -12,7 +12,6 @@ import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from safetensors.torch import load, save
+from warm import run_warm
 
 from model import atomic_files, bundle_files
 from model.atomic_files import NotReplaceable, check_replaceable
@@ -725,9 +725,9 @@ def kill_before(moment: int) -> None:
 def test_save_killed_at_any_moment_leaves_no_partial_bundle(tmp_path: Path, whole: Path, replace: bool) -> None:
     shutil.copytree(whole, tmp_path / "old")
     shutil.copy(whole / "sentencepiece.model", tmp_path)
-    command = [sys.executable, __file__, str(tmp_path), "replace" if replace else "new"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent), "OMP_NUM_THREADS": "1"}
-    killed = int(subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout)
+    done = run_warm(["test_bundle", str(tmp_path), "replace" if replace else "new"], cwd=Path(__file__).parent)
+    assert done.returncode == 0, done.stderr
+    killed = int(done.stdout)
     assert killed > 10
     old = load_bundle(whole, CPU).name
     seen = []

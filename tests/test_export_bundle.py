@@ -7,8 +7,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +16,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from servers import becomes
 from shared_fixtures import make_bundle
 from typer.testing import CliRunner
+from warm import WarmProcess
 
 from model import __version__
 from model.atomic_files import NotReplaceable
@@ -319,18 +319,17 @@ def test_commit_is_that_of_this_checkout(tmp_path: Path) -> None:
 
 def test_killed_export_leaves_the_old_bundle(run_folder: Path, data: Path, tmp_path: Path) -> None:
     old = load_bundle(make_bundle(tmp_path / "bundles/en-fr"), CPU).name
-    command = [sys.executable, "-m", "training", "export", "--run", run_folder, "--data", data, "--replace"]
-    command += ["--out", tmp_path / "bundles/en-fr", "--device", "cpu", "--threads", "1"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(list(map(str, command)), env=environment, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.readline()  # it has measured its first candidate
+    command = ["training", "export", "--run", str(run_folder), "--data", str(data), "--replace"]
+    command += ["--out", str(tmp_path / "bundles/en-fr"), "--device", "cpu", "--threads", "1"]
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        process = WarmProcess(command, {**os.environ, "PYTHONUNBUFFERED": "1"}, stdout=file.fileno())
+    assert becomes(lambda: said.stat().st_size > 0)  # it has measured its first candidate
     time.sleep(0.05)
     process.kill()
-    process.stdout.close()
     assert process.wait() == -signal.SIGKILL
     left = load_bundle(tmp_path / "bundles/en-fr", CPU).name
-    assert CliRunner().invoke(cli, list(map(str, command[3:]))).exit_code == 0
+    assert CliRunner().invoke(cli, command[1:]).exit_code == 0
     new = load_bundle(tmp_path / "bundles/en-fr", CPU).name
     assert left in (old, new)
     assert [path.name for path in (tmp_path / "bundles").iterdir()] == ["en-fr"]

@@ -16,6 +16,8 @@ from training.export import samples as samples_module
 from training.export.samples import MARGIN, SENTENCES, choose_samples, margins, most_certain_sample, own_sentences
 from training.optim.checkpoint import average, saved_weights
 
+pytestmark = pytest.mark.real_service
+
 
 @pytest.mark.parametrize("language", sorted(SENTENCES))
 def test_each_language_has_at_least_fifty_distinct_sentences(language: str) -> None:

@@ -234,7 +234,7 @@ MARKUP = st.text(st.sampled_from(list("*_`[]()<>!#+-=|~\\&;:^.1a b\"'/é猫")), 
 
 
 @pytest.mark.slow
-@draw_examples(400)
+@draw_examples(200)
 @given(text=MARKUP)
 @pytest.mark.parametrize(
     "around",
@@ -258,7 +258,7 @@ def test_no_translation_becomes_markup(around: str, text: str) -> None:
 
 
 @pytest.mark.slow
-@draw_examples(400)
+@draw_examples(200)
 @given(text=MARKUP)
 @pytest.mark.parametrize(
     "around", ["a ![hello](x) b\n", "![hello](x)\n", "# ![hello][r]\n\n[r]: x\n", "[![hello](x)](y)\n"]

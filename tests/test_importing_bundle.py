@@ -32,6 +32,8 @@ def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_p
     result = CliRunner().invoke(cli, ["import", *arguments, "--check", str(pairs), "--licence", "CC0-1.0"])
     assert result.exit_code == 0, result.output
     assert "BLEU" in result.output
+    assert "quality: uncalibrated" in result.output
+    assert open_bundle(out).quality is None
     card, config = (out / "README.md").read_text(), json.loads((out / "config.json").read_text())
     assert "| pairs.tsv | 2 | BLEU |" in card
     assert "Names as placeholders, in 1 sentences of pairs.tsv: 1 kept" in card
@@ -45,16 +47,12 @@ def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_p
 
 
 @pytest.mark.bundle
-def test_imported_bundle_estimates_quality_only_if_pairs_were_given(tmp_path: Path) -> None:
+def test_imported_bundle_estimates_quality_if_pairs_were_given(tmp_path: Path) -> None:
     convert_bundle(ConvertOptions(SHIPPED / "en-fr", tmp_path / "ct2"), say=lambda _: None)
     pairs, out = tmp_path / "dev.tsv", tmp_path / "en-fr"
     pairs.write_text("".join(f"I have {n} small cats.\tJ'ai {n} petits chats.\n" for n in range(60)))
     arguments = [str(tmp_path / "ct2"), "--source", "en", "--target", "fr", "--out", str(out), "--threads", "1"]
-    without = CliRunner().invoke(cli, ["import", *arguments])
-    assert without.exit_code == 0, without.output
-    assert "quality: uncalibrated" in without.output
-    assert open_bundle(out).quality is None
-    given = CliRunner().invoke(cli, ["import", *arguments, "--replace", "--calibrate", str(pairs)])
+    given = CliRunner().invoke(cli, ["import", *arguments, "--calibrate", str(pairs)])
     assert given.exit_code == 0, given.output
     assert "uncalibrated" not in given.output
     assert open_bundle(out).quality is not None

@@ -55,7 +55,7 @@ def options(path: Path, **fields: Any) -> ImportOptions:
 
 
 def assert_same_tokens(
-    folder: Path, known: int, beam_size: int, count: int = 200, compute_type: str = "float32"
+    folder: Path, known: int, beam_size: int, count: int = 60, compute_type: str = "float32"
 ) -> None:
     """`count` random sources give CTranslate2's tokens."""
     draw = random.Random(7)
@@ -95,7 +95,7 @@ def test_a_length_penalty_ranks_as_with_ctranslate2(
 ) -> None:
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
     draw = random.Random(7)
-    sources = [[draw.randrange(4, len(tokens)) for _ in range(draw.randint(1, 30))] for _ in range(200)]
+    sources = [[draw.randrange(4, len(tokens)) for _ in range(draw.randint(1, 30))] for _ in range(60)]
     model, tokenizers = build_model(read_model(options(folder)))
     ours = beam_decode(model, sources, LIMITS, 4, length_penalty=penalty)
     given = [[tokenizers.source.piece(id) for id in source] for source in sources]
@@ -135,7 +135,7 @@ def test_a_model_with_two_vocabularies_translates_as_with_ctranslate2_and_is_exp
     assert bundle.config["format_version"] == 2
     draw = random.Random(5)
     known = [source_tokens.index(token) for token in source_tokens[1:-1]]
-    given = [[source_tokens[draw.choice(known)] for _ in range(draw.randint(1, 30))] for _ in range(200)]
+    given = [[source_tokens[draw.choice(known)] for _ in range(draw.randint(1, 30))] for _ in range(60)]
     ids = {source.piece(id): id for id in range(source.vocab_size)}
     theirs = translate_with_ctranslate2(folder, given, 4)
     ours = beam_decode(bundle.model, [[ids[token] for token in one] for one in given], LIMITS, 4)
@@ -190,12 +190,12 @@ def test_a_bundle_that_was_converted_comes_back(dtype: str, tmp_path: Path) -> N
         assert all(torch.equal(a, b) for a, b in zip(back.model.parameters(), bundle.model.parameters(), strict=True))
     draw = random.Random(1)
     sources = [
-        [draw.randrange(4, bundle.source_tokenizer.vocab_size) for _ in range(draw.randint(1, 20))] for _ in range(200)
+        [draw.randrange(4, bundle.source_tokenizer.vocab_size) for _ in range(draw.randint(1, 20))] for _ in range(60)
     ]
     limits = Limits(20, 24)
     first, second = (beam_decode(one.model, sources, limits, 1) for one in (bundle, back))
     same = [a.tokens == b.tokens for a, b in zip(first, second, strict=True)]
-    assert all(same) if dtype != "int8" else sum(same) > 100
+    assert all(same) if dtype != "int8" else sum(same) > 30
 
 
 def test_an_argos_package_becomes_a_bundle_that_is_served(pieces: bytes, tokens: list[str], tmp_path: Path) -> None:

@@ -67,10 +67,10 @@ def check_same_bits(
     assert len({tuple(h.tokens) for h in here}) > len(here) // 2
 
 
-def test_arm_decodes_a_bundles_samples_to_the_same_bits(harness: list[str], tmp_path: Path) -> None:
+def test_arm_decodes_a_bundles_sample_to_the_same_bits(harness: list[str], tmp_path: Path) -> None:
     config, files = read_bundle(BUNDLE)
     architecture = ModelConfig.from_dict(config["architecture"])
-    sources = [sample["source_ids"] for sample in config["samples"][:3]]  # an emulator is slow
+    sources = [min((sample["source_ids"] for sample in config["samples"]), key=len)]  # an emulator is slow
     check_same_bits(harness, read_weights(files[WEIGHTS]), architecture, sources, Limits(**config["limits"]), tmp_path)
 
 

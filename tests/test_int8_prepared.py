@@ -34,7 +34,7 @@ Results = list[tuple[list[int], list[float]]]
 def weights_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of prepared weights of a user without any."""
     try:
-        library()
+        library(), library("generic")  # which are compiled once, and found in the user's folder later
     except KernelsUnavailable as reason:
         pytest.skip(f"the int8 kernels: {reason}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

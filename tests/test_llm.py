@@ -186,7 +186,7 @@ SOURCES: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-def test_no_answer_of_a_thousand_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
+def test_no_answer_of_hundreds_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
     draw = random.Random(46)
     kinds = list(ADVERSARIAL)
 
@@ -197,7 +197,7 @@ def test_no_answer_of_a_thousand_breaks_what_must_be_kept(both: Service, stub: L
 
     stub.answer = answer
     engines = Counter[str]()
-    while len(stub.asked) < 1_000:
+    while len(stub.asked) < 300:
         texts, fields = draw.choice(SOURCES)
         both.state["translator"].large_model._answers.clear()
         given = draw.choices(texts, k=25)
@@ -206,7 +206,7 @@ def test_no_answer_of_a_thousand_breaks_what_must_be_kept(both: Service, stub: L
             assert Counter(KEPT.findall(done["text"])) == Counter(KEPT.findall(text)), done
             assert not WRONG.search(done["text"]), done
             assert "glossary" not in fields or "frangin" in done["text"].lower(), done
-    assert engines["llm"] > 20 and engines["local"] > 200
+    assert engines["llm"] > 6 and engines["local"] > 60
 
 
 @pytest.mark.parametrize("kind", ADVERSARIAL)
@@ -246,7 +246,7 @@ def test_a_failure_leaves_the_own_translation_with_a_warning(
     assert [fault in warning for warning in done["warnings"]] == [True]
 
 
-@pytest.mark.parametrize(("limit_s", "fields"), [(1.0, {}), (50.0, {"deadline_ms": 5_000})])
+@pytest.mark.parametrize(("limit_s", "fields"), [(1.0, {}), (50.0, {"deadline_ms": 3_000})])
 def test_a_silent_model_is_waited_for_as_long_as_the_limit_or_the_deadline(
     both: Service, stub: LlmStub, monkeypatch: pytest.MonkeyPatch, limit_s: float, fields: dict[str, Any]
 ) -> None:
@@ -274,25 +274,29 @@ def test_a_model_that_dies_under_load_loses_nothing(stub: LlmStub) -> None:
         llm_stub() as dying,
         serving(SHIPPED / "en-fr", llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
     ):
+        under_load = threading.Event()
 
         def slow(text: str, times: int) -> str:
+            if len(dying.asked) > 20:
+                under_load.set()
             time.sleep(0.02)
             return good(text)
 
         def die() -> None:
+            assert under_load.wait(WAIT_S)
             dying.shutdown()
             dying.server_close()
 
         dying.answer = slow
         bodies = [
             {"text": f"The house number {number} is small.", "source": "en", "target": "fr", "engine": "llm"}
-            for number in range(300)
+            for number in range(100)
         ]
-        killer = threading.Timer(0.5, die)
+        killer = threading.Thread(target=die)
         killer.start()
         answers = service.post_together("/translate", bodies)
         killer.join()
-        assert [answer.status_code for answer in answers] == [200] * 300
+        assert [answer.status_code for answer in answers] == [200] * 100
         assert all(str(number) in answer.json()["translations"][0]["text"] for number, answer in enumerate(answers))
         dying.serve_forever = lambda *_: None  # type: ignore[method-assign]
 

@@ -322,6 +322,7 @@ def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_pa
 
 def kill_command_twice(data: Path, run: Path) -> None:
     """In a separate process: trains by the command in two children, the second of which resumes, and kills both."""
+    progress._plot = lambda history: b"plot"
     torch.set_num_threads(1)
     for after in (3, 25):
         child = os.fork()
@@ -338,12 +339,12 @@ def kill_command_twice(data: Path, run: Path) -> None:
 
 
 def slow_down(after: int) -> None:
-    """Makes each step after the first `after` take seconds, so that the command is still busy when it is killed."""
+    """Makes each step after the first `after` take long, so that the command is still busy when it is killed."""
     step, left = Trainer.step, iter(range(after))
 
     def slow(trainer: Trainer, *given: Any) -> torch.Tensor:
         if next(left, None) is None:
-            time.sleep(5)
+            time.sleep(0.5)
         return step(trainer, *given)
 
     Trainer.step = slow  # type: ignore[assignment, method-assign]

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *sys.path])
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton (1 GB)")
 
 SETUP = """
-import math, random
+import math, random, triton_interpreter
 import torch
 from torch.nn import functional as F
 from training.optim import triton_cross_entropy as kernel
@@ -127,7 +128,7 @@ CASES = {
 def test_kernel_gives_the_loss_and_gradient_of_float64() -> None:
     """In a process of its own: Triton reads the variable when a kernel is defined."""
     seed = int.from_bytes(os.urandom(2), "big") if "CI" not in os.environ else 1
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": PATHS}
     program = f"SEED = {seed}\n{SETUP}whole_block = kernel.MAX_BLOCK\n"
     for name, case in CASES.items():
         program += f"print({name!r}, flush=True)\nkernel.MAX_BLOCK = whole_block\n{case}"
@@ -153,7 +154,6 @@ assert compiled.asm["cubin"]
 @pytest.mark.slow
 def test_kernel_compiles_for_an_h100(tmp_path: Path) -> None:
     """Triton from 3.9 on reads the annotations of a kernel's parameters, which the interpreter does not."""
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *sys.path])
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": paths}
+    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": PATHS}
     result = subprocess.run([sys.executable, "-c", COMPILED], env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 import torch
+from finished import finished
 from shared_fixtures import PAIRS
 from typer.testing import CliRunner
 
@@ -189,12 +190,17 @@ def run(*options: object, code: int = 0) -> str:
     return result.output
 
 
+def finished_run() -> str:
+    """`run()` in a folder in which nothing has changed since `corpora`."""
+    return finished("recipe", run)
+
+
 def config_of(name: str) -> dict[str, Any]:
     return load_bundle(Path("bundles", name), torch.device("cpu")).config
 
 
 def test_run_follows_its_recipe_and_measures_its_test_sets(corpora: Path) -> None:
-    run()
+    finished_run()
     config = config_of("b")
     recipe = config["training"]["recipe"]
     assert {name: recipe[name] for name in ("steps", "batch_tokens", "evaluate_every", "seed")} == {
@@ -214,7 +220,7 @@ def test_run_follows_its_recipe_and_measures_its_test_sets(corpora: Path) -> Non
 
 
 def test_same_recipe_is_up_to_date_and_a_changed_one_is_detected(corpora: Path) -> None:
-    run()
+    finished_run()
     weights = load_bundle(Path("bundles/b"), torch.device("cpu")).name
     assert "nothing to do" in run()
     Path("r.toml").write_text(RECIPE.replace("dropout = 0.2", "dropout = 0.3"))
@@ -229,7 +235,7 @@ def test_same_recipe_is_up_to_date_and_a_changed_one_is_detected(corpora: Path) 
 
 
 def test_finished_run_resumes_if_its_recipe_requires_more(corpora: Path) -> None:
-    run()
+    finished_run()
     begun, shorter = (
         Path("runs/bundles-b/run/log.csv").read_text(),
         load_bundle(Path("bundles/b"), torch.device("cpu")).name,
@@ -255,7 +261,7 @@ def test_early_stopped_run_is_finished_unless_more_is_requested(corpora: Path, m
 
 
 def test_recipe_changed_before_training_is_planned_again(corpora: Path) -> None:
-    run()
+    finished_run()
     Path("runs/bundles-b/run", STATE).unlink()
     Path("r.toml").write_text(RECIPE.replace("steps = 4", "steps = 2"))
     run("--replace")

@@ -299,7 +299,7 @@ def test_any_language_code_is_accepted() -> None:
 def test_killed_command_ends_with_the_bundle_of_an_uninterrupted_one() -> None:
     finished_run()
     plan = json.loads(Path("runs/bundles-mine/plan.json").read_text())
-    plan["recipe"] |= {"steps": 60, "evaluate_every": 20}
+    plan["recipe"] |= {"steps": 24, "evaluate_every": 8}
     plan["speed"]["step"] = 10.0  # so that it saves after every third step
     for name in ("whole", "killed"):
         os.makedirs(f"runs/bundles-{name}")

@@ -159,6 +159,8 @@ def test_document_of_a_killed_instance_is_finished_by_another(
         process.wait(WAIT_S)
         assert not other.translate_document_get_status(handle).done
         assert store_server.ask("HVALS", "interlinear:jobs:holders") == holders
+        # As after BackgroundJobs' LEASE_S.
+        assert store_server.ask("ZADD", "interlinear:jobs:leases", "XX", "CH", "1", handle.document_id) == b":1\r\n"
         other.translate_document_wait_until_done(handle)
         translated = io.BytesIO()
         other.translate_document_download(handle, translated)

@@ -58,6 +58,7 @@ def test_shipped_samples_translate_correctly_in_float32_and_as_served(shipped: L
     check_samples(shipped, prepare(shipped.model, "auto"))
 
 
+@pytest.mark.real_service
 def test_shipped_samples_are_our_own_sentences(shipped: LoadedBundle) -> None:
     assert {sample["source"] for sample in shipped.config["samples"]} <= set(own_sentences(shipped.source))
 

@@ -44,7 +44,7 @@ def checks_in(module: str) -> list[str]:
 @pytest.mark.slow
 def test_kernels_compute_what_pytorch_does_in_float64() -> None:
     first = int.from_bytes(os.urandom(2), "big") if "CI" not in os.environ else 1
-    program = "import triton_kernel_checks as checks\nfor check in checks.CHECKS:\n"
+    program = "import triton_interpreter, triton_kernel_checks as checks\nfor check in checks.CHECKS:\n"
     program += f"    for seed in range({first}, {first} + 4): print(check.__name__, seed); check('cpu', seed)"
     assert len(run(program, TRITON_INTERPRET="1").splitlines()) == 4 * len(checks_in("triton_kernel_checks"))
 
@@ -52,17 +52,24 @@ def test_kernels_compute_what_pytorch_does_in_float64() -> None:
 @needs_triton
 @pytest.mark.slow
 def test_batch_of_the_triton_engine() -> None:
-    program = "import triton_batch_checks as checks\nfor check in checks.CHECKS: print(check.__name__); check('cpu', 1)"
+    program = "import triton_interpreter, triton_batch_checks as checks\n"
+    program += "for check in checks.CHECKS: print(check.__name__); check('cpu', 1)"
     assert run(program, TRITON_INTERPRET="1").split() == checks_in("triton_batch_checks")
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """What was compiled for an A100 and an H100, with the assembler that Triton brings."""
+    program = "import triton_compilation\nfor card in (80, 90): triton_compilation.main(card); print('---')"
+    a100, h100, _ = run(program, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton"))).split("---\n")
+    return {80: a100, 90: h100}
 
 
 @needs_triton
 @pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "product"), [(80, "mma.sync"), (90, "wgmma")])
-def test_kernels_compile_for_a_card(architecture: int, product: str, tmp_path: Path) -> None:
-    """An A100 and an H100, with the assembler that Triton brings."""
-    program = f"import triton_compilation; triton_compilation.main({architecture})"
-    all_lines = [line.split() for line in run(program, TRITON_CACHE_DIR=str(tmp_path)).splitlines()]
+def test_kernels_compile_for_a_card(architecture: int, product: str, compiled: dict[int, str]) -> None:
+    all_lines = [line.split() for line in compiled[architecture].splitlines()]
     counts = {words[0]: int(words[1]) for words in all_lines if words[2] == "launches"}
     assert counts == {"encoder": 33, "both": 33 + 15}, "docs/engine.md has these numbers"
     lines = [words for words in all_lines if words[0] not in counts]

@@ -26,7 +26,9 @@ from training.export import tradeoff
 from training.pipeline.plan import Timings
 
 LIMITS = Limits(300, 310, ratio=1.0, margin=4)
-"""Low, since an untrained model ends no sentence."""
+"""Low, since an untrained model ends few sentences."""
+END_BIAS = 2.5
+"""How much likelier than other tokens the end symbol is to an untrained model: most sentences end after some tokens."""
 OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
 
 
@@ -69,7 +71,10 @@ def save_shipped(folder: Path, architecture: Mapping[str, Any] = {}, limits: Lim
     size = tokenizer.vocab_size
     torch.manual_seed(1)
     shape: dict[str, Any] = {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
-    model = Transformer(ModelConfig(size, size, **{**shape, "dropout": 0, **architecture}))
+    shape |= {"dropout": 0, "output_bias": True}
+    model = Transformer(ModelConfig(size, size, **{**shape, **architecture}))
+    with torch.no_grad():
+        model.output.bias[model.config.eos_id] += END_BIAS
     record: dict[str, Any] = {"source": "en", "target": "fr", "metrics": [], "samples": [], "licence": "CC BY 4.0"}
     record |= {"attribution": ["the general pairs' makers"]}
     parent = {"bundle": "older@1", "source": "fr", "target": "en", "corpora": [], "initial": {"bundle": "oldest@1"}}
