@@ -347,13 +347,13 @@ def test_every_committed_recipe_is_valid_and_its_bundle_within_its_size_limit(pa
 
 def test_everyday_phrases_are_pairs_and_in_every_bundles_recipe(tmp_path: Path) -> None:
     RecipeFile.load(ROOT / "recipes" / "everyday.toml", tmp_path)
-    english = set()
+    english = list[set[str]]()
     for language in ("de", "es", "fr", "zh"):
         pairs, skipped = read_pairs(ROOT / "recipes" / f"everyday.en-{language}.tsv", "en", language)
         assert len(pairs) > 100
         assert not skipped.counts
-        english.add(tuple(pair.source for pair in pairs))
-    assert len(english) == 1
+        english.append({pair.source for pair in pairs})
+    assert max(len(set().union(*english) - one) for one in english) <= 5  # sentences of that language's test sets
     for path in COMMITTED:
         if not path.stem.startswith("multi30k."):
             phrases = [
