@@ -70,9 +70,11 @@ def lost_names(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
 
 def _has_name(translation: str, name: str) -> bool:
     """Whether the translation has the name as it was, and does not go on with its last letter, as a loop does, nor an
-    acronym with more of one."""
+    acronym with more of one, which may be a word in it, as Unesco is."""
     _, found, after = translation.partition(name)
-    return bool(found) and after[:1] != name[-1] and not (name.isupper() and re.match("[A-Z/]", after))
+    if name.isupper():
+        return name.capitalize() in translation or (bool(found) and not re.match("[A-Z/]", after))
+    return bool(found) and after[:1] != name[-1]
 
 
 def _is_kept(sentence: Sentence, word: re.Match[str]) -> bool:
