@@ -96,7 +96,7 @@ CLASSES = (
     TextClass("emoticon, command, key", ":-)", "symbol", rf"""
         (?<![{_LATIN}:;=<^-]) (?: [:;=][-'^o]?[)(DPpOo/|*] | <3 | \^_*\^ | -_+- ) (?!(?u:\w)|[/\\(\[:])
         | (?<![\w!]) ![a-z]{{2,40}}(?!\w) | {_KEYS}(?!\w)"""),
-    TextClass("option of a command", "--verbose", "symbol",  # not the "-I" of a dialogue
+    TextClass("option of a command", "--help", "symbol",  # not the "-I" of a dialogue
         rf"{_OPEN} --[a-z][\w-]* (?: =[\w./:,-]*\w )? | {_OPEN} -[a-zB-DF-HJ-NP-TV-XZ] (?![\w'’-])"),
     TextClass("mention, hashtag", "#garden", "symbol", rf"""(?<![\w.]) @[A-Za-z_][\w.-]*(?:/[\w.-]*)? (?<=\w)
         | (?<![\w.]) @(?u:\w{{1,15}}(?=[\s:：,，]|\Z))  # among Chinese, up to a space or between two marks
