@@ -17,7 +17,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -302,20 +302,19 @@ async def fuzz(
 ) -> int:
     """Translates texts at random until the time is over, or one breaks the law; returns how many did."""
     end, choose, number, broken = time.monotonic() + 60 * minutes, random.Random(seed), 0, 0
-    for direction in itertools.cycle(served):
-        if time.monotonic() >= end or (broken and not keep_going):
-            break
-        drawn = [draw(direction.source, choose) for _ in range(count)]
-        async with translating(direction) as session:
+    async with AsyncExitStack() as opened:
+        sessions = [await opened.enter_async_context(translating(direction)) for direction in served]
+        for direction, session in itertools.cycle(zip(served, sessions, strict=True)):
+            if time.monotonic() >= end or (broken and not keep_going):
+                break
+            drawn = [draw(direction.source, choose) for _ in range(count)]
             done = await translations(session, [one.text for one in drawn])
-        number += count
-        for one, translation in zip(drawn, done, strict=True):
-            if wrong := faults(one.text, translation, one.kept, one.pairs):
-                broken += 1
-                print(
-                    f"{direction.source}-{direction.target}: {one.text!r}\n  {translation!r}\n  {'; '.join(wrong)}",
-                    flush=True,
-                )
+            number += count
+            for one, translation in zip(drawn, done, strict=True):
+                if wrong := faults(one.text, translation, one.kept, one.pairs):
+                    broken += 1
+                    names, report = f"{direction.source}-{direction.target}", "; ".join(wrong)
+                    print(f"{names}: {one.text!r}\n  {translation!r}\n  {report}", flush=True)
     print(f"{number:,} texts, {broken} broke the law")
     return broken
 
