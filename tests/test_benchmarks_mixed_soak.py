@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -50,5 +51,5 @@ def test_short_mixed_soak_finds_no_fault() -> None:
         cwd=Path(__file__).parent.parent,
     )
     assert "FAILED" not in done.stdout, done.stdout
-    assert "second bundle added 1 times" in done.stdout, done.stdout + done.stderr
+    assert re.search("second bundle added [1-9]", done.stdout), done.stdout + done.stderr
     assert "descriptors" in done.stdout

@@ -50,6 +50,7 @@ def test_protected_part_counts_if_it_occurs_exactly_once() -> None:
     assert (found.words, found.exact) == (1 / 3, 1 / 3)
 
 
+@pytest.mark.real_service
 @pytest.mark.parametrize("language", ["en", "fr", "de", "es", "zh", "zh-CN"])
 def test_every_language_of_ours_has_short_and_long_sentences(language: str) -> None:
     assert 25 <= len(probes(language)) <= 40

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+import tuned
 from tuned import OWN, begin, loaded, ship
 from typer.testing import CliRunner
 
@@ -48,8 +50,13 @@ def test_adapting_replaces_the_bundle_and_shows_both_sets_before_and_after(shipp
     assert not Path("runs/adapt-bundles-shipped").exists()
 
 
-def test_an_adapted_bundle_keeps_its_estimates_of_quality_where_corrections_say_nothing(shipped: Path) -> None:
+def test_an_adapted_bundle_keeps_its_estimates_of_quality_where_corrections_say_nothing(
+    shipped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """This untrained model completes no translation, so that nothing could be fitted."""
+    monkeypatch.setattr(tuned, "END_BIAS", -9)
+    shutil.rmtree(shipped)
+    tuned.save_shipped(shipped)
     estimates = QualityModel(LogisticModel(-1.9, (3.6, -1.4, 0.5, 0.0, 0.0, 0.0)), LogisticModel(0.3, (0.5, -0.7)))
     measured = {"set": "dev", "sentences": 9, "good": 0.5, "error": 0.1, "auroc": None, "bins": [], "risks": [0.5] * 10}
     entry = {**estimates.to_dict(), "good_chrf": 75.0, "fitted_on": [], "measured": [measured]}
