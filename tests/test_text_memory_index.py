@@ -123,10 +123,10 @@ def test_a_pair_that_is_overwritten_again_and_again_takes_no_more_memory() -> No
 def test_an_index_takes_no_more_memory_than_it_says(text: str) -> None:
     MemoryIndex("en", "fr").put(Pair(f"w1 {text * 600}", text), 1)  # patterns are compiled when they are needed
     index = MemoryIndex("en", "fr")
-    tracemalloc.start(20)
+    tracemalloc.start(5)  # frames: the index and what it calls for what it keeps; more make all of this slow
     try:
-        for number in range(60):
-            index.put(Pair(f"w{number} {text * (number * 7 % 600)}", f"{text * (number % 200)}."), number)
+        for number in range(20):
+            index.put(Pair(f"w{number} {text * (number * 31 % 400)}", f"{text * (number * 7 % 200)}."), number)
         for _ in index.prepare_fuzzy():
             pass
         # What other threads of the process allocate meanwhile is not the index's.
