@@ -29,6 +29,7 @@ TRANSLATIONS = {
     "Delete {name} from {folder}?": "Faut-il supprimer {name} de {folder} ?",
     "Open the window before {time}.": "Ouvre donc la fenêtre avant {time}.",
     "We sold 25 cars and 310 bikes.": "Nous avons vendu 25 autos et 310 vélos.",
+    "We sold 25 cars.": "Nous avons vendu 25 autos.",
     "The red car belongs to my brother.": "L'auto rouge est à mon frère.",
     "My sister lives near the station.": "Ma sœur habite près de la gare.",
     "I bought %s at %d percent off.": "J'ai acheté %s avec %d pour cent de rabais.",
@@ -66,12 +67,20 @@ def both(stub: LlmStub) -> Iterator[Service]:
         yield service
 
 
+@pytest.fixture(scope="module")
+def quick(stub: LlmStub, bundle_folder: Path) -> Iterator[Service]:
+    """The same with random weights, which score each answer in a tenth of the time."""
+    with serving(bundle_folder, llm=stub.url, llm_model="stub", llm_timeout_ms=50_000) as service:
+        assert service.run(service.state["deployments"].current.engine.wait_started())
+        yield service
+
+
 @pytest.fixture(autouse=True)
 def _fresh(stub: LlmStub, request: pytest.FixtureRequest) -> None:
     stub.forget()
     stub.answer = good
-    if "both" in request.fixturenames:
-        model = request.getfixturevalue("both").state["translator"].large_model
+    for name in {"both", "quick"} & set(request.fixturenames):
+        model = request.getfixturevalue(name).state["translator"].large_model
         model._answers.clear()
         model._failures, model._paused_until = 0, 0.0
 
@@ -186,7 +195,7 @@ SOURCES: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-def test_no_answer_of_hundreds_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
+def test_no_answer_of_a_hundred_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
     draw = random.Random(46)
     kinds = list(ADVERSARIAL)
 
@@ -197,22 +206,22 @@ def test_no_answer_of_hundreds_breaks_what_must_be_kept(both: Service, stub: Llm
 
     stub.answer = answer
     engines = Counter[str]()
-    while len(stub.asked) < 300:
+    while len(stub.asked) < 100:
         texts, fields = draw.choice(SOURCES)
         both.state["translator"].large_model._answers.clear()
-        given = draw.choices(texts, k=25)
+        given = draw.choices(texts, k=12)
         for text, done in zip(given, translated(both, given, **fields), strict=True):
             engines[done["engine"]] += 1
             assert Counter(KEPT.findall(done["text"])) == Counter(KEPT.findall(text)), done
             assert not WRONG.search(done["text"]), done
             assert "glossary" not in fields or "frangin" in done["text"].lower(), done
-    assert engines["llm"] > 6 and engines["local"] > 60
+    assert engines["llm"] > 2 and engines["local"] > 20
 
 
 @pytest.mark.parametrize("kind", ADVERSARIAL)
 def test_an_answer_of_each_kind(both: Service, stub: LlmStub, kind: str) -> None:
     stub.answer = lambda text, times: ADVERSARIAL[kind](good(text), random.Random(1)) or text
-    done = translated(both, ["Delete {name} from {folder}?", "We sold 25 cars and 310 bikes."])
+    done = translated(both, ["Delete {name} from {folder}?", "We sold 25 cars."])
     harmless = {"is good", "thinks aloud"}
     not_for_numbers = {"drops a mark", "counts on", "writes a mark in another way", "closes a mark"}
     not_for_marks = {"changes a number"}
@@ -269,10 +278,10 @@ def test_a_model_that_fails_again_and_again_is_left_alone(both: Service, stub: L
     assert "does not answer at present" in done["warnings"][0]
 
 
-def test_a_model_that_dies_under_load_loses_nothing(stub: LlmStub) -> None:
+def test_a_model_that_dies_under_load_loses_nothing(bundle_folder: Path) -> None:
     with (
         llm_stub() as dying,
-        serving(SHIPPED / "en-fr", llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
+        serving(bundle_folder, llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
     ):
         under_load = threading.Event()
 
@@ -290,30 +299,30 @@ def test_a_model_that_dies_under_load_loses_nothing(stub: LlmStub) -> None:
         dying.answer = slow
         bodies = [
             {"text": f"The house number {number} is small.", "source": "en", "target": "fr", "engine": "llm"}
-            for number in range(100)
+            for number in range(50)
         ]
         killer = threading.Thread(target=die)
         killer.start()
         answers = service.post_together("/translate", bodies)
         killer.join()
-        assert [answer.status_code for answer in answers] == [200] * 100
+        assert [answer.status_code for answer in answers] == [200] * 50
         assert all(str(number) in answer.json()["translations"][0]["text"] for number, answer in enumerate(answers))
         dying.serve_forever = lambda *_: None  # type: ignore[method-assign]
 
 
-def test_many_sentences_are_asked_at_once_and_a_stream_keeps_their_order(both: Service, stub: LlmStub) -> None:
+def test_many_sentences_are_asked_at_once_and_a_stream_keeps_their_order(quick: Service, stub: LlmStub) -> None:
     def slow(text: str, times: int) -> str:
         time.sleep(0.2)
         return good(text)
 
     stub.answer = slow
     texts = [f"My sister lives near the station {number}." for number in range(40)]
-    done = translated(both, texts)
+    done = translated(quick, texts)
     assert 8 < stub.most <= 32, "half of 64"
     assert all(one["engine"] for one in done)
     body = {"text": " ".join(TRANSLATIONS)[:120], "source": "en", "target": "fr", "engine": "llm"}
-    streamed = both.post("/translate/stream", body).text
-    whole = both.post("/translate", body).json()["translations"][0]["text"]
+    streamed = quick.post("/translate/stream", body).text
+    whole = quick.post("/translate", body).json()["translations"][0]["text"]
     assert "".join(re.findall(r'event: part\ndata: .*?"text":"(.*?)","source"', streamed)) == whole
     assert '"engine":"llm"' in streamed
 
@@ -346,11 +355,11 @@ def test_a_service_without_a_large_model_says_so(service: Service) -> None:
     assert answer.json()["translations"][0]["engine"] == "local"
 
 
-def test_pairs_and_the_key_of_the_server(stub: LlmStub, tmp_path: Path) -> None:
+def test_pairs_and_the_key_of_the_server(stub: LlmStub, bundle_folder: Path, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("sk-123\n")
     settings: dict[str, Any] = {"llm": stub.url, "llm_model": "stub", "llm_key_file": key, "engine": "llm"}
-    with serving(SHIPPED / "en-fr", **settings) as service:
+    with serving(bundle_folder, **settings) as service:
         assert translated(service, "The house is small.", None)[0]["engine"] == "llm"
         assert stub.headers[0]["Authorization"] == "Bearer sk-123"
         assert {name: stub.asked[0][name] for name in ("model", "temperature", "stream")} == {
@@ -360,7 +369,7 @@ def test_pairs_and_the_key_of_the_server(stub: LlmStub, tmp_path: Path) -> None:
         }
         metrics = service.get("/metrics").text
         assert 'interlinear_llm_requests_total{outcome="answered"} 1.0' in metrics
-    with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_pairs="de-en") as service:
+    with serving(bundle_folder, llm=stub.url, llm_model="stub", llm_pairs="de-en") as service:
         answer = service.post("/translate", {"text": "Hello.", "source": "en", "target": "fr", "engine": "llm"})
         assert answer.status_code == 422 and "en-fr" in answer.text
         answer = service.post("/translate", {"text": "Hello.", "source": "auto", "target": "fr", "engine": "llm"})
@@ -378,7 +387,7 @@ def test_a_template_that_ships_has_the_text_and_only_what_is_known(name: str) ->
     assert given.endswith(text) and "fault" not in str(messages)
 
 
-def test_a_template_of_ones_own(tmp_path: Path, stub: LlmStub) -> None:
+def test_a_template_of_ones_own(tmp_path: Path, stub: LlmStub, bundle_folder: Path) -> None:
     (tmp_path / "mine.txt").write_text("[user]\nInto {target}: {text}\n")
     assert load_template(str(tmp_path / "mine.txt")).messages({"target": "French", "text": "Hi."}) == [
         {"role": "user", "content": "Into French: Hi."}
@@ -386,20 +395,22 @@ def test_a_template_of_ones_own(tmp_path: Path, stub: LlmStub) -> None:
     with pytest.raises(ValueError, match="the variable"):
         PromptTemplate.parse("[user]\nTranslate.")
     with pytest.raises(SettingsError, match="no template"):
-        serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_template="missing")
+        serving(bundle_folder, llm=stub.url, llm_model="stub", llm_template="missing")
 
 
-def test_the_address_and_the_model_are_checked() -> None:
+def test_the_address_and_the_model_are_checked(bundle_folder: Path) -> None:
     settings: list[dict[str, Any]] = [{"llm": "localhost"}, {"llm": "http://localhost/v1"}]
     for wrong in settings:
         with pytest.raises(ValueError, match="INTERLINEAR_LLM"):
-            serving(SHIPPED / "en-fr", **wrong)
+            serving(bundle_folder, **wrong)
 
 
-def test_no_proxy_and_no_redirect_gets_a_text(both: Service, stub: LlmStub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_proxy_and_no_redirect_gets_a_text(
+    stub: LlmStub, bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub") as service:
+    with serving(bundle_folder, llm=stub.url, llm_model="stub") as service:
         assert translated(service, "The house is small.")[0]["engine"] == "llm"
 
 
@@ -407,9 +418,9 @@ JAPANESE = {"The house is small.": "家は小さい。", "Hello, <x1/>!": "<x1/>
 JAPANESE["The <x1/>red<x2/> car belongs to <x3/>."] = "<x3/>の<x1/>赤い<x2/>車です。"
 
 
-def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub) -> None:
+def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub, bundle_folder: Path) -> None:
     stub.answer = lambda text, times: JAPANESE.get(text, 500)
-    with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_pairs="en-ja") as service:
+    with serving(bundle_folder, llm=stub.url, llm_model="stub", llm_pairs="en-ja") as service:
         assert [one["targets"] for one in service.get("/languages").json()] == [["fr", "ja"]]
 
         def post(text: Any, path: str = "/translate", **fields: Any) -> httpx.Response:
@@ -444,9 +455,9 @@ def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub) -> 
 
 
 @pytest.mark.parametrize(("target", "expected"), [("ja", "家は小さい。"), ("fr", "La petite maison est là.")])
-def test_the_command_line_asks_the_large_model(stub: LlmStub, target: str, expected: str) -> None:
+def test_the_command_line_asks_the_large_model(stub: LlmStub, bundle_folder: Path, target: str, expected: str) -> None:
     stub.answer = lambda text, times: JAPANESE[text] if target == "ja" else good(text)
-    settings = {"LLM": stub.url, "LLM_MODEL": "stub", "LLM_PAIRS": "en-ja,en-fr", "BUNDLES": str(SHIPPED / "en-fr")}
+    settings = {"LLM": stub.url, "LLM_MODEL": "stub", "LLM_PAIRS": "en-ja,en-fr", "BUNDLES": str(bundle_folder)}
     done = subprocess.run(
         [sys.executable, "-m", "app", "translate", "--source", "en", "--target", target, "--engine", "llm"],
         input="The house is small.\n",
