@@ -93,7 +93,7 @@ def test_spans_are_words_of_both_texts_in_target_order(bundle: Bundle) -> None:
             + ". "
             for _ in range(draw.randint(1, 3))
         )
-        for _ in range(150)
+        for _ in range(80)
     ]
     found = 0
     for text, item in zip(sent, translated(bundle, RandomDecoder(bundle), sent), strict=True):
@@ -108,4 +108,4 @@ def test_spans_are_words_of_both_texts_in_target_order(bundle: Bundle) -> None:
             said = item.text[slice(*target)]
             assert said == said.strip()
             assert said in ("{a}", "%s") or re.fullmatch(r"\w+(?:[-'’.,:]\w+)*['’]?", said), said
-    assert found > 300
+    assert found > 150

@@ -74,7 +74,7 @@ def wild(bundle: Bundle) -> RandomDecoder:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("count", "words_only", "end_marks"), [(200, True, False), (120, False, False), (120, True, True)]
+    ("count", "words_only", "end_marks"), [(120, True, False), (80, False, False), (80, True, True)]
 )
 def test_placeholders_occur_as_often_as_in_the_source(
     bundle: Bundle, count: int, words_only: bool, end_marks: bool
@@ -99,18 +99,18 @@ def test_without_the_constraint_placeholders_are_lost(bundle: Bundle) -> None:
         def answers(self, sequences: list[engine.Sequence]) -> list[Decoded]:
             return super().answers([structs.replace(one, required=(), forbidden=()) for one in sequences])
 
-    sent = generated(120)
+    sent = generated(80)
     items = translated(bundle, Unbound(bundle), [text for text, _ in sent])
     whole = sum(
         is_preserved(protected, text, item.text)
         for (text, protected), item in zip(sent, items, strict=True)
         if item.text != text  # one that is nothing but placeholders and marks is copied
     )
-    assert whole < 12
+    assert whole < 8
 
 
 def test_placeholders_are_kept_through_the_whole_service(service: Service) -> None:
-    sent = generated(120)
+    sent = generated(60)
     body = {"text": [text for text, _ in sent], "source": "en", "target": "fr"}
     answer = service.post("/translate", body).json()["translations"]
     assert all(
@@ -120,14 +120,14 @@ def test_placeholders_are_kept_through_the_whole_service(service: Service) -> No
 
 @pytest.mark.slow
 def test_alternatives_keep_the_placeholders_too(bundle: Bundle, wild: RandomDecoder) -> None:
-    sent = generated(60)
+    sent = generated(40)
     items = translated(bundle, wild, [text for text, _ in sent], alternatives=3)
     others = [
         (text, protected, other)
         for (text, protected), item in zip(sent, items, strict=True)
         for other, _ in (item.plan.alternatives(3) if item.plan else ())
     ]
-    assert len(others) > 80
+    assert len(others) > 50
     assert all(is_preserved(protected, text, other) for text, protected, other in others)
 
 
@@ -230,7 +230,7 @@ def markup(draw: random.Random, depth: int = 0) -> Iterator[str]:
 @pytest.mark.slow
 def test_any_tree_is_kept(bundle: Bundle, wild: RandomDecoder) -> None:
     draw = random.Random(3)
-    sent = ["".join(markup(draw)) for _ in range(250)]
+    sent = ["".join(markup(draw)) for _ in range(120)]
     items = translated(bundle, wild, sent, html=True)
     for text, item in zip(sent, items, strict=True):
         assert item.text is not None
@@ -242,7 +242,7 @@ def test_any_tree_is_kept(bundle: Bundle, wild: RandomDecoder) -> None:
         )
         assert after.protected == before.protected, text
         assert not after.way
-    assert sum(item.text != text for text, item in zip(sent, items, strict=True)) > 150
+    assert sum(item.text != text for text, item in zip(sent, items, strict=True)) > 70
 
 
 def test_special_characters_of_the_format_are_escaped(bundle: Bundle) -> None:

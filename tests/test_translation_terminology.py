@@ -62,7 +62,7 @@ def wild(bundle: Bundle) -> RandomDecoder:
 @pytest.mark.slow
 @pytest.mark.parametrize("end_marks", [False, True])
 def test_translation_of_every_sentence_contains_its_terms(bundle: Bundle, wild: RandomDecoder, end_marks: bool) -> None:
-    sent = generated(150)
+    sent = generated(80)
     used = expecting_end_marks(bundle) if end_marks else bundle
     assert lacking(sent, translated(used, wild, sent, glossary=GLOSSARY)) == []
 
@@ -79,28 +79,32 @@ def test_term_that_ends_in_a_full_stop_keeps_it(bundle: Bundle, wild: RandomDeco
 def test_without_redecoding_most_terms_are_lost(
     bundle: Bundle, wild: RandomDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent = generated(150)
+    sent = generated(80)
     monkeypatch.setattr(request, "_prepare_retry", lambda sentence: False)
-    assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 142
+    assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 75
 
 
 def test_up_to_the_last_term_only_the_terms_change(bundle: Bundle) -> None:
     """Uses a decoder that returns its source, and after a required prefix only the prefix."""
-    draw = random.Random(9)
+    draw, texts = random.Random(9), []
     for _ in range(100):
         words = draw.choices([word for word in WORDS if word not in GLOSSARY], k=6)
         words[draw.randrange(1, 5)] = "cat"
         words[5] = draw.choice(["cat", "dort"])
-        text = " ".join(words)
-        (item,) = translated(
-            bundle, CannedDecoder(bundle), [text + " bien."], glossary={"cat": "minet", "dort": "sommeille"}
-        )
+        texts.append(" ".join(words))
+    items = translated(
+        bundle,
+        CannedDecoder(bundle),
+        [text + " bien." for text in texts],
+        glossary={"cat": "minet", "dort": "sommeille"},
+    )
+    for text, item in zip(texts, items, strict=True):
         assert item.text == text.replace("cat", "minet").replace("dort", "sommeille")
 
 
 @pytest.mark.slow
 def test_terms_and_placeholders_in_one_sentence_all_occur(bundle: Bundle, wild: RandomDecoder) -> None:
-    sent = [f"{{a}} {text} %s and {{b}}{{c}}" for text in generated(80)]
+    sent = [f"{{a}} {text} %s and {{b}}{{c}}" for text in generated(50)]
     items = translated(bundle, wild, sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
     for item in items:
@@ -120,7 +124,7 @@ def test_long_term_displaces_no_placeholder(bundle: Bundle, wild: RandomDecoder,
 
 @pytest.mark.slow
 def test_alternatives_contain_the_terms_too(bundle: Bundle, wild: RandomDecoder) -> None:
-    sent = generated(60)
+    sent = generated(40)
     items = translated(bundle, wild, sent, glossary=GLOSSARY, alternatives=2)
     assert lacking(sent, items) == []
     others = [
@@ -160,11 +164,11 @@ class Blind(RandomDecoder):
 
 @pytest.mark.slow
 def test_term_that_no_word_attends_to_is_inserted_by_a_symbol(bundle: Bundle) -> None:
-    sent = [f"{text.rstrip('.!')} ?" for text in generated(100)]
+    sent = [f"{text.rstrip('.!')} ?" for text in generated(60)]
     items = translated(bundle, Blind(bundle), sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
     protected = [s.passage.protected for item in items if item.plan for s in item.plan.sentences]
-    assert sum(map(bool, protected)) > 90
+    assert sum(map(bool, protected)) > 54
 
 
 def test_term_at_the_start_of_a_capitalised_sentence_is_capitalised(bundle: Bundle) -> None:
@@ -194,7 +198,7 @@ def test_term_inserted_by_a_symbol_is_capitalised_at_the_start_too(bundle: Bundl
 
 def test_more_numbers_signs_and_terms_than_symbols_fail_no_sentence(bundle: Bundle) -> None:
     large = dataclasses.replace(bundle, limits=roomy(bundle.limits))
-    texts = ["The " + "cat $7 (and) 12% " * times + "you." for times in (3, 7, 8, 12)]
+    texts = ["The " + "cat $7 (and) 12% " * times + "you." for times in (8, 12)]
     for decoder in (Blind, RandomDecoder):
         items = translated(large, decoder(large), texts, glossary=GLOSSARY)
         assert all(item.error is None and item.text for item in items)
@@ -329,7 +333,7 @@ def test_number_is_in_the_translation_whatever_the_model_makes_of_it(bundle: Bun
 
 
 def test_term_is_escaped_for_its_format_however_it_is_inserted(bundle: Bundle) -> None:
-    texts = [f"<p>{' '.join(random.Random(seed).sample(WORDS, 4))} cat.</p>" for seed in range(60)]
+    texts = [f"<p>{' '.join(random.Random(seed).sample(WORDS, 4))} cat.</p>" for seed in range(30)]
     for item in translated(bundle, RandomDecoder(bundle), texts, html=True, glossary={"cat": "R&D"}):
         assert item.text is not None
         assert "R&amp;D" in item.text
