@@ -11,8 +11,17 @@ from pathlib import Path
 import hypothesis_profiles  # noqa: F401  which loads the profile
 import pytest
 
+
+def interrupt(number: int, frame: object) -> None:
+    """What Python does at SIGINT by itself.
+
+    asyncio.run replaces Python's own handler; to put it back, `signal` makes the repr of all that the run returned.
+    """
+    raise KeyboardInterrupt
+
+
 # Shells start background processes with SIGINT ignored, and every command that a test interrupts would inherit that.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, interrupt)
 MARKED_BY_FIXTURE = {"browser": "browser", "shipped_url": "bundle", "shipped_en_fr": "bundle", "run_folder": "slow"}
 """Fixture to marker: it goes on each test that uses the fixture, directly or through another one."""
 _MARKED_BY_MODULE = {
