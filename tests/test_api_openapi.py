@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ class Manual:
 
     def __init__(self, document: Json) -> None:
         self.document = document
+        self._validators: dict[str, jsonschema_rs.Draft202012Validator] = {}
         self.operations = [
             Operation(path, method, item[method])
             for path, item in document["paths"].items()
@@ -75,8 +77,11 @@ class Manual:
 
     def faults(self, value: object, schema: Json) -> list[str]:
         """The errors in a value of this schema."""
-        whole = {**schema, "components": self.document["components"]}
-        return [error.message for error in jsonschema_rs.Draft202012Validator(whole).iter_errors(value)]
+        key = json.dumps(schema)
+        if key not in self._validators:  # to make one takes milliseconds
+            whole = {**schema, "components": self.document["components"]}
+            self._validators[key] = jsonschema_rs.Draft202012Validator(whole)
+        return [error.message for error in self._validators[key].iter_errors(value)]
 
     def examples(self, content: Json) -> list[Any]:
         """The examples of a body or a parameter, or else of its schema."""
