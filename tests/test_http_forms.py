@@ -71,6 +71,7 @@ def content(body: bytes, kind: str, **headers: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@draw_examples(40)
 @given(FIELDS)
 def test_field_is_equal_in_query_form_and_json(fields: dict[str, str]) -> None:
     ways = [
@@ -87,6 +88,7 @@ def test_field_is_equal_in_query_form_and_json(fields: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
+@draw_examples(40)
 @given(st.lists(TEXT, min_size=2, max_size=4))
 def test_list_is_equal_in_query_form_and_json(texts: list[str]) -> None:
     for found in [
@@ -207,7 +209,7 @@ def test_body_that_stops_arriving_times_out(kind: str) -> None:
 
 
 @pytest.mark.slow
-@draw_examples(200)
+@draw_examples(80)
 @given(
     body=st.binary(max_size=30)
     | st.lists(

@@ -37,9 +37,9 @@ api_key = "DeepL-Auth-Key {KEY}"
 @pytest.mark.parametrize(
     ("settings", "locks", "phases", "examples"),
     [
-        ({}, "", "examples,coverage,fuzzing,stateful", "3"),
+        ({}, "", "examples,coverage,fuzzing,stateful", "1"),
         # Only what is different: who is refused, and the paths.
-        ({"api_keys_file": "keys"}, "", "examples,fuzzing", "1"),
+        ({"api_keys_file": "keys"}, "", "fuzzing", "1"),
         ({"api_keys_file": "keys", "root_api": "libretranslate", "root_path": "/mt"}, OPENED, "examples,fuzzing", "1"),
     ],
     ids=["as it is", "without the key that it wants", "with it, LibreTranslate at the root, below a path"],
