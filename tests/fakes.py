@@ -132,7 +132,7 @@ def _fitting(waiting: Sequence[Hypothesis], free: int) -> Iterator[Hypothesis]:
 
 @cache
 def _random_backend(vocab_size: int, unwanted: tuple[int, ...]) -> TorchBackend:
-    return TorchBackend(random_model(vocab_size, unwanted))
+    return TorchBackend(random_model(vocab_size, unwanted, decoder_layers=1))
 
 
 def named_bundle(source: str, target: str) -> Any:
@@ -143,8 +143,8 @@ def named_bundle(source: str, target: str) -> Any:
     return bundle
 
 
-def random_model(vocab_size: int, unwanted: Sequence[int]) -> Transformer:
-    shape = {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+def random_model(vocab_size: int, unwanted: Sequence[int], decoder_layers: int = 2) -> Transformer:
+    shape = {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": decoder_layers}
     config = ModelConfig.from_dict(
         {"source_vocab_size": vocab_size, "target_vocab_size": vocab_size, "share_embeddings": "none", **shape}
     )
