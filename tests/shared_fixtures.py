@@ -458,12 +458,17 @@ def small_config(vocab_size: int, **fields: Any) -> ModelConfig:
     )
 
 
+FEW_TOKENS = Limits(max_source=32, max_target=32, ratio=0.5, margin=2)
 measure_briefly = partial(measure, min_timed_s=0.0)
 
 
 def train_quickly(patch: pytest.MonkeyPatch, measured: Callable[..., Timings] = measure_briefly) -> None:
-    """Has commands draw no curves, and plan by what is `measured`: by default three steps, not those of six seconds."""
+    """Has commands draw no curves, and plan by what is `measured`: by default three steps, not those of six seconds.
+
+    Translations may be hardly longer than references: an untrained model ends few sentences.
+    """
     patch.setattr("training.optim.progress._plot", lambda history: b"")
+    patch.setattr("training.evaluation.scoring.Limits", lambda *given: Limits(*given) if given else FEW_TOKENS)
     patch.setattr("training.pipeline.run.measure", measured)
 
 
@@ -474,9 +479,10 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_default_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Corpora of any size are trained on as few as the tests have."""
+    """Corpora of any size are trained on as few as the tests have, with few evaluations."""
     smallest = Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
     monkeypatch.setattr("training.optim.defaults.SIZES", (smallest,))
+    monkeypatch.setattr("training.optim.defaults.EVALUATIONS", 2)
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,6 @@ from model.machine import cache_folder
 from training.__main__ import GROUPS
 from training.__main__ import cli as trainer
 from training.corpora.corpus import write_pairs
-from training.export import tradeoff
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICE: dict[str, Any] = get_command(service).commands  # type: ignore[attr-defined]
@@ -167,7 +166,6 @@ def test_first_example_of_each_verb_of_the_trainer_runs(
     assert set(QUICKER) == set(NAMES)
     tune_quickly(monkeypatch)
     compiled = list(cache_folder().glob("kernels-*"))
-    monkeypatch.setattr(tradeoff, "SHARES", (1.0, 0.5))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     cache_folder().mkdir(parents=True)
     for kernels in compiled:  # to compile them takes ten seconds
