@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
+import os
 import socket
 import threading
 import time
@@ -485,26 +487,43 @@ def small_default_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("training.optim.defaults.EVALUATIONS", 2)
 
 
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that `make` fills, once for all processes of pytest-xdist. Nobody may write to it."""
+    of_all = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        of_all = of_all.parent
+    with open(of_all / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (of_all / name).exists():
+            folder = tmp_path_factory.mktemp(name)
+            make(folder)
+            folder.rename(of_all / name)
+    return of_all / name
+
+
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder of 320 pairs, 16 of them for development."""
-    folder = tmp_path_factory.mktemp("prepared")
-    write_pairs(folder / "pairs.tsv", PAIRS)
-    options = PrepareOptions(
-        (str(folder / "pairs.tsv"),), "en", "fr", folder / "data", vocab_size=360, augment_share=0.0
-    )
-    prepare_corpora(options, lambda line: None)
-    return folder / "data"
+
+    def prepare(folder: Path) -> None:
+        pairs = folder / "pairs.tsv"
+        write_pairs(pairs, PAIRS)
+        options = PrepareOptions((str(pairs),), "en", "fr", folder / "data", vocab_size=360, augment_share=0.0)
+        prepare_corpora(options, lambda line: None)
+
+    return made_once(tmp_path_factory, "prepared", prepare) / "data"
 
 
 @pytest.fixture(scope="session")
 def run_folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of 120 steps on `data`. Tests share it and must not write to it."""
-    run = tmp_path_factory.mktemp("trained") / "run"
+    """A finished run of 120 steps on `data`."""
     recipe = Recipe(120, batch_tokens=400, warmup=30, learning_rate_factor=0.5, cooldown=0.3, evaluate_every=40, keep=2)
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size, d_model=32, d_ff=64)
-    train(data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=40)
-    return run
+
+    def learn(folder: Path) -> None:
+        train(data, folder / "run", config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=40)
+
+    return made_once(tmp_path_factory, "trained", learn) / "run"
 
 
 @pytest.fixture(scope="module")
