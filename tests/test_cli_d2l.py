@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -94,7 +95,12 @@ def test_command_memorises_lines_and_prints_questions_with_their_translations_an
     pairs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     learnt: list[Learned] = []
-    monkeypatch.setattr(MODULE, "learn", lambda *given: learnt.append(learn(*given)) or learnt[0])
+
+    def keep(*given: Any) -> Learned:
+        learnt.append(learn(*given))
+        return learnt[0]
+
+    monkeypatch.setattr(MODULE, "learn", keep)
     words_of_command = ["d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
     result = CliRunner().invoke(cli, words_of_command, catch_exceptions=False)
     assert result.exit_code == 0, result.stderr

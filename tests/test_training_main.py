@@ -107,7 +107,8 @@ def test_unprintable_characters_do_not_end_a_command(tmp_path: Path, monkeypatch
     (tmp_path / "my.tsv").write_text("".join(lines + lines), encoding="utf-8")
     command = ["training", "prepare", "--pairs", "my.tsv", "--source", "en", "--target", "ru"]
     command += ["--keep", "all", "--vocab-size", "400", "--out", "data"]
-    stdout = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    written = io.BytesIO()
+    stdout = io.TextIOWrapper(written, encoding="latin-1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", command)
     monkeypatch.setattr(sys, "stdout", stdout)
@@ -115,5 +116,5 @@ def test_unprintable_characters_do_not_end_a_command(tmp_path: Path, monkeypatch
         main()
     assert not ended.value.code
     stdout.flush()
-    assert rb"\u0414\u0430, " in stdout.buffer.getvalue()  # type: ignore[attr-defined]
+    assert rb"\u0414\u0430, " in written.getvalue()
     assert (tmp_path / "data" / "prepared.json").exists()
