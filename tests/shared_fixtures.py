@@ -22,6 +22,7 @@ import torch
 import uvicorn
 from fastapi import FastAPI
 from httpx._config import DEFAULT_TIMEOUT_CONFIG
+from httpx._transports import default as httpx_transports
 from servers import WAIT_S, QuickServer
 from starlette.types import Receive, Scope, Send
 from store_server import StoreServer
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
 # A slow response on a busy machine proves nothing: httpx would give up after its default of 5 s.
 for phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, phase, WAIT_S)
+# Every new client, and httpx.get makes one, would read the certificates again: 20 ms.
+httpx_transports.create_ssl_context = functools.cache(httpx_transports.create_ssl_context)  # type: ignore[attr-defined]
 
 T = TypeVar("T")
 FEW_SENTENCES = {language: "|".join(text.split("|")[::9]) for language, text in SENTENCES_OF_SAMPLES.items()}
