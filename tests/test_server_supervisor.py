@@ -106,6 +106,7 @@ def test_killed_instance_loses_only_what_is_in_it(running: Instances) -> None:
         assert becomes(lambda: len(statuses) > before + 10)
     assert set(statuses) <= {0, 200}
     assert statuses.count(0) <= clients
+    assert running.logged("instance 0 has died: killed by SIGKILL")
 
 
 def test_instances_end_with_their_supervisor_after_what_they_have_accepted(running: Instances) -> None:
