@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self, cast
 
 import torch
@@ -482,10 +482,15 @@ class Transformer(nn.Module):
 
 def replace_linears(model: Transformer, replacement: Callable[[Linear], nn.Module]) -> Transformer:
     """A copy of `model` that shares its tensors, with each linear replaced by `replacement(linear)`."""
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    changed = copy.deepcopy(model, shared)
-    for module in list(changed.modules()):
-        for name, child in module.named_children():
-            if isinstance(child, Linear):
-                setattr(module, name, replacement(child))
+
+    @cache
+    def copied(module: nn.Module) -> Any:
+        if isinstance(module, Linear):
+            return replacement(module)
+        new = copy.copy(module)
+        new._parameters, new._buffers = dict(module._parameters), dict(module._buffers)
+        new._modules = {name: child and copied(child) for name, child in module._modules.items()}
+        return new
+
+    changed: Transformer = copied(model)
     return changed

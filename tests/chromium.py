@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
-NAMES = "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
+NAMES = "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 # As root it has no sandbox, and in a container little shared memory.
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-site-isolation-trials", "--disable-gpu"]
 ARGUMENTS += ["--in-process-gpu"]  # a process less to hand frames to

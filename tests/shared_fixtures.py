@@ -21,8 +21,7 @@ import pytest
 import torch
 import uvicorn
 from fastapi import FastAPI
-from httpx._config import DEFAULT_TIMEOUT_CONFIG
-from httpx._transports import default as httpx_transports
+from httpx._config import DEFAULT_TIMEOUT_CONFIG, create_ssl_context
 from servers import WAIT_S, QuickServer
 from starlette.types import Receive, Scope, Send
 from store_server import StoreServer
@@ -63,8 +62,8 @@ if TYPE_CHECKING:
 # A slow response on a busy machine proves nothing: httpx would give up after its default of 5 s.
 for phase in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, phase, WAIT_S)
-# Every new client, and httpx.get makes one, would read the certificates again: 20 ms.
-httpx_transports.create_ssl_context = functools.cache(httpx_transports.create_ssl_context)  # type: ignore[attr-defined]
+# Each client reads the certificates of the machine anew, which takes 20 ms, for servers here that have none.
+httpx._transports.default.create_ssl_context = functools.cache(create_ssl_context)  # type: ignore[attr-defined]
 
 T = TypeVar("T")
 FEW_SENTENCES = {language: "|".join(text.split("|")[::9]) for language, text in SENTENCES_OF_SAMPLES.items()}
