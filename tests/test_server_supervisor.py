@@ -38,7 +38,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:
 
 @contextmanager
 def load(running: Instances, clients: int = 3) -> Iterator[list[int]]:
-    """The statuses of translations and of /ready, for which clients ask at once again, each time over a connection of
+    """The statuses of translations and of /ready, for which clients ask again and again, each time over a connection of
     its own; 0 for none."""
     ended, statuses = threading.Event(), list[int]()
 
@@ -49,7 +49,7 @@ def load(running: Instances, clients: int = 3) -> Iterator[list[int]]:
                 statuses.append(running.get("/ready").status_code)
             except httpx.TransportError:
                 statuses.append(0)
-            time.sleep(0.01)
+            time.sleep(0.05)
 
     with ThreadPoolExecutor(clients) as pool:
         asking = [pool.submit(ask) for _ in range(clients)]
