@@ -138,7 +138,8 @@ def _processes() -> SpawnContext | ForkServerContext:
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
     context = get_context("forkserver")
-    context.set_forkserver_preload(["training.optim.trainer", "training.data.vocabulary"])
+    # The last is what the first optimizer of a process imports.
+    context.set_forkserver_preload(["training.optim.trainer", "training.data.vocabulary", "torch._dynamo"])
     return context
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+import pytest
 from imported_models import opennmt_spec, opennmt_tokens, save_spec, unigram_pieces
 from m2m_models import nllb_folder
 from marian_models import as_bin, marian_pieces, marian_transformer, piece_count
-from shared_fixtures import SENTENCES
+from shared_fixtures import FEW_TOKENS, SENTENCES
 from test_importing_huggingface_marian import write_folder
 from typer.testing import CliRunner
 
+from model.hypothesis import Limits
 from training.__main__ import cli
 from training.export.marian import marian_arrays
 
@@ -49,6 +52,13 @@ def opus(folder: Path) -> None:
 def nllb(folder: Path) -> None:
     """Several directions; prefixes on both sides; the unknown symbol excluded."""
     nllb_folder(folder, licence="mit")
+
+
+def limit_translations(patch: pytest.MonkeyPatch) -> None:
+    """Imported models translate into few tokens: these models end few sentences."""
+    few = partial(Limits, ratio=FEW_TOKENS.ratio, margin=FEW_TOKENS.margin)
+    for family in ("ctranslate2", "huggingface_marian", "m2m", "marian"):
+        patch.setattr(f"training.importing.{family}.Limits", few)
 
 
 FAMILIES: tuple[Make, ...] = (ctranslate2, ctranslate2_of_two_vocabularies, firefox, opus, nllb)

@@ -10,7 +10,6 @@ from shared_fixtures import export_quickly
 from tuned import tune_quickly
 
 from training.__main__ import main
-from training.export import tradeoff
 
 COMMAND = [sys.executable, "-I", "-S", warm.__file__, "-m", "quick_trainer"]
 """How a service of the tests starts it, where `warm.VARIABLE` is set."""
@@ -19,5 +18,4 @@ if __name__ == "__main__":
     with pytest.MonkeyPatch.context() as patch:
         tune_quickly(patch)
         export_quickly(patch)
-        patch.setattr(tradeoff, "SHARES", (1.0, 0.5))
         main()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
+import os
 import socket
 import threading
 import time
@@ -460,12 +462,17 @@ def small_config(vocab_size: int, **fields: Any) -> ModelConfig:
     )
 
 
+FEW_TOKENS = Limits(max_source=32, max_target=32, ratio=0.5, margin=2)
 measure_briefly = partial(measure, min_timed_s=0.0)
 
 
 def train_quickly(patch: pytest.MonkeyPatch, measured: Callable[..., Timings] = measure_briefly) -> None:
-    """Has commands draw no curves, and plan by what is `measured`: by default three steps, not those of six seconds."""
+    """Has commands draw no curves, and plan by what is `measured`: by default three steps, not those of six seconds.
+
+    Translations may be hardly longer than references: an untrained model ends few sentences.
+    """
     patch.setattr("training.optim.progress._plot", lambda history: b"")
+    patch.setattr("training.evaluation.scoring.Limits", lambda *given: Limits(*given) if given else FEW_TOKENS)
     patch.setattr("training.pipeline.run.measure", measured)
 
 
@@ -476,31 +483,49 @@ def quick_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_default_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Corpora of any size are trained on as few as the tests have."""
+    """Corpora of any size are trained on as few as the tests have, with few evaluations."""
     smallest = Size(1e9, "d2l", dropout=0.1, batch_tokens=512, epochs=1, warmup=5, learning_rate_factor=0.3)
     monkeypatch.setattr("training.optim.defaults.SIZES", (smallest,))
+    monkeypatch.setattr("training.optim.defaults.EVALUATIONS", 2)
+
+
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that `make` fills, once for all processes of pytest-xdist. Nobody may write to it."""
+    of_all = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        of_all = of_all.parent
+    with open(of_all / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (of_all / name).exists():
+            folder = tmp_path_factory.mktemp(name)
+            make(folder)
+            folder.rename(of_all / name)
+    return of_all / name
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder of 320 pairs, 16 of them for development."""
-    folder = tmp_path_factory.mktemp("prepared")
-    write_pairs(folder / "pairs.tsv", PAIRS)
-    options = PrepareOptions(
-        (str(folder / "pairs.tsv"),), "en", "fr", folder / "data", vocab_size=360, augment_share=0.0
-    )
-    prepare_corpora(options, lambda line: None)
-    return folder / "data"
+
+    def prepare(folder: Path) -> None:
+        pairs = folder / "pairs.tsv"
+        write_pairs(pairs, PAIRS)
+        options = PrepareOptions((str(pairs),), "en", "fr", folder / "data", vocab_size=360, augment_share=0.0)
+        prepare_corpora(options, lambda line: None)
+
+    return made_once(tmp_path_factory, "prepared", prepare) / "data"
 
 
 @pytest.fixture(scope="session")
 def run_folder(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of 120 steps on `data`. Tests share it and must not write to it."""
-    run = tmp_path_factory.mktemp("trained") / "run"
+    """A finished run of 120 steps on `data`."""
     recipe = Recipe(120, batch_tokens=400, warmup=30, learning_rate_factor=0.5, cooldown=0.3, evaluate_every=40, keep=2)
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size, d_model=32, d_ff=64)
-    train(data, run, config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=40)
-    return run
+
+    def learn(folder: Path) -> None:
+        train(data, folder / "run", config, recipe, torch.device("cpu"), TRAINING_LIMITS, save_every=40)
+
+    return made_once(tmp_path_factory, "trained", learn) / "run"
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from shared_fixtures import FEW_TOKENS
 from tuned import GENERAL, OWN, begin, loaded, run, ship, tune, tuned
 from typer.testing import CliRunner
 
@@ -126,7 +127,7 @@ def test_mixing_in_a_general_test_set_causes_a_warning(shipped: Path) -> None:
 
 @pytest.mark.usefixtures("_files")
 def test_fine_tuned_bundle_keeps_shape_vocabulary_licence_and_attribution(monkeypatch: pytest.MonkeyPatch) -> None:
-    ship(monkeypatch, limits=Limits(300, 310, ratio=2.5))  # over those that its pairs need
+    ship(monkeypatch, limits=Limits(300, 310, ratio=1.5, margin=FEW_TOKENS.margin))  # over those that its pairs need
     tune("--attribution", "me")
     ours, theirs = loaded("mine"), loaded("shipped")
     assert ours.source_tokenizer.proto == theirs.source_tokenizer.proto
@@ -217,32 +218,6 @@ def test_weights_start_as_the_base_bundles_and_are_scored_before_the_first_step(
     assert log[1].startswith("0,")
     ours, theirs = (loaded(name).model.state_dict() for name in ("mine", "shipped"))
     assert all(torch.allclose(ours[name], theirs[name], atol=1e-3) for name in ours)
-
-
-def test_weights_that_lose_too_much_are_exported_without_more_training_once_that_is_accepted(shipped: Path) -> None:
-    Path("r.toml").write_text("[training]\nepochs = 20")
-    tune("--recipe", "r.toml", "--learning-rate", "0.01")
-    ruinous: tuple[str, ...] = (
-        "--pairs",
-        "own.tsv",
-        "--init",
-        "bundles/mine",
-        "--out",
-        "bundles/ruined",
-        "--learning-rate",
-        "0.9",
-    )
-    ruinous += ("--accept-general-loss", "100")
-    assert "the bundle has the weights that the run began with" in run(*ruinous)
-    ours, theirs = (loaded(name).model.state_dict() for name in ("mine", "ruined"))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-    log = Path("runs/bundles-ruined/run/log.csv").read_text()
-    accepting = (*ruinous, "--accept-loss", "100", "--replace")
-    assert "the bundle has the weights" not in run(*accepting)
-    theirs = loaded("ruined").model.state_dict()
-    assert not any(torch.allclose(ours[name], theirs[name]) for name in ours)
-    assert Path("runs/bundles-ruined/run/log.csv").read_text() == log
-    assert "nothing to do" in run(*accepting)
 
 
 def test_interpolated_weights_lie_between_base_and_trained_without_more_training(shipped: Path) -> None:

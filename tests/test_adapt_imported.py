@@ -16,6 +16,7 @@ from imported_families import (
     ctranslate2_of_two_vocabularies,
     firefox,
     import_model,
+    limit_translations,
     nllb,
     opus,
 )
@@ -47,6 +48,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_pairs(Path("own.tsv"), PAIRS)
     tune_quickly(monkeypatch)
     monkeypatch.setattr(placeholders, "CARRIERS", 1)
+    limit_translations(monkeypatch)
 
 
 def imported(make: Make) -> None:

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from hypothesis import strategies as st
 from servers import becomes
 from shared_fixtures import PAIRS, export_quickly, train_quickly
 from typer.testing import CliRunner
+from warm import WarmProcess
 
 from benchmarks import ablation as ablation_module
 from benchmarks.ablation import RESULT, AblationRun, RowError, ablate, run_row, run_rows, stored_result
@@ -272,6 +272,7 @@ sys.exit(143)
 COMMAND_LINE = """
 import functools, os, signal, sys, typer
 from benchmarks import ablation
+os.setpgrp()
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as a terminal's, though these tests may run under nohup
 ablation.AblationRun = functools.partial(ablation.AblationRun, program=(sys.executable, "-c", os.environ["TRAINING"]))
 typer.run(ablation.ablation)
@@ -279,19 +280,21 @@ typer.run(ablation.ablation)
 
 
 @contextlib.contextmanager
-def at_a_terminal(folder: Path, saving: float) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """Runs the command in a process group, as a terminal does, and returns it once its training is busy."""
+def at_a_terminal(folder: Path, saving: float) -> Iterator[tuple[WarmProcess, Path]]:
+    """Runs the command in a process group, as a terminal does, and returns it once its training is busy. What it prints
+    is in `folder`/said."""
     file, out = written(folder), folder / "out"
-    words = [sys.executable, "-c", COMMAND_LINE, str(file), "--corpora", str(folder), "--out", str(out)]
+    (folder / "command_line.py").write_text(COMMAND_LINE)
+    words = ["command_line", str(file), "--corpora", str(folder), "--out", str(out), "--row", "base"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRAINING": TRAINING, "SAVING": str(saving)}
-    process = subprocess.Popen([*words, "--row", "base"], env=environment, process_group=0, stderr=subprocess.PIPE)
+    with open(folder / "said", "wb") as said:
+        process = WarmProcess(words, environment, folder, stderr=said.fileno())
     told = out / "base" / "bundle.told"
     try:
         wait_until(lambda: told.exists() and told.read_text().count("\n") == 2)
         yield process, told
     finally:
         process.kill()
-        process.communicate()
         for each in told.read_text().splitlines()[:2] if told.exists() else ():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(each), signal.SIGKILL)
@@ -313,10 +316,9 @@ def is_running(process: int) -> bool:
 def test_ctrl_c_or_hangup_lets_a_training_save_its_checkpoint(tmp_path: Path, number: int) -> None:
     with at_a_terminal(tmp_path, saving=0.5) as (process, told):
         os.killpg(process.pid, number)
-        said = process.communicate(timeout=600)[1].decode()
-        assert process.returncode == 130
+        assert process.wait() == 130
         assert told.read_text().splitlines()[2:] == ["heard", "saving", "saved"]
-        assert said.splitlines()[-1] == "stopped; the same command resumes"
+        assert (tmp_path / "said").read_text().splitlines()[-1] == "stopped; the same command resumes"
 
 
 def test_second_ctrl_c_kills_a_saving_training_and_its_children(tmp_path: Path) -> None:
@@ -324,9 +326,8 @@ def test_second_ctrl_c_kills_a_saving_training_and_its_children(tmp_path: Path) 
         os.killpg(process.pid, signal.SIGINT)
         wait_until(lambda: "saving" in told.read_text())
         os.killpg(process.pid, signal.SIGINT)
-        said = process.communicate(timeout=600)[1].decode()
-        assert process.returncode == 130
-        assert said.splitlines()[-1] == "stopped; the same command resumes"
+        assert process.wait() == 130
+        assert (tmp_path / "said").read_text().splitlines()[-1] == "stopped; the same command resumes"
         wait_until(lambda: not any(is_running(int(each)) for each in told.read_text().splitlines()[:2]))
 
 

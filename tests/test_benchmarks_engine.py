@@ -22,6 +22,8 @@ from benchmarks.shapes import SHAPES, random_bundle
 from benchmarks.table import Table, shown
 from benchmarks.team import QUEUE_CAPACITY, Answer, Engine, Team, Work
 from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
+from model.decoding import greedy_decode
+from model.decoding.torch_backend import TorchBackend
 from model.transformer import Transformer
 
 WORK = Work([[5 + 7 * n % 300, 4 + n % 7, 20, *range(30, 30 + n % 13)] for n in range(60)], limit=20)
@@ -49,27 +51,32 @@ def models(talkative: LoadedBundle, tmp_path_factory: pytest.TempPathFactory) ->
     return models_of(talkative, tmp_path_factory.mktemp("ctranslate2"), ["float32"])
 
 
-def answers(models: dict[tuple[str, str], Path], engine: Engine, rows: int) -> tuple[int, list[Answer]]:
-    """The number of target tokens decoded within the measured time, and the results."""
-    with Team(engine, models[engine.kind, engine.precision], []) as team:
-        team.load(WORK)
-        team.ready(rows)
-        tokens, seconds = team.decode()
-        assert seconds > 0
-        assert all(taken > 0 for taken in team.alone([0, 5]))
-        return tokens, team.answers()
+@pytest.fixture(scope="module")
+def teams(models: dict[tuple[str, str], Path]) -> Iterator[dict[str, Team]]:
+    """Each engine in two workers: processes of ours, and threads of the other's process."""
+    ours, theirs = Engine(OURS, "float32", 2), Engine(THEIRS, "float32", 2, 1)
+    with Team(ours, models[OURS, "float32"], []) as our_team, Team(theirs, models[THEIRS, "float32"], []) as their_team:
+        yield {OURS: our_team, THEIRS: their_team}
 
 
 @pytest.fixture(scope="module")
-def reference(models: dict[tuple[str, str], Path]) -> list[Answer]:
-    return answers(models, Engine(OURS, "float32"), 16)[1]
+def reference(talkative: LoadedBundle) -> list[Answer]:
+    backend, limits = TorchBackend(talkative.model), replace(talkative.limits, ratio=0.0, margin=WORK.limit)
+    found = greedy_decode(backend, WORK.sources, limits, rows=16)
+    return [Answer(h.tokens, sum(h.log_probs) / len(h.log_probs)) for h in found]
 
 
-@pytest.mark.parametrize(("engine", "rows"), [(Engine(OURS, "float32", 2), 8), (Engine(THEIRS, "float32", 2, 1), 16)])
+@pytest.mark.parametrize(("kind", "rows"), [(OURS, 8), (THEIRS, 16)])
 def test_every_engine_decodes_the_same_sentences_each_once(
-    models: dict[tuple[str, str], Path], reference: list[Answer], engine: Engine, rows: int
+    teams: dict[str, Team], reference: list[Answer], kind: str, rows: int
 ) -> None:
-    tokens, found = answers(models, engine, rows)
+    team = teams[kind]
+    team.load(WORK)
+    team.ready(rows)
+    tokens, seconds = team.decode()
+    assert seconds > 0
+    found = team.answers()
+    assert all(taken > 0 for taken in team.alone([0, 5]))
     assert [answer.tokens for answer in found] == [answer.tokens for answer in reference]
     assert [answer.log_prob for answer in found] == pytest.approx([answer.log_prob for answer in reference], abs=1e-4)
     assert tokens == sum(len(answer.tokens) for answer in found)
@@ -78,17 +85,17 @@ def test_every_engine_decodes_the_same_sentences_each_once(
     assert len(found) == len(WORK.sources)
 
 
-def test_sentences_can_be_decoded_again_with_others_after_them(models: dict[tuple[str, str], Path]) -> None:
-    with Team(Engine(OURS, "float32", 2), models[OURS, "float32"], []) as team:
-        team.load(WORK)
-        counts = set()
-        for rows in (4, 64, 4):
-            team.ready(rows)
-            counts.add(team.decode()[0])
-        assert len(counts) == 1
-        team.load(Work(WORK.sources[:3], 5))
-        team.decode()
-        assert [len(answer.tokens) <= 5 for answer in team.answers()] == [True] * 3
+def test_sentences_can_be_decoded_again_with_others_after_them(teams: dict[str, Team]) -> None:
+    team = teams[OURS]
+    team.load(WORK)
+    counts = set()
+    for rows in (4, 64, 4):
+        team.ready(rows)
+        counts.add(team.decode()[0])
+    assert len(counts) == 1
+    team.load(Work(WORK.sources[:3], 5))
+    team.decode()
+    assert [len(answer.tokens) <= 5 for answer in team.answers()] == [True] * 3
 
 
 def test_decoder_process_imports_only_the_library_it_measures() -> None:
@@ -101,12 +108,9 @@ def test_dead_process_is_an_error_that_names_its_engine(tmp_path: Path) -> None:
         Team(Engine(THEIRS, "int8"), tmp_path, [])
 
 
-def test_more_sentences_than_the_queue_holds_are_refused(models: dict[tuple[str, str], Path]) -> None:
-    with (
-        Team(Engine(THEIRS, "float32"), models[THEIRS, "float32"], []) as team,
-        pytest.raises(ValueError, match="exceed"),
-    ):
-        team.load(Work([[5]] * (QUEUE_CAPACITY + 1), 5))
+def test_more_sentences_than_the_queue_holds_are_refused(teams: dict[str, Team]) -> None:
+    with pytest.raises(ValueError, match="exceed"):
+        teams[THEIRS].load(Work([[5]] * (QUEUE_CAPACITY + 1), 5))
 
 
 class Played(Bench):
@@ -224,14 +228,13 @@ def test_command_names_the_machine_and_prints_every_table(bundle: LoadedBundle, 
     assert all(table["title"] in result.stdout and table["rows"] for table in tables)
 
 
-def test_both_engines_find_the_same_beams(models: dict[tuple[str, str], Path]) -> None:
+def test_both_engines_find_the_same_beams(teams: dict[str, Team]) -> None:
     work, found = replace(WORK, sources=WORK.sources[:12], beam_size=3), []
-    for engine in (Engine(OURS, "float32"), Engine(THEIRS, "float32")):
-        with Team(engine, models[engine.kind, engine.precision], []) as team:
-            team.load(work)
-            team.ready(4)
-            team.decode()
-            found.append([answer.tokens for answer in team.answers()])
+    for team in teams.values():
+        team.load(work)
+        team.ready(4)
+        team.decode()
+        found.append([answer.tokens for answer in team.answers()])
     same = sum(ours == theirs for ours, theirs in zip(*found, strict=True))
     assert same >= 9  # the engines end a beam by other rules
 

@@ -57,8 +57,10 @@ def test_command_prints_a_line_for_each_number_of_rows_and_why_an_engine_is_miss
 def test_command_measures_the_triton_engine_and_its_kernels() -> None:
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
-    options = OPTIONS.replace("--length 3", "--length 1").replace("--rows 4", "").split()
-    program = "import triton_interpreter, runpy; runpy.run_module('benchmarks.gpu', run_name='__main__')"
+    options = OPTIONS.replace("--length 3", "--length 1").replace("--rows 4", "").replace("toy", "d2l").split()
+    program = "import triton_interpreter, runpy; from model.triton import batch\n"
+    program += "batch.TritonBatch.__init__.__defaults__ = (1,)\n"  # a step a round: each target has one token
+    program += "runpy.run_module('benchmarks.gpu', run_name='__main__')"
     command = [sys.executable, "-W", "ignore", "-c", program, *options]
     result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-3000:]
@@ -71,13 +73,16 @@ def test_command_measures_the_triton_engine_and_its_kernels() -> None:
 
 @pytest.mark.slow
 def test_bundle_is_measured_over_http_and_beside_ctranslate2(
-    bundle: LoadedBundle, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    bundle: LoadedBundle, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name, few in (("LIST", 6), ("ALONE", 4), ("BATCHES", (4,))):
+        monkeypatch.setattr(f"benchmarks.gpu_service.{name}", few)
+    monkeypatch.setenv("INTERLINEAR_WORKERS", "1")
     record = {name: bundle.config[name] for name in ("source", "target", "samples")}
     save_bundle(tmp_path / "en-fr", bundle.model, bundle.source_tokenizer, Limits(128, 32), record, "")
-    measure(tmp_path / "en-fr", "cpu", 60, http=True, peer=True)
+    measure(tmp_path / "en-fr", "cpu", 8, http=True, peer=True)
     title, service, ours, theirs = capfd.readouterr().out.strip().splitlines()
-    assert title.endswith("60 sentences of random words")
-    assert re.fullmatch(r"cpu, over HTTP: answers .*target tokens/s; .*; 0 of 50 sentences differ from alone", service)
+    assert title.endswith("8 sentences of random words")
+    assert re.fullmatch(r"cpu, over HTTP: answers .*target tokens/s; .*; 0 of 4 sentences differ from alone", service)
     assert re.fullmatch(r"Interlinear \(cpu, \w+, 64 rows\): [\d,]+ target tokens/s; alone [\d.]+ ms", ours)
     assert re.match(r"CTranslate2 .*: [\d,]+ target tokens/s; alone [\d.]+ ms", theirs)

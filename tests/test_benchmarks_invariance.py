@@ -18,7 +18,7 @@ def ran(bundle: Path) -> tuple[int, list[str]]:
     """The exit status and the output."""
     app = Typer()
     app.command()(invariance.main)
-    options = ["--bundle", str(bundle), "--precision", "float32", "--sentences", "12", "--no-costs"]
+    options = ["--bundle", str(bundle), "--precision", "float32", "--sentences", "6", "--no-costs"]
     result = CliRunner().invoke(app, options)
     return result.exit_code, result.output.splitlines()
 

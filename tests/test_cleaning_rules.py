@@ -12,6 +12,7 @@ from shared_fixtures import PAIRS
 from typer.testing import CliRunner
 
 from training.__main__ import cli
+from training.cleaning import rules
 from training.cleaning.language_check import LanguageCheck
 from training.cleaning.misalignment import MIN_PAIRS, drop_misaligned
 from training.cleaning.repair import CONTROL, ENTITIES, MOJIBAKE, TAGS, repair
@@ -76,8 +77,9 @@ def test_useless_pairs_are_dropped_and_reported(pair: Pair, reason: str) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("turned", [False, True], ids=["straight", "turned"])
-def test_several_processes_give_the_result_of_one(turned: bool) -> None:
+def test_several_processes_give_the_result_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On pairs that are all in the other order."""
+    monkeypatch.setattr(rules, "_CHUNK_PAIRS", 200)
     rng = random.Random(1)
     faults = [
         Pair("The weather is fine today.", "Das Wetter ist heute sehr schön."),
@@ -85,15 +87,14 @@ def test_several_processes_give_the_result_of_one(turned: bool) -> None:
         Pair("It opened in 1950, with 300 seats.", "Il a ouvert en 1972, avec 4500 places."),
         Pair("Good morning.", "..."),
     ]
-    pairs = [rng.choice(GOOD + PAIRS) if rng.random() < 0.98 else rng.choice(faults) for _ in range(2200)]
-    if turned:
-        pairs = [Pair(pair.target, pair.source) for pair in pairs]
+    pairs = [rng.choice(GOOD + PAIRS) if rng.random() < 0.95 else rng.choice(faults) for _ in range(500)]
+    pairs = [Pair(pair.target, pair.source) for pair in pairs]
     options, found = CleaningOptions("en", "fr"), [CleaningTally(), CleaningTally()]
     kept = [list(clean(enumerate(pairs, 1), options, found[n], processes)) for n, processes in enumerate((1, 2))]
     assert kept[0] == kept[1]
     assert found[0] == found[1]
     assert len(found[0].dropped.counts) == 3
-    assert found[0].repaired.counts[SWAPPED] > 1900 if turned else not found[0].repaired.counts[SWAPPED]
+    assert found[0].repaired.counts[SWAPPED] > 400
 
 
 def test_truncated_corpus_is_an_error_with_several_processes_too() -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
 from training.__main__ import cli
-from training.cli.d2l import EOS, PAD, QUESTIONS, STEPS, UNKNOWN, D2LOptions, Vocabulary, bleu, learn, words
+from training.cli.d2l import EOS, PAD, QUESTIONS, STEPS, UNKNOWN, D2LOptions, Learned, Vocabulary, bleu, learn, words
+
+MODULE = sys.modules["training.cli.d2l"]
 
 MADE_UP = [
     ("A red door!", "Une porte rouge !"),
@@ -81,27 +85,31 @@ def test_bleu_equals_the_textbooks_formula(prediction: str, reference: str, k: i
     assert bleu(prediction, reference, k) == pytest.approx(expected, abs=1e-12)
 
 
-def test_model_memorises_a_few_lines(pairs: Path) -> None:
-    lines: list[str] = []
-    learned = learn(D2LOptions(pairs, epochs=120), lines.append)
-    for source, target in [*QUESTIONS.items(), *MADE_UP]:
-        assert learned.translate(" ".join(words(source))) == " ".join(words(target))
-    losses = [float(line.split("training loss ")[1]) for line in lines if line.startswith("epoch")]
-    assert losses[-1] < losses[0]
-
-
 def test_equal_options_give_equal_weights(pairs: Path) -> None:
     first, second = (learn(D2LOptions(pairs, epochs=3), lambda line: None).model for _ in range(2))
     for one, other in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(one, other)
 
 
-def test_command_prints_each_source_with_its_translation_and_bleu(pairs: Path) -> None:
-    words = ["d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
-    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+def test_command_memorises_lines_and_prints_questions_with_their_translations_and_bleu(
+    pairs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learnt: list[Learned] = []
+
+    def keep(*given: Any) -> Learned:
+        learnt.append(learn(*given))
+        return learnt[0]
+
+    monkeypatch.setattr(MODULE, "learn", keep)
+    words_of_command = ["d2l", "--pairs", str(pairs), "--epochs", "120", "--device", "cpu"]
+    result = CliRunner().invoke(cli, words_of_command, catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
-    expected = [f"{question} => {answer}, bleu 1.000" for question, answer in QUESTIONS.items()]
-    assert result.stdout.splitlines()[-4:] == expected
+    lines = result.stdout.splitlines()
+    assert lines[-4:] == [f"{question} => {answer}, bleu 1.000" for question, answer in QUESTIONS.items()]
+    for source, target in [*QUESTIONS.items(), *MADE_UP]:
+        assert learnt[0].translate(" ".join(words(source))) == " ".join(words(target))
+    losses = [float(line.split("training loss ")[1]) for line in lines if line.startswith("epoch")]
+    assert losses[-1] < losses[0]
 
 
 def test_a_file_without_pairs_is_named_in_one_line(tmp_path: Path) -> None:

@@ -34,7 +34,6 @@ from model.machine import cache_folder
 from training.__main__ import GROUPS
 from training.__main__ import cli as trainer
 from training.corpora.corpus import write_pairs
-from training.export import tradeoff
 
 ROOT = Path(__file__).resolve().parent.parent
 SERVICE: dict[str, Any] = get_command(service).commands  # type: ignore[attr-defined]
@@ -101,7 +100,7 @@ def test_help_starts_with_an_example_of_the_verb(verb: str) -> None:
 SMALL = "--device cpu --threads 1"
 QUICKER = {
     "prepare": "--vocab-size 340",
-    "train-step": f"--architecture tiny --d-model 16 --d-ff 32 --epochs 1 --warmup 5 {SMALL}",
+    "train-step": f"--architecture d2l --epochs 1 --warmup 5 {SMALL}",
     "pack": "",
     "unpack": "",
     "export": SMALL,
@@ -121,12 +120,12 @@ QUICKER = {
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, with the files that the examples name."""
     monkeypatch.chdir(tmp_path)
-    for name, count in {"my": 120, "train": 20, "test": 60, "dev": 60, "d2l-first-600": 120}.items():
+    for name, count in {"my": 80, "train": 20, "test": 20, "dev": 60, "d2l-first-600": 120}.items():
         write_pairs(tmp_path / f"{name}.tsv", PAIRS[:count])
     (tmp_path / "in.txt").write_text("Hello.\nWhere is the train station?\n")
     units = "".join(
         f'<tu><tuv xml:lang="en"><seg>{pair.source}</seg></tuv><tuv xml:lang="fr"><seg>{pair.target}</seg></tuv></tu>'
-        for pair in PAIRS[:60]
+        for pair in PAIRS[:30]
     )
     (tmp_path / "corrections.tmx").write_text(f'<tmx version="1.4"><header srclang="en"/><body>{units}</body></tmx>')
     for name in "bundles/en-fr", "mine/teacher":
@@ -167,7 +166,6 @@ def test_first_example_of_each_verb_of_the_trainer_runs(
     assert set(QUICKER) == set(NAMES)
     tune_quickly(monkeypatch)
     compiled = list(cache_folder().glob("kernels-*"))
-    monkeypatch.setattr(tradeoff, "SHARES", (1.0, 0.5))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     cache_folder().mkdir(parents=True)
     for kernels in compiled:  # to compile them takes ten seconds

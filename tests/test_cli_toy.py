@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 import torch
 from typer.testing import CliRunner
 
-from model.config import NormPlacement
+from model.config import ARCHITECTURES, NormPlacement
 from training.__main__ import cli
 from training.cli.toy import LENGTH, QUESTION, START, VOCABULARY, ToyOptions, draw_batch, drop_first, learn
+
+MODULE = sys.modules["training.cli.toy"]
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One layer a side, whose learning rate rises for fewer steps: it learns in half the epochs."""
+    monkeypatch.setitem(ARCHITECTURES, "toy", ARCHITECTURES["toy"] | {"encoder_layers": 1, "decoder_layers": 1})
+    monkeypatch.setattr(MODULE, "WARMUP", 150)
+
+
+@pytest.fixture
+def few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "TRAINING_BATCHES", 3)
 
 
 def test_target_is_the_source_without_its_first_number_which_starts_the_decoder() -> None:
@@ -39,13 +54,13 @@ def test_loss_falls_below_chance_in_three_epochs(norm: NormPlacement) -> None:
     expect_learning(lines, 3)
 
 
-def test_equal_options_give_equal_weights() -> None:
+def test_equal_options_give_equal_weights(few_batches: None) -> None:
     first, second = (learn(ToyOptions(d_model=16, epochs=1), lambda line: None) for _ in range(2))
     for one, other in zip(first.parameters(), second.parameters(), strict=True):
         assert one.equal(other)
 
 
-def test_toy_model_trains_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_toy_model_trains_with_one_thread(monkeypatch: pytest.MonkeyPatch, few_batches: None) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -56,14 +71,14 @@ def test_toy_model_trains_with_one_thread(monkeypatch: pytest.MonkeyPatch) -> No
         torch.set_num_threads(before)
 
 
-def test_output_is_one_number_shorter_than_the_input() -> None:
+def test_output_is_one_number_shorter_than_the_input(few_batches: None) -> None:
     model = learn(ToyOptions(d_model=16, epochs=1), lambda line: None)
     assert len(drop_first(model, QUESTION)) == 9
     assert drop_first(model, [1]) == []
 
 
 def test_command_ends_with_the_numbers_after_the_first() -> None:
-    width, epochs = 64, 8
+    width, epochs = 64, 4
     assert ToyOptions().d_model >= width and ToyOptions().epochs >= epochs, "by default it learns as much"
     words = ["toy", "--device", "cpu", "--d-model", str(width), "--epochs", str(epochs)]
     result = CliRunner().invoke(cli, words, catch_exceptions=False)

@@ -461,34 +461,29 @@ def command(bundles: Path, words: Sequence[str] = (), **options: Any) -> subproc
     return subprocess.Popen(command, cwd=ROOT, env=environ, **{**pipes, **options})
 
 
-def test_pipe_is_translated_line_by_line_without_messages(bundle_folder: Path) -> None:
-    process = command(bundle_folder)
+def test_pipe_is_translated_line_by_line_without_messages_and_from_a_memory(
+    bundle_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "pairs.tsv").write_text("A house.\tUne demeure.\n", encoding="utf-8")
+    # The codes of languages are accepted in any spelling.
+    process = command(bundle_folder, ["--memory", str(tmp_path / "pairs.tsv"), "--source", "EN", "--target", "fr_FR"])
     assert process.stdin and process.stdout
     process.stdin.write(b"Hello.\n")
     process.stdin.flush()
     first = process.stdout.readline()  # though more may come
-    rest, said = process.communicate(b"\n  \nHello.\nThe cat sleeps.", timeout=WAIT_S)
+    rest, said = process.communicate(b"\n  \nHello.\nA house.\nThe cat sleeps.", timeout=WAIT_S)
     assert process.returncode == 0, said
     assert said == b""
     lines = rest.split(b"\n")
     assert first.strip()
-    assert [lines[0], lines[1], lines[2] + b"\n"] == [b"", b"  ", first]
-    assert len(lines) == 4
-    assert lines[3].strip()
+    assert [lines[0], lines[1], lines[2] + b"\n", lines[3]] == [b"", b"  ", first, b"Une demeure."]
+    assert len(lines) == 5
+    assert lines[4].strip() and b"demeure" not in lines[4]
 
 
-def test_lines_take_translations_from_a_memory(bundle_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "pairs.tsv").write_text("A house.\tUne demeure.\n", encoding="utf-8")
-    # The codes of languages are accepted in any spelling.
-    words = ["--memory", str(tmp_path / "pairs.tsv"), "--source", "EN", "--target", "fr_FR"]
-    written, said = command(bundle_folder, words).communicate(b"A house.\nThe cat sleeps.\n", timeout=WAIT_S)
-    assert said == b""
-    first, second, _ = written.decode().split("\n")
-    assert first == "Une demeure."
-    assert second.strip() and "demeure" not in second
-
-
-def test_document_is_translated_by_the_engine_and_from_a_memory(bundle_folder: Path, tmp_path: Path) -> None:
+def test_document_is_translated_by_the_engine_and_from_a_memory(
+    bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pairs.tsv").write_text("A house.\tUne demeure.\n", encoding="utf-8")
     (tmp_path / "page.html").write_text("<h1>A house.</h1><p lang=x>The <b>cat</b> sleeps.", encoding="utf-8")
     words = ["--file", str(tmp_path / "page.html"), "--memory", str(tmp_path / "pairs.tsv")]
@@ -497,9 +492,10 @@ def test_document_is_translated_by_the_engine_and_from_a_memory(bundle_folder: P
     assert process.returncode == 0
     written = (tmp_path / "page.fr.html").read_text(encoding="utf-8")
     assert re.fullmatch(r"<h1>Une demeure\.</h1><p lang=x>.*<b>.*</b>.*", written, re.DOTALL)
-    again = command(bundle_folder, words)
-    assert b"already exists" in again.communicate(timeout=WAIT_S)[1]
-    assert again.returncode == 4
+    monkeypatch.setenv("INTERLINEAR_BUNDLES", str(bundle_folder))
+    again = CliRunner().invoke(cli, ["translate", "--source", "en", "--target", "fr", *words])
+    assert "already exists" in again.stderr
+    assert again.exit_code == 4
 
 
 class Terminal(io.StringIO):

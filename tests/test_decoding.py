@@ -88,28 +88,29 @@ def run_to_the_end(batch: DecodeBatch) -> None:
 # ---- The same tokens as a plain loop
 
 
+VARIED = random_sources(70, seed=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 7, 64, 500])
 def test_batched_cached_decoding_equals_a_plain_loop(rows: int, decoded_plainly: list[list[int]]) -> None:
-    sources = random_sources(200)
-    hypotheses = greedy_decode(lively_model(), sources, LIMITS, rows)
+    hypotheses = greedy_decode(lively_model(), VARIED, LIMITS, rows)
     assert [hypothesis.tokens for hypothesis in hypotheses] == decoded_plainly
-    assert [hypothesis.source for hypothesis in hypotheses] == sources
+    assert [hypothesis.source for hypothesis in hypotheses] == VARIED
 
 
 @pytest.fixture(scope="module")
 def decoded_plainly() -> list[list[int]]:
     model = lively_model()
-    return [plain_loop(model, source, LIMITS.target(len(source))) for source in random_sources(200)]
+    return [plain_loop(model, source, LIMITS.target(len(source))) for source in VARIED]
 
 
 @pytest.mark.slow
 def test_compared_sentences_are_varied(decoded_plainly: list[list[int]]) -> None:
-    sources = random_sources(200)
-    assert {len(source) for source in sources} == set(range(31))
+    assert len({len(source) for source in VARIED}) > 25
     ended = Counter(tokens[-1] == EOS for tokens in decoded_plainly)
-    assert min(ended[True], ended[False]) >= 50
-    assert len({tuple(tokens) for tokens in decoded_plainly}) > 150
+    assert min(ended[True], ended[False]) >= 20
+    assert len({tuple(tokens) for tokens in decoded_plainly}) > 50
     assert len({token for tokens in decoded_plainly for token in tokens}) > 20
     assert len({len(tokens) for tokens in decoded_plainly}) > 20
 
@@ -237,7 +238,7 @@ def decoded_alone() -> list[list[int]]:
 
 
 @pytest.mark.slow
-@draw_examples(60)
+@draw_examples(30)
 @given(schedule=schedules())
 def test_sentences_that_join_or_leave_change_no_tokens(
     schedule: list[tuple[str, int]], decoded_alone: list[list[int]]
@@ -269,8 +270,8 @@ def test_sentences_that_join_or_leave_change_no_tokens(
 
 @pytest.mark.slow
 def test_scores_do_not_depend_on_the_batch() -> None:
-    together = greedy_decode(MODEL, SOURCES, LIMITS, rows=16)
-    for hypothesis, source in zip(together, SOURCES, strict=True):
+    together = greedy_decode(MODEL, SOURCES[:20], LIMITS, rows=16)
+    for hypothesis, source in zip(together, SOURCES[:20], strict=True):
         [own] = greedy_decode(MODEL, [source], LIMITS)
         assert hypothesis.log_probs == pytest.approx(own.log_probs, abs=1e-4)
 
@@ -507,14 +508,17 @@ def test_beam_search_equals_a_plain_implementation(beam_size: int, penalty: floa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("narrowing", [False, True])
-@pytest.mark.parametrize("rows", [3, 7, 64])
-def test_batched_beams_equal_single_ones_for_any_number_of_rows(rows: int, narrowing: bool) -> None:
-    model, sources = lively_model(seed=5), random_sources(12, seed=9)
-    together = beam_decode(model, sources, LIMITS, 3, rows, narrowing=narrowing)
-    for source, found in zip(sources, together, strict=True):
-        [alone] = beam_decode(model, [source], LIMITS, 3, narrowing=narrowing)
-        assert [(h.tokens, h.log_probs) for h in alone.finished] == [(h.tokens, h.log_probs) for h in found.finished]
-        assert found.tokens == found.finished[0].tokens
+def test_batched_beams_equal_single_ones_for_any_number_of_rows(narrowing: bool) -> None:
+    model, sources = lively_model(seed=5), random_sources(8, seed=9)
+    single = [beam_decode(model, [source], LIMITS, 3, narrowing=narrowing)[0] for source in sources]
+    for rows in (3, 7, 64):
+        for alone, found in zip(single, beam_decode(model, sources, LIMITS, 3, rows, narrowing=narrowing), strict=True):
+            assert [answer(h) for h in alone.finished] == [answer(h) for h in found.finished]
+            assert found.tokens == found.finished[0].tokens
+
+
+def answer(hypothesis: Hypothesis) -> tuple[list[int], list[float]]:
+    return hypothesis.tokens, hypothesis.log_probs
 
 
 def test_a_beam_size_must_fit_the_number_of_rows() -> None:

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("haproxy"), reason="HAProxy is 
 
 @contextmanager
 def service(bundles: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    settings = {"WORKERS": "1", "PRECISION": "float32", "DEVICE": "cpu", "TRUSTED_PROXIES": "127.0.0.1"}
+    settings = {"WORKERS": "1", "DEVICE": "cpu", "TRUSTED_PROXIES": "127.0.0.1"}
     settings |= {"RATE_REQUESTS": "150/hour", "MAX_WAIT_MS": "60000", "CACHE_BYTES": "0"}
     environ = {**os.environ, **{f"INTERLINEAR_{name}": value for name, value in settings.items()}}
     command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundles), "--port", str(port)]

@@ -23,6 +23,7 @@ from training.corpora.corpus import write_pairs
 from training.evaluation.evaluate import TestSet, evaluate_set
 
 CPU = torch.device("cpu")
+SET = PAIRS[::3]
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def bundles(run_folder: Path, data: Path, tmp_path_factory: pytest.TempPathFacto
 def test_service_returns_the_ids_that_evaluate_scores(
     bundles: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_pairs(tmp_path / "set.tsv", PAIRS)
+    write_pairs(tmp_path / "set.tsv", SET)
     bundle = load_bundle(bundles / "en-fr", CPU)
     test = TestSet.read(str(tmp_path / "set.tsv"), "en", "fr")
     measured = evaluate_set(bundle.model, bundle.tokenizers, bundle.limits, "fr", test).translations
@@ -50,17 +51,17 @@ def test_service_returns_the_ids_that_evaluate_scores(
 
     with serving(bundles) as service:
         monkeypatch.setattr(Engine, "submit", record)
-        body = {"text": [pair.source for pair in PAIRS], "source": "en", "target": "fr"}
+        body = {"text": [pair.source for pair in SET], "source": "en", "target": "fr"}
         answer: dict[str, Any] = service.post("/translate", body).json()
-    sources = [bundle.source_tokenizer.encode(pair.source) for pair in PAIRS]
+    sources = [bundle.source_tokenizer.encode(pair.source) for pair in SET]
     said = [cut(tokens, source) for tokens, source in zip(measured.ids, sources, strict=True)]
     # The service decodes sentences again whose numbers or names the translation lacks.
-    assert [list(decoded.result().tokens) for decoded in served[: len(PAIRS)]] == measured.ids
-    for pair, item, tokens in zip(PAIRS, answer["translations"], said, strict=True):
+    assert [list(decoded.result().tokens) for decoded in served[: len(SET)]] == measured.ids
+    for pair, item, tokens in zip(SET, answer["translations"], said, strict=True):
         text = bundle.target_tokenizer.decode(tokens)
         name = pair.source.split()[0]
         assert item["text"] == text or digits(text) != digits(pair.source) or name not in text
-    assert sum(text == item["text"] for text, item in zip(measured.texts, answer["translations"], strict=True)) > 200
+    assert sum(text == item["text"] for text, item in zip(measured.texts, answer["translations"], strict=True)) > 66
     assert answer["model"] == bundle.name
     assert len(set(measured.texts)) > 20
 
@@ -75,15 +76,15 @@ def cut(tokens: list[int], source: list[int]) -> list[int]:
 
 
 def test_concurrent_requests_get_the_translations_that_evaluate_writes(bundles: Path, tmp_path: Path) -> None:
-    write_pairs(tmp_path / "set.tsv", PAIRS)
+    write_pairs(tmp_path / "set.tsv", SET)
     files = ["--raw", "--bundle", bundles / "en-fr", "--pairs", tmp_path / "set.tsv", "--out", tmp_path / "out.txt"]
     assert CliRunner().invoke(cli, ["evaluate", *map(str, files), "--device", "cpu"]).exit_code == 0
     with serving(bundles) as service:
-        bodies = [{"text": pair.source, "source": "en", "target": "fr"} for pair in PAIRS[::8]]
+        bodies = [{"text": pair.source, "source": "en", "target": "fr"} for pair in SET[::4]]
         answers = service.post_together("/translate", bodies)
     items = [answer.json()["translations"][0] for answer in answers]
-    written = (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1][::8]
-    compared = [one for one in zip(PAIRS[::8], items, written, strict=True) if digits(one[0].source) == digits(one[2])]
+    written = (tmp_path / "out.txt").read_text(encoding="utf-8").split("\n")[:-1][::4]
+    compared = [one for one in zip(SET[::4], items, written, strict=True) if digits(one[0].source) == digits(one[2])]
     unlike = [item for _, item, text in compared if item["text"] != text]
     assert all("repeated itself" in item["warnings"][0] for item in unlike)
     assert len(unlike) < len(compared) / 4

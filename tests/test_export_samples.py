@@ -13,7 +13,7 @@ from model.decoding import greedy_decode
 from model.tokenizer import Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.export import samples as samples_module
-from training.export.samples import MARGIN, SENTENCES, choose_samples, margins, most_certain_sample, own_sentences
+from training.export.samples import MARGIN, SENTENCES, choose_samples, margins, own_sentences
 from training.optim.checkpoint import average, saved_weights
 
 pytestmark = pytest.mark.real_service
@@ -60,8 +60,8 @@ def test_samples_keep_the_margin_and_translate_alike_in_half_precision(
     with torch.no_grad():
         next(model.decoder_norm.parameters()).mul_(4)  # surer than it has a right to be
     sentences = [f"{name} has {number} dogs." for name in ("Tom", "Bo") for number in range(2, 9)]
-    samples = choose_samples(model, Tokenizers.joint(tokenizer), TRAINING_LIMITS, sentences, wanted=3)
-    assert len(samples) == 3
+    samples, lead = choose_samples(model, Tokenizers.joint(tokenizer), TRAINING_LIMITS, sentences, wanted=3)
+    assert (len(samples), lead) == (3, None)
     for sample in samples:
         source, target = sample["source_ids"], sample["target_ids"]
         assert source == tokenizer.encode(sample["source"])
@@ -84,20 +84,23 @@ def test_only_as_many_sentences_as_needed_are_translated(
     monkeypatch.setattr(samples_module, "margins", sure)
     sentences = [f"Tom has {number} dogs." for number in range(1000)]
     model, tokenizer = trained(data, run_folder)
-    assert len(choose_samples(model, Tokenizers.joint(tokenizer), TRAINING_LIMITS, sentences, wanted=3)) == 3
+    samples, _ = choose_samples(model, Tokenizers.joint(tokenizer), TRAINING_LIMITS, sentences, wanted=3)
+    assert len(samples) == 3
     assert sum(asked) <= 64
 
 
-def test_unsure_model_has_no_samples(bundle: LoadedBundle) -> None:
+def test_unsure_model_has_no_certain_sample(bundle: LoadedBundle) -> None:
     with torch.no_grad():
         vague = load_bundle(bundle.folder, torch.device("cpu")).model
         vague.output.weight *= 0.001
-    assert choose_samples(vague, bundle.tokenizers, bundle.limits, ["Hello.", "How are you?", ""]) == []
+    samples, lead = choose_samples(vague, bundle.tokenizers, bundle.limits, ["Hello.", "How are you?", ""])
+    assert len(samples) == 1
+    assert lead is not None and lead < MARGIN
 
 
 def test_fallback_sample_is_the_sentence_with_the_largest_margin_even_if_unfinished(bundle: LoadedBundle) -> None:
     sentences = ["Hello.", "How are you?", "", "The cat sleeps."]
-    sample, lead = most_certain_sample(bundle.model, bundle.tokenizers, bundle.limits, sentences)
+    (sample,), lead = choose_samples(bundle.model, bundle.tokenizers, bundle.limits, sentences)
     leads = []
     for source in (bundle.source_tokenizer.encode_source(text) for text in sentences if text):
         (found,) = greedy_decode(bundle.model, [source], bundle.limits)
@@ -106,7 +109,7 @@ def test_fallback_sample_is_the_sentence_with_the_largest_margin_even_if_unfinis
     assert lead == pytest.approx(max(leads), abs=1e-4)
     assert sample["source_ids"] == bundle.source_tokenizer.encode_source(sample["source"])
     with pytest.raises(ValueError, match="none of the sentences"):
-        most_certain_sample(bundle.model, bundle.tokenizers, bundle.limits, [""])
+        choose_samples(bundle.model, bundle.tokenizers, bundle.limits, [""])
 
 
 def test_a_bundle_without_samples_passes_its_check(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def options(path: Path, **fields: Any) -> ImportOptions:
 
 
 def assert_same_tokens(
-    folder: Path, known: int, beam_size: int, count: int = 60, compute_type: str = "float32"
+    folder: Path, known: int, beam_size: int, count: int = 25, compute_type: str = "float32"
 ) -> None:
     """`count` random sources give CTranslate2's tokens."""
     draw = random.Random(7)
@@ -135,7 +135,7 @@ def test_a_model_with_two_vocabularies_translates_as_with_ctranslate2_and_is_exp
     assert bundle.config["format_version"] == 2
     draw = random.Random(5)
     known = [source_tokens.index(token) for token in source_tokens[1:-1]]
-    given = [[source_tokens[draw.choice(known)] for _ in range(draw.randint(1, 30))] for _ in range(60)]
+    given = [[source_tokens[draw.choice(known)] for _ in range(draw.randint(1, 30))] for _ in range(25)]
     ids = {source.piece(id): id for id in range(source.vocab_size)}
     theirs = translate_with_ctranslate2(folder, given, 4)
     ours = beam_decode(bundle.model, [[ids[token] for token in one] for one in given], LIMITS, 4)
@@ -190,12 +190,12 @@ def test_a_bundle_that_was_converted_comes_back(dtype: str, tmp_path: Path) -> N
         assert all(torch.equal(a, b) for a, b in zip(back.model.parameters(), bundle.model.parameters(), strict=True))
     draw = random.Random(1)
     sources = [
-        [draw.randrange(4, bundle.source_tokenizer.vocab_size) for _ in range(draw.randint(1, 20))] for _ in range(60)
+        [draw.randrange(4, bundle.source_tokenizer.vocab_size) for _ in range(draw.randint(1, 20))] for _ in range(25)
     ]
     limits = Limits(20, 24)
     first, second = (beam_decode(one.model, sources, limits, 1) for one in (bundle, back))
     same = [a.tokens == b.tokens for a, b in zip(first, second, strict=True)]
-    assert all(same) if dtype != "int8" else sum(same) > 30
+    assert all(same) if dtype != "int8" else sum(same) > 12
 
 
 def test_an_argos_package_becomes_a_bundle_that_is_served(pieces: bytes, tokens: list[str], tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_symbol_takes_the_place_of_the_piece_that_it_copies_and_never_comes_un
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces)
     model, tokenizers = build_model(read_model(options(folder)))
     draw = random.Random(3)
-    sources = [[draw.randrange(4, len(tokens)) for _ in range(draw.randint(1, 30))] for _ in range(60)]
+    sources = [[draw.randrange(4, len(tokens)) for _ in range(draw.randint(1, 30))] for _ in range(20)]
     before = beam_decode(model, sources, LIMITS, 1)
     symbol, *others = tokenizers.target.reserved_ids
     replaced = 0

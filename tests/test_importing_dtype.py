@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from imported_families import FAMILIES, Make, ctranslate2, firefox, import_model
+from imported_families import FAMILIES, Make, ctranslate2, firefox, import_model, limit_translations
 from imported_models import opennmt_spec, opennmt_tokens, save_spec, unigram_pieces
 
 from model.bundle_files import WEIGHTS
@@ -23,6 +23,7 @@ CPU = torch.device("cpu")
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(placeholders, "CARRIERS", 1)
+    limit_translations(monkeypatch)
 
 
 @pytest.mark.parametrize("make", FAMILIES)

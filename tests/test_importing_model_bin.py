@@ -17,7 +17,7 @@ from training.importing.families import build_model, read_model
 from training.importing.model_bin import read_model_bin
 from training.importing.options import ImportOptions
 
-MUTATIONS = int(os.environ.get("MUTATIONS", "1000"))
+MUTATIONS = int(os.environ.get("MUTATIONS", "500"))
 
 
 def _string(text: bytes) -> bytes:

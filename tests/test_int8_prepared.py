@@ -26,7 +26,7 @@ from model.int8.prepared import load_prepared
 from model.model_spec import ModelSpec
 from model.shared_file import MAX_UNUSED_S
 
-SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
+SOURCES = [[4 + (7 * length + place) % 200 for place in range(length)] for length in range(1, 9)]
 Results = list[tuple[list[int], list[float]]]
 
 
@@ -34,34 +34,29 @@ Results = list[tuple[list[int], list[float]]]
 def weights_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of prepared weights of a user without any."""
     try:
-        library(), library("generic")  # which are compiled once, and found in the user's folder later
+        library("auto"), library("generic")  # which are compiled once, and found in the user's folder later
     except KernelsUnavailable as reason:
         pytest.skip(f"the int8 kernels: {reason}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "interlinear" / "weights"
 
 
-@pytest.fixture(scope="module")
-def shipped() -> LoadedBundle:
-    return load_bundle(SHIPPED, torch.device("cpu"))
-
-
 @pytest.fixture
-def spec(shipped: LoadedBundle, tmp_path: Path) -> ModelSpec:
-    """A copy of the shipped bundle, which a test may damage."""
-    folder = shutil.copytree(SHIPPED, tmp_path / "en-fr")
-    return dataclasses.replace(shipped.spec, folder=str(folder))
+def spec(bundle: LoadedBundle, tmp_path: Path) -> ModelSpec:
+    """A copy of a bundle, which a test may damage."""
+    folder = shutil.copytree(bundle.folder, tmp_path / "en-fr")
+    return dataclasses.replace(bundle.spec, folder=str(folder))
 
 
 def decoded(backend: Int8Backend, spec: ModelSpec) -> Results:
-    hypotheses = [Hypothesis(list(s.source_ids), spec.limits.target(len(s.source_ids))) for s in spec.samples]
+    hypotheses = [Hypothesis(source, spec.limits.target(len(source))) for source in SOURCES]
     decode_all(backend.new_batch(8, spec.limits), hypotheses)
     return [(list(hypothesis.tokens), list(hypothesis.log_probs)) for hypothesis in hypotheses]
 
 
 @pytest.fixture
-def expected(shipped: LoadedBundle, spec: ModelSpec) -> Results:
-    return decoded(Int8Backend.of(shipped.model), spec)
+def expected(bundle: LoadedBundle, spec: ModelSpec) -> Results:
+    return decoded(Int8Backend.of(bundle.model), spec)
 
 
 def test_a_prepared_file_decodes_to_the_same_bits(spec: ModelSpec, expected: Results) -> None:
@@ -141,14 +136,14 @@ def test_workers_that_start_together_make_one_file(spec: ModelSpec, expected: Re
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_bundle_in_another_storage_type_is_served_with_the_weights_that_it_restores(
-    shipped: LoadedBundle, tmp_path: Path, dtype: str
+    bundle: LoadedBundle, tmp_path: Path, dtype: str
 ) -> None:
-    record = {name: shipped.config[name] for name in ("source", "target", "samples")}
-    save_bundle(tmp_path / dtype, shipped.model, shipped.source_tokenizer, shipped.limits, record, "", dtype=dtype)
-    bundle = load_bundle(tmp_path / dtype, torch.device("cpu"))
+    record = {name: bundle.config[name] for name in ("source", "target", "samples")}
+    save_bundle(tmp_path / dtype, bundle.model, bundle.source_tokenizer, bundle.limits, record, "", dtype=dtype)
+    stored = load_bundle(tmp_path / dtype, torch.device("cpu"))
     for precision in ("float32", "int8"):
-        check_samples(bundle, prepare(bundle.model, precision))
-    assert decoded(load_prepared(bundle.spec), bundle.spec) == decoded(Int8Backend.of(bundle.model), bundle.spec)
+        check_samples(stored, prepare(stored.model, precision))
+    assert decoded(load_prepared(stored.spec), stored.spec) == decoded(Int8Backend.of(stored.model), stored.spec)
 
 
 def test_instruction_set_with_another_layout_has_its_own_file(spec: ModelSpec, expected: Results) -> None:

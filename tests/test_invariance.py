@@ -24,6 +24,7 @@ from model.transformer import Linear
 SHIPPED = Path(__file__).parent.parent / "bundles" / "en-de"
 WORDS = "the dog house friend red small never is was have you we they in with morning train eat see 3 12 Anna"
 PRECISIONS = ("float32", "bfloat16", "int8", "int8 in PyTorch")
+SENTENCES = 20  # more than the rows of a tile
 Answer = tuple[list[int], list[float]]
 
 
@@ -88,16 +89,15 @@ def coming_and_going(backend: Backend, bundle: LoadedBundle, sources: list[list[
 
 
 def test_no_bit_depends_on_the_batch(backend: Backend, shipped: LoadedBundle) -> None:
-    sources = random_sources(shipped, 34)
+    sources = random_sources(shipped, SENTENCES)
     alone = [decoded(backend, shipped, [source])[0] for source in sources]
     assert len({len(tokens) for tokens, _ in alone}) > 5
-    for size in (7, 16, 33):
+    for size in (7, SENTENCES - 1):
         order = random.Random(size).sample(range(len(sources)), len(sources))
         for first in range(0, len(order), size):
             numbers = order[first : first + size]
             assert decoded(backend, shipped, [sources[n] for n in numbers]) == [alone[n] for n in numbers]
-    for rows in (5, 24):
-        assert coming_and_going(backend, shipped, sources, rows) == alone
+    assert coming_and_going(backend, shipped, sources, 9) == alone
 
 
 def test_products_that_differ_in_few_numbers_get_a_single_height(monkeypatch: pytest.MonkeyPatch) -> None:

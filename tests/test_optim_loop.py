@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from shared_fixtures import TRAINING_LIMITS, small_config
+from shared_fixtures import FEW_TOKENS, small_config, train_quickly
 from torch import Tensor
 from typer.testing import CliRunner
 from warm import run_warm
@@ -28,7 +28,7 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.__main__ import cli
 from training.data.batches import Batch, Pairs
-from training.optim import loop, progress
+from training.optim import loop
 from training.optim.checkpoint import BEST, STATE, load_state, save_state, saved_weights, step_of
 from training.optim.distributed import ALONE, World
 from training.optim.loop import PendingLosses, State, train
@@ -36,7 +36,8 @@ from training.optim.schedule import noam
 from training.optim.trainer import Recipe, Trainer, TrainingError
 
 CPU = torch.device("cpu")
-RECIPE = Recipe(24, batch_tokens=300, warmup=8, evaluate_every=6, keep=2)
+BLEU_SENTENCES = 2
+RECIPE = Recipe(12, batch_tokens=300, warmup=4, evaluate_every=3, keep=2)
 
 
 def run_training(
@@ -50,7 +51,7 @@ def run_training(
 ) -> State:
     config = small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)
     chosen = dataclasses.replace(RECIPE, **recipe)
-    return train(data, run, config, chosen, CPU, TRAINING_LIMITS, save_every, initial, world, trainer_type=trainer_type)
+    return train(data, run, config, chosen, CPU, FEW_TOKENS, save_every, initial, world, trainer_type=trainer_type)
 
 
 def trainer_with(losses: Iterable[float]) -> type[Trainer]:
@@ -76,7 +77,8 @@ def assert_same_weights(run: Path, other: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _one_thread_and_no_plots(quick_training: None) -> Iterator[None]:
+def _one_thread_and_no_plots(quick_training: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(loop, "BLEU_SENTENCES", BLEU_SENTENCES)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -96,10 +98,10 @@ def test_run_leaves_curves_state_and_last_and_best_weights(data: Path, tmp_path:
     state = run_training(data, tmp_path / "run")
     with open(tmp_path / "run/log.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert [int(row["step"]) for row in rows] == [6, 12, 18, 24]
+    assert [int(row["step"]) for row in rows] == [3, 6, 9, 12]
     assert float(rows[-1]["dev_loss"]) < float(rows[0]["dev_loss"])
     assert float(rows[-1]["train_loss"]) < float(rows[0]["train_loss"])
-    assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [18, 24]
+    assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [9, 12]
     assert state.best_loss == min(float(row["dev_loss"]) for row in rows)
     assert {path.name for path in (tmp_path / "run").iterdir()} >= {"curves.png", STATE, BEST}
 
@@ -120,23 +122,23 @@ def test_log_has_the_learning_rate_of_every_step_and_mean_losses_between_rows(da
 
     rows = run_training(data, tmp_path / "run", world=RecordingWorld(), trainer_type=Recording, cooldown=0.5).history
     width = small_config(9).d_model
-    assert rates == [noam(step, width, RECIPE.warmup, total=24, cooldown=0.5) for step in range(1, 25)]
-    assert draws == [(RECIPE.seed, step) for step in range(1, 25)]
-    sums = [[sum(each) for each in zip(*seen[first : first + 6], strict=True)] for first in range(0, 24, 6)]
+    assert rates == [noam(step, width, RECIPE.warmup, total=12, cooldown=0.5) for step in range(1, 13)]
+    assert draws == [(RECIPE.seed, step) for step in range(1, 13)]
+    sums = [[sum(each) for each in zip(*seen[first : first + 3], strict=True)] for first in range(0, 12, 3)]
     assert [row["train_loss"] for row in rows] == pytest.approx([nats / tokens for nats, tokens in sums])
 
 
 def test_evaluating_more_often_changes_no_weight(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "often", evaluate_every=2)
-    run_training(data, tmp_path / "once", evaluate_every=24)
+    run_training(data, tmp_path / "once", evaluate_every=12)
     assert_same_weights(tmp_path / "often", tmp_path / "once")
 
 
 def test_resumed_run_equals_an_uninterrupted_one(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "whole", cooldown=0.0)
-    run_training(data, tmp_path / "parts", cooldown=0.0, steps=11)
+    run_training(data, tmp_path / "parts", cooldown=0.0, steps=5)
     state = run_training(data, tmp_path / "parts", cooldown=0.0)
-    assert state.step == 24
+    assert state.step == 12
     assert_same_weights(tmp_path / "whole", tmp_path / "parts")
 
 
@@ -169,7 +171,7 @@ def test_an_older_run_resumes_with_defaults_for_new_fields(data: Path, tmp_path:
 def test_a_finished_run_is_left_unchanged(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "run")
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    assert run_training(data, tmp_path / "run").step == 24
+    assert run_training(data, tmp_path / "run").step == 12
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
 
@@ -193,13 +195,13 @@ def test_patience_does_not_count_the_initial_weights(data: Path, tmp_path: Path)
     trainer = trainer_with([1.0, 2.0, 1.9, 1.8, 1.7, 1.75, 1.75, 1.75, 0.5])
     begun = Transformer(small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)).state_dict()
     run = tmp_path / "run"
-    state = run_training(data, run, trainer_type=trainer, initial=begun, evaluate_every=2, patience=3)
+    state = run_training(data, run, trainer_type=trainer, initial=begun, steps=24, evaluate_every=2, patience=3)
     assert (state.step, state.best_step, state.best_loss) == (14, 0, 1.0)
 
 
 @pytest.fixture
 def stopped_early(data: Path, tmp_path: Path) -> Path:
-    """A run that stopped at step 6 of 24, after two evaluations without a better loss."""
+    """A run that stopped at step 6 of 12, after two evaluations without a better loss."""
     trainer = trainer_with([2.0, 2.1, 2.2])
     run_training(data, tmp_path / "run", trainer_type=trainer, evaluate_every=2, patience=2)
     return tmp_path / "run"
@@ -260,10 +262,10 @@ def test_save_interval_below_one_is_refused_in_one_line_before_any_work(
 
 
 def test_leftover_weights_of_a_killed_run_are_not_averaged_with_those_of_the_next(data: Path, tmp_path: Path) -> None:
-    run_training(data, tmp_path / "run", save_every=24, evaluate_every=3)
+    run_training(data, tmp_path / "run", save_every=12, evaluate_every=2)
     (tmp_path / "run" / STATE).unlink()
-    run_training(data, tmp_path / "run", seed=2, steps=12)
-    assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [6, 12]
+    run_training(data, tmp_path / "run", seed=2)
+    assert [step_of(path) for path in saved_weights(tmp_path / "run")] == [9, 12]
 
 
 def test_no_weights_are_newer_than_the_saved_state(data: Path, tmp_path: Path) -> None:
@@ -288,7 +290,7 @@ def test_no_weights_are_newer_than_the_saved_state(data: Path, tmp_path: Path) -
 
 def command(data: Path, run: Path) -> list[str]:
     options = {
-        "--data": data, "--out": run, "--steps": 48, "--evaluate-every": 16, "--save-every": 3, "--threads": 1,
+        "--data": data, "--out": run, "--steps": 24, "--evaluate-every": 8, "--save-every": 3, "--threads": 1,
         "--batch-tokens": 300, "--d-model": 16, "--num-heads": 2, "--d-ff": 32, "--encoder-layers": 1,
         "--decoder-layers": 1, "--device": "cpu", "--patience": 0, "--bpe-dropout": 0.1,
     }  # fmt: skip
@@ -305,7 +307,7 @@ def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_pa
     assert done.returncode == 0, done.stderr
     snapshot = load_state(tmp_path / "killed")
     assert snapshot is not None
-    assert 25 <= snapshot["state"]["step"] < 48
+    assert 13 <= snapshot["state"]["step"] < 24
     last = CliRunner().invoke(cli, command(data, tmp_path / "killed"))
     assert last.exit_code == 0
     assert "continuing at step" in last.stderr
@@ -322,9 +324,10 @@ def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_pa
 
 def kill_command_twice(data: Path, run: Path) -> None:
     """In a separate process: trains by the command in two children, the second of which resumes, and kills both."""
-    progress._plot = lambda history: b"plot"
+    train_quickly(pytest.MonkeyPatch())
+    loop.BLEU_SENTENCES = BLEU_SENTENCES
     torch.set_num_threads(1)
-    for after in (3, 25):
+    for after in (3, 13):
         child = os.fork()
         if child == 0:
             try:
@@ -367,7 +370,8 @@ def without_time(row: dict[str, float]) -> dict[str, float]:
 def kill_at_every_moment(data: Path, run: Path) -> None:
     """In a separate process: trains in children that resume where the last was killed. Each kills itself just before a
     later file operation. Prints the number of killed children."""
-    progress._plot = lambda history: b"plot"
+    train_quickly(pytest.MonkeyPatch())
+    loop.BLEU_SENTENCES = BLEU_SENTENCES
     torch.set_num_threads(1)
     for moment in range(200):
         child = os.fork()

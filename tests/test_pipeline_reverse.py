@@ -32,7 +32,7 @@ def run(*options: str, out: str, code: int = 0) -> str:
 
 @pytest.mark.slow
 def test_other_direction_is_trained_on_the_same_data_beside_the_first() -> None:
-    write_pairs(Path("my.tsv"), PAIRS)
+    write_pairs(Path("my.tsv"), PAIRS[::4])
     write_pairs(Path("test.tsv"), PAIRS[:5])
     run(out="mine/en-fr")
     record = Path("runs/both/data/prepared.json")

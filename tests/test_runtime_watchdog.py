@@ -106,19 +106,14 @@ def test_thread_that_does_not_end_does_not_delay_the_stop(bundle_folder: Path, t
     assert not running.logged("killed")
 
 
-def test_front_whose_interpreter_is_held_is_killed_with_its_workers(bundle_folder: Path, tmp_path: Path) -> None:
-    with service(bundle_folder, tmp_path, IN_C) as running:
-        running.hang(running.process.pid)
-        assert running.ends()
-    assert running.process.returncode == -signal.SIGKILL
-    assert json.loads(running.log[-1])["message"] == "did not end within 1 s: killed"
-
-
-def test_signal_to_every_process_does_not_end_the_watchdog(bundle_folder: Path, tmp_path: Path) -> None:
+def test_front_whose_interpreter_is_held_is_killed_though_its_watchdog_is_signalled_too(
+    bundle_folder: Path, tmp_path: Path
+) -> None:
     with service(bundle_folder, tmp_path, IN_C) as running:
         running.hang(running.process.pid)
         assert running.ends(signalled=family)
     assert running.process.returncode == -signal.SIGKILL
+    assert json.loads(running.log[-1])["message"] == "did not end within 1 s: killed"
 
 
 def test_signal_at_its_start_does_not_end_the_watchdog() -> None:

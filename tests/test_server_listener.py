@@ -34,7 +34,7 @@ def test_port_in_use_is_reported_before_anything_starts(bundle_folder: Path, mon
 
 
 @pytest.mark.parametrize(
-    ("host", "reason"), [("192.0.2.1", "does not have that address"), ("no.such.host.invalid", "INTERLINEAR_HOST")]
+    ("host", "reason"), [("192.0.2.1", "does not have that address"), ("no_such host.invalid", "INTERLINEAR_HOST")]
 )
 def test_an_address_that_cannot_be_bound_is_reported(host: str, reason: str) -> None:
     with pytest.raises(CannotListen, match=reason) as error:

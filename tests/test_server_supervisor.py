@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:
 
 @contextmanager
 def load(running: Instances, clients: int = 3) -> Iterator[list[int]]:
-    """The statuses of translations and of /ready, for which clients ask without a pause, each time over a connection of
+    """The statuses of translations and of /ready, for which clients ask again and again, each time over a connection of
     its own; 0 for none."""
     ended, statuses = threading.Event(), list[int]()
 
@@ -48,6 +49,7 @@ def load(running: Instances, clients: int = 3) -> Iterator[list[int]]:
                 statuses.append(running.get("/ready").status_code)
             except httpx.TransportError:
                 statuses.append(0)
+            time.sleep(0.05)
 
     with ThreadPoolExecutor(clients) as pool:
         asking = [pool.submit(ask) for _ in range(clients)]
@@ -104,6 +106,7 @@ def test_killed_instance_loses_only_what_is_in_it(running: Instances) -> None:
         assert becomes(lambda: len(statuses) > before + 10)
     assert set(statuses) <= {0, 200}
     assert statuses.count(0) <= clients
+    assert running.logged("instance 0 has died: killed by SIGKILL")
 
 
 def test_instances_end_with_their_supervisor_after_what_they_have_accepted(running: Instances) -> None:

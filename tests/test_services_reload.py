@@ -473,7 +473,7 @@ def test_only_an_admins_key_may_reload(site: Site, bundle_folder: Path) -> None:
 
 
 def test_reload_replaces_worker_processes(site: Site) -> None:
-    settings = Settings(bundles=(site.bundles,), device="cpu", workers=2, precision="float32")
+    settings = Settings(bundles=(site.bundles,), device="cpu", workers=2)  # in int8, for which they import no PyTorch
     with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
         deployments = service.state["deployments"]
         assert service.run(deployments.current.engine.wait_started())

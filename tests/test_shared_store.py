@@ -134,7 +134,7 @@ def test_four_instances_grant_the_rate_of_one(store_server: StoreServer, bundle_
 def test_document_of_a_killed_instance_is_finished_by_another(
     store_server: StoreServer, urls: tuple[str, str], bundle_folder: Path, fast_deepl_client: None
 ) -> None:
-    content = "".join(f"Hello, you {number}.\n" for number in range(1_500)).encode()
+    content = "".join(f"Hello, you {number}.\n" for number in range(1_000)).encode()
     settings = {"STORE": store_server.url, "WORKERS": "1", "PRECISION": "float32", "DEVICE": "cpu", "PORT": "0"}
     environ = {**os.environ, **{f"INTERLINEAR_{name}": value for name, value in settings.items()}}
     environ |= {"INTERLINEAR_MAX_WAIT_MS": "60000"}
@@ -165,7 +165,7 @@ def test_document_of_a_killed_instance_is_finished_by_another(
         translated = io.BytesIO()
         other.translate_document_download(handle, translated)
     again = httpx.post(
-        f"{urls[0]}/translate/file", files={"file": ("a.txt", content)}, data={"source": "en", "target": "fr"}
+        f"{urls[1]}/translate/file", files={"file": ("a.txt", content)}, data={"source": "en", "target": "fr"}
     )
     assert again.status_code == 200
     assert translated.getvalue() == again.content

@@ -30,7 +30,7 @@ from training.synthetic.translate import TranslateOptions
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = ["dog", "cat", "house", "book", "apple", "friend", "letter", "doctor", "garden", "train", "river", "key"]
-PAIRS = [Pair(f"I see the {word} of my {other}.", f"Bonjour, {word}.") for word in WORDS[:5] for other in WORDS[:6]]
+PAIRS = [Pair(f"I see the {word} of my {other}.", f"Bonjour, {word}.") for word in WORDS[:5] for other in WORDS[:5:2]]
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +90,8 @@ def test_pairs_are_sources_with_the_best_of_a_beam_of_five(
 ) -> None:
     said = translate("--bundle", shipped.folder, "--pairs", pairs_file, "--out", tmp_path / "out.tsv")
     assert lines_of(tmp_path / "out.tsv") == distilled(shipped, PAIRS, 5)
-    assert "30 pairs in" in said
-    assert "from 30 distinct texts" in said
+    assert "15 pairs in" in said
+    assert "from 15 distinct texts" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.tsv", "pairs.tsv"]
 
 
@@ -185,20 +185,10 @@ def test_sampling_follows_the_seed_and_top_1_is_greedy(shipped: LoadedBundle, pa
         return lines_of(tmp_path / name)
 
     assert drawn("a", 10, 1) == drawn("b", 10, 1) != drawn("c", 10, 2)
-    one = drawn("d", 1, 1)
-    translate(
-        "--bundle",
-        shipped.folder,
-        "--pairs",
-        pairs_file,
-        "--beam",
-        1,
-        "--precision",
-        "float32",
-        "--out",
-        tmp_path / "e",
-    )
-    assert one == lines_of(tmp_path / "e")
+    sources = [pair.source for pair in PAIRS]
+    found = beam_decode(shipped.model, [shipped.source_tokenizer.encode(text) for text in sources], shipped.limits, 1)
+    greedy = [shipped.target_tokenizer.decode(hypothesis.tokens) for hypothesis in found]
+    assert drawn("d", 1, 1) == [f"{source}\t{best}" for source, best in zip(sources, greedy, strict=True)]
 
 
 def test_tokens_are_sampled_with_their_probabilities() -> None:
@@ -255,7 +245,7 @@ def test_a_stopped_command_resumes_to_the_same_file_and_counts(
 ) -> None:
     monkeypatch.setitem(translate_module.BATCH_TEXTS, "cpu", 6)
     long = Pair("How are you? " * 200, "x")
-    write_pairs(tmp_path / "p.tsv", [*PAIRS[:5], long, *PAIRS[3:20], long._replace(target="y"), *PAIRS[20:]])
+    write_pairs(tmp_path / "p.tsv", [*PAIRS[:5], long, *PAIRS[3:10], long._replace(target="y"), *PAIRS[10:]])
     given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--sample", 5, "--processes", 1]
     whole = translate(*given, "--out", tmp_path / "whole.tsv")
     add, calls = ResumableTsv.add, iter(range(100))
@@ -272,7 +262,7 @@ def test_a_stopped_command_resumes_to_the_same_file_and_counts(
         assert "to resume:" in translate(*given, "--out", tmp_path / "out.tsv", code=130)
         assert not (tmp_path / "out.tsv").exists()
     said = translate(*given, "--out", tmp_path / "out.tsv")
-    assert "12 of 31 texts are already done" in said
+    assert "12 of 16 texts are already done" in said
     assert (tmp_path / "out.tsv").read_bytes() == (tmp_path / "whole.tsv").read_bytes()
     assert said.split("resuming\n")[1].replace("out.tsv", "whole.tsv") == whole.split("\n", 1)[1]
     assert "1 line left out: longer than 256 tokens (line 6)" in said

@@ -45,8 +45,8 @@ def checks_in(module: str) -> list[str]:
 def test_kernels_compute_what_pytorch_does_in_float64() -> None:
     first = int.from_bytes(os.urandom(2), "big") if "CI" not in os.environ else 1
     program = "import triton_interpreter, triton_kernel_checks as checks\nfor check in checks.CHECKS:\n"
-    program += f"    for seed in range({first}, {first} + 4): print(check.__name__, seed); check('cpu', seed)"
-    assert len(run(program, TRITON_INTERPRET="1").splitlines()) == 4 * len(checks_in("triton_kernel_checks"))
+    program += f"    for seed in range({first}, {first} + 2): print(check.__name__, seed); check('cpu', seed)"
+    assert len(run(program, TRITON_INTERPRET="1").splitlines()) == 2 * len(checks_in("triton_kernel_checks"))
 
 
 @needs_triton
@@ -57,11 +57,16 @@ def test_batch_of_the_triton_engine() -> None:
     assert run(program, TRITON_INTERPRET="1").split() == checks_in("triton_batch_checks")
 
 
+PRODUCTS = "project", "feed_forward", "recurrence", "vocabulary"
+"""Kernels whose products of matrices an H100 has other instructions for; the others become the same on both."""
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     """What was compiled for an A100 and an H100, with the assembler that Triton brings."""
-    program = "import triton_compilation\nfor card in (80, 90): triton_compilation.main(card); print('---')"
-    a100, h100, _ = run(program, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton"))).split("---\n")
+    program = "import triton_compilation\ntriton_compilation.main(80)\nprint('---')\n"
+    program += f"triton_compilation.main(90, {PRODUCTS})"
+    a100, h100 = run(program, TRITON_CACHE_DIR=str(tmp_path_factory.mktemp("triton"))).split("---\n")
     return {80: a100, 90: h100}
 
 
@@ -74,12 +79,11 @@ def test_kernels_compile_for_a_card(architecture: int, product: str, compiled: d
     assert counts == {"encoder": 33, "both": 33 + 15}, "docs/engine.md has these numbers"
     lines = [words for words in all_lines if words[0] not in counts]
     used = {name: instruction for name, _, instruction in lines}
-    assert set(used) == {
-        *("embed", "combine", "project", "feed_forward", "encoder_attention"),
-        *("self_attention", "cross_attention", "recurrence", "vocabulary", "append"),
-    }
-    assert used["vocabulary"] == used["feed_forward"] == used["project"] == used["recurrence"] == product
-    assert used["self_attention"] == used["cross_attention"] == "mma.sync"
+    assert {used[name] for name in PRODUCTS} == {product}
+    if architecture == 80:
+        others = "embed", "combine", "encoder_attention", "self_attention", "cross_attention", "append"
+        assert set(used) == {*PRODUCTS, *others}
+        assert used["self_attention"] == used["cross_attention"] == "mma.sync"
     assert max(int(shared) for _, shared, _ in lines) <= 100_000  # bytes, of which a block of an A100 may have 163 KiB
 
 

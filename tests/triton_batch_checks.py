@@ -47,6 +47,12 @@ def backends(seed: int, dtype: torch.dtype, device: str, **fields: Any) -> tuple
     return TritonBackend(other), other
 
 
+def short_rounds(backend: TritonBackend, rows: int) -> TritonBatch:
+    """A batch that looks for what has ended after every third step: the targets here are no longer than a usual round,
+    and Triton's interpreter is slow."""
+    return TritonBatch(backend._network, backend._other, rows, LIMITS, steps=3)
+
+
 def sources(count: int, seed: int) -> list[list[int]]:
     draw = random.Random(seed)
     return [[draw.randrange(4, VOCABULARY) for _ in range(draw.randint(0, LIMITS.max_source))] for _ in range(count)]
@@ -104,12 +110,12 @@ def check_sentences_come_out_as_of_decode_batch(device: str, seed: int) -> None:
 def check_no_bit_depends_on_the_batch(device: str, seed: int) -> None:
     """In half precision, alone in a batch of one row, and among others in a larger one, in other rows and other places
     of the packed encoder."""
-    triton, other = backends(seed, torch.float16, device)
+    triton, _ = backends(seed, torch.float16, device)
     alone, together = hypotheses(6, seed), hypotheses(6, seed)
     for hypothesis in alone[:3]:
-        decode(triton.new_batch(1, LIMITS), [hypothesis], random.Random(seed))
+        decode(short_rounds(triton, 1), [hypothesis], random.Random(seed))
     network.MAX_ENCODED_TOKENS, before = 12, network.MAX_ENCODED_TOKENS  # sentences that join together, in groups
-    decode(TritonBatch(triton._network, other, 18, LIMITS, steps=3), together, random.Random(seed + 1))
+    decode(short_rounds(triton, 18), together, random.Random(seed + 1))
     network.MAX_ENCODED_TOKENS = before
     assert answers(alone[:3]) == answers(together[:3])
 
@@ -121,11 +127,11 @@ def check_poisoned_sentence_harms_no_other(device: str, seed: int) -> None:
     for h in healthy:
         h.source = [9 if token == 7 else token for token in h.source]
     expected = [h.without_result() for h in healthy]
-    decode(triton.new_batch(2, LIMITS), expected, random.Random(seed))
+    decode(short_rounds(triton, 2), expected, random.Random(seed))
     with torch.no_grad():
         triton._network.model.source_embedding.tokens.weight[7] = math.nan
     ill = [Hypothesis([5, 7, 6], 4) for _ in range(2)]
-    decode(triton.new_batch(2, LIMITS), [*healthy, *ill], random.Random(seed))
+    decode(short_rounds(triton, 2), [*healthy, *ill], random.Random(seed))
     assert answers(healthy) == answers(expected)
     for h in ill:
         assert h.finish_reason == "length"
@@ -149,7 +155,7 @@ def check_others_take_the_other_backend(device: str, seed: int) -> None:
     ours, theirs, removed = drawn(), drawn(), Hypothesis([5, 6], 6, forbidden=[7])
     draw = random.Random(seed)
     batch_module.MAX_OTHER_ROWS, before = 2, batch_module.MAX_OTHER_ROWS  # so that most of them wait
-    batch = triton.new_batch(12, LIMITS)
+    batch = short_rounds(triton, 12)
     batch.admit([*ours[:4], removed, *ours[4:]])
     assert batch.free == 12 - 10
     assert len(batch.running) == 9
@@ -172,7 +178,7 @@ def check_removed_sentence_leaves_its_row_to_another(device: str, seed: int) -> 
     """Also while a round runs in which it ended: the flags of that round say nothing of the next sentence there."""
     triton, _ = backends(seed, torch.float32, device)
     [expected] = hypotheses(1, seed)
-    decode(triton.new_batch(1, LIMITS), [expected], random.Random(seed))
+    decode(short_rounds(triton, 1), [expected], random.Random(seed))
     batch = PlainBatch(triton._network, 1, LIMITS, steps=LIMITS.max_target)
     for hypothesis in hypotheses(2, seed + 1):
         batch.admit([hypothesis])
@@ -189,7 +195,7 @@ def check_removed_sentence_leaves_its_row_to_another(device: str, seed: int) -> 
 
 def check_source_that_is_too_long_takes_no_row(device: str, seed: int) -> None:
     triton, _ = backends(seed, torch.float32, device, max_positions=10)
-    batch = triton.new_batch(3, LIMITS)
+    batch = short_rounds(triton, 3)
     for _ in range(2):
         try:
             batch.admit([Hypothesis([5], 4), Hypothesis([5] * 10, 4)])

@@ -7,6 +7,7 @@ launches of the encoder, and with those of a step.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -51,12 +52,15 @@ def compile_launch(kernel: Any, target: GPUTarget, arguments: tuple[Any, ...], n
     return triton.compile(source, target=target, options=options)
 
 
-def main(architecture: int) -> None:
+def main(architecture: int, kernels: Collection[str] = ()) -> None:
+    """`kernels`: the names of those to compile; empty for all."""
     target, done, launches = GPUTarget("cuda", architecture, 32), set(), 0
 
     def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **named: Any) -> None:
         nonlocal launches
         launches += 1
+        if kernels and kernel.__name__ not in kernels:
+            return
         compiled = compile_launch(kernel, target, arguments, named)
         if compiled.hash not in done:
             done.add(compiled.hash)
@@ -64,7 +68,7 @@ def main(architecture: int) -> None:
             print(kernel.__name__, compiled.metadata.shared, found, flush=True)
 
     JITFunction.run = run
-    shape: dict[str, Any] = {"d_model": 192, "num_heads": 3, "d_ff": 256, "encoder_layers": 6, "decoder_layers": 2}
+    shape: dict[str, Any] = {"d_model": 128, "num_heads": 2, "d_ff": 256, "encoder_layers": 6, "decoder_layers": 2}
     model = Transformer(ModelConfig(300, 300, **shape)).eval().half()
     network = Network(model)
     state = DeviceState(model.config, 64, Limits(max_source=20, max_target=20), torch.device("cpu"), torch.float16)

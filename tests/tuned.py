@@ -25,10 +25,12 @@ from training.data.vocabulary import train_vocabulary
 from training.export import tradeoff
 from training.pipeline.plan import Timings
 
-LIMITS = Limits(300, 310, ratio=1.0, margin=4)
+LIMITS = Limits(300, 310, ratio=0.5, margin=2)
 """Low, since an untrained model ends few sentences."""
 END_BIAS = 2.5
 """How much likelier than other tokens the end symbol is to an untrained model: most sentences end after some tokens."""
+REHEARSED = 8
+"""Our general sentences that a bundle translates for rehearsal."""
 OWN, GENERAL = PAIRS[:100], [Pair(f"general {number}", f"général {number}") for number in range(60)]
 
 
@@ -43,9 +45,12 @@ def tune_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reduces training, rehearsal and measurement to few steps and sentences."""
     train_quickly(monkeypatch, lambda *_: Timings(step=0.01, evaluation=0.1))
     monkeypatch.setattr(tradeoff.Tradeoff, "_drawn", lambda self: b"")
+    monkeypatch.setattr(tradeoff, "SHARES", (1.0, 0.5))
     monkeypatch.setattr(finetune, "EVALUATIONS", 2)
-    monkeypatch.setattr(finetune, "FINE_TUNING_SIZES", (finetune.SizeDefaults(1e9, batch_tokens=200, epochs=2),))
-    monkeypatch.setattr(rehearsal, "general_sentences", lambda language: general.general_sentences(language)[:30])
+    monkeypatch.setattr(finetune, "FINE_TUNING_SIZES", (finetune.SizeDefaults(1e9, batch_tokens=400, epochs=2),))
+    monkeypatch.setattr(
+        rehearsal, "general_sentences", lambda language: general.general_sentences(language)[:REHEARSED]
+    )
     monkeypatch.setattr(rehearsal, "MIN_SENTENCES", 0)
     monkeypatch.setattr(finetune, "general_pairs_of", lambda config: general.general_pairs_of(config)[:4])
 

@@ -37,7 +37,7 @@ from training.export.marian import MarianOptions, convert_for_marian
 from training.export.metrics import fit_as_served, measure_as_served
 from training.export.model_card import model_card
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
-from training.export.samples import MARGIN, choose_samples, most_certain_sample, own_sentences, uncertainty_warning
+from training.export.samples import MARGIN, choose_samples, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
@@ -284,13 +284,12 @@ def _choose_weights(
 
 def _samples(model: Transformer, run: TrainedRun, sentences: Sequence[str], say: Say) -> list[dict[str, Any]]:
     """At least one sample, since the service refuses a bundle without. Raises ValueError if no sentence fits."""
-    samples = choose_samples(model, run.tokenizers, run.limits, sentences, direction=run.direction)
-    if samples:
+    samples, lead = choose_samples(model, run.tokenizers, run.limits, sentences, direction=run.direction)
+    if lead is None:
         say(f"{len(samples)} samples whose every token leads by {MARGIN} nats")
-        return samples
-    surest, lead = most_certain_sample(model, run.tokenizers, run.limits, sentences, run.direction)
-    say(f"{uncertainty_warning(lead)}; train for longer")
-    return [surest]
+    else:
+        say(f"{uncertainty_warning(lead)}; train for longer")
+    return samples
 
 
 def _sample_sentences(run: TrainedRun, samples: str) -> Sequence[str]:

@@ -6,7 +6,7 @@ A bundle contains its samples as text, so they must not come from a corpus whose
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -166,46 +166,34 @@ def choose_samples(
     wanted: int = SAMPLE_COUNT,
     direction: Direction | None = None,
     backend: Backend | None = None,
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], float | None]:
     """The first `wanted` of `sentences` that the model translates to their end with a margin of at least `MARGIN`, or
     all if there are fewer; in config.json's format. `direction`: of a model of several. `backend`: what decodes, if
-    that is not to be the model's own."""
-    fitting = _fitting(tokenizers, limits, sentences, direction)
-    chosen: list[dict[str, Any]] = []
-    for start in range(0, len(fitting), _BATCH_SENTENCES):
-        some = fitting[start : start + _BATCH_SENTENCES]
-        chosen += _certain_samples(model, tokenizers, limits, some, direction, backend)
-        if len(chosen) >= wanted:
-            break
-    return chosen[:wanted]
+    that is not to be the model's own.
 
-
-def most_certain_sample(
-    model: Transformer,
-    tokenizers: Tokenizers,
-    limits: Limits,
-    sentences: Sequence[str],
-    direction: Direction | None = None,
-    backend: Backend | None = None,
-) -> tuple[dict[str, Any], float]:
-    """The sentence with the largest margin, for a model without certain samples, and that margin in nats.
-
-    A translation may end at its limit. Raises ValueError if no sentence fits.
+    If there are none, the sentence with the largest margin alone, whose translation may end at its limit, and that
+    margin in nats; otherwise None. Raises ValueError if no sentence fits.
     """
-    fitting = _fitting(tokenizers, limits, sentences, direction)[:_BATCH_SENTENCES]
+    fitting = _fitting(tokenizers, limits, sentences, direction)
     if not fitting:
         raise ValueError(f"none of the sentences to take samples from has 1 to {limits.max_source} tokens")
-    samples = _translated_samples(backend or model, tokenizers, limits, fitting, direction)
-    eos, leads = model.config.eos_id, list[float]()
-    for sample in samples:
-        ended = sample["target_ids"][-1] == eos
-        leads += _margins_of(model, [sample], ended)
-    row = max(range(len(fitting)), key=leads.__getitem__)
-    return samples[row], leads[row]
+    chosen, first = list[dict[str, Any]](), list[dict[str, Any]]()
+    for start in range(0, len(fitting), _BATCH_SENTENCES):
+        some = fitting[start : start + _BATCH_SENTENCES]
+        samples = _translated_samples(backend or model, tokenizers, limits, some, direction)
+        first = first or samples
+        chosen += _certain_samples(model, samples, direction)
+        if len(chosen) >= wanted:
+            break
+    if chosen:
+        return chosen[:wanted], None
+    leads = [_margins_of(model, [sample], _ended(model, sample))[0] for sample in first]
+    row = max(range(len(first)), key=leads.__getitem__)
+    return [first[row]], leads[row]
 
 
 def uncertainty_warning(lead: float) -> str:
-    """What to say of a bundle with the sample of `most_certain_sample` alone."""
+    """What to say of a bundle whose only sample has this margin; see `choose_samples`."""
     fault = f"no sample ends and leads by {MARGIN} nats at every token, the surest by {lead:.2g}"
     if lead >= MARGIN:
         fault = "no sample comes to its end"
@@ -244,20 +232,18 @@ def _translated_samples(
 
 
 def _certain_samples(
-    model: Transformer,
-    tokenizers: Tokenizers,
-    limits: Limits,
-    sentences: Sequence[str],
-    direction: Direction | None,
-    backend: Backend | None,
+    model: Transformer, samples: Sequence[dict[str, Any]], direction: Direction | None
 ) -> Iterator[dict[str, Any]]:
-    samples = _translated_samples(backend or model, tokenizers, limits, sentences, direction)
     # A translation without an end, or without anything before it, is not a useful example.
-    ends, least = model.config.eos_id, 1 + len(direction.target_prefix if direction else ())
-    whole = [s for s in samples if s["target_ids"][-1] == ends and len(s["target_ids"]) > least]
+    least = 1 + len(direction.target_prefix if direction else ())
+    whole = [sample for sample in samples if _ended(model, sample) and len(sample["target_ids"]) > least]
     for sample, lead in zip(whole, _margins_of(model, whole, True), strict=True):
         if lead >= MARGIN:
             yield sample
+
+
+def _ended(model: Transformer, sample: Mapping[str, Any]) -> bool:
+    return bool(sample["target_ids"][-1] == model.config.eos_id)
 
 
 def _margins_of(model: Transformer, samples: Sequence[dict[str, Any]], ended: bool) -> list[float]:

@@ -26,7 +26,7 @@ from training.evaluation.service_command import NotServed
 from training.export.bundle import serve_command
 from training.export.metrics import fit_as_served, measure_as_served, measure_placeholders
 from training.export.model_card import imported_card
-from training.export.samples import choose_samples, most_certain_sample, own_sentences, uncertainty_warning
+from training.export.samples import choose_samples, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
 from training.importing.errors import ImportFault
 from training.importing.families import build_model, read_model
@@ -240,15 +240,13 @@ def _samples(
     """At least one sample, since the service refuses a bundle without."""
     sentences = own_sentences(direction.source) or own_sentences("en")
     how = model, tokenizers, imported.limits, sentences
-    backend = lean_backend(model)
     try:
-        if samples := choose_samples(*how, direction=direction, backend=backend):
-            return samples
-        surest, lead = most_certain_sample(*how, direction, backend)
+        samples, lead = choose_samples(*how, direction=direction, backend=lean_backend(model))
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
-    say(uncertainty_warning(lead))
-    return [surest]
+    if lead is not None:
+        say(uncertainty_warning(lead))
+    return samples
 
 
 def _measure(
