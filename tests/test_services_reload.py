@@ -331,28 +331,35 @@ def test_reload_under_load_fails_no_request(site: Site) -> None:
     with site.serving() as service:
         headers = {"Authorization": f"Bearer {site._user}"}
 
-        async def load() -> list[httpx.Response]:
-            assert await service.state["deployments"].current.engine.wait_started()
+        async def load() -> list[str]:
+            deployments = service.state["deployments"]
             done = asyncio.Event()
-            answers: list[httpx.Response] = []
+            models: list[str] = []
 
             async def client(number: int) -> None:
                 while not done.is_set():
-                    body = {**HELLO, "text": f"Hello {number} {len(answers)}."}
-                    answers.append(await service._client.post("/translate", json=body, headers=headers, timeout=60))
-                    assert answers[-1].status_code == 200, answers[-1].text
+                    body = {**HELLO, "text": f"Hello {number} {len(models)}."}
+                    answer = await service._client.post("/translate", json=body, headers=headers, timeout=60)
+                    assert answer.status_code == 200, answer.text
+                    models.append(answer.json()["model"])
 
-            clients = [asyncio.create_task(client(number)) for number in range(4)]
-            for _ in range(3):
-                site.put("en-fr")
-                assert await service.state["deployments"].reload()
-            done.set()
-            await asyncio.gather(*clients)
-            return answers
+            async def served_model_is_seen() -> None:
+                [bundle] = deployments.current.translator.catalogue
+                while bundle.name not in models:  # noqa: ASYNC110  # seen by the clients
+                    await asyncio.sleep(0.01)
 
-        answers = service.run(load())
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({answer.json()["model"] for answer in answers}) > 1
+            async with asyncio.timeout(4 * WAIT_S), asyncio.TaskGroup() as clients:
+                for number in range(4):
+                    clients.create_task(client(number))
+                await served_model_is_seen()
+                for _ in range(2):
+                    site.put("en-fr")
+                    assert await deployments.reload()
+                    await served_model_is_seen()
+                done.set()
+            return models
+
+        assert len(set(service.run(load()))) == 3
 
 
 def test_changes_of_a_watched_folder_are_served(site: Site, caplog: pytest.LogCaptureFixture) -> None:
