@@ -18,14 +18,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 import sentencepiece
 from shared_fixtures import SENTENCES, make_bundle
+from typer import Typer
+from typer.testing import CliRunner
 from warm import run_warm
 
+from benchmarks import serving
 from benchmarks.cores import Cores, pinned
 from benchmarks.load import SOURCE, Figures, Generator, Load, compiler, figures, medians
 from benchmarks.peers.libretranslate import in_our_fields, install
@@ -358,21 +362,23 @@ def test_peers_respond_with_our_fields_to_each_request(converted: Path, tokenize
 
 
 @needs_compiler
-def test_command_serves_measures_and_writes_its_results(tmp_path: Path) -> None:
-    make_bundle(tmp_path / "en-fr")
-    write_pairs(tmp_path / "pairs.tsv", [Pair(text, "x") for text in SENTENCES])
-    options = {
-        "bundle": tmp_path / "en-fr",
-        "pairs": tmp_path / "pairs.tsv",
-        "seconds": 0.3,
-        "json": tmp_path / "found",
-    }
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    environ = {**os.environ, "INTERLINEAR_PRECISION": "float32"}
-    result = run_warm(["benchmarks.serving", "--short", "--no-peers", *words], environ, SERVICE)
-    assert (result.returncode, result.stderr) == (0, "")
+def test_command_serves_measures_and_writes_its_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(words: list[str], cwd: Path, env: dict[str, str], **options: Any) -> subprocess.CompletedProcess[str]:
+        done = run_warm(words[2:], env, cwd)
+        assert (words[1], done.returncode) == ("-m", 0), done.stderr
+        return done
+
+    monkeypatch.setattr(serving, "subprocess", SimpleNamespace(run=run))
+    monkeypatch.setenv("INTERLINEAR_PRECISION", "int8")  # whose workers do not import PyTorch
+    made = make_bundle(tmp_path / "en-fr")
+    write_pairs(tmp_path / "pairs.tsv", [Pair(text, "x") for text in SENTENCES[:20]])
+    app = Typer()
+    app.command()(serving.main)
+    options = ["--bundle", str(made), "--pairs", str(tmp_path / "pairs.tsv"), "--json", str(tmp_path / "found")]
+    result = CliRunner().invoke(app, ["--short", "--no-peers", "--seconds", "0.1", *options], catch_exceptions=False)
+    assert result.exit_code == 0
     assert "short sentences" in result.stdout
-    assert "Interlinear serves in float32" in result.stdout
+    assert "Interlinear serves in int8" in result.stdout
     figures = json.loads((tmp_path / "found").read_text())
     assert all(line in result.stdout for line in figures["machine"])
     found = figures["measured"]
