@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import typer
-from warm import run_warm
+from typer.testing import CliRunner
 
 from benchmarks.decoders import OURS, THEIRS
 from benchmarks.engine import PARTS, chosen_cores, chosen_work, main, models_of
@@ -213,10 +213,16 @@ def test_table_is_aligned_and_its_json_has_every_round() -> None:
     assert json.loads(json.dumps(table.as_json()))["rows"]["one"] == {"a": [1.5, 2.5], "b": 3}
 
 
-def test_command_names_the_machine_and_prints_every_table(bundle: LoadedBundle, tmp_path: Path) -> None:
+def test_command_names_the_machine_and_prints_every_table(
+    bundle: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.engine_tables.LENGTH_TOKENS", 1)
+    monkeypatch.setattr("benchmarks.engine_tables.LENGTH_ROWS", 2)
+    app = typer.Typer()
+    app.command()(main)
     options = ["--short", "--sentences", "12", "--seconds", "0", "--cores", "1", "--json", str(tmp_path / "all.json")]
-    result = run_warm(["benchmarks.engine", "--bundle", str(bundle.folder), *options])
-    assert (result.returncode, result.stderr) == (0, "")
+    result = CliRunner().invoke(app, ["--bundle", str(bundle.folder), *options], catch_exceptions=False)
+    assert (result.exit_code, result.stderr) == (0, "")
     for part in (bundle.name, "at most", "targets of at most", "CTranslate2 4", "PyTorch", "ours / theirs"):
         assert part in result.stdout
     figures = json.loads((tmp_path / "all.json").read_text())
