@@ -83,9 +83,9 @@ def test_harmless_requests_are_measured_and_the_service_stops(bundle_folder: Pat
         copies=2,
     )
     with serving(bundle_folder, case.needs_memory) as service:
-        outcome = asyncio.run(measure(service, case, cycle(["A word.", "A house."]), WAIT_S, before_s=0.5))
+        outcome = asyncio.run(measure(service, case, cycle(["A word.", "A house."]), WAIT_S, before_s=0.2))
         assert outcome.answered and outcome.statuses == {200: 6}
         assert 0 < outcome.start_mb <= outcome.peak_mb and outcome.health_s > 0 and outcome.rate_share > 0
         assert "answer after" in str(outcome)
-        asyncio.run(stop(service, [case], WAIT_S, after_s=0.5))
+        asyncio.run(stop(service, [case], WAIT_S, after_s=0.2))
         assert service.process.poll() == 0

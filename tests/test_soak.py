@@ -271,7 +271,7 @@ def test_slow_headers_delay_no_other_client() -> None:
     assert max(waits) < 10, "those that send no head keep others waiting"
 
 
-WORDS, SEND_TIMEOUT_MS = 170, 300
+WORDS, SEND_TIMEOUT_MS = 170, 150
 AT_ONCE_TO_THE_SYSTEM = {"MALLOC_MMAP_THRESHOLD_": str(1 << 16), "MALLOC_ARENA_MAX": "1"}
 """glibc gives what is freed back at once: memory is then what is in use, to some megabytes."""
 
