@@ -26,6 +26,7 @@ from app.runtime.rate_limits import Rate
 from app.services import store_valkey
 from app.services.store_memory import MemoryStore
 from app.settings import Settings, SettingsError, load_settings
+from benchmarks.soak import workers_of
 
 pytestmark = pytest.mark.usefixtures("patient_stores")
 ROOT = Path(__file__).resolve().parent.parent
@@ -134,20 +135,24 @@ def test_four_instances_grant_the_rate_of_one(store_server: StoreServer, bundle_
 def test_document_of_a_killed_instance_is_finished_by_another(
     store_server: StoreServer, urls: tuple[str, str], bundle_folder: Path, fast_deepl_client: None
 ) -> None:
-    content = "".join(f"Hello, you {number}.\n" for number in range(1_000)).encode()
-    settings = {"STORE": store_server.url, "WORKERS": "1", "PRECISION": "float32", "DEVICE": "cpu", "PORT": "0"}
+    content = "".join(f"Hello, you {number}.\n" for number in range(5)).encode()
+    settings = {"STORE": store_server.url, "WORKERS": "1", "PRECISION": "int8", "DEVICE": "cpu", "PORT": "0"}
     environ = {**os.environ, **{f"INTERLINEAR_{name}": value for name, value in settings.items()}}
     environ |= {"INTERLINEAR_MAX_WAIT_MS": "60000"}
     command = [sys.executable, "-m", "app", "serve", "--bundles", str(bundle_folder)]
     with (
         subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as process,
         client_of(urls[1]) as other,
+        ExitStack() as stack,
     ):
         try:
             assert process.stderr
             lines = iter(process.stderr.readline, "")
             url = next(line for line in lines if "running on" in line).split("running on ")[1].split()[0].rstrip('"}')
             assert becomes(lambda: httpx.get(f"{url}/ready").status_code == 200)
+            [worker] = workers_of(process.pid)
+            stack.callback(os.kill, worker, signal.SIGKILL)
+            os.kill(worker, signal.SIGSTOP)  # it is at work when its instance is killed
             with client_of(url) as client:
                 handle = client.translate_document_upload(content, filename="a.txt", **EN_FR)
             translating = deepl.DocumentStatus.Status.TRANSLATING
