@@ -3,6 +3,8 @@ speed."""
 
 from __future__ import annotations
 
+import os
+import pickle
 from itertools import islice
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from benchmarks.training import random_pairs, read_task_pairs, report
 from model.config import ModelConfig
 from training.data.batches import Batch
 
+ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
 
 
@@ -172,11 +175,28 @@ def test_pairs_from_a_file_are_tokenised_without_the_longest(tmp_path: Path) -> 
     assert highest < size <= 400
 
 
-def test_command_names_the_machine_and_prints_every_row() -> None:
+FORKING = """
+import multiprocessing, typer
+from benchmarks import training
+training._processes = lambda: multiprocessing.get_context("fork")
+random_pairs = training.random_pairs
+training.random_pairs = lambda count, vocab_size: random_pairs(300, vocab_size)
+typer.run(training.main)
+"""
+"""The command with few pairs, whose processes are copies of it, which has imported all: fresh ones take seconds."""
+
+
+def test_fresh_processes_can_be_given_a_task_and_each_contestant() -> None:
+    for contestant in contestants(task()).values():
+        assert pickle.loads(pickle.dumps((task(), contestant)))[1] == contestant
+
+
+def test_command_names_the_machine_and_prints_every_row(tmp_path: Path) -> None:
     shape = {"architecture": "toy", "vocab-size": 200, "batch-tokens": 64}
     options = {"minutes": 0, "steps": 1, "threads": 1, **shape}
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    result = run_warm(["benchmarks.training", *words])
+    (tmp_path / "forking.py").write_text(FORKING)
+    result = run_warm(["forking", *words], {**os.environ, "PYTHONPATH": str(ROOT)}, tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     assert f"PyTorch {torch.__version__}" in result.stdout
     assert "threads: 1" in result.stdout
