@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
+import pytest
 import uvicorn
 from servers import WAIT_S, answer, becomes, get, limited, on_both_loops, rest, running
 
@@ -113,7 +114,10 @@ def test_during_shutdown_the_service_is_not_ready_but_serves_for_a_while(
     assert done.status_code == 200 and done.headers["connection"] == "close"
 
 
-def test_no_complete_request_is_lost_at_shutdown_under_load(bundle_folder: Path) -> None:
+def test_no_complete_request_is_lost_at_shutdown_under_load(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INTERLINEAR_PRECISION", "int8")  # whose workers do not import PyTorch
     for kind in ("kept", "new"):
         outcomes = stops(bundle_folder, kind, runs=1)
         assert outcomes["lost"] == 0 and outcomes["answered"] > 0, outcomes

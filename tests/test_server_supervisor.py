@@ -49,7 +49,7 @@ def load(running: Instances, clients: int = 3) -> Iterator[list[int]]:
                 statuses.append(running.get("/ready").status_code)
             except httpx.TransportError:
                 statuses.append(0)
-            time.sleep(0.05)
+            time.sleep(0.1)  # it keeps the processor from what starts
 
     with ThreadPoolExecutor(clients) as pool:
         asking = [pool.submit(ask) for _ in range(clients)]
