@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.slow_memory import COSTS, MAX_BYTES, faults, memory, random_recipe, worst
 
-STEPS = 9
+STEPS = 5
 
 
 @pytest.mark.slow
