@@ -13,10 +13,11 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 from typer import Typer
-from typer.testing import CliRunner
-from warm import WarmProcess, run_warm
+from typer.testing import CliRunner, Result
+from warm import WarmProcess, server_address
 
-from benchmarks.gpu_training import ROOT, Speed, logged, main, operations, padding, peak, sweep
+from benchmarks.gpu_training import Speed, logged, main, operations, padding, peak, sweep
+from benchmarks.training import random_pairs
 from model.config import ModelConfig
 from training.data.batches import Batch, Pairs
 from training.optim.trainer import Recipe, Trainer
@@ -75,11 +76,18 @@ def test_evaluations_are_read_from_the_log(tmp_path: Path) -> None:
     assert logged(tmp_path) == [{"step": 10.0, "dev_bleu": 3.5}]
 
 
-def test_command_prints_every_setting_and_writes_json(tmp_path: Path) -> None:
+def run_command(words: list[str]) -> Result:
+    app = Typer()
+    app.command()(main)
+    return CliRunner().invoke(app, words)
+
+
+def test_command_prints_every_setting_and_writes_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.gpu_training.random_pairs", lambda count, size: random_pairs(500, size))
     shape = ["--architecture", "toy", "--vocab-size", "60", "--batch-tokens", "64", "--batch-tokens", "128"]
     words = [*shape, "--steps", "2", "--rounds", "1", "--device", "cpu", "--json", str(tmp_path / "figures.json")]
-    done = run_warm(["benchmarks.gpu_training", *words], cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    done = run_command(words)
+    assert done.exit_code == 0, done.output
     assert f"PyTorch {torch.__version__}" in done.stdout
     training, largest = json.loads((tmp_path / "figures.json").read_text())["tables"]
     assert list(training["rows"]) == ["64 tokens", "128 tokens"]
@@ -87,25 +95,24 @@ def test_command_prints_every_setting_and_writes_json(tmp_path: Path) -> None:
     assert len(largest["rows"]) == 12
 
 
-def until(folder: Path, vocab_size: int, patch: pytest.MonkeyPatch) -> Any:
-    """Runs `--until 0` in `folder`, on files there that are given by name. Its trainer starts warm."""
+def until(folder: Path, vocab_size: int, patch: pytest.MonkeyPatch) -> Result:
+    """Runs `--until 0` in `folder`, on files there given by name. Its trainer starts warm and times no steps."""
 
     def started(command: list[str], cwd: Path, stdout: int) -> WarmProcess:
-        assert (command[1], stdout) == ("-m", subprocess.DEVNULL)
+        assert (command[1:3], stdout) == (["-m", "training"], subprocess.DEVNULL)
         with open(folder / "said", "wb") as said:
-            return WarmProcess(command[2:], cwd=cwd, stdout=said.fileno(), stderr=said.fileno())
+            words = ["quick_trainer", *command[3:]]
+            return WarmProcess(words, cwd=cwd, address=address, stdout=said.fileno(), stderr=said.fileno())
 
+    address = server_address()  # which it starts with Popen
     patch.setattr("benchmarks.gpu_training.subprocess.Popen", started)
     patch.chdir(folder)
     lines = [f"the number is {number}\tle nombre est {number}\n" for number in range(100, 180)]
-    recipe = f"[prepare]\nvocab_size = {vocab_size}\n[training]\nbatch_tokens = 200\n"
+    recipe = f"[prepare]\nvocab_size = {vocab_size}\n[training]\nbatch_tokens = 200\nevaluate_every = 2\n"
     for name, content in {"pairs.tsv": "".join(lines[8:]), "dev.tsv": "".join(lines[:8]), "own.toml": recipe}.items():
         (folder / name).write_text(content, encoding="utf-8")
     files = ["--pairs", "pairs.tsv", "--dev", "dev.tsv", "--json", "figures.json", "--recipe", "own.toml"]
-    words = ["--until", "0", *files, "--architecture", "toy", "--device", "cpu"]
-    app = Typer()
-    app.command()(main)
-    return CliRunner().invoke(app, words)
+    return run_command(["--until", "0", *files, "--architecture", "toy", "--device", "cpu"])
 
 
 def test_minutes_to_a_bleu_come_from_a_real_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
