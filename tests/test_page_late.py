@@ -70,7 +70,9 @@ def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
 # Refused
 
 
-def test_reason_for_missing_languages_stays_while_typing(visit: Visit) -> None:
+def test_reason_for_missing_languages_stays_while_typing_and_a_key_with_invalid_characters_is_refused_at_once(
+    visit: Visit,
+) -> None:
     visit.allowed = [REFUSED]
     page = visit.new()
     refuse_once(page, "**/languages", 429, "too-many-requests")
@@ -82,19 +84,21 @@ def test_reason_for_missing_languages_stays_while_typing(visit: Visit) -> None:
     again.click()
     expect(translation(page)).to_have_text(FATIGUE)
 
+    refuse_once(page, "**/translate/stream", 401, "not-authorised")
+    type_in(page, TEXT)
+    dialog = page.get_by_role("dialog", name="This service asks for a key")
+    page.get_by_label("API key").fill("copied…")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("The key that was sent is not valid.")
+    page.get_by_label("API key").fill("another")
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_hidden()
+    expect(translation(page)).to_have_text(FRENCH)
 
-def test_clearing_the_text_takes_effect_at_once(visit: Visit) -> None:
-    visit.allowed = [REFUSED]
-    page = translated(visit)
-    refuse_once(page, "**/translate/stream", 429, "too-many-requests", **{"Retry-After": "600"})
-    type_in(page, TIRED)
-    expect(page.get_by_role("alert")).to_contain_text("More requests than are allowed")
-    page.click("#clear")
-    expect(translation(page)).to_be_empty()
-    expect(page.get_by_role("alert")).to_have_count(0)
 
-
-def test_failed_word_alignment_is_requested_again(visit: Visit) -> None:
+def test_failed_word_alignment_is_requested_again_and_clearing_a_refused_text_takes_effect_at_once(
+    visit: Visit,
+) -> None:
     visit.allowed = [REFUSED]
     page = translated(visit)
     refuse_once(page, "**/translate", 503, "overloaded", **{"Retry-After": "1"})
@@ -106,27 +110,18 @@ def test_failed_word_alignment_is_requested_again(visit: Visit) -> None:
     expect(page.locator("#mirror .lit")).to_have_text(["house"])
     expect(page.get_by_role("alert")).to_have_count(0)
 
-
-def test_key_with_invalid_characters_is_refused_at_once(visit: Visit) -> None:
-    visit.allowed = [REFUSED]
-    page = visit.new()
-    refuse_once(page, "**/translate/stream", 401, "not-authorised")
-    page.goto(visit.url)
+    refuse_once(page, "**/translate/stream", 429, "too-many-requests", **{"Retry-After": "600"})
     type_in(page, TIRED)
-    dialog = page.get_by_role("dialog", name="This service asks for a key")
-    page.get_by_label("API key").fill("copied…")
-    page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("The key that was sent is not valid.")
-    page.get_by_label("API key").fill("another")
-    page.keyboard.press("Enter")
-    expect(dialog).to_be_hidden()
-    expect(translation(page)).to_have_text(FATIGUE)
+    expect(page.get_by_role("alert")).to_contain_text("More requests than are allowed")
+    page.click("#clear")
+    expect(translation(page)).to_be_empty()
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 # Gone
 
 
-def test_file_is_retried_once_the_service_is_back(visit: Visit) -> None:
+def test_file_is_retried_once_the_service_is_back_and_an_abandoned_one_does_not_delay_the_next(visit: Visit) -> None:
     visit.allowed = [REFUSED]
     page = visit.page("/#en/fr/")
     expect(page.locator("#target-language")).to_have_value("fr")
@@ -136,34 +131,39 @@ def test_file_is_retried_once_the_service_is_back(visit: Visit) -> None:
         page.get_by_role("link", name="Save letter.fr.txt").click()
     assert Path(download.value.path()).read_text() == f"{FATIGUE}\n"
 
-
-def test_abandoned_file_does_not_delay_the_next(visit: Visit) -> None:
-    visit.allowed = [REFUSED]
-    page = visit.page("/#en/fr/")
-    expect(page.locator("#target-language")).to_have_value("fr")
     refuse_once(page, "**/translate/file", 429, "too-many-requests", **{"Retry-After": "600"})
-    page.set_input_files("#file", [LETTER, LETTER])
-    first = page.get_by_role("listitem").first
+    letters: Any = [{**LETTER, "name": name} for name in ("first.txt", "second.txt")]
+    page.set_input_files("#file", letters)
+    first = page.get_by_role("listitem").filter(has_text="first.txt")
     expect(first).to_contain_text("More requests than are allowed")
     first.get_by_role("button", name="Cancel").click()
-    expect(page.get_by_role("link", name="Save letter.fr.txt")).to_be_visible()
+    expect(page.get_by_role("link", name="Save second.fr.txt")).to_be_visible()
 
 
-def test_view_that_failed_to_load_appears_after_a_reload(visit: Visit) -> None:
-    """It cannot appear earlier: browsers remember that a module failed."""
+def test_reload_keeps_the_text_typed_after_a_link_was_followed_and_a_view_that_failed_to_load_appears(
+    visit: Visit,
+) -> None:
+    """The view cannot appear earlier: browsers remember that a module failed."""
     visit.allowed = [REFUSED, "TypeError: Failed to fetch"]
-    page = translated(visit)
+    page = visit.page("/#en/fr/I%20am%20tired.")
+    expect(translation(page)).to_have_text(FATIGUE)
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
     page.route("**/page/attention/view.js", lambda route: route.abort(), times=1)
     page.click("#attention-panel summary")
     expect(page.locator("#attention")).to_contain_text("Reload the page")
     page.reload()
+    expect(page.locator("#source-text")).to_have_value(TEXT)
+    expect(page.locator("#source-language")).to_have_value("en")
     expect(page.get_by_role("tab", name="Cross-attention")).to_be_visible()
 
 
 # Too late
 
 
-def test_loading_alternatives_replaces_those_of_another_sentence(visit: Visit) -> None:
+def test_loading_alternatives_replaces_those_of_another_sentence_and_an_incomplete_translation_is_not_copied(
+    visit: Visit,
+) -> None:
     page = translated(visit)
     page.click("#show-others")
     expect(page.locator("#others button").first).to_be_visible()
@@ -172,9 +172,6 @@ def test_loading_alternatives_replaces_those_of_another_sentence(visit: Visit) -
     expect(page.locator("#others")).to_have_text("Looking for other translations…")
     expect(page.locator("#others button")).to_have_count(0)
 
-
-def test_incomplete_translation_is_not_copied(visit: Visit) -> None:
-    page = translated(visit)
     expect(page.locator("#copy")).to_be_enabled()
     part = {"item": 0, "text": FATIGUE, "source": [0, len(TIRED)], "score": -0.1, "quality": None, "words": []}
     page.evaluate(HALF_A_STREAM, json.dumps(part))
@@ -217,16 +214,6 @@ def test_page_notices_new_bundles(visit: Visit) -> None:
 
 
 # What is typed
-
-
-def test_a_reload_keeps_text_typed_after_following_a_link(visit: Visit) -> None:
-    page = visit.page("/#en/fr/I%20am%20tired.")
-    expect(translation(page)).to_have_text(FATIGUE)
-    type_in(page, TEXT)
-    expect(translation(page)).to_have_text(FRENCH)
-    page.reload()
-    expect(page.locator("#source-text")).to_have_value(TEXT)
-    expect(page.locator("#source-language")).to_have_value("en")
 
 
 def test_word_still_being_composed_on_a_phone_is_translated(visit: Visit) -> None:

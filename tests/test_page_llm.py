@@ -40,8 +40,10 @@ def test_the_large_model_can_be_chosen_and_its_sentences_are_marked(browser: Bro
         visit.end()
 
 
-def test_without_a_large_model_there_is_no_choice(visit: Visit) -> None:
+def test_without_a_large_model_and_a_memory_nothing_of_them_is_shown(visit: Visit) -> None:
     page = visit.page("/#en/fr/")
     type_in(page, "Hello.")
     expect(translation(page)).to_contain_text("onjour")
     expect(page.locator("#engine")).to_be_hidden()
+    expect(page.locator("#show-others")).to_be_enabled()
+    expect(page.locator("#correct")).to_be_hidden()

@@ -70,7 +70,7 @@ def correct_second_sentence(page: Page) -> None:
     expect(page.locator(FIELD)).to_have_value(CAT)
 
 
-def test_a_correction_is_shown_and_used_from_the_next_request_on(remembering: Visit) -> None:
+def test_a_correction_is_shown_and_used_from_the_next_request_on_and_can_be_corrected_again(remembering: Visit) -> None:
     page = opened(remembering)
     correct_second_sentence(page)
     page.fill(FIELD, BETTER)
@@ -87,22 +87,15 @@ def test_a_correction_is_shown_and_used_from_the_next_request_on(remembering: Vi
     expect(translation(page)).to_have_text(corrected)
     expect(page.locator("#notes")).to_have_text("At least one sentence is from the translation memory.")
 
-
-def test_a_remembered_sentence_can_be_corrected_again(remembering: Visit) -> None:
-    pair = {"text": TEXT.split(". ")[0] + ".", "translation": "Ma demeure est rouge."}
-    body = {"source": "en", "target": "fr", "pairs": [pair]}
-    assert httpx.put(f"{remembering.url}/memory", json=body).status_code == 200
-    page = remembering.page()
-    type_in(page, TEXT)
-    expect(translation(page)).to_have_text(f"Ma demeure est rouge. {CAT}")
+    page.locator(".sentence").nth(1).click()
     page.click("#correct")
-    expect(page.locator(FIELD)).to_have_value("Ma demeure est rouge.")
-    page.fill(FIELD, "Rouge est ma maison.")
+    expect(page.locator(FIELD)).to_have_value(BETTER)
+    page.fill(FIELD, "La table porte un chat.")
     page.keyboard.press("Control+Enter")
     expect(page.locator(FIELD)).to_have_count(0)
-    query = {"source": "en", "target": "fr", "text": pair["text"]}
+    query = {"source": "en", "target": "fr", "text": SENTENCE["text"]}
     found = httpx.get(f"{remembering.url}/memory/search", params=query).json()
-    assert found["exact"] == "Rouge est ma maison."
+    assert found["exact"] == "La table porte un chat."
 
 
 def test_escape_cancels_and_arrow_keys_stay_in_the_field(completing: Page, memory_url: str) -> None:
@@ -119,8 +112,17 @@ def test_escape_cancels_and_arrow_keys_stay_in_the_field(completing: Page, memor
     assert CAT not in found.text
 
 
-def test_a_refused_correction_stays_in_the_field(remembering: Visit) -> None:
+def test_another_text_ends_a_correction_and_a_refused_one_stays_in_the_field(remembering: Visit) -> None:
     page = opened(remembering)
+    correct_second_sentence(page)
+    type_in(page, "I am tired.")
+    expect(translation(page)).to_have_text("Je suis fatigué.")
+    expect(page.locator(FIELD)).to_have_count(0)
+    expect(page.locator("#correct")).to_have_attribute("aria-expanded", "false")
+
+    type_in(page, TEXT)
+    expect(translation(page)).to_have_text(FRENCH)
+    expect(page.locator("#correct")).to_be_enabled()
     remembering.allowed.append(REFUSED)
     page.route("**/memory", lambda route: refuse(route, 422, "invalid-fields", "The memory is full."))
     correct_second_sentence(page)
@@ -132,23 +134,6 @@ def test_a_refused_correction_stays_in_the_field(remembering: Visit) -> None:
     page.locator(FIELD).press("Control+Enter")
     expect(translation(page)).to_have_text(FRENCH.replace(CAT, BETTER))
     expect(page.get_by_role("alert").filter(has_text="full")).to_have_count(0)
-
-
-def test_another_text_ends_a_correction(remembering: Visit) -> None:
-    page = opened(remembering)
-    correct_second_sentence(page)
-    type_in(page, "I am tired.")
-    expect(translation(page)).to_have_text("Je suis fatigué.")
-    expect(page.locator(FIELD)).to_have_count(0)
-    expect(page.locator("#correct")).to_have_attribute("aria-expanded", "false")
-
-
-def test_without_a_memory_there_is_no_button(visit: Visit) -> None:
-    page = visit.page()
-    type_in(page, TEXT)
-    expect(translation(page)).to_have_text(FRENCH)
-    expect(page.locator("#show-others")).to_be_enabled()
-    expect(page.locator("#correct")).to_be_hidden()
 
 
 def retype_second_sentence(page: Page, words: str) -> None:
@@ -185,14 +170,6 @@ def test_tab_takes_over_the_offered_words_and_can_be_undone(completing: Page, me
     expect(page.locator(FIELD)).to_have_value("Un ch")
     page.keyboard.press("Tab")  # nothing is offered after an undo, so that this key has its usual meaning
     expect(page.get_by_role("button", name="Cancel")).to_be_focused()
-
-
-def test_a_touch_takes_over_the_offered_words(remembering: Visit) -> None:
-    page = opened(remembering, **PHONE)
-    retype_second_sentence(page, "Un ch")
-    page.locator(OFFER).filter(has_text="at").tap()
-    expect(page.locator(FIELD)).to_have_value(re.compile("^Un chat .*[.]$"))
-    expect(page.locator(FIELD)).to_be_focused()
 
 
 def test_words_typed_as_offered_need_no_request(completing: Page) -> None:
@@ -286,8 +263,8 @@ def test_a_sentence_that_cannot_be_completed_is_asked_for_once(remembering: Visi
     expect(page.locator(FIELD)).to_have_value("Envoyez-le")
 
 
-def test_the_offer_is_announced_and_described(remembering: Visit) -> None:
-    page = opened(remembering, locale="zh-CN")
+def test_the_offer_is_announced_and_described_and_a_touch_takes_it_over(remembering: Visit) -> None:
+    page = opened(remembering, locale="zh-CN", **PHONE)
     retype_second_sentence(page, "Un ch")
     expect(page.locator(OFFER)).not_to_be_empty()
     offered = page.locator(OFFER).inner_text()
@@ -298,6 +275,9 @@ def test_the_offer_is_announced_and_described(remembering: Visit) -> None:
     page.click("#interface")
     expect(page.locator(FIELD)).to_have_accessible_description(re.compile("Tab takes it over"))
     expect(page.get_by_role("button", name=offered)).to_have_attribute("title", "Take this over (Tab)")
+    page.locator(OFFER).filter(has_text="at").tap()
+    expect(page.locator(FIELD)).to_have_value(re.compile("^Un chat .*[.]$"))
+    expect(page.locator(FIELD)).to_be_focused()
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -29,24 +29,19 @@ def expect_harmless(page: Page) -> None:
     assert page.evaluate("window.ran === undefined")
 
 
-def test_text_runs_no_script_in_any_part_of_the_page(visit: Visit) -> None:
-    page = visit.page("/#en/fr/")
-    expect(page.locator("#target-language")).to_have_value("fr")
+def test_link_text_and_file_name_run_no_script_in_any_part_of_the_page(visit: Visit) -> None:
+    page = visit.page("/#en/fr/%3Cimg%20src%3Dx%20onerror%3D%22window.ran%3Dtrue%22%3E")
+    expect(translation(page)).to_contain_text("<img")
+    name = f"{SCRIPT.replace('/', '')}.txt"
+    page.set_input_files("#file", {"name": name, "mimeType": "text/plain", "buffer": b"I am tired.\n"})
+    expect(page.get_by_role("link", name=re.compile("Save"))).to_be_visible()
+    expect_harmless(page)
     type_in(page, f"I am tired. {SCRIPT}")
     expect(translation(page)).to_contain_text("Je suis fatigué.")
     page.locator("#attention-panel summary").click()
     expect(page.locator("#attention svg, #attention canvas").first).to_be_visible()
     page.click("#show-others")
     expect(page.locator("#others")).to_be_visible()
-    expect_harmless(page)
-
-
-def test_link_and_file_name_run_no_script(visit: Visit) -> None:
-    page = visit.page("/#en/fr/%3Cimg%20src%3Dx%20onerror%3D%22window.ran%3Dtrue%22%3E")
-    expect(translation(page)).to_contain_text("<img")
-    name = f"{SCRIPT.replace('/', '')}.txt"
-    page.set_input_files("#file", {"name": name, "mimeType": "text/plain", "buffer": b"I am tired.\n"})
-    expect(page.get_by_role("link", name=re.compile("Save"))).to_be_visible()
     expect_harmless(page)
 
 
