@@ -24,7 +24,7 @@ LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --r
 PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
 	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 FAST := -m "not (slow or browser or bundle or soak or ray)" --hypothesis-profile fast
-IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile
+IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # A thread a test process, and compiled modules even where the environment says otherwise: without them, every process that
 # tests start compiles ours again, and pytest takes twice as long to find the tests.
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=

@@ -84,3 +84,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marks = {mark for name, mark in MARKED_BY_FIXTURE.items() if name in used}
         for mark in marks | {mark for mark, modules in MARKED_BY_MODULE.items() if item.path.stem in modules}:
             item.add_marker(mark)
+    # Quick tests come last: with them, all processes of pytest-xdist are busy to the end.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
