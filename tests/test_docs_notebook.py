@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOK = ROOT / "docs" / "transformer.ipynb"
-STEPS, FEWER_STEPS = '"abcdefghij", 800, 100, 32', '"abcdefghij", 420, 100, 32'
+STEPS, FEWER_STEPS = '"abcdefghij", 800, 100, 32', '"abcdefghij", 340, 100, 32'
 """The notebook's letters, steps, warm-up and batch; and steps that are enough for what is asserted."""
 FACTS = """
 import json

@@ -195,7 +195,7 @@ SOURCES: list[tuple[list[str], dict[str, Any]]] = [
 ]
 
 
-def test_no_answer_of_a_hundred_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
+def test_no_answer_of_many_breaks_what_must_be_kept(both: Service, stub: LlmStub) -> None:
     draw = random.Random(46)
     kinds = list(ADVERSARIAL)
 
@@ -206,16 +206,16 @@ def test_no_answer_of_a_hundred_breaks_what_must_be_kept(both: Service, stub: Ll
 
     stub.answer = answer
     engines = Counter[str]()
-    while len(stub.asked) < 100:
+    while len(stub.asked) < 60:
         texts, fields = draw.choice(SOURCES)
         both.state["translator"].large_model._answers.clear()
-        given = draw.choices(texts, k=12)
+        given = draw.choices(texts, k=8)
         for text, done in zip(given, translated(both, given, **fields), strict=True):
             engines[done["engine"]] += 1
             assert Counter(KEPT.findall(done["text"])) == Counter(KEPT.findall(text)), done
             assert not WRONG.search(done["text"]), done
             assert "glossary" not in fields or "frangin" in done["text"].lower(), done
-    assert engines["llm"] > 2 and engines["local"] > 20
+    assert engines["llm"] > 2 and engines["local"] > 12
 
 
 @pytest.mark.parametrize("kind", ADVERSARIAL)
@@ -255,7 +255,7 @@ def test_a_failure_leaves_the_own_translation_with_a_warning(
     assert [fault in warning for warning in done["warnings"]] == [True]
 
 
-@pytest.mark.parametrize(("limit_s", "fields"), [(1.0, {}), (50.0, {"deadline_ms": 3_000})])
+@pytest.mark.parametrize(("limit_s", "fields"), [(0.3, {}), (50.0, {"deadline_ms": 1_500})])
 def test_a_silent_model_is_waited_for_as_long_as_the_limit_or_the_deadline(
     both: Service, stub: LlmStub, monkeypatch: pytest.MonkeyPatch, limit_s: float, fields: dict[str, Any]
 ) -> None:

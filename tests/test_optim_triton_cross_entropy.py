@@ -1,4 +1,5 @@
-"""The loss's Triton kernel in Triton's interpreter, against float64 and against PyTorch's way.
+"""The loss's Triton kernel in Triton's interpreter, against float64 and against PyTorch's way. `test_triton.py`
+compiles it.
 
 Triton comes with PyTorch's builds for CUDA; elsewhere `pip install triton` has these tests run. It weighs 1 GB, and is
 therefore not among the dependencies of `make test`.
@@ -137,23 +138,3 @@ def test_kernel_gives_the_loss_and_gradient_of_float64() -> None:
     )
     assert result.returncode == 0, f"seed {seed}, {result.stdout.splitlines()[-1:]}: {result.stderr[-3000:]}"
     assert result.stdout.splitlines() == list(CASES)
-
-
-COMPILED = """
-import torch
-from triton.backends.compiler import GPUTarget
-from training.optim import triton_cross_entropy as kernel
-from triton_compilation import compile_launch
-rows = torch.zeros(3, 70, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.int64), torch.zeros(3), torch.zeros(3)
-options = {"WITH_GRADIENT": True, "BLOCK": 128, "num_warps": 8}
-compiled = compile_launch(kernel._cross_entropy_kernel, GPUTarget("cuda", 90, 32), (*rows, 70, 70, 0.1), options)
-assert compiled.asm["cubin"]
-"""
-
-
-@pytest.mark.slow
-def test_kernel_compiles_for_an_h100(tmp_path: Path) -> None:
-    """Triton from 3.9 on reads the annotations of a kernel's parameters, which the interpreter does not."""
-    environment = {**os.environ, "TRITON_CACHE_DIR": str(tmp_path), "PYTHONPATH": PATHS}
-    result = subprocess.run([sys.executable, "-c", COMPILED], env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]

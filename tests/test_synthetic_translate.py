@@ -295,7 +295,7 @@ def test_samples_depend_on_the_batch_and_translations_do_not(shipped: LoadedBund
 
 def test_killed_command_resumes_to_the_file_of_an_uninterrupted_one(shipped: LoadedBundle, tmp_path: Path) -> None:
     """A real process with two workers; SIGKILL prevents any cleanup."""
-    sources = [f"I see the {one} {number}." for number in range(50) for one in WORDS]
+    sources = [f"I see the {one} {number}." for number in range(33) for one in WORDS]  # two tasks, of 256 and 140
     (tmp_path / "texts.txt").write_text("".join(f"{source}\n" for source in sources), encoding="utf-8")
     given = ["--bundle", shipped.folder.resolve(), "--texts", tmp_path / "texts.txt", "--beam", 1]
     command = ["training", "translate", *map(str, given), "--out", str(tmp_path / "out.tsv")]

@@ -1,4 +1,4 @@
-"""Compiles the kernels of `model.triton` for a card that is not here.
+"""Compiles the kernels of `model.triton`, and that of the training loss, for a card that is not here.
 
 Runs the encoder and a step with every launch replaced by a compilation of the kernel for the arguments that it is
 launched with. Prints a line for each: name, bytes of shared memory, instruction of its products; and the number of
@@ -22,6 +22,7 @@ from model.hypothesis import Limits
 from model.transformer import Transformer
 from model.triton.network import Network, StepBuffers
 from model.triton.state import DeviceState
+from training.optim import triton_cross_entropy
 
 KINDS = {
     torch.float16: "*fp16",
@@ -53,14 +54,16 @@ def compile_launch(kernel: Any, target: GPUTarget, arguments: tuple[Any, ...], n
 
 
 def main(architecture: int, kernels: Collection[str] = ()) -> None:
-    """`kernels`: the names of those to compile; empty for all."""
+    """`kernels`: the names of those to compile, each once; empty for all, for all kinds of arguments."""
     target, done, launches = GPUTarget("cuda", architecture, 32), set(), 0
+    left = set(kernels)
 
     def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **named: Any) -> None:
         nonlocal launches
         launches += 1
-        if kernels and kernel.__name__ not in kernels:
+        if kernels and kernel.__name__ not in left:
             return
+        left.discard(kernel.__name__)
         compiled = compile_launch(kernel, target, arguments, named)
         if compiled.hash not in done:
             done.add(compiled.hash)
@@ -80,3 +83,12 @@ def main(architecture: int, kernels: Collection[str] = ()) -> None:
     network = Network(recurrent)
     state = DeviceState(recurrent.config, 64, Limits(max_source=20, max_target=20), state.device, torch.float16)
     network.step(state, StepBuffers(network, state), 64)
+
+
+def compile_loss() -> None:
+    """Compiles the training loss's kernel for an H100; prints its name and the size of its machine code."""
+    rows = torch.zeros(3, 70, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.int64), torch.zeros(3), torch.zeros(3)
+    options = {"WITH_GRADIENT": True, "BLOCK": 128, "num_warps": 8}
+    target = GPUTarget("cuda", 90, 32)
+    compiled = compile_launch(triton_cross_entropy._cross_entropy_kernel, target, (*rows, 70, 70, 0.1), options)
+    print(triton_cross_entropy._cross_entropy_kernel.__name__, len(compiled.asm["cubin"]))
