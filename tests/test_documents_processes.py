@@ -291,6 +291,34 @@ def test_documents_that_are_never_written_do_not_pile_up() -> None:
     run(work)
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_process_whose_start_is_given_up_ends(is_cancelled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started, connect = list[ChildProcess](), asyncio.open_unix_connection
+
+    def launch() -> ChildProcess:
+        started.append(hostile())
+        return started[-1]
+
+    async def connect_late(**options: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return await connect(**options)
+
+    monkeypatch.setattr("asyncio.open_unix_connection", connect_late)
+
+    async def work(processes: DocumentProcesses) -> None:
+        task = asyncio.create_task(read(processes, file()))
+        await asyncio.sleep(0.05)
+        if is_cancelled:
+            task.cancel()
+        else:
+            await processes.stop()
+        with pytest.raises(asyncio.CancelledError if is_cancelled else Unavailable):
+            await task
+        assert await asyncio.to_thread(becomes, lambda: started[0]._process.returncode is not None)
+
+    run(work, launch)
+
+
 def test_after_a_stop_nothing_starts() -> None:
     async def work(processes: DocumentProcesses) -> None:
         await read(processes, file())

@@ -160,18 +160,26 @@ class _Lane:
         try:
             reader, writer = await asyncio.open_unix_connection(sock=process.end)
         except BaseException:
-            process.kill()
+            process.end.close()
+            self._kill(process)
             raise
         self.running = _Running(process, reader, writer)
+        if self._has_stopped:  # meanwhile
+            self._end(self.running)
+            raise Unavailable("The service is shutting down.")
         return self.running
 
     def _end(self, running: _Running) -> asyncio.Task[int]:
-        """Kills the process. Returns a task that waits for its exit status."""
+        """As `_kill`, and starts the next process unless this is the end."""
         if self.running is running:
             self.running, self._next = None, None if self._has_stopped else self._launch()
         running.writer.transport.abort()
-        running.process.kill()
-        task = asyncio.create_task(asyncio.to_thread(running.process.wait_code))
+        return self._kill(running.process)
+
+    def _kill(self, process: ChildProcess) -> asyncio.Task[int]:
+        """Kills the process. Returns a task that waits for its exit status."""
+        process.kill()
+        task = asyncio.create_task(asyncio.to_thread(process.wait_code))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
         return task
@@ -182,6 +190,5 @@ class _Lane:
             self._end(self.running)
         if self._next:
             self._next.end.close()
-            self._next.kill()
-            await asyncio.to_thread(self._next.wait)
+            self._kill(self._next)
         await asyncio.gather(*self._ending)
