@@ -28,7 +28,8 @@ def test_every_marked_module_exists() -> None:
 )
 def test_marks_come_from_the_module_and_the_fixtures(module: str, fixtures: list[str], marks: list[str]) -> None:
     added = list[str]()
-    item = SimpleNamespace(path=TESTS / f"{module}.py", fixturenames=fixtures, add_marker=added.append)
+    marking: dict[str, Any] = {"add_marker": added.append, "get_closest_marker": lambda name: None}
+    item = SimpleNamespace(path=TESTS / f"{module}.py", fixturenames=fixtures, **marking)
     pytest_collection_modifyitems(cast(Any, [item]))
     assert sorted(added) == marks
 
