@@ -13,7 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, Self, cast
 
 import torch
@@ -482,15 +482,11 @@ class Transformer(nn.Module):
 
 def replace_linears(model: Transformer, replacement: Callable[[Linear], nn.Module]) -> Transformer:
     """A copy of `model` that shares its tensors, with each linear replaced by `replacement(linear)`."""
-
-    @cache
-    def copied(module: nn.Module) -> Any:
-        if isinstance(module, Linear):
-            return replacement(module)
-        new = copy.copy(module)
-        new._parameters, new._buffers = dict(module._parameters), dict(module._buffers)
-        new._modules = {name: child and copied(child) for name, child in module._modules.items()}
-        return new
-
-    changed: Transformer = copied(model)
-    return changed
+    copies = {
+        module: replacement(module) if isinstance(module, Linear) else copy.copy(module) for module in model.modules()
+    }
+    for module, new in copies.items():
+        if not isinstance(module, Linear):
+            new._parameters, new._buffers = dict(module._parameters), dict(module._buffers)
+            new._modules = {name: child and copies[child] for name, child in module._modules.items()}
+    return cast(Transformer, copies[model])

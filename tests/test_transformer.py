@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from typing import Any, cast
 
 import pytest
@@ -12,7 +14,7 @@ from torch.nn import functional as F
 
 from model.config import ModelConfig, NormPlacement, named_architecture
 from model.positions import sinusoidal_positions
-from model.transformer import Attention, AttentionRecord, Dropout, Embedding, Transformer, cells_of
+from model.transformer import Attention, AttentionRecord, Dropout, Embedding, Transformer, cells_of, replace_linears
 
 NORMS: tuple[NormPlacement, ...] = ("post", "pre", "residual_post")
 VOCABULARY = 50
@@ -141,6 +143,20 @@ def test_an_output_bias_is_added_to_the_logits() -> None:
         model.output.bias.zero_()
         assert bias.abs().min() > 0
         assert torch.allclose(logits, model(src, tgt) + bias, atol=1e-6)
+
+
+def test_a_copy_with_other_linears_is_freed_without_the_garbage_collector() -> None:
+    """A worker freezes what it has loaded: a cycle around a model would keep its weights for ever."""
+    model = make_model()
+    gc.disable()
+    try:
+        changed = replace_linears(model, lambda linear: nn.Identity())
+        assert not any(isinstance(module, nn.Linear) for module in changed.modules())
+        freed = weakref.ref(changed), weakref.ref(model)
+        del changed, model
+        assert [reference() for reference in freed] == [None, None]
+    finally:
+        gc.enable()
 
 
 def assert_same_as_torch(model: Transformer, src: Tensor, tgt: Tensor, atol: float) -> None:
