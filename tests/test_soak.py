@@ -291,20 +291,20 @@ def unread_answers(port: int, clients: int) -> int:
     return asyncio.run(ask_and_do_not_read())
 
 
-@pytest.mark.parametrize(("clients", "waves"), [(5, 3), pytest.param(60, 20, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("clients", "waves"), [(5, 4), pytest.param(60, 20, marks=pytest.mark.soak)])
 def test_clients_that_do_not_read_attention_leave_nothing_behind(clients: int, waves: int) -> None:
     """If half of the responses stayed in memory, it would grow by more than allowed."""
     model = json.loads((BUNDLE / "config.json").read_text())["architecture"]
     answer_mb = 4 * model["encoder_layers"] * model["num_heads"] * (WORDS + 1) ** 2 / 1e6  # of float32
     settings = {**SETTINGS, **AT_ONCE_TO_THE_SYSTEM, "INTERLINEAR_SEND_TIMEOUT_MS": str(SEND_TIMEOUT_MS)}
     with running_service(BUNDLE, settings) as (process, port):
-        for _ in range(2):  # workers, threads and buffers reach their size
+        for _ in range(3):  # workers, threads and buffers reach their size
             unread_answers(port, clients)
         assert ask(port).status_code == 200
         before = memory(process.pid)
         allowed = before + answer_mb * sum(unread_answers(port, clients) for _ in range(waves)) / 2
         assert ask(port).status_code == 200
-        assert allowed > before + 30
+        assert allowed > before + 40
         until = time.monotonic() + 10
         while memory(process.pid) > allowed and time.monotonic() < until:
             time.sleep(0.2)
