@@ -282,7 +282,7 @@ def test_a_model_that_fails_again_and_again_is_left_alone(both: Service, stub: L
 def test_a_model_that_dies_under_load_loses_nothing(bundle_folder: Path) -> None:
     with (
         llm_stub() as dying,
-        serving(bundle_folder, llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
+        serving(bundle_folder, precision="int8", llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
     ):
         under_load = threading.Event()
 
