@@ -108,26 +108,23 @@ Results = dict[str, dict[str, dict[Load, list[Figures]]]]
 """Figures of each round by workload, label and load."""
 
 
-def rounds(bench: Bench, contestants: Sequence[Contestant], count: int, precision: str) -> tuple[Results, Results]:
+def rounds(bench: Bench, servers: Sequence[Server], count: int, precision: str) -> tuple[Results, Results]:
     """Measures all servers, and the engine alone; the order is reversed every other round."""
     served: Results = {
-        w.name: {c.label: {load: [] for load in bench.loads} for c in contestants} for w in bench.workloads
+        w.name: {s.contestant.label: {load: [] for load in bench.loads} for s in servers} for w in bench.workloads
     }
     whole = Load("closed", 0)
     alone: Results = {w.name: {"engine alone": {whole: []}} for w in bench.workloads}
-    with contextlib.ExitStack() as stack:
-        servers = []
-        for contestant in contestants:
-            servers.append(stack.enter_context(bench.running(contestant)))
-            servers[-1].signal(signal.SIGSTOP)
-        for number, workload in itertools.product(range(count), bench.workloads):
-            bench.say(f"round {number + 1} of {count}, {workload.name} sentences")
-            speed = engine_alone(bench.bundle, workload, precision, bench.generator.seconds, bench.cores.server)
-            alone[workload.name]["engine alone"][WHOLE].append(speed)
-            for server in servers[:: -1 if number % 2 else 1]:
-                with server.turn():
-                    for load, found in bench.measure(server, workload, number + 1).items():
-                        served[workload.name][server.contestant.label][load].append(found)
+    for server in servers:
+        server.signal(signal.SIGSTOP)
+    for number, workload in itertools.product(range(count), bench.workloads):
+        bench.say(f"round {number + 1} of {count}, {workload.name} sentences")
+        speed = engine_alone(bench.bundle, workload, precision, bench.generator.seconds, bench.cores.server)
+        alone[workload.name]["engine alone"][WHOLE].append(speed)
+        for server in servers[:: -1 if number % 2 else 1]:
+            with server.turn():
+                for load, found in bench.measure(server, workload, number + 1).items():
+                    served[workload.name][server.contestant.label][load].append(found)
     return served, alone
 
 
@@ -256,8 +253,9 @@ def main(
             asked = json.loads(bench.probe)
             pair = asked["source"], asked["target"]
             contestants += [libretranslate(libretranslate_python, model, pair, size) for size in (1, 4)]
-        precision = check(bench, contestants)
-        served, alone = rounds(bench, contestants, count, precision)
+        with contextlib.ExitStack() as stack:
+            servers = [stack.enter_context(bench.running(contestant)) for contestant in contestants]
+            served, alone = rounds(bench, servers, count, check(bench, servers))
     for line in report(served, alone):
         typer.echo(line)
     if json_file:
@@ -269,15 +267,13 @@ def chosen_loads(short: bool) -> list[Load]:
     return [*(Load("closed", n) for n in clients), *(Load("open", factor) for factor in factors)]
 
 
-def check(bench: Bench, contestants: Sequence[Contestant]) -> str:
+def check(bench: Bench, servers: Sequence[Server]) -> str:
     """Reports how far the servers agree; returns the precision of our server."""
-    with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(bench.running(contestant)) for contestant in contestants]
-        precision: str = servers[0].get("/models")[0]["precision"]
-        bench.say(f"{contestants[0].label} serves in {precision}, the others in int8")
-        for workload in bench.workloads:
-            for contestant, same in zip(contestants[1:], agreement(servers, workload)[1:], strict=True):
-                bench.say(f"{contestant.label}: {same} of 100 {workload.name} sentences translated like ours")
+    precision: str = servers[0].get("/models")[0]["precision"]
+    bench.say(f"{servers[0].contestant.label} serves in {precision}, the others in int8")
+    for workload in bench.workloads:
+        for server, same in zip(servers[1:], agreement(servers, workload)[1:], strict=True):
+            bench.say(f"{server.contestant.label}: {same} of 100 {workload.name} sentences translated like ours")
     return precision
 
 

@@ -19,7 +19,8 @@ import socket
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -118,16 +119,25 @@ def _is_closed(connection: socket.socket) -> bool:
 
 
 async def stop_under_load(
-    process: subprocess.Popen[bytes], port: int, kind: Kind, *, clients: int, after_s: float, pause_s: float, seed: int
+    process: subprocess.Popen[bytes],
+    port: int,
+    kinds: Sequence[Kind],
+    *,
+    clients: int,
+    after_s: float,
+    pause_s: float,
+    seed: int,
 ) -> tuple[Outcomes, float]:
-    """Sends requests from `clients` and stops `process` after `after_s`, or after the first response if that is later.
+    """Sends requests from `clients`, whose connections are of these kinds in turn, and stops `process` after `after_s`,
+    or after the first response if that is later.
 
     Returns the outcomes of the requests, and the seconds until the process exited. Raises TimeoutError if it does not
     exit, and RuntimeError if it exits with an error.
     """
     sentences = pseudoword_sentences(200, 8, seed)
     bodies = [json.dumps({"text": text, "source": "en", "target": "fr"}).encode() for text in sentences]
-    senders = [Client(port, kind, random.Random(seed + number), pause_s) for number in range(clients)]
+    numbered = zip(range(clients), cycle(kinds), strict=False)
+    senders = [Client(port, kind, random.Random(seed + number), pause_s) for number, kind in numbered]
     tasks = [asyncio.create_task(client.run(bodies)) for client in senders]
     await asyncio.sleep(after_s)
     async with asyncio.timeout(RESPONSE_TIMEOUT_S):
@@ -145,7 +155,7 @@ async def stop_under_load(
 
 def stops(
     bundle: Path,
-    kind: Kind,
+    kinds: Sequence[Kind],
     *,
     runs: int,
     clients: int = 64,
@@ -154,15 +164,15 @@ def stops(
     say: Callable[[str], None] = print,
 ) -> Outcomes:
     """Stops `runs` services under load; reports each run, and returns the outcomes of all requests."""
-    total = Outcomes()
+    total, name = Outcomes(), " and ".join(kinds)
     settings = {} if drain_ms is None else {"INTERLINEAR_DRAIN_MS": str(drain_ms)}
     for run in range(runs):
         with running_service(bundle, settings) as (process, port):
             options = {"clients": clients, "after_s": 0.5 + random.Random(run).random(), "pause_s": pause_s}
-            outcomes, seconds = asyncio.run(stop_under_load(process, port, kind, seed=run * clients, **options))  # type: ignore[arg-type]
-        say(f"{kind:>4} connections, run {run + 1:>2}: {summary(outcomes)}; exited after {seconds:.2f} s")
+            outcomes, seconds = asyncio.run(stop_under_load(process, port, kinds, seed=run * clients, **options))  # type: ignore[arg-type]
+        say(f"{name:>4} connections, run {run + 1:>2}: {summary(outcomes)}; exited after {seconds:.2f} s")
         total += outcomes
-    say(f"{kind:>4} connections, {runs} runs: {summary(total)}")
+    say(f"{name:>4} connections, {runs} runs: {summary(total)}")
     return total
 
 
@@ -188,7 +198,7 @@ def main(
     lost = 0
     kinds: tuple[Kind, Kind] = ("kept", "new")
     for kind in kinds:
-        lost += stops(bundle, kind, runs=runs, clients=clients, pause_s=pause, drain_ms=drain_ms)["lost"]
+        lost += stops(bundle, [kind], runs=runs, clients=clients, pause_s=pause, drain_ms=drain_ms)["lost"]
     raise typer.Exit(1 if lost else 0)
 
 

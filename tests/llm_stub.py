@@ -77,6 +77,7 @@ def completion(text: object, **fields: Any) -> dict[str, Any]:
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: LlmStub
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer in one packet: the second of two would wait 40 ms for the first's acknowledgement
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

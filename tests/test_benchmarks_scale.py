@@ -12,8 +12,9 @@ import pytest
 
 from benchmarks.balancer import children, family, processor_s
 from benchmarks.queueing import Balancer, Instance, Leastconn, Machine, Request, Simulation, Times
-from benchmarks.scale import SCENARIOS, Group, Row, Scenario, Traffic, kill_instances, prepare, run_scenario
+from benchmarks.scale import SCENARIOS, Group, Row, Scenario, Traffic, Work, answers, kill_instances, run_scenario
 from benchmarks.scale_simulation import ceiling, simulate_many, times_of
+from benchmarks.sentences import workloads
 from benchmarks.soak import Outcomes
 
 TIMES = Times(front=0.004, step=0.003, row=0.001, balancer=0.0005)
@@ -116,7 +117,9 @@ def test_killed_instance_loses_nothing(bundle_folder: Path, tmp_path: Path, monk
     async def kill_one(group: Group) -> None:
         await kill_instances(replace(group, instances=group.instances[:1]))
 
-    work = prepare(bundle_folder / "en-fr", None, tmp_path, count=50)
+    bundle = bundle_folder / "en-fr"
+    bodies = workloads(bundle, None, tmp_path)[0].bodies.read_bytes().splitlines()[:50]
+    work = Work(bundle, bundle, bodies, [{answer} for answer in answers(bundle_folder, bodies)])  # without an update
     row = run_scenario(Scenario("kill", kill_one), 1, 300, 4, work)
     assert row.answered >= 300
     assert row.wrong == 0

@@ -442,7 +442,7 @@ def test_help_lists_every_exit_code() -> None:
 
 def command(bundles: Path, words: Sequence[str] = (), **options: Any) -> subprocess.Popen[bytes]:
     """The real command."""
-    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PRECISION": "float32"}
+    environ = {**os.environ, "INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PRECISION": "int8"}  # without PyTorch
     command = [
         sys.executable,
         "-m",

@@ -105,11 +105,10 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_unchanged_texts_leave_a_document_as_it_is(name: str) -> None:
+def test_unchanged_texts_leave_a_document_as_it_is() -> None:
     async def work(processes: DocumentProcesses) -> None:
-        content = SAMPLES[name].encode()
-        assert await same_again(processes, file(content, name)) == content
+        for name, content in SAMPLES.items():
+            assert await same_again(processes, file(content.encode(), name)) == content.encode(), name
 
     run(work)
 
@@ -128,33 +127,25 @@ def test_a_process_writes_documents_of_each_kind_as_the_library_does() -> None:
     run(work)
 
 
-@pytest.mark.parametrize("content", [b"loop", b"backtrack"])
-def test_what_takes_too_long_is_refused_and_the_next_document_is_read(content: bytes) -> None:
+def test_what_takes_too_much_or_crashes_is_refused_and_the_next_document_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("app.documents.messages.BASE_SECONDS", 0.5)
+    refused = {
+        b"loop": "#/file: The file takes too long",
+        b"backtrack": "#/file: The file takes too long",
+        b"fill": "#/file: The file takes too much memory",
+        b"crash": "does not survive it",
+    }
+
     async def work(processes: DocumentProcesses) -> None:
-        with pytest.raises(InvalidFields, match="#/file: The file takes too long"):
-            await read(processes, file(content))
-        assert await same_again(processes, file()) == TEXT
-
-    run(work, hostile)
-
-
-def test_what_takes_too_much_memory_is_refused_by_a_process_that_then_ends() -> None:
-    async def work(processes: DocumentProcesses) -> None:
-        await read(processes, file())
-        [before] = processes.pids()
-        with pytest.raises(InvalidFields, match="#/file: The file takes too much memory"):
-            await read(processes, file(b"fill"))
-        assert await same_again(processes, file()) == TEXT
-        assert processes.pids() != [before]
-
-    run(work, hostile)
-
-
-def test_what_crashes_its_process_is_refused() -> None:
-    async def work(processes: DocumentProcesses) -> None:
-        with pytest.raises(InvalidFields, match="does not survive it"):
-            await read(processes, file(b"crash"))
-        assert await same_again(processes, file()) == TEXT
+        for content, message in refused.items():
+            await read(processes, file())
+            [before] = processes.pids()
+            with pytest.raises(InvalidFields, match=message):
+                await read(processes, file(content))
+            assert await same_again(processes, file()) == TEXT
+            assert processes.pids() != [before]
 
     run(work, hostile)
 

@@ -485,6 +485,7 @@ specs = st.builds(
     ),
     st.integers(1, 40),
 )
+@draw_examples(40)
 def test_messages_survive_any_fragmentation(messages: list[ToWorker], size: int) -> None:
     stream = b"".join(map(encode_frame, messages))
     decoder = FrameDecoder(FROM_FRONT)

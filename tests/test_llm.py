@@ -62,7 +62,8 @@ def stub() -> Iterator[LlmStub]:
 @pytest.fixture(scope="module")
 def both(stub: LlmStub) -> Iterator[Service]:
     """A service of en-fr with the large model."""
-    with serving(SHIPPED / "en-fr", llm=stub.url, llm_model="stub", llm_timeout_ms=50_000) as service:
+    settings: dict[str, Any] = {"llm": stub.url, "llm_model": "stub", "llm_timeout_ms": 50_000}
+    with serving(SHIPPED / "en-fr", precision="int8", **settings) as service:  # a fortieth of the time of PyTorch
         assert service.run(service.state["deployments"].current.engine.wait_started())
         yield service
 
@@ -281,7 +282,7 @@ def test_a_model_that_fails_again_and_again_is_left_alone(both: Service, stub: L
 def test_a_model_that_dies_under_load_loses_nothing(bundle_folder: Path) -> None:
     with (
         llm_stub() as dying,
-        serving(bundle_folder, llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
+        serving(bundle_folder, precision="int8", llm=dying.url, llm_model="stub", llm_timeout_ms=5_000) as service,
     ):
         under_load = threading.Event()
 
@@ -457,7 +458,13 @@ def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub, bun
 @pytest.mark.parametrize(("target", "expected"), [("ja", "家は小さい。"), ("fr", "La petite maison est là.")])
 def test_the_command_line_asks_the_large_model(stub: LlmStub, bundle_folder: Path, target: str, expected: str) -> None:
     stub.answer = lambda text, times: JAPANESE[text] if target == "ja" else good(text)
-    settings = {"LLM": stub.url, "LLM_MODEL": "stub", "LLM_PAIRS": "en-ja,en-fr", "BUNDLES": str(bundle_folder)}
+    settings = {
+        "LLM": stub.url,
+        "LLM_MODEL": "stub",
+        "LLM_PAIRS": "en-ja,en-fr",
+        "BUNDLES": str(bundle_folder),
+        "PRECISION": "int8",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "app", "translate", "--source", "en", "--target", target, "--engine", "llm"],
         input="The house is small.\n",

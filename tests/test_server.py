@@ -118,9 +118,8 @@ def test_no_complete_request_is_lost_at_shutdown_under_load(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("INTERLINEAR_PRECISION", "int8")  # whose workers do not import PyTorch
-    for kind in ("kept", "new"):
-        outcomes = stops(bundle_folder, kind, runs=1)
-        assert outcomes["lost"] == 0 and outcomes["answered"] > 0, outcomes
+    outcomes = stops(bundle_folder, ["kept", "new"], runs=1)
+    assert outcomes["lost"] == 0 and outcomes["answered"] > 0, outcomes
 
 
 LIMITED = """

@@ -71,12 +71,10 @@ def killed(port: int, front: int, sentences: int, kills: int, every_s: float) ->
     return asyncio.run(run())
 
 
-@pytest.mark.parametrize(
-    ("sentences", "kills", "every_s"), [(10, 2, 0.5), pytest.param(1000, 40, 2.0, marks=pytest.mark.soak)]
-)
-def test_killed_workers_change_lose_and_repeat_no_response(sentences: int, kills: int, every_s: float) -> None:
+@pytest.mark.soak  # a short one is in tests/test_engine.py
+def test_killed_workers_change_lose_and_repeat_no_response() -> None:
     with running_service(BUNDLE, {**SETTINGS, "INTERLINEAR_CACHE_BYTES": "0"}) as (process, port):
-        load = killed(port, process.pid, sentences, kills, every_s)
+        load = killed(port, process.pid, sentences=1000, kills=40, every_s=2.0)
     assert load.outcomes.answered > 0
     assert load.outcomes.wrong == 0, str(load.outcomes)
 
@@ -158,7 +156,7 @@ def test_with_little_memory_the_service_loses_nothing_or_refuses_to_start(limit:
         assert process.poll() is None
 
 
-# ---- A clock that jumps
+# ---- Bundles that break while they are exchanged, and a clock that jumps
 
 
 @pytest.fixture(scope="module")
@@ -172,24 +170,11 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(offset)}
 
 
-def test_jumping_clock_changes_nothing(clock: dict[str, str]) -> None:
-    """Deadlines, rates, caches and the poll of files count by the monotonic clock."""
-    settings = {"INTERLINEAR_WORKERS": "1", "INTERLINEAR_RATE_REQUESTS": "1000/minute"}
-    with running_service(BUNDLE, {**settings, **clock}) as (_, port):
-        assert ask(port).status_code == 200
-        for hours in (24, -24, 24 * 365 * 30, 0):
-            Path(clock["CLOCK_OFFSET_FILE"]).write_text(str(3600 * hours))
-            answer = ask(port, f"I see {hours + 1_000_000} cats.", deadline_ms=20_000)
-            assert answer.status_code == 200, answer.text
-            date = answer.headers.get("date", "")
-            assert httpx.get(f"http://127.0.0.1:{port}/ready").status_code == 200, date
-
-
-# ---- Bundles that break while they are exchanged
-
-
 @pytest.mark.parametrize("rounds", [2, pytest.param(30, marks=pytest.mark.soak)])
-def test_reload_of_damaged_bundles_keeps_the_served_ones(tmp_path: Path, rounds: int) -> None:
+def test_reload_of_damaged_bundles_keeps_the_served_ones_and_a_jumping_clock_changes_nothing(
+    tmp_path: Path, clock: dict[str, str], rounds: int
+) -> None:
+    """Deadlines, rates, caches and the poll of files count by the monotonic clock."""
     bundles = tmp_path / "bundles"
     shutil.copytree(BUNDLE, bundles / "en-fr")
     keys = tmp_path / "keys.txt"
@@ -200,6 +185,7 @@ def test_reload_of_damaged_bundles_keeps_the_served_ones(tmp_path: Path, rounds:
     newer = re.sub(r"^[0-9a-f]{8}(?=.*safetensors)", "00000000", right, flags=re.MULTILINE)
     headers = {"Authorization": f"Bearer {key}"}
     settings = {"INTERLINEAR_WORKERS": "1", "INTERLINEAR_API_KEYS_FILE": str(keys)}
+    settings |= {"INTERLINEAR_RATE_REQUESTS": "1000000/minute", **clock}
     with running_service(bundles, settings) as (_, port):
         url = f"http://127.0.0.1:{port}"
         seen, stop = list[str](), threading.Event()
@@ -226,6 +212,13 @@ def test_reload_of_damaged_bundles_keeps_the_served_ones(tmp_path: Path, rounds:
         finally:
             stop.set()
             client.join()
+        for hours in (24, -24, 24 * 365 * 30, 0):
+            Path(clock["CLOCK_OFFSET_FILE"]).write_text(str(3600 * hours))
+            body = {"text": f"I see {hours + 1_000_000} cats.", "source": "en", "target": "fr", "deadline_ms": 20_000}
+            answer = httpx.post(f"{url}/translate", json=body, headers=headers, timeout=60)
+            assert answer.status_code == 200, answer.text
+            date = answer.headers.get("date", "")
+            assert httpx.get(f"{url}/ready").status_code == 200, date
     assert set(seen) == {FRENCH}
 
 

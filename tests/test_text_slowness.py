@@ -13,7 +13,7 @@ from app.translation.types import Options
 from benchmarks.slow_texts import KINDS, NUMBER, SIZE, Block, Lab, Recipe, climb, described, faults, measure
 
 pytestmark = [pytest.mark.slow, pytest.mark.bundle]
-STEPS = 6
+STEPS = 4
 KNOWN: list[tuple[str, Recipe]] = [
     ("deepl-whole", (Block(("Hello ",), 0), Block(("!",), 1), Block(("x",), 0))),
     ("deepl-whole", (Block(("Hello ",), 0), Block((".",), 1), Block(("x",), 0))),

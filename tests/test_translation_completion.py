@@ -61,7 +61,7 @@ def ask(service: Service, text: str, prefix: str, status: int = 200, **fields: A
 def test_the_models_own_translation_comes_back_from_any_prefix_of_it(shipped: Service, text: str) -> None:
     whole = ask(shipped, text, "")["text"]
     body = {"text": text, "source": "en", "target": "fr"}
-    step = 1 if _precision(shipped) == "int8" else 4  # in float32, which is slow, a quarter of the prefixes
+    step = 1 if _precision(shipped) == "int8" else 12  # in float32, which is slow, a few of the prefixes
     ends = range(1, len(whole) + 1, step)
     answers = shipped.post_together("/translate", [{**body, "prefix": whole[:end]} for end in ends])
     assert [answer.json()["translations"][0]["text"] for answer in answers] == [whole] * len(ends)
