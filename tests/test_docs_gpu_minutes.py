@@ -7,12 +7,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 import warm
+from quick_trainer import COMMAND
 from shared_fixtures import PAIRS
 
 from model.bundle_weights import load_bundle
@@ -21,7 +21,7 @@ from training.corpora.corpus import write_pairs
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gpu-minutes.md"
 SMALLER = {
-    "python -m": f"{shlex.quote(sys.executable)} -I -S {shlex.quote(warm.__file__)} -m",
+    "python -m training": shlex.join(COMMAND),
     "--vocab-size 16000": "--vocab-size 360",
     "--part-mib 16": "--part-mib 0.01",
     "--encoder-layers 6 --decoder-layers 2 --d-model 384 --num-heads 6 --d-ff 1536": (

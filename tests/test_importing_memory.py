@@ -29,6 +29,8 @@ def test_an_int8_model_takes_no_more_than_twice_its_size_and_100_mb(tmp_path: Pa
 
 if __name__ == "__main__":
     from benchmarks.importing_memory import import_and_measure
+    from training.importing import placeholders
 
     export_quickly(pytest.MonkeyPatch())
+    placeholders.CARRIERS = 1
     import_and_measure(Path(sys.argv[1]), "float32")

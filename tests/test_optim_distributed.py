@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import load_file
 from shared_fixtures import TRAINING_LIMITS, small_config
 from typer.testing import CliRunner
-from warm import run_warm
+from warm import WarmProcess, run_warm
 
 from benchmarks.ports import free_port
 from model.tokenizer import Tokenizer
@@ -37,8 +37,9 @@ from training.optim.loop import State, train
 from training.optim.trainer import Recipe, Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "training"]
+# torchrun, whose workers are forked from it, which has imported what they need.
+TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--start-method", "fork", "--run-path"]
+TORCHRUN.append(str(ROOT / "training/__main__.py"))
 
 # Batches of one pair or a few: then some processes have nothing to predict.
 RECIPE: dict[str, Any] = {
@@ -238,9 +239,9 @@ def command(data: Path, run: Path) -> list[object]:
     return ["train", *(str(part) for option in options.items() for part in option)]
 
 
-def started(data: Path, run: Path) -> subprocess.Popen[str]:
-    program = [*TORCHRUN, *map(str, command(data, run))]
-    return subprocess.Popen(program, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+def started(data: Path, run: Path, said: Path) -> WarmProcess:
+    with said.open("wb") as file:
+        return WarmProcess([*TORCHRUN, *map(str, command(data, run))], stderr=file.fileno())
 
 
 def workers(agent: int) -> list[int]:
@@ -249,27 +250,26 @@ def workers(agent: int) -> list[int]:
     return sorted(int(child) for text in lists for child in text.split())
 
 
-def wait_for_step(process: subprocess.Popen[str], run: Path, step: int) -> None:
+def wait_for_step(process: WarmProcess, run: Path, step: int) -> None:
     while process.poll() is None:
         snapshot = load_state(run) if run.exists() else None
         if snapshot and snapshot["state"]["step"] >= step:
             return
         time.sleep(0.01)
-    pytest.fail(f"it ended before it could be killed: {process.communicate()[1]}")
+    pytest.fail("it ended before it could be killed")
 
 
 def test_killed_or_interrupted_processes_end_together_and_resume_to_the_same_weights(
     data: Path, tmp_path: Path
 ) -> None:
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = started(data, killed)
+    process = started(data, killed, tmp_path / "said")
     wait_for_step(process, killed, 2)
     both = workers(process.pid)
     assert len(both) == 2
     os.kill(both[1], signal.SIGKILL)
-    _, said = process.communicate(timeout=900)
-    assert process.returncode != 0
-    assert "error: another process of this training has ended" in said
+    assert process.wait() != 0
+    assert "error: another process of this training has ended" in (tmp_path / "said").read_text(encoding="utf-8")
     assert not workers(process.pid)
 
     codes, said = call((2, command(data, killed), {"interrupted": 3}), (2, command(data, whole), {}))
