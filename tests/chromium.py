@@ -47,6 +47,8 @@ class SharedBrowser:
 
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
+        self.kept: Visit | None = None
+        """Of the fixture `kept_visit`."""
         self._loop = asyncio.get_running_loop()
 
     def enter(self) -> Browser:

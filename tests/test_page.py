@@ -54,8 +54,8 @@ def translated(translated_page: Page) -> Page:
 # The text and its translation
 
 
-def test_typed_text_is_translated_until_it_is_cleared(visit: Visit) -> None:
-    page = visit.page()
+def test_typed_text_is_translated_until_it_is_cleared(kept_visit: Visit) -> None:
+    [page] = kept_visit.pages
     page.locator("#source-text").press_sequentially("I am tired.")
     expect(translation(page)).to_have_text("Je suis fatigué.")
     expect(page.locator("#time")).to_contain_text("ms")
@@ -66,18 +66,18 @@ def test_typed_text_is_translated_until_it_is_cleared(visit: Visit) -> None:
     expect(page.locator("#clear")).to_be_hidden()
 
 
-def test_a_long_text_keeps_its_paragraphs(visit: Visit, shipped_url: str) -> None:
+def test_a_long_text_keeps_its_paragraphs(kept_visit: Visit, shipped_url: str) -> None:
     text = "\n\n".join([f"I am tired. He reads a book number {number}." for number in range(1, 7)])
     whole = httpx.post(f"{shipped_url}/translate", json={"text": text, "source": "en", "target": "fr"}).json()
-    page = visit.page()
+    [page] = kept_visit.pages
     type_in(page, text)
     expect(page.locator(".sentence")).to_have_count(12)
     expect(page.locator("#time")).to_contain_text("ms")
     assert translation(page).evaluate("element => element.textContent") == whole["translations"][0]["text"]
 
 
-def test_outdated_request_is_cancelled(visit: Visit) -> None:
-    page = visit.page()
+def test_outdated_request_is_cancelled(kept_visit: Visit) -> None:
+    [page] = kept_visit.pages
     held: list[Route] = []
     given_up: list[str] = []
     page.on("requestfailed", lambda request: given_up.append(request.post_data or ""))
@@ -104,8 +104,8 @@ def test_undone_changes_stay_linked(translated: Page) -> None:
     expect_lit(page, "house", "maison")
 
 
-def test_the_detected_language_is_shown(visit: Visit) -> None:
-    page = visit.page()
+def test_the_detected_language_is_shown(kept_visit: Visit) -> None:
+    [page] = kept_visit.pages
     type_in(page, TEXT)
     expect(page.locator("#source-language option:checked")).to_have_text(re.compile(r"^English \(\d\d% sure\)$"))
     type_in(page, "Bonjour mon ami.")
@@ -158,8 +158,8 @@ def test_linked_text_is_translated_and_copied_and_its_swap_explains_why_it_is_un
     assert page.evaluate("navigator.clipboard.readText()") == "Je suis fatigué."
 
 
-def test_chosen_alternative_replaces_the_sentence(visit: Visit) -> None:
-    page = visit.page()
+def test_chosen_alternative_replaces_the_sentence(kept_visit: Visit) -> None:
+    [page] = kept_visit.pages
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
     page.locator(".word", has_text="chat").click()
@@ -171,6 +171,7 @@ def test_chosen_alternative_replaces_the_sentence(visit: Visit) -> None:
     other.click()
     expect(translation(page)).to_have_text(f"Ma maison est rouge. {words}")
     expect(page.locator("#show-others")).to_be_focused()
+    page.click("#show-others")
 
 
 # Words that belong together
@@ -262,9 +263,9 @@ def test_refusal_with_retry_after_is_retried_once_and_another_is_shown_in_words(
     expect(page.locator("#copy")).to_be_disabled()
 
 
-def test_page_reconnects_to_a_service_that_was_down(visit: Visit) -> None:
-    visit.allowed = [REFUSED]
-    page = visit.page()
+def test_page_reconnects_to_a_service_that_was_down(kept_visit: Visit) -> None:
+    kept_visit.allowed = [REFUSED]
+    [page] = kept_visit.pages
     type_in(page, "I am tired.")
     expect(translation(page)).to_have_text("Je suis fatigué.")
     page.context.set_offline(True)
@@ -280,9 +281,9 @@ def proxy_alone(status: int) -> Callable[[Route], None]:
     return lambda route: route.fulfill(status=status, content_type="text/html", body="<h1>nginx</h1>")
 
 
-def test_page_waits_for_a_service_that_is_down_behind_a_proxy(visit: Visit) -> None:
-    visit.allowed = [REFUSED]
-    page = visit.page()
+def test_page_waits_for_a_service_that_is_down_behind_a_proxy(kept_visit: Visit) -> None:
+    kept_visit.allowed = [REFUSED]
+    [page] = kept_visit.pages
     for status, text, french in (502, "I am tired.", "Je suis fatigué."), (503, "He reads a book.", "Il lit un livre."):
         page.route("**/translate/stream", proxy_alone(status), times=1)
         page.route("**/ready", proxy_alone(status))

@@ -72,8 +72,10 @@ def test_every_control_has_an_accessible_name(shown: Page) -> None:
         assert name in tree
 
 
-def test_alternatives_are_announced_focused_next_and_in_the_writing_direction_of_their_script(visit: Visit) -> None:
-    page = visit.page()
+def test_alternatives_are_announced_focused_next_and_in_the_writing_direction_of_their_script(
+    kept_visit: Visit,
+) -> None:
+    [page] = kept_visit.pages
     type_in(page, TEXT)
     expect(translation(page)).to_have_text(FRENCH)
     page.click("#show-others")
@@ -89,6 +91,7 @@ def test_alternatives_are_announced_focused_next_and_in_the_writing_direction_of
     page.locator(".sentence").nth(1).click()
     expect(choices.last).to_have_text(re.compile("Bob"))
     expect(choices.last).to_have_css("direction", "rtl")
+    page.click("#show-others")
 
 
 def test_nothing_is_wider_than_the_window_in_both_languages(visit: Visit) -> None:
@@ -107,8 +110,8 @@ def test_nothing_is_wider_than_the_window_in_both_languages(visit: Visit) -> Non
         page.click("#interface")
 
 
-def test_message_after_the_translation_is_announced_and_panes_do_not_move(visit: Visit) -> None:
-    page = visit.page()
+def test_message_after_the_translation_is_announced_and_panes_do_not_move(kept_visit: Visit) -> None:
+    [page] = kept_visit.pages
     expect(page.locator("#model-aside")).not_to_be_empty()
     before = page.locator("#model-panel").bounding_box()
     type_in(page, "Bonjour mon ami. " * 3)

@@ -60,7 +60,7 @@ def refuse_once(page: Page, pattern: str, status: int, slug: str, **headers: str
 
 
 def translated(visit: Visit, text: str = TEXT, french: str = FRENCH) -> Page:
-    page = visit.page()
+    page = visit.pages[0] if visit.pages else visit.page()
     type_in(page, text)
     expect(translation(page)).to_have_text(french)
     expect(page.locator("#show-others")).to_be_enabled()
@@ -97,10 +97,10 @@ def test_reason_for_missing_languages_stays_while_typing_and_a_key_with_invalid_
 
 
 def test_failed_word_alignment_is_requested_again_and_clearing_a_refused_text_takes_effect_at_once(
-    visit: Visit,
+    kept_visit: Visit,
 ) -> None:
-    visit.allowed = [REFUSED]
-    page = translated(visit)
+    kept_visit.allowed = [REFUSED]
+    page = translated(kept_visit)
     refuse_once(page, "**/translate", 503, "overloaded", **{"Retry-After": "1"})
     word = page.locator(".word", has_text="maison")
     word.hover()

@@ -40,8 +40,8 @@ def test_the_large_model_can_be_chosen_and_its_sentences_are_marked(browser: Bro
         visit.end()
 
 
-def test_without_a_large_model_and_a_memory_nothing_of_them_is_shown(visit: Visit) -> None:
-    page = visit.page("/#en/fr/")
+def test_without_a_large_model_and_a_memory_nothing_of_them_is_shown(kept_visit: Visit) -> None:
+    [page] = kept_visit.pages
     type_in(page, "Hello.")
     expect(translation(page)).to_contain_text("onjour")
     expect(page.locator("#engine")).to_be_hidden()

@@ -4,8 +4,10 @@ into it."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from chromium import REFUSED, Visit
 from playwright.sync_api import Page, expect
 
@@ -13,13 +15,20 @@ LETTER = b"<h1>The cat sleeps.</h1>\n<p>Press <b>the red button</b> now.</p>\n<p
 PANEL = "#files .review"
 
 
-def reviewing(visit: Visit, content: bytes = LETTER, name: str = "letter.html") -> Page:
-    page = visit.page("/#en/fr/")
-    expect(page.locator("#target-language")).to_have_value("fr")
-    page.set_input_files("#file", {"name": name, "mimeType": "text/html", "buffer": content})
+@pytest.fixture
+def page(kept_visit: Visit) -> Iterator[Page]:
+    """A page that translates from English, without files; its only one is removed after the test."""
+    [page] = kept_visit.pages
+    page.select_option("#source-language", "en")
+    yield page
+    page.get_by_role("button", name="Remove").click()
+    page.select_option("#source-language", "auto")
+
+
+def review(page: Page, content: bytes = LETTER) -> None:
+    page.set_input_files("#file", {"name": "letter.html", "mimeType": "text/html", "buffer": content})
     page.get_by_role("button", name="Review").click()
     expect(page.locator(PANEL)).to_be_visible()
-    return page
 
 
 def save(page: Page) -> str:
@@ -30,8 +39,8 @@ def save(page: Page) -> str:
     return Path(download.value.path()).read_text(encoding="utf-8")
 
 
-def test_review_shows_each_text_beside_its_translation(visit: Visit) -> None:
-    page = reviewing(visit)
+def test_review_shows_each_text_beside_its_translation(page: Page) -> None:
+    review(page)
     rows = page.locator(f"{PANEL} li")
     expect(rows).to_have_count(3)
     sources = rows.locator(".words:not([role])").all_text_contents()
@@ -43,9 +52,11 @@ def test_review_shows_each_text_beside_its_translation(visit: Visit) -> None:
         expect(row.get_by_role("textbox")).not_to_be_empty()
 
 
-def test_changed_translation_is_in_the_saved_document_with_its_tags_but_not_without_them(visit: Visit) -> None:
-    visit.allowed = [REFUSED]
-    page = reviewing(visit)
+def test_changed_translation_is_in_the_saved_document_with_its_tags_but_not_without_them(
+    page: Page, kept_visit: Visit
+) -> None:
+    kept_visit.allowed = [REFUSED]
+    review(page)
     row = page.locator(f"{PANEL} li", has_text="Press")
     field = row.get_by_role("textbox")
     before = field.text_content()
@@ -74,8 +85,8 @@ def test_changed_translation_is_in_the_saved_document_with_its_tags_but_not_with
     expect(page.locator(f"{PANEL} > .buttons .fault")).not_to_be_empty()
 
 
-def test_review_closes_and_opens_with_its_changes(visit: Visit) -> None:
-    page = reviewing(visit, b"<p>I am tired.</p>")
+def test_review_closes_and_opens_with_its_changes(page: Page) -> None:
+    review(page, b"<p>I am tired.</p>")
     field = page.locator(PANEL).get_by_role("textbox")
     field.fill("Je dors.")
     button = page.get_by_role("button", name="Review")
