@@ -136,8 +136,9 @@ class ParentBundle(BaseBundle):
 def _translated_row(weight: Tensor, translations: Translations) -> Tensor:
     """[d_model] the mean of the translations' rows, as long as they are on average: a mean alone is shorter."""
     rows, probabilities = weight[translations.tokens], weight.new_tensor(translations.probabilities)
-    mean, length = probabilities @ rows, probabilities @ rows.norm(dim=1)
-    return torch.nn.functional.normalize(mean, dim=0) * length
+    mean, length = probabilities @ rows, probabilities @ torch.linalg.vector_norm(rows, dim=1)
+    unit: Tensor = torch.nn.functional.normalize(mean, dim=0)
+    return torch.mul(unit, length)
 
 
 def _strongest_units(weight: Tensor, part: str, theirs: Mapping[str, Tensor], layer: str, fresh: Tensor) -> Tensor:
