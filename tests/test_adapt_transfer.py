@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,10 +18,13 @@ from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
 from model.transformer import EncoderLayer, Transformer
 from training.__main__ import cli
+from training.adapt.lexicon import Translations
 from training.adapt.transfer import ParentBundle
 from training.corpora.corpus import Pair, write_pairs
+from training.data.dataset import load_tokenizers
 from training.data.vocabulary import train_vocabulary
 from training.optim.trainer import TrainingError
+from training.pipeline.lexicon import LexiconBundle
 from training.pipeline.plan import Timings
 
 SHAPE: dict[str, Any] = {
@@ -78,6 +82,22 @@ def test_embeddings_start_as_the_parents_or_the_mean_of_its_pieces_and_symbols_s
         for id in range(german.vocab_size):
             row = rows[name][shared[id]].mean(0) if id in shared else fresh[name][id]
             torch.testing.assert_close(weights[name][id], row)
+
+
+def test_translated_token_starts_between_its_translations_and_its_spelling(
+    parent: ParentBundle, german: Tokenizer
+) -> None:
+    pieces, theirs = parent.pieces(german), parent.bundle.model.state_dict()["target_embedding.tokens.weight"]
+    spelt, new = next(iter(pieces)), next(id for id in range(german.vocab_size) if id not in pieces)
+    lexicon = {spelt: Translations([40, 41], [0.75, 0.25], 0.6), new: Translations([42], [1.0], 0.6)}
+    before = parent.weights(child(german), pieces, seed=7)["target_embedding.tokens.weight"]
+    rows = parent.weights(child(german), pieces, 7, lexicon)["target_embedding.tokens.weight"]
+    mean = 0.75 * theirs[40] + 0.25 * theirs[41]
+    mean *= (0.75 * theirs[40].norm() + 0.25 * theirs[41].norm()) / mean.norm()
+    torch.testing.assert_close(rows[spelt], 0.6 * mean + 0.4 * before[spelt])
+    torch.testing.assert_close(rows[new], theirs[42])  # how it is spelt says nothing
+    others = [id for id in range(german.vocab_size) if id not in lexicon]
+    assert torch.equal(rows[others], before[others])
 
 
 def test_all_other_weights_are_copied_if_the_shapes_are_equal(parent: ParentBundle, german: Tokenizer) -> None:
@@ -218,3 +238,62 @@ def test_run_started_from_another_parent_is_not_resumed() -> None:
 @pytest.mark.usefixtures("_quick")
 def test_starting_from_two_bundles_is_refused() -> None:
     assert "give --init or --parent, not both" in run("--init", "parent", "--source", "en", "--target", "fr", code=1)
+
+
+@pytest.mark.usefixtures("_quick")
+def test_run_starts_new_tokens_from_translations_and_records_by_which_bundle(
+    parent: ParentBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def translate(self: LexiconBundle, texts: list[str], device: str) -> dict[str, str]:
+        seen.extend(texts)
+        return {text: f"Traduction : {text}" for text in texts}
+
+    monkeypatch.setattr(LexiconBundle, "_translate", translate)
+    said = run("--lexicon", "parent")
+    # The shared side is translated, each text once.
+    assert sorted(seen) == sorted({*seen} & {pair.source for pair in PAIRS[:80]})
+    assert len(seen) > 50
+    [count] = re.findall(r"(\d+) of the tokens start from translations by", said)
+    assert int(count) > 10
+    bundle = load_bundle(Path("bundles/child"), torch.device("cpu"))
+    assert bundle.config["training"]["parent"]["lexicon"] == parent.name
+    assert bundle.config["attribution"] == ["we", "the parent's makers"]
+    card = (bundle.folder / "README.md").read_text(encoding="utf-8")
+    assert f"New tokens began as the mean of those that translate them, by translations of {parent.name}." in card
+    assert "nothing to do" in run("--lexicon", "parent")
+    assert "and another lexicon: give another --work" in run("--replace", code=1)
+
+
+@pytest.mark.usefixtures("_quick")
+def test_lexicon_names_the_tokens_of_the_translations(parent: ParentBundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new language is the parent's own here, so that a noun's translation is the noun."""
+    run()
+    data, made = Path("runs/bundles-child/data"), LexiconBundle.load(Path("parent"), parent, ("en", "de"))
+    french = {pair.source: pair.target for pair in PAIRS}
+    monkeypatch.setattr(LexiconBundle, "_translate", lambda self, texts, device: {t: french[t] for t in texts})
+    found = made.make(parent, data, False, "cpu", 1)
+    ours, theirs = load_tokenizers(data).source, parent.bundle.source_tokenizer
+    nouns = [id for id in found if ours.piece(id)[1:] in ("pommes", "chiens", "maisons", "chaises")]
+    assert len(nouns) == 4
+    for id in nouns:
+        assert found[id].tokens[0] in theirs.parts(ours.piece(id))
+    assert made.make(parent, data, True, "cpu", 1).keys() == found.keys()  # the other direction has the same pairs
+
+
+def test_bundle_of_the_lexicon_translates_what_pairs_and_parent_share(parent: ParentBundle, tmp_path: Path) -> None:
+    made = LexiconBundle.load(tmp_path / "parent", parent, ("de", "en"))
+    assert made._translate(["Go.", "I am here."], "cpu").keys() <= {"Go.", "I am here."}  # it was never trained
+    for given, languages, message in (
+        (None, ("en", "de"), "give that too"),
+        (parent, ("fr", "en"), "has one of the languages fr and en, not both: leave it out"),
+        (parent, ("de", "es"), "has one of the languages de and es, not neither: leave it out"),
+        (
+            parent,
+            ("fr", "de"),
+            f"parent translates en to fr, but with the parent {parent.name} it must translate fr to en",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            LexiconBundle.load(tmp_path / "parent", given, languages)

@@ -1,7 +1,8 @@
 """Transfer learning: a model starts from one for other languages (Zoph et al. 2016; Kocmi and Bojar 2018).
 
-A new token starts as the mean of the parent's tokens that spell it (Gee et al. 2022, "Fast Vocabulary Transfer for
-Language Model Compression"). Everything else is as for a model trained from scratch.
+A new token starts as the mean of the parent's tokens that translate it, if a lexicon says which (see
+`training.adapt.lexicon`), or spell it (Gee et al. 2022, "Fast Vocabulary Transfer for Language Model Compression").
+Everything else is as for a model trained from scratch.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from model.config import ModelConfig, Sharing
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.adapt.base import BaseBundle
+from training.adapt.lexicon import Lexicon, Translations
 from training.optim.trainer import TrainingError
 
 _VOCABULARY = re.compile(r"(?:source|target)_embedding\.tokens\.weight|output\.weight")
@@ -87,21 +89,28 @@ class ParentBundle(BaseBundle):
                 found[id] = parts
         return found
 
-    def weights(self, config: ModelConfig, pieces: Mapping[int, Sequence[int]], seed: int) -> dict[str, Tensor]:
+    def weights(
+        self, config: ModelConfig, pieces: Mapping[int, Sequence[int]], seed: int, lexicon: Lexicon | None = None
+    ) -> dict[str, Tensor]:
         """Initial weights for a model of `config`: the parent's where available, else random ones of `seed`.
 
-        A token in `pieces` starts with the mean of the parent's rows for it. From a wider feed-forward layer, the units
+        A token in `pieces` starts with the mean of the parent's rows for it, and one in `lexicon` with that of its
+        translations, by the share of its occurrences that are translated. From a wider feed-forward layer, the units
         with the longest weights are kept, as in pruning. Raises TrainingError, see `check`.
         """
         self.check(config)
         torch.manual_seed(seed)
         ours, theirs = Transformer(config).state_dict(), self.bundle.model.state_dict()
-        for name, weight in self._initial_weights(ours, theirs, pieces):
+        for name, weight in self._initial_weights(ours, theirs, pieces, lexicon or {}):
             ours[name] = weight
         return ours
 
     def _initial_weights(
-        self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], pieces: Mapping[int, Sequence[int]]
+        self,
+        ours: Mapping[str, Tensor],
+        theirs: Mapping[str, Tensor],
+        pieces: Mapping[int, Sequence[int]],
+        lexicon: Lexicon,
     ) -> Iterator[tuple[str, Tensor]]:
         here = torch.tensor(list(pieces))
         for name, fresh in ours.items():
@@ -110,13 +119,26 @@ class ParentBundle(BaseBundle):
             weight = theirs[name].to(fresh.dtype)
             if _VOCABULARY.fullmatch(name):
                 means = [weight[list(parts)].mean(0) for parts in pieces.values()]
-                yield name, fresh.index_copy(0, here, torch.stack(means))
+                rows = fresh.index_copy(0, here, torch.stack(means))
+                for token, translations in lexicon.items():
+                    translated = _translated_row(weight, translations)
+                    share = translations.share if token in pieces else 1.0
+                    rows[token] = share * translated + (1 - share) * rows[token]
+                yield name, rows
             elif match := _FEED_FORWARD.fullmatch(name):
                 yield name, _strongest_units(weight, match[2], theirs, match[1], fresh)
             elif name.endswith(".positions"):  # the model may have more positions than the parent, or fewer
                 yield name, torch.cat([weight[: len(fresh)], fresh[len(weight) :]])
             elif weight.shape == fresh.shape:
                 yield name, weight
+
+
+def _translated_row(weight: Tensor, translations: Translations) -> Tensor:
+    """[d_model] the mean of the translations' rows, as long as they are on average: a mean alone is shorter."""
+    rows, probabilities = weight[translations.tokens], weight.new_tensor(translations.probabilities)
+    mean, length = probabilities @ rows, probabilities @ torch.linalg.vector_norm(rows, dim=1)
+    unit: Tensor = torch.nn.functional.normalize(mean, dim=0)
+    return torch.mul(unit, length)
 
 
 def _strongest_units(weight: Tensor, part: str, theirs: Mapping[str, Tensor], layer: str, fresh: Tensor) -> Tensor:

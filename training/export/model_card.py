@@ -235,6 +235,8 @@ def _origins(child: str, record: Mapping[str, Any]) -> Iterator[str]:
     if parent := record.get("parent"):
         whose = f"{parent['bundle']}, {language_name(parent['source'])} to {language_name(parent['target'])}"
         yield f"{child} began from the weights of {whose}, which was trained on {_named(parent)}."
+        if lexicon := parent.get("lexicon"):
+            yield f"New tokens began as the mean of those that translate them, by translations of {lexicon}."
         yield ""
         yield from _origins(parent["bundle"], parent)
 

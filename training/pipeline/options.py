@@ -24,6 +24,7 @@ from training.optim.defaults import FROM_PARENT, Size, recipe_for, size_for
 from training.optim.loop import CHANGEABLE
 from training.optim.trainer import MINUTES, Recipe
 from training.options import DEVICE, Option, OptionGroup, Values
+from training.pipeline.lexicon import LexiconBundle
 from training.pipeline.plan import Plan
 from training.pipeline.recipe_file import RecipeFile
 from training.pipeline.work_folder import REVERSE, work_folder
@@ -91,6 +92,7 @@ class RunOptions:
     minutes: float | None = None
     tuning: FineTuning | None = None
     parent: ParentBundle | None = None
+    lexicon: LexiconBundle | None = None
     threads: int | None = None
     reverse: bool = False
 
@@ -174,7 +176,8 @@ class RunOptions:
         }
         if self.tuning is not None and self.tuning.learning_rate is not None:
             asked["learning_rate"] = self.tuning.learning_rate
-        return asked | ({"parent": self.parent.name} if self.parent else {})
+        origins = {"parent": self.parent and self.parent.name, "lexicon": self.lexicon and self.lexicon.bundle.name}
+        return asked | {origin: name for origin, name in origins.items() if name}
 
     def fits(self, plan: Plan) -> bool:
         """Whether `plan` matches these options."""
@@ -226,7 +229,10 @@ def run_options(arguments: RunArguments) -> RunOptions:
     tuning = fine_tuning_options(arguments, recipe.source, recipe.target)
     parent = ParentBundle.load(Path(recipe.parent)) if recipe.parent else None
     prepare = prepare_options(recipe, work, tuning, arguments.mix)
-    export = export_options(arguments, recipe, work, tuning, parent)
+    lexicon = (
+        LexiconBundle.load(Path(recipe.lexicon), parent, (prepare.source, prepare.target)) if recipe.lexicon else None
+    )
+    export = export_options(arguments, recipe, work, tuning, parent, lexicon)
     return RunOptions(
         export.run.parent,
         prepare,
@@ -236,6 +242,7 @@ def run_options(arguments: RunArguments) -> RunOptions:
         arguments.minutes,
         tuning,
         parent,
+        lexicon,
         arguments.threads,
         arguments.reverse,
     )
@@ -255,12 +262,18 @@ def prepare_options(recipe: RecipeFile, work: Path, tuning: FineTuning | None, m
 
 
 def export_options(
-    arguments: RunArguments, recipe: RecipeFile, work: Path, tuning: FineTuning | None, parent: ParentBundle | None
+    arguments: RunArguments,
+    recipe: RecipeFile,
+    work: Path,
+    tuning: FineTuning | None,
+    parent: ParentBundle | None,
+    lexicon: LexiconBundle | None,
 ) -> ExportOptions:
     """The options of export and measurement. Raises ValueError."""
     fields = dict(recipe.export)
     licence, credits = fields.pop("licence", None), fields.pop("attribution", (ATTRIBUTION,))
     origin = tuning.initial if tuning else parent
+    credits = origin.attribution(credits) if origin else credits
     columns = recipe.prepare.get("columns")
     return ExportOptions(
         run=(work / REVERSE if arguments.reverse else work) / "run",
@@ -272,12 +285,12 @@ def export_options(
         encoding=recipe.prepare.get("encoding"),
         below=(arguments.corpora or Path()) if arguments.recipe else None,
         licence=tuning.initial.licence(licence) if tuning else licence or LICENCE,
-        attribution=origin.attribution(credits) if origin else credits,
+        attribution=lexicon.attribution(credits) if lexicon else credits,
         device=arguments.device,
         accept_loss=tuning.accept_loss if tuning else None,
         blend=tuning.blend if tuning else None,
         accept_general_loss=tuning.accept_general_loss if tuning else None,
-        parent=parent.record() if parent else None,
+        parent=parent.record() | (lexicon.record() if lexicon else {}) if parent else None,
         **fields,
     )
 

@@ -60,8 +60,8 @@ class RecipeFile:
     """The content of a recipe file; anything not given is None or missing.
 
     Names of files are as for `prepare --pairs`, from the current folder. `test`: pairs to measure on at the end.
-    `parent`: the folder of the bundle that the model starts from, in a file relative to that file's folder. `prepare`,
-    `model`, `training`, `export`: options by name, as their dataclasses take them.
+    `parent`, `lexicon`: folders of the bundles that the model starts from, in a file relative to that file's folder.
+    `prepare`, `model`, `training`, `export`: options by name, as their dataclasses take them.
     """
 
     source: Annotated[str | None, SOURCE] = None
@@ -74,6 +74,9 @@ class RecipeFile:
     """Random seed; the same seed gives the same model. (default: 1)"""
     parent: Annotated[str | None, Option(metavar="BUNDLE")] = None
     """Start from the weights of this bundle for other languages: trains faster, and needs fewer pairs."""
+    lexicon: Annotated[str | None, Option(metavar="BUNDLE")] = None
+    """With --parent: a bundle from the language that your pairs share with the parent to the parent's other one. New
+    tokens start as the parent's that translate them."""
     prepare: Values = field(default_factory=dict)
     model: Values = field(default_factory=dict)
     training: Values = field(default_factory=dict)
@@ -101,6 +104,7 @@ class RecipeFile:
             dev=recipe.dev and _resolve_path(path, corpora, recipe.dev),
             test=tuple(_resolve_path(path, corpora, text) for text in recipe.test),
             parent=recipe.parent and str(path.parent / recipe.parent),
+            lexicon=recipe.lexicon and str(path.parent / recipe.lexicon),
             export=recipe.export | found,
         )
 

@@ -207,7 +207,12 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
             f"starting from {options.parent.name}, which has {whole:,} of the tokens, and parts of "
             f"{len(pieces) - whole:,} others"
         )
-        initial = options.parent.weights(plan.config, pieces, plan.recipe.seed)
+        lexicon = {}
+        if options.lexicon:
+            data = options.prepare.out
+            lexicon = options.lexicon.make(options.parent, data, options.reverse, device.type, plan.recipe.seed)
+            say(f"{len(lexicon):,} of the tokens start from translations by {options.lexicon.bundle.name}")
+        initial = options.parent.weights(plan.config, pieces, plan.recipe.seed, lexicon)
     use_threads(options.threads, plan.config)
     run = options.export.run
     with lock_folder(run):  # `train` may be working there too
