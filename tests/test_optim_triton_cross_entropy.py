@@ -45,8 +45,9 @@ def check(logits, targets, smoothing):
         torch.testing.assert_close(nll.double(), expected[1], rtol=1e-5, atol=1e-5, equal_nan=True)
         if not with_gradient:
             torch.testing.assert_close(logits, untouched, rtol=0, atol=0, equal_nan=True)
-    # The interpreter cuts the last bits off to make bfloat16, where a GPU rounds.
-    tolerance = {"rtol": 1e-5 if logits.dtype == torch.float32 else 2**-7, "atol": 1e-6}
+    # The interpreter cuts the last bits off to make bfloat16, where a GPU rounds. Of large logits, a difference has an
+    # error of its own in float32, which the probability keeps.
+    tolerance = {"rtol": 1e-5, "atol": 1e-5} if logits.dtype == torch.float32 else {"rtol": 2**-7, "atol": 1e-6}
     torch.testing.assert_close(logits.double(), expected[2], **tolerance, equal_nan=True)
 
 chooser = random.Random(SEED)

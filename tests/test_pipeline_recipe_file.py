@@ -88,7 +88,7 @@ def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("colour = 1", "colour is unknown here: there are dev, pairs, parent, seed, source, target, test"),
+        ("colour = 1", "colour is unknown here: there are dev, lexicon, pairs, parent, seed, source, target, test"),
         ("warmup = 1", "warmup is unknown here: it belongs to [training]"),
         ("[training]\nseed = 1", "[training] seed is unknown here: it belongs to the top"),
         ("[training]\nwarm_up = 1", "[training] warm_up is unknown here: there are accumulate, "),
