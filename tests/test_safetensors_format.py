@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, deserialize
 from safetensors.torch import save
 
-from model.safetensors_format import read_tensors
+from model.safetensors_format import file_header, in_file_order, read_tensors
 
 TENSORS = {
     "matrix": torch.arange(6.0).view(2, 3),
@@ -26,6 +26,19 @@ def test_tensors_are_those_that_the_library_reads() -> None:
     found = deserialize(content)  # type: ignore[no-untyped-call]
     theirs = {name: (entry["dtype"], tuple(entry["shape"]), entry["data"]) for name, entry in found}
     assert {name: (t.dtype, t.shape, bytes(t.data)) for name, t in read_tensors(content).items()} == theirs
+
+
+def test_header_that_we_write_begins_the_librarys_file_with_its_data_at_a_multiple_of_eight() -> None:
+    """The format asks for that, so that whoever maps the file finds numbers at their natural place."""
+    content = save(TENSORS)
+    stored = read_tensors(content)
+    for names in (list(stored), ["matrix"], ["half", "ü"]):
+        kinds = {name: (stored[name].dtype, stored[name].shape) for name in names}
+        header = file_header(kinds)
+        assert len(header) % 8 == 0
+        ours = header + b"".join(bytes(stored[name].data) for name in in_file_order(kinds))
+        found = {name: entry["data"] for name, entry in deserialize(ours)}  # type: ignore[no-untyped-call]
+        assert found == {name: bytes(stored[name].data) for name in names}
 
 
 def entry(name: str, **fields: Any) -> Callable[[dict[str, Any]], Any]:
