@@ -158,9 +158,15 @@ def test_the_source_language_is_not_detected(service: Service) -> None:
     assert ask(service, pair, status=404, source="de")["title"] == "Language pair not served"
 
 
-def test_too_many_pairs_are_refused(bundle_folder: Path) -> None:
-    with serving(bundle_folder, max_items=2) as service:
+def test_too_many_pairs_and_a_pair_with_a_long_side_are_refused(bundle_folder: Path) -> None:
+    with serving(bundle_folder, max_items=2, max_text_chars=20) as service:
         assert ask(service, [{"text": "Hello.", "translation": "Bonjour."}] * 3, status=413)
+        for long in (
+            {"text": "Hello. " * 3, "translation": "Bonjour."},
+            {"text": "Hello.", "translation": "Oui. " * 5},
+        ):
+            said = ask(service, [long], status=413)
+            assert "over the limit of 20" in said["detail"]
 
 
 def test_a_given_target_costs_its_own_length_where_it_is_the_longer(service: Service) -> None:
