@@ -27,7 +27,7 @@ from training.synthetic.teacher import Teacher
 from training.synthetic.translate import BATCH_TEXTS
 
 SAMPLE = 60_000
-"""Pairs that are translated and aligned: two cores translate them in a minute or two."""
+"""Pairs that are translated and aligned: about four minutes of two cores for a bundle of 21 million parameters."""
 
 
 @dataclass(frozen=True)
