@@ -21,7 +21,8 @@ from training.__main__ import cli
 from training.adapt.lexicon import Translations
 from training.adapt.transfer import ParentBundle
 from training.corpora.corpus import Pair, write_pairs
-from training.data.dataset import load_tokenizers
+from training.data.batches import load_pairs
+from training.data.dataset import PreparedSummary, load_tokenizers
 from training.data.vocabulary import train_vocabulary
 from training.optim.trainer import TrainingError
 from training.pipeline.lexicon import LexiconBundle
@@ -273,13 +274,18 @@ def test_lexicon_names_the_tokens_of_the_translations(parent: ParentBundle, monk
     data, made = Path("runs/bundles-child/data"), LexiconBundle.load(Path("parent"), parent, ("en", "de"))
     french = {pair.source: pair.target for pair in PAIRS}
     monkeypatch.setattr(LexiconBundle, "_translate", lambda self, texts, device: {t: french[t] for t in texts})
-    found = made.make(parent, data, False, "cpu", 1)
     ours, theirs = load_tokenizers(data).source, parent.bundle.source_tokenizer
+
+    def lexicon(reverse: bool) -> dict[int, Translations]:
+        (pairs, _), summary = load_pairs(data, reverse), PreparedSummary.load(data, reverse)
+        return made.make(parent, ours, pairs, summary, "cpu", 1)
+
+    found = lexicon(reverse=False)
     nouns = [id for id in found if ours.piece(id)[1:] in ("pommes", "chiens", "maisons", "chaises")]
     assert len(nouns) == 4
     for id in nouns:
         assert found[id].tokens[0] in theirs.parts(ours.piece(id))
-    assert made.make(parent, data, True, "cpu", 1).keys() == found.keys()  # the other direction has the same pairs
+    assert lexicon(reverse=True).keys() == found.keys()  # the other direction has the same pairs
 
 
 def test_bundle_of_the_lexicon_translates_what_pairs_and_parent_share(parent: ParentBundle, tmp_path: Path) -> None:

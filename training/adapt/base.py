@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import torch
 
+from model.bundle import Bundle
 from model.bundle_weights import LoadedBundle, load_bundle
 
 
@@ -28,9 +29,14 @@ class BaseBundle:
 
     def attribution(self, given: Sequence[str]) -> tuple[str, ...]:
         """`given`, then the bundle's credits, since the new model builds on the bundle's corpora too."""
-        return tuple(dict.fromkeys([*given, *self.bundle.config.get("attribution", ())]))
+        return with_credits(given, self.bundle)
 
     def lineage(self) -> dict[str, Any]:
         """The bundle's training corpora and its own ancestors or origin, as its config.json records them."""
         training = self.bundle.config["training"]
         return {name: training[name] for name in ("corpora", "initial", "parent", "imported") if training.get(name)}
+
+
+def with_credits(given: Sequence[str], bundle: Bundle) -> tuple[str, ...]:
+    """`given`, then what `bundle` credits, each once."""
+    return tuple(dict.fromkeys([*given, *bundle.config.get("attribution", ())]))

@@ -14,17 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.bundle import Bundle, open_bundle
-from model.machine import usable_cores
+from model.tokenizer import Tokenizer
+from training.adapt.base import with_credits
 from training.adapt.lexicon import AlignedPair, Translations, lexicon
 from training.adapt.transfer import ParentBundle
 from training.corpora.monolingual import Text
-from training.data.batches import load_pairs
-from training.data.dataset import PreparedSummary, load_tokenizers
+from training.data.batches import Pairs
+from training.data.dataset import PreparedSummary
 from training.data.options import MAX_RATIO
 from training.evaluation.scoring import ROWS
-from training.process_map import map_in_order
 from training.synthetic.teacher import Teacher
-from training.synthetic.translate import BATCH_TEXTS
+from training.synthetic.translate import in_batches
 
 SAMPLE = 60_000
 """Pairs that are translated and aligned: about four minutes of two cores for a bundle of 21 million parameters."""
@@ -66,15 +66,16 @@ class LexiconBundle:
 
     def attribution(self, given: Sequence[str]) -> tuple[str, ...]:
         """`given`, then the bundle's credits, since the child learns from its translations."""
-        return tuple(dict.fromkeys([*given, *self.bundle.config.get("attribution", ())]))
+        return with_credits(given, self.bundle)
 
-    def make(self, parent: ParentBundle, data: Path, reverse: bool, device: str, seed: int) -> dict[int, Translations]:
-        """The lexicon of the vocabulary of the folder `data`, from a sample of its pairs; deterministic for a `seed`.
+    def make(
+        self, parent: ParentBundle, tokenizer: Tokenizer, pairs: Pairs, summary: PreparedSummary, device: str, seed: int
+    ) -> dict[int, Translations]:
+        """The lexicon of the vocabulary of `tokenizer`, from a sample of its `pairs`, which `summary` describes.
 
-        Raises what `training.data.batches.load_pairs` does, and ValueError if the bundle was replaced meanwhile.
+        Deterministic for a `seed`. Raises ValueError if the bundle was replaced meanwhile.
         """
-        summary, (pairs, _) = PreparedSummary.load(data, reverse), load_pairs(data, reverse)
-        tokenizer, theirs = load_tokenizers(data).source, parent.bundle.source_tokenizer
+        theirs = parent.bundle.source_tokenizer
         rows = _sample(pairs.weights[: summary.own_pairs], seed)
         sides = pairs.source.sequences(rows), pairs.target.sequences(rows)
         known, new = sides if summary.source == self.shared else sides[::-1]
@@ -89,10 +90,6 @@ class LexiconBundle:
 
     def _translate(self, texts: Sequence[str], device: str) -> dict[str, str]:
         """The translations, by text; those that would be of no use for training are left out."""
-        size = BATCH_TEXTS[device]
-        numbered = [Text(line, text) for line, text in enumerate(texts, 1)]
-        batches = [numbered[begin : begin + size] for begin in range(0, len(numbered), size)]
-        processes = 1 if device == "cuda" else max(1, min(usable_cores(), len(batches)))
         teacher = Teacher(
             self.folder,
             self.bundle.name,
@@ -105,9 +102,9 @@ class LexiconBundle:
             seed=1,
             back=False,
             max_ratio=MAX_RATIO,
-            threads=1 if processes > 1 else None,
+            threads=None,
         )
-        done = map_in_order(teacher.translate, batches, processes)
+        done = in_batches(teacher, (Text(line, text) for line, text in enumerate(texts, 1)), len(texts))
         return {pair.source: pair.target for batch in done for pair in batch.pairs}
 
 

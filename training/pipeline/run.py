@@ -201,7 +201,8 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
     limits = limits_for(pairs, plan.config)
     initial = options.tuning.initial.weights if options.tuning else None
     if options.parent and snapshot is None:
-        pieces = options.parent.pieces(load_tokenizers(options.prepare.out).source)
+        tokenizer = load_tokenizers(options.prepare.out).source
+        pieces = options.parent.pieces(tokenizer)
         whole = sum(len(parts) == 1 for parts in pieces.values())
         say(
             f"starting from {options.parent.name}, which has {whole:,} of the tokens, and parts of "
@@ -209,8 +210,9 @@ def _train(options: RunOptions, plan: Plan, device: torch.device, started_at: fl
         )
         lexicon = {}
         if options.lexicon:
-            data = options.prepare.out
-            lexicon = options.lexicon.make(options.parent, data, options.reverse, device.type, plan.recipe.seed)
+            summary = PreparedSummary.load(options.prepare.out, options.reverse)
+            given = tokenizer, pairs, summary, device.type, plan.recipe.seed
+            lexicon = options.lexicon.make(options.parent, *given)
             say(f"{len(lexicon):,} of the tokens start from translations by {options.lexicon.bundle.name}")
         initial = options.parent.weights(plan.config, pieces, plan.recipe.seed, lexicon)
     use_threads(options.threads, plan.config)

@@ -6,6 +6,7 @@ and resumes; `training.synthetic.teacher` decides which translations are usable.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from array import array
@@ -157,8 +158,6 @@ def _translate_texts(
     options: TranslateOptions, bundle: Bundle, device: str, texts: Texts, left: int, output: ResumableTsv
 ) -> None:
     """Translates the last `left` of `texts`."""
-    batches = -(-left // BATCH_TEXTS[device])
-    processes = options.processes or (1 if device == "cuda" else max(1, min(usable_cores(), batches)))
     teacher = Teacher(
         options.bundle,
         bundle.name,
@@ -171,13 +170,26 @@ def _translate_texts(
         seed=options.seed,
         back=options.back,
         max_ratio=options.max_ratio,
-        threads=options.threads or (1 if processes > 1 else None),
+        threads=options.threads,
     )
     waiting = (text for text in texts if text.line > output.last_line)
-    for batch in _with_progress(
-        map_in_order(teacher.translate, _batched(waiting, BATCH_TEXTS[device]), processes), left
-    ):
+    for batch in _with_progress(in_batches(teacher, waiting, left, options.processes), left):
         output.add(*batch)
+
+
+def in_batches(
+    teacher: Teacher, texts: Iterable[Text], count: int, processes: int | None = None
+) -> Iterator[TranslatedBatch]:
+    """The translations of `count` texts, in order, by several processes; their number does not change the result.
+
+    Without `processes` there is one per core, or one for a GPU.
+    """
+    size = BATCH_TEXTS[teacher.device]
+    if processes is None:
+        processes = 1 if teacher.device == "cuda" else max(1, min(usable_cores(), -(-count // size)))
+    if processes > 1 and teacher.threads is None:
+        teacher = dataclasses.replace(teacher, threads=1)
+    return map_in_order(teacher.translate, _batched(iter(texts), size), processes)
 
 
 def _batched(texts: Iterator[Text], size: int) -> Iterator[list[Text]]:
