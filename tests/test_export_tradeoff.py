@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.export.tradeoff import PLOT, SHARES, Point, Tradeoff, explore
+from training.export.tradeoff import PLOT, SHARES, Point, Tradeoff, explore, most_points
 
 BEFORE = Point(0.0, 20.0, {"news": 40.0, "talk": 30.0})
 
@@ -38,9 +38,11 @@ def test_points_beside_the_best_are_measured_too_and_a_given_one_alone() -> None
 
     assert explore(BEFORE, measure, 2.0, None).best == measure(0.5)
     assert measured == [*SHARES, 0.3, 0.5, 0.5]
+    assert most_points(None) == len(SHARES) + 2
     measured.clear()
     assert explore(BEFORE, measure, 2.0, 0.7).best is None
     assert measured == [0.7]
+    assert most_points(0.7) == 1
 
 
 @pytest.mark.parametrize("accepted", [0.0, 100.0])

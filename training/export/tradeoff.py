@@ -127,6 +127,11 @@ def explore(before: Point, measured: Callable[[float], Point], accepted: float, 
     return Tradeoff(before, [*found.points, *map(measured, more)], accepted)
 
 
+def most_points(given: float | None) -> int:
+    """The most points that `explore` measures."""
+    return 1 if given is not None else len(SHARES) + 2
+
+
 def _above(loss: float) -> str:
     """A number above `loss`, with one decimal digit."""
     return f"{loss + 0.1:.1f}"

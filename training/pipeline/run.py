@@ -24,7 +24,7 @@ from training.evaluation.scoring import Development, limits_for
 from training.export.bundle import export_run, serve_command
 from training.export.run_folder import MAX_CANDIDATES, data_digest, record_origin
 from training.export.samples import own_sentences
-from training.export.tradeoff import SHARES
+from training.export.tradeoff import most_points
 from training.file_lock import lock_folder, lock_output
 from training.optim.checkpoint import STATE, load_state
 from training.optim.defaults import architecture_for
@@ -148,15 +148,15 @@ def _make_plan(
     say("timing a few steps ...")
     initial = tuning.initial.weights if tuning is not None else None
     timings = measure(config, recipe, pairs, development, device, initial)
-    # All candidates are measured on the development set, and the best one on the others; in fine-tuning, also the
-    # initial weights and several interpolations.
+    # All candidates are measured on the development set, and the best one on the others; in fine-tuning, also
+    # interpolations.
     sentences = min(MAX_CANDIDATES, 1 + recipe.keep) * summary.dev_pairs + sum(len(test.pairs) for test in tests)
     # What ships is also measured as served, and its quality estimates on the same sentences.
     sentences += 2 * (summary.dev_pairs + sum(len(test.pairs) for test in tests))
     own = options.export.sentences() or own_sentences(options.prepare.source)
     sentences += len(own) if own and options.export.samples != "dev" else summary.dev_pairs
     if tuning is not None:
-        sentences += (len(SHARES) + 3) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
+        sentences += most_points(tuning.blend) * (summary.dev_pairs + sum(len(test.pairs) for test in general))
     exporting = timings.exporting(sentences, device.type)
     plan = Plan(data_digest(data), name, config, recipe, timings, options.asked, exporting)
     left = math.inf if options.minutes is None else 60 * options.minutes - (time.monotonic() - started_at)
