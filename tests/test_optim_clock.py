@@ -122,6 +122,29 @@ def test_warm_up_is_shortened_if_it_is_too_large_a_part_of_the_steps() -> None:
     assert machine.rates[16:36] == pytest.approx([peak] * 20)
 
 
+def test_warm_up_is_planned_again_if_a_run_gets_more_minutes() -> None:
+    machine = Machine()
+    assert machine.train(used := TimeUsed(), minutes=0.5, steps=2000, warmup=1000) == 30
+    assert used.warmup == 4
+    more = Machine()
+    assert more.train(used, step=30, minutes=10, steps=2000, warmup=1000) == 600
+    assert used.warmup == 1 + 600 // 8
+    peak = max(more.rates)
+    assert peak == pytest.approx((WIDTH * 1000) ** -0.5)
+    assert more.rates[: 76 - 30] == pytest.approx([peak * step / 76 for step in range(31, 77)])
+
+
+def test_warm_up_of_a_run_that_was_stopped_is_planned_again_only_for_more_minutes() -> None:
+    first, same, more = Machine(stops_after=300), Machine(stops_after=1), Machine(stops_after=1)
+    assert first.train(used := TimeUsed(), warmup=2000) == 300
+    assert used.warmup == 76
+    assert same.train(TimeUsed(**dataclasses.asdict(used)), step=300, warmup=2000) == 301
+    assert same.rates == pytest.approx([(WIDTH * 2000) ** -0.5 * 300 / 420])
+    assert more.train(used, step=300, minutes=60, warmup=2000) == 301
+    assert used.warmup == 1 + 3600 // 8
+    assert more.rates == pytest.approx([(WIDTH * 2000) ** -0.5 * 301 / 451])
+
+
 def test_slow_first_step_neither_stops_nor_shortens_anything() -> None:
     machine = Machine(lambda step: 150.0 if step == 1 else 0.5)
     assert machine.train(used := TimeUsed(), warmup=50) == 901

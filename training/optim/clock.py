@@ -61,6 +61,8 @@ class TimeUsed:
     """Taken by the last evaluation."""
     warmup: int = 0
     """Steps of warm-up, as it was or will be."""
+    minutes: float = 0.0
+    """The minutes that the run has; 0 in states older than this field."""
     ended_minutes: float = 0.0
     """The minutes that the run had when they ended; 0 if it has not ended."""
     rates: list[tuple[int, float, float]] = field(default_factory=list)
@@ -121,8 +123,12 @@ class ClockSchedule(StepSchedule):
 
     def begin(self, step: int) -> None:
         self._read()
+        used = self._used
         if not step:
-            self._used.began_s = self._used.evaluated_s = self._used.used_s
+            used.began_s = used.evaluated_s = used.used_s
+        elif 0 < used.minutes < self._minutes:  # a warm-up for fewer steps may be far too short for these
+            used.warmup = self._fitting_warmup(step, (used.used_s - used.began_s) / step)
+        used.minutes = self._minutes
 
     def stepped(self) -> None:
         self._last_s.append(self._read())
@@ -191,6 +197,10 @@ class ClockSchedule(StepSchedule):
         used = self._used
         used.warmup = used.warmup or self.recipe.warmup
         if step <= used.warmup and self.done >= MIN_TIMED and self._step_s:
-            fitting = step + max(0.0, self.seconds_left()) / self._step_s
-            used.warmup = min(self.recipe.warmup, 1 + int(MAX_WARMUP * fitting))
+            used.warmup = self._fitting_warmup(step, self._step_s)
         return used.warmup
+
+    def _fitting_warmup(self, step: int, step_s: float) -> int:
+        """Steps of warm-up for those that fit, if a step takes `step_s` seconds."""
+        fitting = step + max(0.0, self.seconds_left()) / step_s
+        return min(self.recipe.warmup, 1 + int(MAX_WARMUP * fitting))
