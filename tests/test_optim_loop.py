@@ -142,7 +142,7 @@ def test_resumed_run_equals_an_uninterrupted_one(data: Path, tmp_path: Path) -> 
     assert_same_weights(tmp_path / "whole", tmp_path / "parts")
 
 
-@pytest.mark.parametrize("change", [{"bpe_dropout": 0.2}, {"r_drop": 5.0}])
+@pytest.mark.parametrize("change", [{"bpe_dropout": 0.2}, {"r_drop": 5.0}, {"sampled_softmax": 20}])
 def test_resumed_run_with_regularisation_equals_an_uninterrupted_one_and_no_other(
     data: Path, tmp_path: Path, change: dict[str, Any]
 ) -> None:

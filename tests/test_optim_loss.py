@@ -11,7 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from training.optim import loss as loss_module
-from training.optim.loss import EXCLUDED_BIAS, Projection, distillation_loss, projected_loss, r_drop_loss
+from training.optim.loss import (
+    EXCLUDED_BIAS,
+    Projection,
+    distillation_loss,
+    projected_loss,
+    r_drop_loss,
+    sampled_loss,
+)
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
@@ -260,3 +267,67 @@ def test_a_token_excluded_by_its_bias_is_not_smoothed_and_stays_excluded(r_drop:
     expected = 0.9 * F.nll_loss(log_probs, targets, reduction="sum") - 0.1 / 49 * log_probs[:, others].sum()
     _, *gradients = assert_close_with_all_gradients(loss, expected, hidden, output)
     assert all(by[excluded].abs().max() < 1e-30 for by in gradients)
+
+
+# ---- A sampled softmax
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("biased", [False, True])
+def test_sample_of_all_tokens_gives_the_whole_loss_and_its_gradients(biased: bool, smoothing: float) -> None:
+    hidden, output, targets = with_bias()
+    assert output.bias is not None
+    with torch.no_grad():
+        output.bias[next(token for token in range(50) if token not in targets)] = 2 * EXCLUDED_BIAS
+    output = output if biased else Projection(output.weight)
+    by = [hidden, *(each for each in output if each is not None)]
+    expected, expected_nll = projected_loss(hidden, output, targets, smoothing)
+    loss, nll = sampled_loss(hidden, output, targets, smoothing, samples=50)
+    assert_close_with_gradients(loss, expected, by)
+    torch.testing.assert_close(nll, expected_nll)
+    assert not nll.requires_grad
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.4])
+def test_sampled_normalisation_and_smoothing_are_right_on_average(smoothing: float) -> None:
+    hidden, output, _ = with_bias()
+    hidden, output = hidden.detach()[:1] / 4, Projection(*(each.detach() for each in output if each is not None))
+    targets = torch.tensor([3])
+    logits = F.linear(hidden, *output)[0]
+    torch.manual_seed(1)
+    normalisers, smoothed = [], []
+    for _ in range(4000):
+        loss, nll = sampled_loss(hidden, output, targets, smoothing, samples=7)
+        log_normaliser = nll + logits[3]
+        normalisers.append(log_normaliser.exp())
+        # loss = log Z - (1 - smoothing) * logit - smoothing * mean of the logits
+        smoothed.append(log_normaliser - (1 - smoothing) * logits[3] - loss)
+    torch.testing.assert_close(torch.stack(normalisers).mean(), logits.exp().sum(), rtol=0.03, atol=0)
+    torch.testing.assert_close(torch.stack(smoothed).mean(), smoothing * logits.mean(), rtol=0, atol=0.02)
+
+
+def test_gradient_of_a_sample_is_near_the_whole_one_and_only_of_its_tokens() -> None:
+    hidden, weight, targets = operands()
+    targets %= 20
+    hidden = (hidden.detach() + weight.detach()[targets]).div_(4).requires_grad_()  # as after some training
+    whole = torch.autograd.grad(projected_loss(hidden, Projection(weight), targets, 0.1)[0], [hidden, weight])
+    sums = [torch.zeros_like(gradient) for gradient in whole]
+    for seed in range(200):
+        torch.manual_seed(seed)
+        loss, _ = sampled_loss(hidden, Projection(weight), targets, 0.1, samples=10)
+        gradients = torch.autograd.grad(loss, [hidden, weight])
+        assert int(gradients[1].any(-1).sum()) <= len({*targets.tolist()}) + 10
+        for total, gradient in zip(sums, gradients, strict=True):
+            total += gradient / 200
+    for found, wanted in zip(sums, whole, strict=True):
+        assert F.cosine_similarity(found.flatten(), wanted.flatten(), dim=0) > 0.99
+        torch.testing.assert_close(found.norm(), wanted.norm(), rtol=0.1, atol=0)
+
+
+def test_samples_differ_from_draw_to_draw_and_repeat_with_the_seed() -> None:
+    hidden, weight, targets = operands()
+    losses = []
+    for seed in (1, 2, 1):
+        torch.manual_seed(seed)
+        losses.append(sampled_loss(hidden, Projection(weight), targets % 9, 0.1, samples=5)[0].item())
+    assert losses[0] == losses[2] != losses[1]

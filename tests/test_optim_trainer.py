@@ -158,6 +158,16 @@ def test_r_drop_and_distillation_exclude_each_other() -> None:
         Recipe(10, r_drop=5.0, distil=1.0)
 
 
+def test_sampled_softmax_is_for_training_alone_and_not_for_r_drop() -> None:
+    with pytest.raises(TrainingError, match="r_drop and sampled_softmax cannot be used together"):
+        Recipe(10, r_drop=5.0, sampled_softmax=10)
+    whole, sampled = trainer(), trainer(sampled_softmax=2)
+    losses = [each.loss(batch_of(range(4)), 0.1)[1].item() for each in (whole, sampled)]
+    assert losses[1] < losses[0] - 0.01
+    pairs = make_pairs(20)
+    assert sampled.development_loss(pairs) == whole.development_loss(pairs)
+
+
 def test_non_finite_gradient_stops_training_before_any_weight_changes() -> None:
     broken = trainer()
     with torch.no_grad():
@@ -208,6 +218,7 @@ def test_equal_seeds_give_equal_initial_weights_and_others_do_not() -> None:
         ("bpe_dropout", 1.0),
         ("r_drop", -1.0),
         ("r_drop", float("nan")),
+        ("sampled_softmax", -1),
     ],
 )
 def test_impossible_recipe_is_refused_by_name(field: str, value: object) -> None:

@@ -8,6 +8,7 @@ cross entropy in bfloat16 is one Triton kernel (`training.optim.triton_cross_ent
 from __future__ import annotations
 
 import importlib.util
+import math
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -41,6 +42,7 @@ def projected_loss(
     targets: Tensor,
     smoothing: float = 0.0,
     *,
+    log_weights: Tensor | None = None,
     chunk_logits: int | None = None,
     fused: bool | None = None,
 ) -> tuple[Tensor, Tensor]:
@@ -49,14 +51,17 @@ def projected_loss(
     hidden [tokens, d_model], targets [tokens]. The target distribution is (1 - smoothing) on the target plus
     smoothing in equal shares on all tokens, but those that their bias excludes (Szegedy et al. 2016, section 7; Vaswani
     et al. 2017, section 5.4), as in `torch.nn.functional.cross_entropy`. Returns two scalars in nats: the loss to
-    differentiate, and the plain negative log likelihood, for reports, which carries no gradient. `chunk_logits`: logits
-    per chunk; None is CHUNK_LOGITS, or GPU_CHUNK_LOGITS. `fused`: whether to use the Triton kernel; None: where it
-    applies.
+    differentiate, and the plain negative log likelihood, for reports, which carries no gradient. `log_weights`
+    [vocabulary]: the logarithm of how many tokens each one stands for, see `sampled_loss`; 0 for targets.
+    `chunk_logits`: logits per chunk; None is CHUNK_LOGITS, or GPU_CHUNK_LOGITS. `fused`: whether to use the Triton
+    kernel; None: where it applies.
     """
     chunk_tokens = _chunk_tokens(hidden, output.weight.size(0), chunk_logits)
-    if _is_fused(hidden, output) if fused is None else fused:
+    if log_weights is None and (_is_fused(hidden, output) if fused is None else fused):
         return _summed(hidden[None], output, _fused_criterion(targets, smoothing), chunk_tokens)
-    smooth = _Smoothing.over(output, smoothing)
+    smooth = _Smoothing.over(output, smoothing, log_weights)
+    bias = output.bias if log_weights is None or output.bias is None else output.bias.detach() + log_weights
+    bias = log_weights if bias is None else bias
 
     def criterion(log_probs: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
         target = targets[chunk, None]
@@ -73,7 +78,30 @@ def projected_loss(
         gradient.scatter_add_(-1, target, gradient.new_full(target.shape, smoothing - 1))
         return ChunkLoss(loss, nll, gradient)
 
-    return _summed(hidden[None], output, _of_log_probs(criterion, output.bias), chunk_tokens)
+    return _summed(hidden[None], output, _of_log_probs(criterion, bias), chunk_tokens)
+
+
+def sampled_loss(
+    hidden: Tensor, output: Projection, targets: Tensor, smoothing: float, samples: int
+) -> tuple[Tensor, Tensor]:
+    """An estimate of `projected_loss`: its softmax is over the tokens among the targets and `samples` others.
+
+    The others are drawn uniformly, and each stands for as many as are left out, in the normalisation and in smoothing,
+    so that both are right on average (importance sampling, as in Jean et al. 2015, section 3.1). Takes and returns what
+    `projected_loss` does.
+    """
+    vocabulary = output.weight.size(0)
+    is_other = torch.ones(vocabulary, dtype=torch.bool, device=targets.device)
+    is_other[targets] = False
+    others, predicted = is_other.nonzero()[:, 0], is_other.logical_not().nonzero()[:, 0]
+    drawn = others[torch.randperm(len(others), device=others.device)[:samples]]
+    candidates = torch.cat([predicted, drawn])
+    places = torch.empty(vocabulary, dtype=torch.int64, device=targets.device)
+    places[candidates] = torch.arange(len(candidates), device=targets.device)
+    log_weights = torch.zeros(len(candidates), device=targets.device)
+    log_weights[len(predicted) :] = math.log(len(others) / max(1, len(drawn)))
+    chosen = Projection(output.weight[candidates], None if output.bias is None else output.bias[candidates])
+    return projected_loss(hidden, chosen, places[targets], smoothing, log_weights=log_weights)
 
 
 def _is_fused(hidden: Tensor, output: Projection) -> bool:
@@ -203,19 +231,23 @@ class _Smoothing(NamedTuple):
 
     share: Tensor | float
     """[vocabulary], or the same for all"""
+    log_weights: Tensor | float = 0.0
+    """[vocabulary], or the same for all: by how much each token's log probability is too large"""
 
     @classmethod
-    def over(cls, output: Projection, smoothing: float) -> _Smoothing:
-        if output.bias is None or not smoothing:
+    def over(cls, output: Projection, smoothing: float, log_weights: Tensor | None = None) -> _Smoothing:
+        if not smoothing or (output.bias is None and log_weights is None):
             return cls(smoothing / output.weight.size(0))
-        included = output.bias.detach() >= EXCLUDED_BIAS
-        return cls(included * (smoothing / included.sum()))
+        stands_for = output.weight.new_ones(len(output.weight)) if log_weights is None else log_weights.exp()
+        if output.bias is not None:
+            stands_for = stands_for * (output.bias.detach() >= EXCLUDED_BIAS)
+        return cls(stands_for * (smoothing / stands_for.sum()), 0.0 if log_weights is None else log_weights)
 
     def total(self, log_probs: Tensor) -> Tensor:
         """The sum of log_probs [tokens, vocabulary], each times its token's share."""
         if isinstance(self.share, float):
             return log_probs.sum() * self.share
-        return (log_probs.sum(0) * self.share).sum()
+        return ((log_probs.sum(0) - len(log_probs) * self.log_weights) * self.share).sum()
 
 
 class ChunkLoss(NamedTuple):

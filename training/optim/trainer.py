@@ -17,7 +17,7 @@ from model.config import ModelConfig
 from model.transformer import Transformer
 from training.data.batches import Batch, Pairs, RehearsedRows
 from training.optim.distributed import ALONE, World
-from training.optim.loss import Projection, distillation_loss, projected_loss, r_drop_loss
+from training.optim.loss import Projection, distillation_loss, projected_loss, r_drop_loss, sampled_loss
 from training.optim.schedule import by_clock, fall, noam
 from training.options import Option
 
@@ -68,6 +68,9 @@ class Recipe:
     """Probability of skipping a merge in tokenisation, drawn anew each epoch. (default: 0)"""
     r_drop: Annotated[float, Option(panel=RECIPE)] = 0.0
     """Weight of the agreement between two passes with different dropout; takes twice the time. (default: 0)"""
+    sampled_softmax: Annotated[int, Option(metavar="N", panel=RECIPE)] = 0
+    """Compute the loss over the tokens of a batch's targets and N others, drawn anew for each batch, that stand for the
+    rest: a step takes less time on a CPU. (default: 0, over the whole vocabulary)"""
     distil: float = 0.0
     clip_norm: Annotated[float, Option(panel=RECIPE)] = 1.0
     """Maximum gradient norm. (default: 1)"""
@@ -105,6 +108,10 @@ class Recipe:
         for name in ("r_drop", "distil"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise TrainingError(f"{name} must be at least 0, not {getattr(self, name)}")
+        if self.sampled_softmax < 0:
+            raise TrainingError(f"sampled_softmax must be at least 0, not {self.sampled_softmax}")
+        if self.r_drop and self.sampled_softmax:
+            raise TrainingError("r_drop and sampled_softmax cannot be used together: it compares whole distributions")
         if self.r_drop and self.distil:
             raise TrainingError("r_drop and distil cannot be used together")
         if self.precision not in ("auto", "float32", "bfloat16"):
@@ -180,12 +187,20 @@ class Trainer:
             passes = hidden.view(2, -1, hidden.size(-1))
             return r_drop_loss(passes, output, targets[: passes.size(1)], smoothing, r_drop)
         if self._teacher is None or batch.rehearsed is None:
-            return projected_loss(hidden, output, targets, smoothing)
+            return self._cross_entropy(hidden, output, targets, smoothing)
         own, taught = batch.rehearsed.others, batch.rehearsed.tokens
-        loss, nll = projected_loss(hidden[own], output, targets[own], smoothing)
+        loss, nll = self._cross_entropy(hidden[own], output, targets[own], smoothing)
         predicted, teacher = self._predicted(self._teacher, batch, batch.rehearsed), _projection(self._teacher)
         distilled, taught_nll = distillation_loss(hidden[taught], output, predicted, teacher, targets[taught])
         return loss + self.recipe.distil * distilled, nll + taught_nll
+
+    def _cross_entropy(
+        self, hidden: Tensor, output: Projection, targets: Tensor, smoothing: float
+    ) -> tuple[Tensor, Tensor]:
+        """`projected_loss`; in training with the recipe's `sampled_softmax` its estimate."""
+        if samples := self.recipe.sampled_softmax if self.model.training else 0:
+            return sampled_loss(hidden, output, targets, smoothing, samples)
+        return projected_loss(hidden, output, targets, smoothing)
 
     @torch.no_grad()
     def _predicted(self, teacher: Transformer, batch: Batch, rehearsed: RehearsedRows) -> Tensor:
