@@ -16,6 +16,7 @@ import pytest
 from servers import WAIT_S, becomes
 from shared_fixtures import Service, serving
 
+from app.api.admin_server import MAX_CONNECTIONS
 from app.http.api_keys import new_key
 from app.settings import Settings, SettingsError
 
@@ -112,6 +113,16 @@ def test_idle_clients_cannot_block_the_admin_server_for_long(bundle_folder: Path
         for client in silent:
             client.settimeout(WAIT_S)
             assert client.recv(1) == b""
+
+
+def test_connections_above_the_limit_are_refused_until_others_end(bundle_folder: Path) -> None:
+    with administered(bundle_folder) as (_, url):
+        port = int(url.rpartition(":")[2])
+        with ExitStack() as stack:
+            for _ in range(MAX_CONNECTIONS):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            assert httpx.get(f"{url}/health").status_code == 503
+        assert becomes(lambda: httpx.get(f"{url}/health").status_code == 200)
 
 
 def test_a_port_in_use_is_reported_in_one_line(bundle_folder: Path) -> None:
