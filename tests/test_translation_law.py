@@ -62,3 +62,20 @@ def test_names_that_a_model_knows_are_translated(shipped: Service, direction: Di
     known |= {"en-es": ("I live in London.", "Londres"), "es-en": ("Vivo en Londres.", "London")}
     text, name = known.get(direction.folder.name, ("", ""))
     assert name in translate(shipped, direction, [text])[0] if text else True
+
+
+@pytest.mark.skipif(not (SHIPPED / "de-en").is_dir(), reason="needs de-en")
+@pytest.mark.parametrize("sentence", ["Mein Freund {} wohnt in London.", "Frau {} ruft morgen an."])
+def test_german_names_that_are_words_stay_after_a_title_or_a_relation(shipped: Service, sentence: str) -> None:
+    names = ["Fischer", "Schneider", "Koch", "Bauer", "Klein", "Wolf", "Zimmermann", "Braun", "Fuchs", "Weiß", "Vogel"]
+    direction = next(one for one in DIRECTIONS if one.folder.name == "de-en")
+    done = translate(shipped, direction, [sentence.replace("{}", name) for name in names])
+    assert [text for name, text in zip(names, done, strict=True) if name not in text] == []
+    plain = [
+        "Meine Schwester Gisela trinkt gern Tee.",
+        "Guten Morgen, Herr Lehrer!",
+        "Gestern gab meine Frau Geld aus.",
+    ]
+    assert not {"Tee", "Lehrer", "Geld"} & {
+        word for text in translate(shipped, direction, plain) for word in text.split()
+    }

@@ -46,6 +46,14 @@ _NAME_MAY_FOLLOW = re.compile(r"\b(?:ich|du|wir|ihr|er|sie|uns|euch|[md]ich|ihn)
 _NOUN_FOLLOWS = re.compile(r"\b(?:ist|bin|war|hab[et]|hat|haben)\s+\Z")
 """In German, after a noun and the first of these words, a name is likelier than a noun without an article. After the
 second it is so within a sentence, and after the third both are common: Ich habe Durst."""
+_BEFORE_NAME = {
+    "de": re.compile(
+        r"\b(?:Frau|Fräulein|Herrn?|Familie|Dr\.|Prof\.|(?:[mds]ein|ihr|unser|eue?r)(?:e[mnrs]?)?\s+(?:Freund|Nachbar|Kolleg|"
+        r"Chef|Lehrer|Partner|Cousin|Brud|Schwest|Vat|Mutt|Soh|Tocht|Onkel|Tant|Opa|Oma)(?:e|er|in|n|en)?)\s+\Z",
+        re.IGNORECASE,
+    )
+}
+"""A title, or what somebody is to the writer: where the name of a person follows, with hardly any other noun."""
 _NOT_SURE, _UNSURE = -0.3, -0.5
 """Mean log probability of the tokens aligned to a word: below the first, its translation is often wrong, and below the
 second, mostly."""
@@ -94,6 +102,9 @@ def _is_name(sentence: Sentence, candidate: Candidate, word: re.Match[str], tran
         return True
     if letters is not None and any(not (letter.isascii() or letter in letters) for letter in lowered):
         return True
+    before_name = _BEFORE_NAME.get(language)
+    if before_name and before_name.search(text, max(0, word.start() - 40), word.start()):
+        return _score(sentence, candidate, word) < _NEARLY_SURE
     if tokenizer.has_piece(MARK + word[0]) or tokenizer.has_piece(MARK + lowered):
         return False  # as for most words
     if word[0].isupper():
