@@ -324,6 +324,13 @@ def test_gradient_of_a_sample_is_near_the_whole_one_and_only_of_its_tokens() -> 
         torch.testing.assert_close(found.norm(), wanted.norm(), rtol=0.1, atol=0)
 
 
+def test_batch_whose_targets_are_the_whole_vocabulary_leaves_nothing_to_sample() -> None:
+    hidden, weight, _ = operands()
+    hidden, targets = hidden.repeat(2, 1)[:50], torch.arange(50)
+    expected, _ = projected_loss(hidden, Projection(weight), targets, 0.1)
+    assert_close_with_gradients(sampled_loss(hidden, Projection(weight), targets, 0.1, 5)[0], expected, [weight])
+
+
 def test_samples_differ_from_draw_to_draw_and_repeat_with_the_seed() -> None:
     hidden, weight, targets = operands()
     losses = []

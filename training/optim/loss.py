@@ -60,8 +60,9 @@ def projected_loss(
     if log_weights is None and (_is_fused(hidden, output) if fused is None else fused):
         return _summed(hidden[None], output, _fused_criterion(targets, smoothing), chunk_tokens)
     smooth = _Smoothing.over(output, smoothing, log_weights)
-    bias = output.bias if log_weights is None or output.bias is None else output.bias.detach() + log_weights
-    bias = log_weights if bias is None else bias
+    bias = output.bias
+    if log_weights is not None:
+        bias = log_weights if bias is None else bias.detach() + log_weights
 
     def criterion(log_probs: Tensor, chunk: slice, with_gradient: bool) -> ChunkLoss:
         target = targets[chunk, None]
@@ -99,7 +100,7 @@ def sampled_loss(
     places = torch.empty(vocabulary, dtype=torch.int64, device=targets.device)
     places[candidates] = torch.arange(len(candidates), device=targets.device)
     log_weights = torch.zeros(len(candidates), device=targets.device)
-    log_weights[len(predicted) :] = math.log(len(others) / max(1, len(drawn)))
+    log_weights[len(predicted) :] = math.log(max(1, len(others)) / max(1, len(drawn)))
     chosen = Projection(output.weight[candidates], None if output.bias is None else output.bias[candidates])
     return projected_loss(hidden, chosen, places[targets], smoothing, log_weights=log_weights)
 
