@@ -48,8 +48,9 @@ _NOUN_FOLLOWS = re.compile(r"\b(?:ist|bin|war|hab[et]|hat|haben)\s+\Z")
 second it is so within a sentence, and after the third both are common: Ich habe Durst."""
 _BEFORE_NAME = {
     "de": re.compile(
-        r"\b(?:Frau|Fräulein|Herrn?|Familie|Dr\.|Prof\.|(?:[mds]ein|ihr|unser|eue?r)(?:e[mnrs]?)?\s+(?:Freund|Nachbar|Kolleg|"
-        r"Chef|Lehrer|Partner|Cousin|Brud|Schwest|Vat|Mutt|Soh|Tocht|Onkel|Tant|Opa|Oma)(?:e|er|in|n|en)?)\s+\Z",
+        r"\b(?:Frau|Fräulein|Herrn?|Familie|Dr\.|Prof\.|(?:[mds]ein|ihr|unser|eue?r)(?:e[mnrs]?)?\s+(?:Freund(?:e|en|in)?"
+        r"|(?:Nachbar|Lehrer|Partner)(?:n|in)?|Kolleg(?:e|en|in)|Chef(?:in)?|Cousin(?:e|en)?|Bruder|Schwester|Vater|Mutter"
+        r"|Sohn|Tochter|Onkeln?|Tanten?|Opa|Oma))\s+\Z",
         re.IGNORECASE,
     )
 }
