@@ -16,7 +16,7 @@ from training.optim.trainer import Recipe, Trainer
 
 EVALUATIONS = 20
 """Evaluations at equal shares of the time, unless they would take more than `MAX_EVALUATING` of it."""
-MAX_EVALUATING = 0.2
+MAX_EVALUATING = 0.1
 MAX_WARMUP = 0.125
 """Maximum share of the steps in warm-up."""
 MIN_TIMED_STEPS = 5
