@@ -432,8 +432,8 @@ def faults(lab: Lab, kind: str, recipe: Recipe, size: int = SIZE) -> list[str]:
 
     found = list[str]()
     plain = measure(lab, "text", (Block((PLAIN,), 1.0),), size).seconds
-    # A short text may take two fifths of a long one's: what runs beside it counts for more there.
-    allowed = max(MAX_SECONDS * max(size / SIZE, 0.4), MAX_TIMES_PLAIN * plain)
+    # A short text may take half of a long one's: what runs beside it counts for more there.
+    allowed = max(MAX_SECONDS * max(size / SIZE, 0.5), MAX_TIMES_PLAIN * plain)
     once = seconds(size, allowed)
     if once > allowed:
         found.append(f"{size:,} bytes take {once:.2f} s")
