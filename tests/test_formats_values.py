@@ -167,6 +167,8 @@ def test_a_language_that_yaml_takes_for_a_boolean_is_quoted() -> None:
         ("a: >-\n  x\nb: 1", "y\nz", "a: >-\n  y\n\n  z\nb: 1"),
         ("a: |2-\n   x\nb: 1", "y", 'a: "y"\nb: 1'),
         ("a: &b !!str x", "z", "a: &b !!str z"),
+        ("{a: x, b: 1}", "Wer?", '{a: "Wer?", b: 1}'),
+        ("a: x", "Wer?", "a: Wer?"),
         ("x", "z", "z"),
     ],
 )
