@@ -51,9 +51,9 @@ def written_like(raw: str, value: str, style: str, is_flow: bool) -> tuple[str, 
 
 def _plain(is_flow: bool, text: str) -> str:
     """Plain, if that is read as the same string."""
-    is_line = "\n" not in text and "\t" not in text and not _NOT_PRINTABLE.search(text)
-    is_line &= not (is_flow and "?" in text)  # libyaml reads one, PyYAML's own parser does not
-    if is_line and not _is_other_type(text) and _reads_as(f"[{text}]" if is_flow else f"k: {text}", text, ""):
+    may_be_plain = "\n" not in text and "\t" not in text and not _NOT_PRINTABLE.search(text)
+    may_be_plain &= not (is_flow and "?" in text)  # libyaml reads one, PyYAML's own parser does not
+    if may_be_plain and not _is_other_type(text) and _reads_as(f"[{text}]" if is_flow else f"k: {text}", text, ""):
         return text
     return _double(False, text)
 
