@@ -381,6 +381,7 @@ def test_subtitles_without_times_are_refused() -> None:
         ('msgid "Hello"\n', 1),
         ('msgid "A"\nmsgstr ""\n\nmsgid "Hello"', 4),
         ('msgid "One file"\nmsgid_plural "%d files"\n', 1),
+        ('msgid "One file"\nmsgid_plural "%d files"\nmsgstr ""\n', 1),
         ('msgctxt "menu"\nmsgid "Hello"\n#~ msgstr ""\n', 1),
     ],
 )

@@ -64,9 +64,11 @@ def read(content: bytes, target: str = "", redo_fuzzy: bool = False) -> Content:
     for entry, start, end in zip(catalogue, starts, starts[1:], strict=False):
         if not _needs_translation(entry, redo_fuzzy):
             continue
-        if not any(map(_begins_translation, lines[start:end])):
+        needed = "msgstr[" if entry.msgid_plural else "msgstr"
+        if not next(filter(_begins_translation, lines[start:end]), "").lstrip().startswith(needed):
+            missing = "msgstr[0] for its plural" if entry.msgid_plural else "msgstr"
             raise UnreadableDocument(
-                f"The file is not a gettext catalogue: the entry at line {start + 1} has no msgstr."
+                f"The file is not a gettext catalogue: the entry at line {start + 1} has no {missing}."
             )
         sources = [len(strings) + source for source in _form_sources(entry, forms, target)]
         entries.append(_Entry(start, end, sources, _has_translation(entry)))
