@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from training.corpora.corpus import Corpus, LineTally, hash64
@@ -58,3 +59,15 @@ class Texts:
                 self.skipped.add(reason, number)
             else:
                 yield Text(number, text)
+
+
+@dataclass(frozen=True)
+class NumberedTexts:
+    """The lines of `texts` and their texts, or with `references` what they are paired with, as often as needed."""
+
+    texts: Texts
+    references: bool
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        for text in self.texts:
+            yield text.line, text.reference if self.references else text.text
