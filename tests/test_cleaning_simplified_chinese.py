@@ -244,5 +244,5 @@ def test_closest_pair_to_a_traditional_reference_is_found() -> None:
     decoded.finished = [ended("我们你在上。"), ended("龙爱广场上。")]  # as near to "龍愛廣場上。" as it stands
     bundle = cast(LoadedBundle, SimpleNamespace(target="zh", target_tokenizer=simplifying()))
     settings = {"device": "cpu", "precision": "float32", "beam": 2, "rows": 2, "nearest": True, "sample": None}
-    teacher = Teacher(Path("b"), "b", **settings, seed=1, back=False, max_ratio=4.0, threads=1)  # type: ignore[arg-type]
+    teacher = Teacher(Path("b"), "b", **settings, seed=1, max_ratio=4.0, threads=1)  # type: ignore[arg-type]
     assert teacher.choose(bundle, decoded, "龍愛廣場上。") == ("龙爱广场上。", "")

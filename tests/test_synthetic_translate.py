@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +23,7 @@ from model.hypothesis import Hypothesis
 from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
 from training.synthetic import teacher as teacher_module
-from training.synthetic import translate as translate_module
+from training.synthetic.program import usable_translation
 from training.synthetic.resumable_tsv import ResumableTsv
 from training.synthetic.sampling_decoder import SamplingDecoderState
 from training.synthetic.teacher import rejection_reason
@@ -211,6 +212,14 @@ def test_required_credits_are_listed_at_the_end(shipped: LoadedBundle, pairs_fil
     ("options", "said"),
     [
         (["--texts", "x"], "give either --pairs or --texts"),
+        (["--program", "cat"], "give either --bundle or --program"),
+        (["--into", "es"], "--into is the language of a --program"),
+        (["--pivot", "--nearest", "--beam", "2"], "--pivot has no translation to be the --nearest to"),
+        (["--pivot", "--min-chrf", "40"], "--min-chrf compares with the other side of --pairs, without --pivot"),
+        (["--min-chrf", "101"], "--min-chrf must be from 0 to 100"),
+        (["--like", "pairs.tsv"], "--like chooses the most like ones: give their number, --limit"),
+        (["--limit", "0"], "--limit must be at least 1"),
+        (["--without", "nowhere.tsv"], "nowhere.tsv: no such file"),
         (["--beam", "0"], "--beam must be at least 1"),
         (["--beam", "9", "--rows", "8"], "--beam 9 needs as many --rows"),
         (["--beam", "1", "--nearest"], "--nearest chooses among hypotheses"),
@@ -237,13 +246,133 @@ def test_invalid_options_are_reported_in_one_line(
     assert not Path("out.tsv").exists()
 
 
+# ---- Which texts, and which pairs
+
+
+def test_translations_far_from_the_other_side_are_dropped(shipped: LoadedBundle, tmp_path: Path) -> None:
+    sources = [pair.source for pair in PAIRS[:4]]
+    best = [made[0] for made in translations(shipped, sources, 2)]
+    write_pairs(tmp_path / "p.tsv", map(Pair, sources, [best[0], "Zzz qq xx.", best[2], "Kk ww."]))
+    given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--columns", "1,2", "--beam", 2]
+    said = translate(*given, "--min-chrf", 90, "--out", tmp_path / "out.tsv")
+    assert lines_of(tmp_path / "out.tsv") == [f"{sources[n]}\t{best[n]}" for n in (0, 2)]
+    assert "2 lines left out: a chrF below 90 (lines 2, 4)" in said
+
+
+def test_pivot_puts_the_translation_in_its_texts_place(shipped: LoadedBundle, tmp_path: Path) -> None:
+    write_pairs(tmp_path / "p.tsv", [Pair("El perro.", "The dog."), Pair("Hola.", "Hello.")])
+    given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--pivot"]
+    [[dog], [hello]] = translations(shipped, ["The dog.", "Hello."], 1)
+    translate(*given, "--back", "--out", tmp_path / "back.tsv")
+    assert lines_of(tmp_path / "back.tsv") == [f"{dog}\tEl perro.", f"{hello}\tHola."]
+    translate(*given, "--columns", "2,1", "--beam", 1, "--out", tmp_path / "out.tsv")
+    assert lines_of(tmp_path / "out.tsv") == [f"El perro.\t{dog}", f"Hola.\t{hello}"]
+
+
+def test_no_pair_shares_a_sentence_with_a_file_that_is_held_out(shipped: LoadedBundle, tmp_path: Path) -> None:
+    texts = [pair.source for pair in PAIRS[:4]]
+    made = [best for best, *_ in translations(shipped, texts, 1)]
+    write_pairs(tmp_path / "p.tsv", PAIRS[:4])
+    write_pairs(tmp_path / "held.tsv", [Pair(texts[1].upper() + "!", "x"), Pair("y", made[3])])
+    given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--beam", 1]
+    said = translate(*given, "--without", tmp_path / "held.tsv", "--out", tmp_path / "out.tsv")
+    assert lines_of(tmp_path / "out.tsv") == [f"{texts[n]}\t{made[n]}" for n in (0, 2)]
+    assert "2 lines left out: a sentence is held out (lines 2, 4)" in said
+
+
+def test_a_limit_draws_texts_by_the_seed_or_takes_those_most_like_a_file(tmp_path: Path) -> None:
+    minutes = [f"Mr President, I agree with honourable member {number}." for number in range(40)]
+    news = ["Police found a tiny chip in the river.", "Scientists found a chip in a river last Monday."]
+    (tmp_path / "t.txt").write_text("".join(f"{text}\n" for text in [*minutes, *news]), encoding="utf-8")
+    (tmp_path / "news.tsv").write_text("Scientists found a river on Monday.\tx\n" * 9, encoding="utf-8")
+    given = ["--program", "cat", "--texts", tmp_path / "t.txt", "--limit", 2]
+    said = translate(*given, "--like", tmp_path / "news.tsv", "--out", tmp_path / "like.tsv")
+    assert "2 pairs in" in said
+    assert "from 2 of 42 distinct texts" in said
+    assert lines_of(tmp_path / "like.tsv") == [f"{text}\t{text}" for text in news]
+    drawn = set()
+    for seed in (1, 1, 2, 3):
+        translate(*given, "--seed", seed, "--replace", "--out", tmp_path / "drawn.tsv")
+        drawn.add(tuple(lines_of(tmp_path / "drawn.tsv")))
+    assert len(drawn) == 3
+
+
+# ---- By a program
+
+PROGRAM = """
+import sys
+for line in sys.stdin:
+    print(line.rstrip("\\n").replace("chat", "gato").rstrip("."))
+"""
+
+
+def program(folder: Path, code: str = PROGRAM) -> str:
+    (folder / "program.py").write_text(code, encoding="utf-8")
+    return f"{sys.executable} -I -S {folder / 'program.py'}"
+
+
+def test_programs_translate_one_after_the_other(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "p.tsv", [Pair("The cat is here.", "Le chat est là."), Pair("Cat!", "chat!")])
+    second = tmp_path / "second"
+    second.mkdir()
+    both = ["--program", program(tmp_path), "--program", program(second, PROGRAM.replace("chat", "est"))]
+    given = [*both, "--pairs", tmp_path / "p.tsv", "--pivot", "--back"]
+    said = translate(*given, "--out", tmp_path / "out.tsv")
+    assert lines_of(tmp_path / "out.tsv") == ["Le gato gato là.\tThe cat is here.", "gato!\tCat!"]
+    assert "made by" not in said
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("print('one')", "wrote 1 lines for 15: it must write one for each"),
+        ("import sys; sys.exit('no data\\nfor that pair')", "failed with the status 1: no data"),
+    ],
+)
+def test_a_program_that_fails_is_named_and_nothing_is_written(
+    pairs_file: Path, tmp_path: Path, code: str, said: str
+) -> None:
+    given = ["--program", program(tmp_path, code), "--pairs", pairs_file, "--processes", 1]
+    found = translate(*given, "--out", tmp_path / "out.tsv", code=1)
+    assert said in found.replace("\n", " ")
+    assert not (tmp_path / "out.tsv").exists()
+    assert "nowhere cannot be run" in translate(
+        "--program", "nowhere", *given[2:], "--out", tmp_path / "out.tsv", code=1
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "written", "into", "expected"),
+    [
+        ("Le chat est là.", "El gato está allí", "es", "El gato está allí."),
+        ("Il a vu Belmarsh.", "Ha visto *Belmarsh", "es", "Ha visto Belmarsh."),
+        ("Un corrosif.", "Un *corrosif", "es", None),
+        ("L'eau.", "*l'eau", "es", None),
+        ("a", "un @b c", "es", None),
+        ("a", "un #b c", "es", None),
+        ("a  b", "", "es", None),
+        ("Que propose-t-il ?", "Que  propone ?", "es", "¿Que propone?"),
+        ("Viens !", "Ven !", "es", "¡Ven!"),
+        ("Viens !", "¡Ven !", "es", "¡Ven!"),
+        ("Viens !", "Vem !", "pt", "Vem!"),
+        ("Il dit « oui ».", "Dice «sí»", "es", "Dice «sí»"),
+        ("Note 5 * 3", "Nota 5 * 3", None, "Nota 5 * 3"),
+    ],
+)
+def test_what_a_program_writes_becomes_a_sentence_or_is_dropped(
+    source: str, written: str, into: str | None, expected: str | None
+) -> None:
+    text, reason = usable_translation(source, written, into)
+    assert (text, bool(reason)) == (expected or "", expected is None)
+
+
 # ---- Stopped, and going on
 
 
 def test_a_stopped_command_resumes_to_the_same_file_and_counts(
     shipped: LoadedBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(translate_module.BATCH_TEXTS, "cpu", 6)
+    monkeypatch.setitem(teacher_module.BATCH_TEXTS, "cpu", 6)
     long = Pair("How are you? " * 200, "x")
     write_pairs(tmp_path / "p.tsv", [*PAIRS[:5], long, *PAIRS[3:10], long._replace(target="y"), *PAIRS[10:]])
     given = ["--bundle", shipped.folder, "--pairs", tmp_path / "p.tsv", "--sample", 5, "--processes", 1]
@@ -287,7 +416,7 @@ def test_a_file_started_with_other_options_is_not_resumed(
 
 
 def test_samples_depend_on_the_batch_and_translations_do_not(shipped: LoadedBundle, pairs_file: Path) -> None:
-    asked = TranslateOptions(shipped.folder, Path("out.tsv"), str(pairs_file), beam=1)
+    asked = TranslateOptions(Path("out.tsv"), shipped.folder, pairs=str(pairs_file), beam=1)
     for sample, alike in ((10, False), (None, True)):
         few, many = (replace(asked, sample=sample, rows=rows).settings("b", ()) for rows in (8, 9))
         assert (few == many) == alike

@@ -100,7 +100,6 @@ class LexiconBundle:
             nearest=False,
             sample=None,
             seed=1,
-            back=False,
             max_ratio=MAX_RATIO,
             threads=None,
         )

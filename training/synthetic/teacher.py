@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import sacrebleu
 import torch
 
 from model.backends import prepare
@@ -22,14 +23,17 @@ from model.decoding import beam_decode
 from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
 from model.machine import keep_freed_memory
+from training.cleaning.holdout import comparison_key
 from training.cleaning.simplified_chinese import references_in_script
 from training.compute import use_threads
-from training.corpora.corpus import Pair
+from training.corpora.corpus import Pair, hash64
 from training.corpora.monolingual import Text
 from training.data.options import RATIO_FROM_TOKENS
 from training.evaluation.scoring import bleu_metric
 from training.synthetic.sampling_decoder import SamplingBackend, sampling_precision
 
+BATCH_TEXTS = {"cpu": 256, "cuda": 8192}
+"""Texts per task of a process; a kill loses at most one task per process."""
 _UNWRITABLE = re.compile(r"[\t\n\r\ufffd]")
 
 
@@ -42,11 +46,39 @@ class TranslatedBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
+class StudentPairs:
+    """How a text and its translation become a pair.
+
+    `back`: the translation is the student's source, not its target. `pivot`: it replaces the text, so that the other
+    half is what the text was paired with. `held_out`: keys of sentences of which no pair may have one.
+    """
+
+    back: bool = False
+    pivot: bool = False
+    held_out: frozenset[int] = frozenset()
+
+    def add(self, text: Text, translation: str, reason: str, pairs: list[Pair], failed: list[tuple[int, str]]) -> None:
+        """Appends the pair to `pairs`; or, if there is none for a `reason`, the line to `failed`."""
+        kept = text.reference if self.pivot else text.text
+        if not reason and self.held_out and not self.held_out.isdisjoint(map(sentence_key, (kept, translation))):
+            reason = "a sentence is held out"
+        if reason:
+            failed.append((text.line, reason))
+        else:
+            pairs.append(Pair(translation, kept) if self.back else Pair(kept, translation))
+
+
+def sentence_key(text: str) -> int:
+    """By which sentences are compared, whatever their case and punctuation."""
+    return hash64(comparison_key(text))
+
+
+@dataclass(frozen=True)
 class Teacher:
     """A bundle, and how it translates. `name` identifies the weights expected in the folder `bundle`.
 
     `nearest`: choose the beam's hypothesis nearest to the reference, instead of the best. `sample`: draw each token
-    from this many of the best, by `seed`. `back`: the translation is the student's source, not its target.
+    from this many of the best, by `seed`. `min_chrf`: the least chrF of the choice against the reference.
     """
 
     bundle: Path
@@ -58,9 +90,15 @@ class Teacher:
     nearest: bool
     sample: int | None
     seed: int
-    back: bool
     max_ratio: float
     threads: int | None
+    min_chrf: float = 0.0
+    student: StudentPairs = StudentPairs()
+
+    @property
+    def batch_texts(self) -> int:
+        """Texts that `translate` takes at a time."""
+        return BATCH_TEXTS[self.device]
 
     def translate(self, texts: Sequence[Text]) -> TranslatedBatch:
         """Raises ValueError if the folder now has another bundle."""
@@ -69,7 +107,7 @@ class Teacher:
         longest = bundle.limits.max_source
         failed = [(text.line, f"longer than {longest} tokens") for text, ids in encoded if len(ids) > longest]
         encoded = [(text, ids) for text, ids in encoded if len(ids) <= longest]
-        pairs = []
+        pairs: list[Pair] = []
         if isinstance(backend, SamplingBackend):
             backend.start(self.seed, texts[0].line)
         found = beam_decode(
@@ -82,11 +120,7 @@ class Teacher:
             narrowing=bundle.decoding.narrowing,
         )
         for (text, _), hypothesis in zip(encoded, found, strict=True):
-            translation, reason = self.choose(bundle, hypothesis, text.reference)
-            if reason:
-                failed.append((text.line, reason))
-            else:
-                pairs.append(Pair(translation, text.text) if self.back else Pair(text.text, translation))
+            self.student.add(text, *self.choose(bundle, hypothesis, text.reference), pairs, failed)
         return TranslatedBatch(pairs, sorted(failed), texts[-1].line)
 
     def choose(self, bundle: Bundle, decoded: Hypothesis, reference: str) -> tuple[str, str]:
@@ -103,11 +137,13 @@ class Teacher:
                 sound.append(text)
         if not sound:
             return "", reasons[0]
-        if not self.nearest:
-            return sound[0], ""
-        metric = bleu_metric(bundle.target, by_sentence=True)
-        references = references_in_script([reference], bundle.target_tokenizer)
-        return max(sound, key=lambda text: metric.sentence_score(text, references).score), ""
+        chosen, references = sound[0], references_in_script([reference], bundle.target_tokenizer)
+        if self.nearest:
+            metric = bleu_metric(bundle.target, by_sentence=True)
+            chosen = max(sound, key=lambda text: metric.sentence_score(text, references).score)
+        if self.min_chrf and sacrebleu.CHRF().sentence_score(chosen, references).score < self.min_chrf:
+            return "", f"a chrF below {self.min_chrf:g}"
+        return chosen, ""
 
 
 def rejection_reason(hypothesis: Hypothesis, text: str, max_ratio: float) -> str:
