@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, cast
@@ -117,6 +118,17 @@ def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
         ("[export]\nattribution = 'me'", "[export] attribution must be a list of texts, not 'me'"),
         ("pairs = 'a.tsv'", "pairs must be a list of texts, not 'a.tsv'"),
         ("model = 'small'", "model must be a section, as in [model]"),
+        ("synthetic = 'a'", "synthetic must be tables, each as in [[synthetic]]"),
+        ("[[synthetic]]\nprogram = ['cat']", "each [[synthetic]] needs a name"),
+        ("[[synthetic]]\nname = '../a'", "each [[synthetic]] needs a name"),
+        ("[[synthetic]]\nname = 'a'\nprogram = ['cat']", "[[synthetic]] a: give either --pairs or --texts"),
+        ("[[synthetic]]\nname = 'a'\nout = 'b'", "[[synthetic]] out is unknown here: there are back, beam, bundle, "),
+        ("[[synthetic]]\nname = 'a'\nbundle = 1", "[[synthetic]] bundle must be a text"),
+        ("[[synthetic]]\nname = 'a'\nweight = 0.0", "[[synthetic]] a: the weight must be above 0"),
+        (
+            2 * "[[synthetic]]\nname = 'a'\nprogram = ['b']\npairs = 'c'\n",
+            "two tables [[synthetic]] have the same name",
+        ),
     ],
 )
 def test_invalid_values_are_reported_in_one_line_with_file_and_key(text: str, message: str) -> None:
@@ -275,6 +287,50 @@ def test_columns_apply_to_pairs_development_and_test_sets(corpora: Path) -> None
     run()
     assert config_of("b")["source"] == "fr"
     assert Path("runs/bundles-b/data/dev.tsv").read_text().split("\t")[0] == PAIRS[0].target
+
+
+SYNTHETIC = """
+[[synthetic]]
+name = "made"
+weight = 0.5
+program = ["PROGRAM"]
+pairs = "flores/general.tsv"
+like = ["en-fr/dev.tsv"]
+limit = 12
+pivot = true
+columns = [2, 1]
+"""
+
+
+def test_synthetic_corpora_are_made_once_and_without_sentences_of_test_sets(corpora: Path) -> None:
+    """A program "translates" the German side of English and German: its French goes in the German's place."""
+    program = Path("upper.py")
+    program.write_text("import sys\nfor line in sys.stdin: print(line.rstrip().upper())\n", encoding="utf-8")
+    general = [Pair(f"{pair.source} {n + 70}", f"deutsch {n}") for n, pair in enumerate(PAIRS[:20])]
+    write_pairs(corpora / "flores" / "general.tsv", [*general, Pair(PAIRS[10].source, "im Test")])
+    made = SYNTHETIC.replace("PROGRAM", f"{sys.executable} -I -S {program.resolve()}")
+    Path("r.toml").write_text(RECIPE + made)
+    assert "making made.tsv ..." in run()
+    pairs, _ = read_pairs(Path("runs/bundles-b/synthetic/made.tsv"))
+    assert {*pairs} <= {Pair(source, target.upper()) for source, target in general}
+    assert len(pairs) in (11, 12)  # of those chosen, the test set's sentence may be one
+    corpora_of = {one["name"]: one for one in config_of("b")["training"]["corpora"]}
+    assert (corpora_of["made.tsv"]["weight"], corpora_of["made.tsv"]["pairs"]) == (0.5, len(pairs))
+    program.unlink()
+    assert "nothing to do" in run()
+    Path("r.toml").write_text(RECIPE + made.replace("limit = 12", "limit = 13"))
+    assert "--replace" in run(code=1)
+    assert "failed with the status" in run("--replace", code=1)
+
+
+def test_a_recipe_with_a_parent_can_go_on_from_a_bundle() -> None:
+    text = RECIPE + '[[synthetic]]\nname = "m"\nprogram = ["cat"]\npairs = "p.tsv"'
+    recipe = said(f'parent = "../p"\nlexicon = "../p"{text}').continued()
+    assert (recipe.parent, recipe.lexicon, recipe.pairs) == (None, None, ("c/en-fr/train.tsv",))
+    assert recipe.prepare == {"reserved_share": 0}
+    assert recipe.model == {"dropout": 0.2}
+    assert recipe.training == {"steps": 4, "batch_tokens": 256, "evaluate_every": 2}
+    assert recipe.synthetic == ({"name": "m", "program": ("cat",), "pairs": "c/p.tsv"},)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ Item = TypeVar("Item")
 def spec_of(options: PrepareOptions, text: str) -> CorpusSpec:
     """The corpus that `text` names, a value of --pairs or --dev; downloads it if necessary. Raises CorpusError."""
     spec = resolve(text, options.source, options.target)
-    return dataclasses.replace(spec, source_first=True, is_utf8=True) if text == options.rehearsal else spec
+    made_here = text == options.rehearsal or text in options.made
+    return dataclasses.replace(spec, source_first=True, is_utf8=True) if made_here else spec
 
 
 def open_training_corpus(options: PrepareOptions, text: str) -> Corpus:

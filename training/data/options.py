@@ -54,9 +54,9 @@ class PrepareOptions:
 
     `mix` are corpora in addition to `pairs` that contribute no development pairs; a weight there counts pairs drawn for
     each of `pairs`. `rehearsal` is one more of these; an epoch draws each of its pairs at most MAX_REHEARSAL_WEIGHT
-    times. `vocabulary` is a sentencepiece.model to use unchanged, instead of learning one; `target_vocabulary` is the
-    target's, if it has its own. `punctuation` normalises sources. The prefixes are those of a
-    `model.directions.Direction`.
+    times. `made` are those of `pairs` that a run made, with the source first. `vocabulary` is a sentencepiece.model to
+    use unchanged, instead of learning one; `target_vocabulary` is the target's, if it has its own. `punctuation`
+    normalises sources. The prefixes are those of a `model.directions.Direction`.
     """
 
     pairs: Annotated[tuple[str, ...], PAIRS]
@@ -100,6 +100,7 @@ class PrepareOptions:
     source_prefix: tuple[int, ...] = ()
     target_prefix: tuple[int, ...] = ()
     rehearsal: str | None = None
+    made: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require(bool(self.pairs), "no --pairs given: name at least one file of sentence pairs")

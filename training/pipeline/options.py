@@ -26,12 +26,12 @@ from training.optim.trainer import MINUTES, Recipe
 from training.options import DEVICE, Option, OptionGroup, Values
 from training.pipeline.lexicon import LexiconBundle
 from training.pipeline.plan import Plan
-from training.pipeline.recipe_file import RecipeFile
+from training.pipeline.recipe_file import DROPOUT_FIELDS, RecipeFile
+from training.pipeline.synthetic import SyntheticCorpus
 from training.pipeline.work_folder import REVERSE, work_folder
 
 Say = Callable[[str], None]
 _LENGTH_FIELDS = ("epochs", *CHANGEABLE)
-_DROPOUT_FIELDS = ("dropout", "attention_dropout")
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class RunOptions:
     lexicon: LexiconBundle | None = None
     threads: int | None = None
     reverse: bool = False
+    synthetic: tuple[SyntheticCorpus, ...] = ()
 
     def __post_init__(self) -> None:
         if self.tuning is not None and self.reverse:
@@ -120,7 +121,7 @@ class RunOptions:
         if self.architecture is not None:
             raise ValueError("with --init the architecture is the bundle's: leave --architecture out")
         vocabulary = [] if self.prepare.vocab_size is None else ["vocab_size"]
-        if unsupported := [*vocabulary, *(name for name in self.model if name not in _DROPOUT_FIELDS)]:
+        if unsupported := [*vocabulary, *(name for name in self.model if name not in DROPOUT_FIELDS)]:
             raise ValueError(f"with --init, the bundle decides {', '.join(unsupported)}: leave it out of the recipe")
         if unsupported := [name for name in ("warmup", "learning_rate_factor") if name in self.training]:
             raise ValueError(
@@ -224,11 +225,17 @@ def run_options(arguments: RunArguments) -> RunOptions:
     """Combines a command line with its recipe. Raises BundleError, RecipeFileError and ValueError."""
     work = arguments.work or work_folder(arguments.out)
     recipe = RecipeFile.load(arguments.recipe, arguments.corpora or Path()) if arguments.recipe else RecipeFile()
+    if arguments.init and recipe.parent:
+        recipe = recipe.continued()
     model = {"architecture": arguments.architecture}
     recipe = recipe.overridden(**arguments.top_level, prepare=arguments.prepare, model=model, export=arguments.export)
     tuning = fine_tuning_options(arguments, recipe.source, recipe.target)
     parent = ParentBundle.load(Path(recipe.parent)) if recipe.parent else None
-    prepare = prepare_options(recipe, work, tuning, arguments.mix)
+    held_out = (*recipe.test, *([recipe.dev] if recipe.dev else []))
+    synthetic = tuple(
+        SyntheticCorpus.of(table, work, arguments.device, arguments.threads, held_out) for table in recipe.synthetic
+    )
+    prepare = prepare_options(recipe, work, tuning, arguments.mix, synthetic)
     lexicon = (
         LexiconBundle.load(Path(recipe.lexicon), parent, (prepare.source, prepare.target)) if recipe.lexicon else None
     )
@@ -245,10 +252,17 @@ def run_options(arguments: RunArguments) -> RunOptions:
         lexicon,
         arguments.threads,
         arguments.reverse,
+        synthetic,
     )
 
 
-def prepare_options(recipe: RecipeFile, work: Path, tuning: FineTuning | None, mix: tuple[str, ...]) -> PrepareOptions:
+def prepare_options(
+    recipe: RecipeFile,
+    work: Path,
+    tuning: FineTuning | None,
+    mix: tuple[str, ...],
+    synthetic: Sequence[SyntheticCorpus] = (),
+) -> PrepareOptions:
     """The options of preparation. Raises ValueError."""
     fields: dict[str, Any] = {"dev": recipe.dev, **recipe.prepare}
     if recipe.seed is not None:
@@ -257,7 +271,9 @@ def prepare_options(recipe: RecipeFile, work: Path, tuning: FineTuning | None, m
         fields |= tuning.initial.text_options
         fields["max_tokens"] = min(fields.get("max_tokens", MAX_TOKENS), tuning.initial.max_tokens)
     source, target = _languages(recipe, tuning)
-    options = PrepareOptions(recipe.pairs, source, target, work / "data", replace=True, mix=mix, **fields)
+    made = tuple(corpus.text for corpus in synthetic)
+    pairs = (*recipe.pairs, *made)
+    options = PrepareOptions(pairs, source, target, work / "data", replace=True, mix=mix, made=made, **fields)
     return options if tuning is None or "script" in fields else tuning.initial.with_bundle_script(options)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 import tomllib
 import typing
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -24,8 +25,10 @@ from training.data.options import DEVELOPMENT, PAIRS, PrepareOptions
 from training.export.bundle import ExportOptions
 from training.optim.trainer import Recipe
 from training.options import SOURCE, TARGET, Option, OptionGroup, Values, group_options
+from training.synthetic.translate import TranslateOptions
 
 _DERIVED_FIELDS = {"source_vocab_size", "target_vocab_size", "pad_id", "bos_id", "eos_id"}
+DROPOUT_FIELDS = ("dropout", "attention_dropout")
 SHAPE_FIELDS = {name for shape in ARCHITECTURES.values() for name in shape}
 """The fields that an architecture's name determines."""
 
@@ -46,6 +49,10 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "export": _types(ExportOptions, "device", "evaluate_on"),
 }
 """The keys of each section and their types: the options that depend on no machine and are not at the top level."""
+SYNTHETIC = _types(
+    TranslateOptions, "out", "device", "processes", "threads", "replace", bundle=str, texts=str, name=str, weight=float
+)
+"""The keys of each table [[synthetic]] and their types."""
 
 
 class RecipeFileError(ValueError):
@@ -61,7 +68,8 @@ class RecipeFile:
 
     Names of files are as for `prepare --pairs`, from the current folder. `test`: pairs to measure on at the end.
     `parent`, `lexicon`: folders of the bundles that the model starts from, in a file relative to that file's folder.
-    `prepare`, `model`, `training`, `export`: options by name, as their dataclasses take them.
+    `prepare`, `model`, `training`, `export`: options by name, as their dataclasses take them. `synthetic`: options of
+    `translate` for each corpus that the run makes, with its name and weight (`training.pipeline.synthetic`).
     """
 
     source: Annotated[str | None, SOURCE] = None
@@ -81,6 +89,7 @@ class RecipeFile:
     model: Values = field(default_factory=dict)
     training: Values = field(default_factory=dict)
     export: Values = field(default_factory=dict)
+    synthetic: tuple[Values, ...] = ()
 
     @classmethod
     def load(cls, path: Path, corpora: Path) -> RecipeFile:
@@ -105,6 +114,7 @@ class RecipeFile:
             test=tuple(_resolve_path(path, corpora, text) for text in recipe.test),
             parent=recipe.parent and str(path.parent / recipe.parent),
             lexicon=recipe.lexicon and str(path.parent / recipe.lexicon),
+            synthetic=tuple(_resolved(table, path, corpora) for table in recipe.synthetic),
             export=recipe.export | found,
         )
 
@@ -121,6 +131,18 @@ class RecipeFile:
         if given.get("model", {}).get("architecture"):  # instead of another shape
             fields["model"] = _without(SHAPE_FIELDS, fields["model"])
         return dataclasses.replace(self, **fields)
+
+    def continued(self) -> RecipeFile:
+        """For a run that goes on from a bundle of this recipe, which decides the vocabulary and the shape; the rate is
+        that of fine-tuning."""
+        return dataclasses.replace(
+            self,
+            parent=None,
+            lexicon=None,
+            prepare=_without({"vocab_size"}, self.prepare),
+            model={name: value for name, value in self.model.items() if name in DROPOUT_FIELDS},
+            training=_without({"warmup", "learning_rate_factor"}, self.training),
+        )
 
     def _check(self, path: Path) -> None:
         """Validates the options of each section, before any work."""
@@ -145,6 +167,18 @@ class RecipeFile:
                 check()
             except ValueError as error:
                 raise RecipeFileError(path, f"[{section}] {error}") from None
+        for table in self.synthetic:
+            if not re.fullmatch(r"[\w.-]*\w[\w.-]*", str(table.get("name", ""))):
+                raise RecipeFileError(path, "each [[synthetic]] needs a name, of letters, digits, dots and hyphens")
+            if not table.get("weight", 1.0) > 0:
+                raise RecipeFileError(path, f"[[synthetic]] {table['name']}: the weight must be above 0")
+            try:
+                TranslateOptions(here / "-", **_without({"name", "weight"}, table))
+            except ValueError as error:
+                raise RecipeFileError(path, f"[[synthetic]] {table['name']}: {error}") from None
+        names = [table["name"] for table in self.synthetic]
+        if len(names) != len({*names}):
+            raise RecipeFileError(path, "two tables [[synthetic]] have the same name")
 
 
 TOP_LEVEL = {name: hint for name, (hint, _) in group_options(OptionGroup(RecipeFile)).items()}
@@ -162,6 +196,19 @@ def read_toml(path: Path) -> Values:
 def _resolve_path(path: Path, corpora: Path, text: str) -> str:
     """The path of `text`, which the recipe `path` gives relative to itself, by ./ or ../, or to `corpora`."""
     return below(corpora, text, beside=path.parent)
+
+
+def _resolved(table: Values, path: Path, corpora: Path) -> Values:
+    """A table [[synthetic]] with its paths: corpora as the recipe's pairs, a bundle as its parent."""
+    found = dict(table)
+    for key in ("pairs", "texts"):
+        if key in table:
+            found[key] = _resolve_path(path, corpora, table[key])
+    if "like" in table:
+        found["like"] = tuple(_resolve_path(path, corpora, text) for text in table["like"])
+    if "bundle" in table:
+        found["bundle"] = str(path.parent / table["bundle"])
+    return found
 
 
 def below(folder: Path, text: str, beside: Path | None = None) -> str:
@@ -183,6 +230,15 @@ def below(folder: Path, text: str, beside: Path | None = None) -> str:
 def _checked_items(table: Values, path: Path) -> Iterator[tuple[str, Any]]:
     """Keys and values of the file, with their types checked."""
     for name, value in table.items():
+        if name == "synthetic":
+            if not (isinstance(value, list) and all(isinstance(each, dict) for each in value)):
+                raise RecipeFileError(path, "synthetic must be tables, each as in [[synthetic]]")
+            where = "[[synthetic]] "
+            yield (
+                name,
+                tuple({k: _checked_value(v, k, SYNTHETIC, path, where) for k, v in each.items()} for each in value),
+            )
+            continue
         if name not in SECTIONS:
             yield name, _checked_value(value, name, TOP_LEVEL, path)
             continue

@@ -66,6 +66,10 @@ def _run_remaining_stages(options: RunOptions, started_at: float, say: Say) -> N
     data, out = options.prepare.out, options.export.out
     tests = options.export.tests(*options.languages)
     options.export.sentences()  # fail on unreadable input before any work
+    for corpus in options.synthetic:
+        if not corpus.is_up_to_date:
+            check_replaceable(out, options.export.replace)
+            corpus.make(say)
     options, general = options.rehearsing(tests, say)
     tests = [*tests, *(test for test in general if test not in tests)]
     summary, plan = already_prepared(options.prepare), Plan.load(options.work)
