@@ -62,7 +62,8 @@ def non_words(
     found = Counter[str]()
     for source, translation in zip(sources, translations, strict=True):
         copied = {*words_of(source)}
-        found.update(word for word in without_names(translation, target) if word.lower() not in known | copied)
+        words = without_names(translation, target)
+        found.update(word for word in words if word.lower() not in known and word.lower() not in copied)
     if dictionary is None:
         return found
     wrong = misspelt(found, dictionary)
