@@ -141,9 +141,9 @@ class TranslateOptions:
 
     def settings(self, name: str, files: Sequence[Path]) -> dict[str, Any]:
         """All that the pairs depend on, including the bundle's `name` and the digests of the input `files`."""
-        how = ("back", "nearest", "sample", "seed", "max_ratio", "columns", "encoding", "precision", "device")
-        how = (*how, "program", "into", "pivot", "limit", "min_chrf")
-        given = {option: getattr(self, option) for option in (*how, *(["rows"] if self.sample else []))}
+        decoded = ("nearest", "sample", "seed", "max_ratio", "precision", "device", "program", "into", "min_chrf")
+        chosen = ("back", "pivot", "columns", "encoding", "limit", *(["rows"] if self.sample else []))
+        given = {option: getattr(self, option) for option in (*decoded, *chosen)}
         read = {option: digests(_files(getattr(self, option))) for option in ("like", "without")}
         return {"bundle": name, "input": digests(files), "beam": self.beam_size, **given, **read}
 
