@@ -333,6 +333,18 @@ def test_a_recipe_with_a_parent_can_go_on_from_a_bundle() -> None:
     assert recipe.synthetic == ({"name": "m", "program": ("cat",), "pairs": "c/p.tsv"},)
 
 
+def test_paths_of_a_synthetic_corpus_are_below_the_corpora_folder_and_its_bundle_beside_the_recipe() -> None:
+    [table] = said(
+        '[[synthetic]]\nname = "m"\nbundle = "../b"\npairs = "p.tsv"\nlimit = 9\nlike = ["l.tsv"]\nwithout = ["w.tsv"]'
+    ).synthetic
+    assert {name: table[name] for name in ("bundle", "pairs", "like", "without")} == {
+        "bundle": "../b",
+        "pairs": "c/p.tsv",
+        "like": ("c/l.tsv",),
+        "without": ("c/w.tsv",),
+    }
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -167,16 +167,19 @@ class RecipeFile:
                 check()
             except ValueError as error:
                 raise RecipeFileError(path, f"[{section}] {error}") from None
-        for table in self.synthetic:
-            if not re.fullmatch(r"[\w.-]*\w[\w.-]*", str(table.get("name", ""))):
-                raise RecipeFileError(path, "each [[synthetic]] needs a name, of letters, digits, dots and hyphens")
+        self._check_synthetic(path)
+
+    def _check_synthetic(self, path: Path) -> None:
+        names = [table.get("name", "") for table in self.synthetic]
+        if not all(re.fullmatch(r"[\w.-]*\w[\w.-]*", name) for name in names):
+            raise RecipeFileError(path, "each [[synthetic]] needs a name, of letters, digits, dots and hyphens")
+        for name, table in zip(names, self.synthetic, strict=True):
             if not table.get("weight", 1.0) > 0:
-                raise RecipeFileError(path, f"[[synthetic]] {table['name']}: the weight must be above 0")
+                raise RecipeFileError(path, f"[[synthetic]] {name}: the weight must be above 0")
             try:
-                TranslateOptions(here / "-", **_without({"name", "weight"}, table))
+                TranslateOptions(Path("-"), **_without({"name", "weight"}, table))
             except ValueError as error:
-                raise RecipeFileError(path, f"[[synthetic]] {table['name']}: {error}") from None
-        names = [table["name"] for table in self.synthetic]
+                raise RecipeFileError(path, f"[[synthetic]] {name}: {error}") from None
         if len(names) != len({*names}):
             raise RecipeFileError(path, "two tables [[synthetic]] have the same name")
 
@@ -204,8 +207,8 @@ def _resolved(table: Values, path: Path, corpora: Path) -> Values:
     for key in ("pairs", "texts"):
         if key in table:
             found[key] = _resolve_path(path, corpora, table[key])
-    if "like" in table:
-        found["like"] = tuple(_resolve_path(path, corpora, text) for text in table["like"])
+    for key in {"like", "without"} & table.keys():
+        found[key] = tuple(_resolve_path(path, corpora, text) for text in table[key])
     if "bundle" in table:
         found["bundle"] = str(path.parent / table["bundle"])
     return found
