@@ -32,6 +32,11 @@ def comparison_key(text: str) -> str:
     return unicodedata.normalize("NFKC", folded).translate(_LETTER_TABLE) or "".join(text.split())
 
 
+def sentence_key(text: str) -> int:
+    """The 64-bit hash of a sentence's `comparison_key`."""
+    return hash64(comparison_key(text))
+
+
 class _LetterTable(dict[int, str]):
     """A translation table that keeps letters, their marks and numbers, and adds characters as it meets them."""
 
@@ -55,8 +60,8 @@ class SideKeys:
     def of(cls, pairs: Iterable[Pair]) -> SideKeys:
         source, target = array("q"), array("q")
         for pair in pairs:
-            source.append(hash64(comparison_key(pair.source)))
-            target.append(hash64(comparison_key(pair.target)))
+            source.append(sentence_key(pair.source))
+            target.append(sentence_key(pair.target))
         return cls(np.array(source, np.int64), np.array(target, np.int64))
 
     def __getitem__(self, chosen: Mask) -> SideKeys:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from model.languages import has_end_mark
 from model.tokenizer import Tokenizers
-from training.cleaning.holdout import CODES_PER_PART, comparison_key, partitions
+from training.cleaning.holdout import CODES_PER_PART, partitions, sentence_key
 from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
 from training.data.token_shards import Integers, Mask, token_type
 from training.process_map import map_in_order
@@ -136,7 +136,7 @@ def encode(store: PairStore, tokenizers: Tokenizers, max_tokens: int, processes:
 
 def _hashes(path: Path, starts: Integers) -> Integers:
     found = [
-        (hash64("\t".join(pair)), hash64(comparison_key(pair.source)), hash64(comparison_key(pair.target)))
+        (hash64("\t".join(pair)), sentence_key(pair.source), sentence_key(pair.target))
         for pair in PairTexts(path, starts)
     ]
     return np.array(found, np.int64)

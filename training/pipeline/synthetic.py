@@ -52,10 +52,9 @@ class SyntheticCorpus:
     def make(self, say: Say) -> None:
         """Makes the file, or resumes. Raises the errors of `translate_file`."""
         self._record.unlink(missing_ok=True)
-        made = _as_json(made_from(self.options))
         say(f"making {self.options.out.name} ...")
-        translate_file(self.options, say)
-        write_atomically(self._record, made.encode())
+        made = translate_file(self.options, say)
+        write_atomically(self._record, _as_json(made).encode())
 
     @property
     def _record(self) -> Path:

@@ -21,7 +21,7 @@ MAX_SECONDS = 3600
 """For a batch. A program that waits for something must not take a night."""
 _UNKNOWN = re.compile(r"\*(?=\w)")
 """Apertium's mark of a word that it does not know, and copies."""
-_UNKNOWN_LOWER = re.compile(r"\*(?=[^\W\d_])(?=(.))", re.DOTALL)
+_UNKNOWN_INITIAL = re.compile(r"\*([^\W\d_])")
 _NOT_GENERATED = re.compile(r"[@#](?=\w)")
 """Its marks of a word without a translation, and of one whose form it cannot make."""
 _SPACE_BEFORE_MARK = re.compile(r"\s+(?=[,;:.?!])")
@@ -57,11 +57,9 @@ class ProgramTeacher:
 
 def run_program(program: str, lines: Sequence[str]) -> list[str]:
     """What `program` writes for `lines`, a line for each. Raises ProgramError."""
+    given = "".join(f"{line}\n" for line in lines).encode()
     try:
-        done = subprocess.run(
-            shlex.split(program), input="".join(f"{line}\n" for line in lines).encode(), capture_output=True,
-            timeout=MAX_SECONDS, check=True,
-        )  # fmt: skip
+        done = subprocess.run(shlex.split(program), input=given, capture_output=True, timeout=MAX_SECONDS, check=True)
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().partition("\n")[0]
         raise ProgramError(f"{program} failed with the status {error.returncode}: {said}") from None
@@ -81,7 +79,7 @@ def usable_translation(source: str, written: str, into: str | None) -> tuple[str
     Apertium copies words that it does not know: names among them are kept, other sentences with one are not. It drops a
     final full stop, and opens no Spanish question: both are put right.
     """
-    if any(mark.group(1).islower() for mark in _UNKNOWN_LOWER.finditer(written)):
+    if any(map(str.islower, _UNKNOWN_INITIAL.findall(written))):
         return "", "a word that the program does not know"
     if _NOT_GENERATED.search(written):
         return "", "a word that the program cannot write"

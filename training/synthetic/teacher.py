@@ -23,10 +23,10 @@ from model.decoding import beam_decode
 from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
 from model.machine import keep_freed_memory
-from training.cleaning.holdout import comparison_key
+from training.cleaning.holdout import sentence_key
 from training.cleaning.simplified_chinese import references_in_script
 from training.compute import use_threads
-from training.corpora.corpus import Pair, hash64
+from training.corpora.corpus import Pair
 from training.corpora.monolingual import Text
 from training.data.options import RATIO_FROM_TOKENS
 from training.evaluation.scoring import bleu_metric
@@ -66,11 +66,6 @@ class StudentPairs:
             failed.append((text.line, reason))
         else:
             pairs.append(Pair(translation, kept) if self.back else Pair(kept, translation))
-
-
-def sentence_key(text: str) -> int:
-    """By which sentences are compared, whatever their case and punctuation."""
-    return hash64(comparison_key(text))
 
 
 @dataclass(frozen=True)

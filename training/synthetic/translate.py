@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from model.bundle import Bundle, open_bundle
 from model.machine import usable_cores
+from training.cleaning.holdout import sentence_key
 from training.cleaning.language_check import open_oriented_corpus
 from training.compute import pick_device
 from training.corpora.corpus import LineTally, open_corpus
@@ -40,7 +41,7 @@ from training.options import DEVICE, PRECISIONS, Columns, Encoding, Option
 from training.process_map import map_in_order
 from training.synthetic.program import ProgramTeacher
 from training.synthetic.resumable_tsv import ResumableTsv
-from training.synthetic.teacher import StudentPairs, Teacher, TranslatedBatch, sentence_key
+from training.synthetic.teacher import StudentPairs, Teacher, TranslatedBatch
 
 DISTILLATION_BEAM = 5
 """The beam size of Kim & Rush's experiments."""
@@ -148,16 +149,16 @@ class TranslateOptions:
         return {"bundle": name, "input": digests(files), "beam": self.beam_size, **given, **read}
 
 
-def translate_file(options: TranslateOptions, say: Say = print) -> None:
-    """Makes the file `options.out`, or resumes a previous call.
+def translate_file(options: TranslateOptions, say: Say = print) -> dict[str, Any]:
+    """Makes the file `options.out`, or resumes a previous call. Returns all that the file depends on, as `made_from`.
 
     Raises ValueError, BusyError, CorpusError, FileExistsError.
     """
     with lock_output(options.out):
-        _translate_file(options, say)
+        return _translate_file(options, say)
 
 
-def _translate_file(options: TranslateOptions, say: Say) -> None:
+def _translate_file(options: TranslateOptions, say: Say) -> dict[str, Any]:
     if options.out.exists() and not options.replace:
         raise FileExistsError(f"{options.out} exists; give --replace to overwrite it, or another --out")
     bundle = None if options.bundle is None else open_bundle(options.bundle)
@@ -167,17 +168,17 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
     if options.out.resolve() in [path.resolve() for path in texts.files]:
         raise ValueError(f"--out {options.out} is also the input, which would be lost: give another")
     say(texts.describe())
-    chosen = _chosen(options, texts)
+    chosen = _chosen_lines(options, texts)
     lines = array("q", (text.line for text in texts if chosen is None or text.line in chosen))
     if not lines:
         raise CorpusError(texts.files[0], f"nothing to translate: {next(texts.skipped.describe(), 'a header only')}")
-    with closing(ResumableTsv(options.out, _settings(options, bundle, texts))) as output:
+    settings = _settings(options, bundle, texts)
+    with closing(ResumableTsv(options.out, settings)) as output:
         done = bisect_right(lines, output.last_line)
         if done:
             say(f"{done:,} of {len(lines):,} texts are already done: resuming")
         waiting = (text for text in texts if text.line > output.last_line and (chosen is None or text.line in chosen))
-        left = len(lines) - done
-        teacher = _teacher(options, bundle)
+        left, teacher = len(lines) - done, _teacher(options, bundle)
         for batch in _with_progress(in_batches(teacher, waiting, left, options.processes), left):
             output.add(*batch)
         output.finish()
@@ -185,6 +186,7 @@ def _translate_file(options: TranslateOptions, say: Say) -> None:
         say(line)
     for line in credits(bundle) if bundle is not None else ():
         say(line)
+    return settings
 
 
 def made_from(options: TranslateOptions) -> dict[str, Any]:
@@ -213,7 +215,7 @@ def _texts(options: TranslateOptions, bundle: Bundle | None) -> Texts:
     return Texts(corpus, options.back, references)
 
 
-def _chosen(options: TranslateOptions, texts: Texts) -> set[int] | None:
+def _chosen_lines(options: TranslateOptions, texts: Texts) -> set[int] | None:
     """The lines of the texts that --limit leaves; None if it leaves all. Raises CorpusError."""
     if options.limit is None:
         return None
