@@ -346,7 +346,9 @@ def test_a_program_that_fails_is_named_and_nothing_is_written(
     [
         ("Le chat est là.", "El gato está allí", "es", "El gato está allí."),
         ("Il a vu Belmarsh.", "Ha visto *Belmarsh", "es", "Ha visto Belmarsh."),
+        ("Il a vu Belmarsh.", "Ha visto **Belmarsh", "es", "Ha visto Belmarsh."),
         ("Un corrosif.", "Un *corrosif", "es", None),
+        ("Un corrosif.", "Un **corrosif", "es", None),
         ("L'eau.", "*l'eau", "es", None),
         ("a", "un @b c", "es", None),
         ("a", "un #b c", "es", None),

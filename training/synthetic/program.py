@@ -19,8 +19,8 @@ BATCH_TEXTS = 4096
 """Texts for which a program is started once: Apertium takes a second to start."""
 MAX_SECONDS = 3600
 """For a batch. A program that waits for something must not take a night."""
-_UNKNOWN = re.compile(r"\*(?=\w)")
-"""Apertium's mark of a word that it does not know, and copies."""
+_UNKNOWN = re.compile(r"\*+(?=\w)")
+"""Apertium's mark of a word that it does not know, and copies; each of several programs adds one."""
 _UNKNOWN_INITIAL = re.compile(r"\*([^\W\d_])")
 _NOT_GENERATED = re.compile(r"[@#](?=\w)")
 """Its marks of a word without a translation, and of one whose form it cannot make."""
