@@ -238,7 +238,8 @@ def test_run_started_from_another_parent_is_not_resumed() -> None:
 
 @pytest.mark.usefixtures("_quick")
 def test_starting_from_two_bundles_is_refused() -> None:
-    assert "give --init or --parent, not both" in run("--init", "parent", "--source", "en", "--target", "fr", code=1)
+    both = ("--init", "parent", "--parent", "parent", "--source", "en", "--target", "fr")
+    assert "give --init or --parent, not both" in run(*both, code=1)
 
 
 @pytest.mark.usefixtures("_quick")
