@@ -1,12 +1,16 @@
 /* Sends POST requests to one HTTP/1.1 server and measures: as many clients as asked, each with one request at a time
- * (closed loop), or arrivals at a rate, whether the server keeps up or not (open loop, Poisson).
+ * (closed loop), or with one request altogether (wave), or arrivals at a rate, whether the server keeps up or not (open
+ * loop, Poisson).
  *
- *     load HOST PORT PATH BODIES.jsonl (closed CLIENTS | open RATE) SECONDS WARMUP DRAIN CONNECTIONS SEED FIELD
+ *     load HOST PORT PATH BODIES.jsonl (closed CLIENTS | wave CLIENTS | open RATE)
+ *          SECONDS WARMUP DRAIN CONNECTIONS SEED FIELD
  *
  * Bodies are the lines of a file, sent in a random order that SEED fixes. A latency counts from when a request was to
  * arrive, not from when a connection was free for it; one that is still unanswered DRAIN seconds after the last
- * arrival counts with the time it has waited. What arrives in the first WARMUP seconds is not counted. Prints one line
- * of JSON; FIELD is a number in the answers' JSON that is added up. Knows nothing of translation.
+ * arrival counts with the time it has waited. A client of a closed loop that is refused with a Retry-After waits so
+ * long, and sends the request again; each attempt counts as an arrival, and the latency from the first one. What arrives
+ * in the first WARMUP seconds is not counted. Prints one line of JSON; FIELD is a number in the answers' JSON that is
+ * added up. Knows nothing of translation.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -29,6 +33,7 @@
 
 enum { EVENTS = 256, TIMER = UINT32_MAX };
 static const double TICK = 0.01;   /* seconds until a connection that failed is tried again */
+enum kind { CLOSED_LOOP, OPEN_LOOP, WAVE };
 enum state { CLOSED, IDLE, CONNECTING, SENDING, RECEIVING };
 
 struct bytes { char *data; size_t length, room; };
@@ -38,13 +43,14 @@ struct connection {
     int fd;
     enum state state;
     double intended;               /* when its request was to arrive */
-    const struct bytes *request;   /* head and body */
+    double due;                    /* when it is to be used again */
+    const struct bytes *request;   /* head and body; after a refusal it stays, to be sent again */
     size_t sent;
     struct bytes answer;
 };
 
 static struct {
-    bool open_loop;
+    enum kind kind;
     double rate, seconds, warmup, drain;
     size_t connections;
     struct sockaddr_in address;
@@ -58,8 +64,8 @@ static uint32_t *unused;           /* a stack of connections without a request, 
 static size_t unused_count;
 static double *backlog;            /* arrivals that wait for a connection: when they were to arrive */
 static size_t backlog_first, backlog_end, backlog_room;
-static uint32_t *broken;           /* connections that failed, to be used again at the next tick */
-static size_t broken_count, in_flight;
+static uint32_t *resting;          /* connections that failed or were refused, to be used again when they are due */
+static size_t resting_count, in_flight;
 static int poller, timer;
 static uint64_t gaps, choices;   /* random streams: when a request is begun must not change when the next arrives */
 static double counted_from, end;   /* arrivals between the two are counted */
@@ -117,9 +123,10 @@ static void start(uint32_t number, double intended);
 
 /* The connection has no request any more: it takes the next one that is due, or goes back to the unused ones. */
 static void release(uint32_t number) {
-    if (!option.open_loop) {
+    if (option.kind == WAVE) return;
+    if (option.kind == CLOSED_LOOP) {
         double time = now();
-        if (time < end) start(number, time);
+        if (time < end) start(number, connections[number].request ? connections[number].intended : time);
     } else if (backlog_first < backlog_end) {
         start(number, backlog[backlog_first++]);
     } else {
@@ -132,19 +139,29 @@ static void close_connection(struct connection *connection) {
     connection->state = CLOSED;
 }
 
+static void rest(uint32_t number, double seconds) {
+    connections[number].due = now() + seconds;
+    resting[resting_count++] = number;
+}
+
 static void give_up(uint32_t number) {
     struct connection *connection = &connections[number];
     if (counted(connection)) errors++;
     close_connection(connection);
+    connection->request = NULL;
     in_flight--;
-    broken[broken_count++] = number;
+    rest(number, TICK);
 }
 
-static void mend(void) {
-    size_t count = broken_count;
-    for (size_t i = 0; i < count; i++) release(broken[i]);
-    broken_count -= count;
-    memmove(broken, broken + count, broken_count * sizeof *broken);
+static void release_rested(double time) {
+    size_t count = resting_count, kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t number = resting[i];
+        if (connections[number].due > time) resting[kept++] = number;
+        else release(number);
+    }
+    memmove(resting + kept, resting + count, (resting_count - count) * sizeof *resting);
+    resting_count -= count - kept;
 }
 
 static void send_rest(uint32_t number) {
@@ -178,11 +195,11 @@ static void start(uint32_t number, double intended) {
     struct connection *connection = &connections[number];
     in_flight++;
     connection->intended = intended;
-    connection->request = &requests[random_bits(&choices) % request_count];
+    if (!connection->request) connection->request = &requests[random_bits(&choices) % request_count];
     connection->sent = connection->answer.length = 0;
     if (counted(connection)) {
         arrived++;
-        note(&lag, now() - intended);
+        if (option.kind == OPEN_LOOP) note(&lag, now() - intended);
     }
     if (connection->state == CLOSED) {
         connect_socket(number);
@@ -206,7 +223,7 @@ static long long number_after(const char *text, const char *field) {
     return strtoll(place + strspn(place, "\": "), NULL, 10);
 }
 
-static void finish(uint32_t number, int status, const char *body, bool keep) {
+static void finish(uint32_t number, int status, double retry_after, const char *body, bool keep) {
     struct connection *connection = &connections[number];
     double time = now();
     if (counted(connection)) {
@@ -221,6 +238,11 @@ static void finish(uint32_t number, int status, const char *body, bool keep) {
     in_flight--;
     connection->state = IDLE;
     if (!keep) close_connection(connection);
+    if (option.kind == CLOSED_LOOP && retry_after > 0) {
+        rest(number, retry_after);
+        return;
+    }
+    connection->request = NULL;
     release(number);
 }
 
@@ -233,13 +255,15 @@ static void examine(uint32_t number) {
     char kept = gap[2];
     gap[2] = 0;
     const char *length = header(answer->data, "content-length:"), *connection = header(answer->data, "connection:");
+    const char *retry = header(answer->data, "retry-after:");
+    double retry_after = retry && (status == 503 || status == 429) ? atof(retry) : 0;
     bool keep = !connection || strncasecmp(connection, "close", 5);
     size_t whole = (size_t)(gap + 4 - answer->data) + (length ? strtoul(length, NULL, 10) : 0);
     gap[2] = kept;
     if (!length || status < 200 || status >= 600)
         give_up(number);
     else if (answer->length >= whole)
-        finish(number, status, gap + 4, keep);
+        finish(number, status, retry_after, gap + 4, keep);
 }
 
 static void receive(uint32_t number) {
@@ -304,18 +328,18 @@ static void arm(double time) {
 /* Sends until `end`, then waits for what is on its way. */
 static void run(double began) {
     struct epoll_event events[EVENTS];
-    double next = option.open_loop ? began + random_gap() : end;
-    if (!option.open_loop)
+    double next = option.kind == OPEN_LOOP ? began + random_gap() : end;
+    if (option.kind != OPEN_LOOP)
         for (uint32_t number = 0; number < option.connections; number++) start(number, now());
     for (double time = now(), tick = time; time < end + option.drain; time = now()) {
         for (; next <= time && next < end; next += random_gap()) arrive(next);
         if (time >= tick) {
-            mend();
+            release_rested(time);
             tick = time + TICK;
         }
-        if (time >= end && !in_flight) break;
+        if ((time >= end || option.kind == WAVE) && !in_flight) break;
         double wake = next < end ? next : time < end ? end : end + option.drain;
-        arm(broken_count ? fmin(wake, time + TICK) : wake);
+        arm(resting_count ? fmin(wake, time + TICK) : wake);
         int count = epoll_wait(poller, events, EVENTS, -1);
         for (int i = 0; i < count; i++)
             if (events[i].data.u32 != TIMER) handle(events[i].data.u32, events[i].events);
@@ -409,8 +433,8 @@ static void prepare(void) {
     setrlimit(RLIMIT_NOFILE, &files);
     connections = checked(calloc(option.connections, sizeof *connections));
     unused = checked(calloc(option.connections, sizeof *unused));
-    broken = checked(calloc(2 * option.connections, sizeof *broken));
-    for (size_t number = option.connections; option.open_loop && number > 0;) unused[unused_count++] = (uint32_t)--number;
+    resting = checked(calloc(2 * option.connections, sizeof *resting));
+    for (size_t number = option.connections; option.kind == OPEN_LOOP && number > 0;) unused[unused_count++] = (uint32_t)--number;
     poller = epoll_create1(0);
     timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK);
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.u32 = TIMER};
@@ -419,7 +443,7 @@ static void prepare(void) {
 
 int main(int count, char **words) {
     if (count != 13) {
-        fprintf(stderr, "usage: load HOST PORT PATH BODIES (closed CLIENTS | open RATE) "
+        fprintf(stderr, "usage: load HOST PORT PATH BODIES (closed CLIENTS | wave CLIENTS | open RATE) "
                         "SECONDS WARMUP DRAIN CONNECTIONS SEED FIELD\n");
         return 2;
     }
@@ -427,12 +451,12 @@ int main(int count, char **words) {
     option.address.sin_port = htons((uint16_t)atoi(words[2]));
     if (inet_pton(AF_INET, words[1], &option.address.sin_addr) != 1) fail(words[1]);
     read_requests(words[4], words[1], words[3]);
-    option.open_loop = !strcmp(words[5], "open");
+    option.kind = !strcmp(words[5], "open") ? OPEN_LOOP : !strcmp(words[5], "wave") ? WAVE : CLOSED_LOOP;
     option.rate = atof(words[6]);
     option.seconds = atof(words[7]);
     option.warmup = atof(words[8]);
     option.drain = atof(words[9]);
-    option.connections = option.open_loop ? strtoul(words[10], NULL, 10) : (size_t)option.rate;
+    option.connections = option.kind == OPEN_LOOP ? strtoul(words[10], NULL, 10) : (size_t)option.rate;
     gaps = strtoull(words[11], NULL, 10);
     choices = ~gaps;
     option.field = words[12];

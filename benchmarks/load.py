@@ -17,6 +17,8 @@ from benchmarks.cores import pinned
 SOURCE = Path(__file__).with_name("load.c")
 CONNECTIONS = 8_192
 """Maximum in the open loop; further arrivals wait, and their waiting counts."""
+WAVE_S = 120.0
+"""How long a wave's answers are waited for."""
 
 Figures = dict[str, float]
 """requests, tokens: per second, of successful responses; p50, p95, p99: milliseconds; refused, failed: shares of the
@@ -25,15 +27,17 @@ arrivals."""
 
 @dataclass(frozen=True)
 class Load:
-    """`amount` clients (closed), or arrivals a second as a multiple of the capacity (open)."""
+    """`amount` clients (closed), or of one request each (wave), or arrivals a second as a multiple of the capacity
+    (open)."""
 
-    kind: Literal["closed", "open"]
+    kind: Literal["closed", "wave", "open"]
     amount: float
 
     def __str__(self) -> str:
         if self.kind == "open":
             return f"{self.amount:.1f} x capacity"
-        return f"{self.amount:.0f} client{'s' * (self.amount != 1)}"
+        name = "at once" if self.kind == "wave" else f"client{'s' * (self.amount != 1)}"
+        return f"{self.amount:.0f} {name}"
 
 
 class Generator:
@@ -48,9 +52,12 @@ class Generator:
 
     def run(self, port: int, bodies: Path, load: Load, capacity: float = 1.0, seed: int = 1) -> dict[str, Any]:
         """Runs a load; returns the output of `load.c`."""
-        amount = load.amount if load.kind == "closed" else load.amount * capacity
-        drain = 2 * (self.warmup + self.seconds) + 2  # enough to answer twice the capacity, however late
-        options = [self.seconds, self.warmup, drain, CONNECTIONS, seed, "target_tokens"]
+        amount = load.amount * capacity if load.kind == "open" else load.amount
+        # Enough to answer twice the capacity, however late.
+        warmup, drain = self.warmup, 2 * (self.warmup + self.seconds) + 2
+        if load.kind == "wave":
+            warmup, drain = 0.0, WAVE_S
+        options = [self.seconds, warmup, drain, CONNECTIONS, seed, "target_tokens"]
         words = ["127.0.0.1", port, "/translate", bodies, load.kind, amount, *options]
         with pinned(self.core):
             output = subprocess.run([self.program, *map(str, words)], check=True, capture_output=True, text=True)

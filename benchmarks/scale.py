@@ -338,7 +338,7 @@ class Work:
 
 def prepare(bundle: Path, pairs: Sequence[Path] | None, folder: Path, count: int = SENTENCES) -> Work:
     """Asks for every answer alone, before and after the update of the bundle. `count`: of requests, at most."""
-    bodies = workloads(bundle, pairs, folder)[0].bodies.read_bytes().splitlines()[:count]
+    bodies = workloads(bundle, pairs, folder)["short"].bodies.read_bytes().splitlines()[:count]
     updated_bundle(bundle, folder / "update" / "bundle")
     shutil.copytree(bundle, folder / "first" / "bundle")
     before, after = (answers(folder / name, bodies) for name in ("first", "update"))

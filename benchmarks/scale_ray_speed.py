@@ -124,7 +124,8 @@ def main(
                     PLAIN: (plain.port, lambda: family(plain.process.pid)),
                     RAY: (PORT, lambda: [member for replica in replicas() for member in family(replica)]),
                 }
-                for workload in workloads(bundle, pairs, folder):
+                texts = workloads(bundle, pairs, folder)
+                for workload in (texts["short"], texts["mixed"]):
                     for number in (1, clients):
                         found: dict[str, list[Speed]] = {name: [] for name in subjects}
                         for turn in range(rounds):

@@ -186,7 +186,7 @@ def measure(bundle: Path, pairs: Sequence[Path] | None, workload: str, seconds: 
     cores = Cores.found()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        [sentences] = [each for each in workloads(bundle, pairs, folder) if each.name == workload]
+        sentences = workloads(bundle, pairs, folder)[workload]
         generator = Generator(folder, cores.load, seconds, warmup=1.0)
         services = [Service(bundle, SETTINGS, cores.server) for _ in range(2)]
         try:

@@ -122,7 +122,7 @@ def main(
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         generator = Generator(folder, None, seconds, warmup=1.0)
-        [sentences] = [each for each in workloads(bundle, pairs, folder) if each.name == workload]
+        sentences = workloads(bundle, pairs, folder)[workload]
         found: dict[str, list[Speed]] = {set_up.name: [] for set_up in SET_UPS}
         for number in range(rounds):
             for set_up in SET_UPS[:: -1 if number % 2 else 1]:

@@ -17,6 +17,9 @@ SHORT_TOKENS = 12
 """Maximum source tokens, end symbol included, of a sentence in the short workload."""
 LENGTHS = (8, 16, 32, 64, 128)
 """Upper bounds, in source tokens, of the length classes of the mixed workload, which are equally frequent."""
+NEWS_TOKENS = range(20, 65)
+"""Source tokens of a sentence of news."""
+PARAGRAPH_SENTENCES = 5
 SENTENCES = 1_000
 
 
@@ -59,6 +62,17 @@ def mixed_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
     return kept
 
 
+def news_sentences(texts: Sequence[str], tokenizer: Tokenizer) -> list[str]:
+    """Those that are as long as sentences of news."""
+    return [text for text in texts if len(tokenizer.encode_source(text)) + 1 in NEWS_TOKENS][:SENTENCES]
+
+
+def paragraphs(sentences: Sequence[str]) -> list[str]:
+    """Sentences joined to paragraphs."""
+    starts = range(0, len(sentences) - PARAGRAPH_SENTENCES + 1, PARAGRAPH_SENTENCES)
+    return [" ".join(sentences[at : at + PARAGRAPH_SENTENCES]) for at in starts]
+
+
 def random_sentences(count: int = 4 * SENTENCES, seed: int = 1) -> list[str]:
     """Sentences of 2 to 60 everyday words in random order, mostly short."""
     words = "the a my your old new big dog house man woman train water book day time good two red open here now with in"
@@ -72,12 +86,19 @@ def random_sentences(count: int = 4 * SENTENCES, seed: int = 1) -> list[str]:
     return made
 
 
-def workloads(bundle: Path, pairs: Sequence[Path] | None, folder: Path) -> list[Workload]:
-    """The short and the mixed workload from files, or from random sentences; omits a workload without sentences."""
+def workloads(bundle: Path, pairs: Sequence[Path] | None, folder: Path) -> dict[str, Workload]:
+    """The workloads `short`, `mixed`, `news` and `paragraphs` from files, or from random sentences; omits one without
+    texts."""
     config, files = read_bundle(bundle)
     tokenizer = Tokenizer(files["sentencepiece.model"])
     texts = [pair.source for file in pairs for pair in read_pairs(file)[0]] if pairs else random_sentences()
     random.Random(1).shuffle(texts)
     languages = str(config["source"]), str(config["target"])
-    named = {"short": short_sentences(texts, tokenizer), "mixed": mixed_sentences(texts, tokenizer)}
-    return [Workload.of(name, kept, tokenizer, languages, folder) for name, kept in named.items() if kept]
+    news = news_sentences(texts, tokenizer)
+    named = {
+        "short": short_sentences(texts, tokenizer),
+        "mixed": mixed_sentences(texts, tokenizer),
+        "news": news,
+        "paragraphs": paragraphs(news),
+    }
+    return {name: Workload.of(name, kept, tokenizer, languages, folder) for name, kept in named.items() if kept}

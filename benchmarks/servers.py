@@ -73,9 +73,10 @@ class ServerFailed(RuntimeError):
 class Server:
     """A contestant's processes, in their own process group."""
 
-    def __init__(self, contestant: Contestant, bundles: Path, core: int | None, log: Path) -> None:
+    def __init__(self, contestant: Contestant, bundles: Path, core: int | None, log: Path, workers: int) -> None:
         self.port = free_port()
-        environ = {"INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PORT": str(self.port), "INTERLINEAR_WORKERS": "1"}
+        environ = {"INTERLINEAR_BUNDLES": str(bundles), "INTERLINEAR_PORT": str(self.port)}
+        environ |= {"INTERLINEAR_WORKERS": str(workers)}
         environ |= {"INTERLINEAR_CACHE_BYTES": CACHE_BYTES, "INTERLINEAR_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
         environ = {**os.environ, **environ, **contestant.environ}
         self.contestant, self.log = contestant, log
@@ -139,10 +140,10 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(contestant: Contestant, bundle: Path, core: int | None, body: bytes) -> Iterator[Server]:
-    """Starts a server; yields it when it responds. Raises ServerFailed."""
+def running(contestant: Contestant, bundle: Path, core: int | None, body: bytes, workers: int = 1) -> Iterator[Server]:
+    """Starts a server with so many workers (0: one a core); yields it when it responds. Raises ServerFailed."""
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(contestant, bundle, core, Path(folder) / "log")
+        server = Server(contestant, bundle, core, Path(folder) / "log", workers)
         try:
             server.wait_until_ready(body)
             yield server

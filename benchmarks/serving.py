@@ -2,10 +2,12 @@
 
     python -m benchmarks.serving --pairs my.tsv --seconds 5
     python -m benchmarks.serving --pairs my.tsv --no-peers --libretranslate ENVIRONMENT/bin/python
+    python -m benchmarks.serving --pairs my.tsv --only-waves
 
 Every server is pinned to one core and the load generator to another; the servers take turns, and the others are paused
-meanwhile. Closed loop: the number of clients shown, each with one request at a time. Open loop: random arrivals at
-multiples of the server's own capacity, the best throughput of its closed loops; latency counts from the arrival.
+meanwhile. Closed loop: the number of clients shown, each with one request at a time; one that is refused waits as long
+as `Retry-After` says. Open loop: random arrivals at multiples of the server's own capacity, the best throughput of its
+closed loops; latency counts from the arrival. Waves (`benchmarks.waves`): on one core, then on all, a worker each.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -42,6 +44,7 @@ from benchmarks.servers import (
     ours,
     running,
 )
+from benchmarks.waves import FLOOD_CLIENTS, beside_flood, rows, waves
 
 CLIENTS = (1, 4, 16, 64, 256)
 FACTORS = (0.5, 0.8, 1.0, 1.5, 2.0)
@@ -71,13 +74,18 @@ class Bench:
     bundle: Path
     cores: Cores
     generator: Generator
-    workloads: list[Workload]
+    texts: Mapping[str, Workload]
     loads: list[Load]
     say: Callable[[str], None]
 
     @property
+    def workloads(self) -> list[Workload]:
+        """Those of the closed and open loops."""
+        return [self.texts[name] for name in ("short", "mixed") if name in self.texts]
+
+    @property
     def probe(self) -> bytes:
-        return self.workloads[0].bodies.read_bytes().splitlines()[0]
+        return self.texts["short"].bodies.read_bytes().splitlines()[0]
 
     def running(self, contestant: Contestant) -> contextlib.AbstractContextManager[Server]:
         return running(contestant, self.bundle, self.cores.server, self.probe)
@@ -126,6 +134,22 @@ def rounds(bench: Bench, servers: Sequence[Server], count: int, precision: str) 
                 for load, found in bench.measure(server, workload, number + 1).items():
                     served[workload.name][server.contestant.label][load].append(found)
     return served, alone
+
+
+def measure_waves(bench: Bench, contestants: Sequence[Contestant], count: int) -> Iterator[str]:
+    """The lines of the tables of waves, on the servers' core and on all cores."""
+    for core, workers, where in ((bench.cores.server, 1, "one core"), (None, 0, "all cores")):
+        yield f"waves, on {where}"
+        for contestant in contestants:
+            with running(contestant, bench.bundle, core, bench.probe, workers) as server:
+                named = [bench.texts[name] for name in ("short", "news", "paragraphs") if name in bench.texts]
+                yield f"  {contestant.label}"
+                yield from rows(waves(server, bench.generator, named, count))
+                if "paragraphs" in bench.texts:
+                    alone, beside = beside_flood(
+                        server, bench.generator, bench.texts["short"], bench.texts["paragraphs"]
+                    )
+                    yield f"    single short requests alone: {alone}; beside {FLOOD_CLIENTS} paragraphs: {beside}"
 
 
 def agreement(servers: Sequence[Server], workload: Workload, count: int = 100) -> list[int]:
@@ -217,6 +241,7 @@ def main(
             "--libretranslate", metavar="PYTHON", help="Of an environment with LibreTranslate: measure it, too."
         ),
     ] = None,
+    only_waves: Annotated[bool, typer.Option("--only-waves", help="Measure waves, and nothing else.")] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write every round's figures to FILE.")] = None,
 ) -> None:
     """Measure the service over HTTP: throughput, latency and refusals by load, against engine and peers."""
@@ -242,9 +267,10 @@ def main(
         folder = Path(name)
         generator = Generator(folder, cores.load, seconds, min(1.0, seconds))
         bench = Bench(bundle, cores, generator, workloads(bundle, pairs, folder), chosen_loads(short), typer.echo)
-        for workload in bench.workloads:
-            typer.echo(f"{workload.name}: {len(workload.texts):,} sentences of {workload.tokens:.1f} source tokens")
-        contestants = [ours()]
+        for workload in bench.texts.values():
+            typer.echo(f"{workload.name}: {len(workload.texts):,} texts of {workload.tokens:.1f} source tokens")
+        contestants, compared = [ours()], compared and not only_waves
+        patient = contestants[:]
         if compared or libretranslate_python:
             model = convert(bundle, folder / "ctranslate2")
         if compared:
@@ -252,7 +278,13 @@ def main(
         if libretranslate_python:
             asked = json.loads(bench.probe)
             pair = asked["source"], asked["target"]
-            contestants += [libretranslate(libretranslate_python, model, pair, size) for size in (1, 4)]
+            peer = [libretranslate(libretranslate_python, model, pair, size) for size in (1, 4)]
+            contestants, patient = contestants + peer, patient + peer
+        if not short:
+            for line in measure_waves(bench, patient, count):
+                typer.echo(line)
+        if only_waves:
+            return
         with contextlib.ExitStack() as stack:
             servers = [stack.enter_context(bench.running(contestant)) for contestant in contestants]
             served, alone = rounds(bench, servers, count, check(bench, servers))

@@ -118,7 +118,7 @@ def test_killed_instance_loses_nothing(bundle_folder: Path, tmp_path: Path, monk
         await kill_instances(replace(group, instances=group.instances[:1]))
 
     bundle = bundle_folder / "en-fr"
-    bodies = workloads(bundle, None, tmp_path)[0].bodies.read_bytes().splitlines()[:50]
+    bodies = workloads(bundle, None, tmp_path)["short"].bodies.read_bytes().splitlines()[:50]
     work = Work(bundle, bundle, bodies, [{answer} for answer in answers(bundle_folder, bodies)])  # without an update
     row = run_scenario(Scenario("kill", kill_one), 1, 300, 4, work)
     assert row.answered >= 300

@@ -36,6 +36,7 @@ from benchmarks.peers.libretranslate import in_our_fields, install
 from benchmarks.sentences import LENGTHS, SHORT_TOKENS, Workload, mixed_sentences, random_sentences, short_sentences
 from benchmarks.servers import Contestant, ServerFailed, running
 from benchmarks.serving import WHOLE, Results, as_json, report
+from benchmarks.waves import rows
 from model.bundle_files import read_bundle
 from model.tokenizer import Tokenizer
 from training.corpora.corpus import Pair, write_pairs
@@ -51,8 +52,16 @@ class Far(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 256
 
-    def __init__(self, statuses: list[int], delay_s: float = 0.0, close: bool = False, silent: bool = False) -> None:
+    def __init__(
+        self,
+        statuses: list[int],
+        delay_s: float = 0.0,
+        close: bool = False,
+        silent: bool = False,
+        retry_after: str = "",
+    ) -> None:
         super().__init__(("127.0.0.1", 0), Answering)
+        self.retry_after = retry_after
         self.statuses, self.delay_s, self.close, self.silent = statuses, delay_s, close, silent
         self.bodies: list[bytes] = []
         self.turn = threading.Lock()
@@ -80,6 +89,8 @@ class Answering(http.server.BaseHTTPRequestHandler):
         answer = json.dumps({"usage": {"source_tokens": 1, "target_tokens": 3}}).encode()
         self.send_response(status)
         self.send_header("content-length", str(len(answer)))
+        if self.server.retry_after:
+            self.send_header("Retry-After", self.server.retry_after)
         if self.server.close:
             self.send_header("connection", "close")
             self.close_connection = True
@@ -158,6 +169,35 @@ def test_closed_loop_has_no_more_requests_in_flight_than_clients(program: Path, 
     # Each waits for the two before it: with a fourth under way, one would have waited for three.
     assert found["answered_ms"]["p50"] >= 3 * 10 * 0.99
     assert found["completed_per_s"] <= 100
+
+
+@needs_compiler
+@pytest.mark.parametrize("close", [False, True], ids=["kept", "closed by the server"])
+def test_refused_client_waits_as_long_as_it_is_told_and_sends_the_same_again(
+    program: Path, bodies: Path, close: bool
+) -> None:
+    with far_end(503, 200, close=close, retry_after="1") as server:  # begins with the second
+        found = load(program, server.server_port, bodies, "closed", 1, seconds=1.5)
+    first, refused, again = server.bodies[:3]
+    assert refused == again
+    assert found["statuses"]["503"] * 1.0 <= 1.5 + 1
+    assert found["answered_ms"]["max"] >= 1000  # from the first attempt
+    assert first in bodies.read_bytes().splitlines()
+
+
+@needs_compiler
+def test_wave_is_one_request_of_each_client(program: Path, bodies: Path) -> None:
+    with far_end(200, 503, delay_s=0.01, retry_after="1") as server:
+        found = load(program, server.server_port, bodies, "wave", 20)
+    assert found["statuses"] == {"200": 10, "503": 10}
+    assert len(server.bodies) == found["arrived"] == 20
+    assert found["answered_ms"]["max"] >= 190
+
+
+def test_table_of_waves_has_the_share_answered_and_the_smallest_one() -> None:
+    rounds = [{**one(1), "refused": share, "failed": 0.0} for share in (0.25, 0.0, 0.5)]
+    [_, row] = rows(iter([("short", 64, rounds)]))
+    assert row.split() == ["64", "short", "75%", "50%", "1", "3"]
 
 
 @needs_compiler
