@@ -54,7 +54,7 @@ from app.runtime.peers import Peers
 from app.runtime.shutdown import Shutdown
 from app.runtime.timeouts import SharedTimeout
 from app.server.connection import Connection
-from app.server.request_queue import RequestQueue
+from app.server.request_queue import MAX_DELAY_S, RequestQueue
 from app.server.slow_readers import SlowReaders
 from app.services.adaptation import Adaptations, obstacle_to_adaptation
 from app.services.background_jobs import BackgroundJobs
@@ -156,7 +156,7 @@ def create_app(
                 body_timeout=SharedTimeout(settings.deadline_ms / 1000),
                 metrics=metrics,
                 budgets=budgets,
-                request_queue=RequestQueue(lag, budgets.unread),
+                request_queue=RequestQueue(lag, budgets.unread, max(MAX_DELAY_S, settings.max_wait_ms / 1000)),
                 slow_readers=slow_readers,
                 access_control=access_control,
                 downloads=Downloads(store, MAX_DOWNLOADS * settings.max_file_bytes),

@@ -105,7 +105,9 @@ class Settings(BaseSettings):
         default=1 << 19, ge=1, description="Source tokens that may wait, rounded up to 16 for each sentence"
     )
     max_wait_ms: int = Field(
-        default=250, ge=1, description="Requests that would wait longer than this are refused at once"
+        default=10_000,
+        ge=1,
+        description="Requests that would wait longer than this are refused at once; behind a balancer: 250",
     )
     glossaries: Path | None = Field(default=None, description="A folder of glossaries, NAME.SOURCE-TARGET.tsv")
     glossary_store: Path | None = Field(

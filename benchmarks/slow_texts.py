@@ -211,7 +211,9 @@ class FakeDecoder:
         self.ends = {bundle.spec.name: bundle.target_tokenizer.eos_id for bundle in bundles}
         self.mode = 0
 
-    async def decode(self, sequences: list[engine.Sequence], deadline: float) -> list[Future[Decoded]]:
+    async def decode(
+        self, sequences: list[engine.Sequence], deadline: float, client: str = ""
+    ) -> list[Future[Decoded]]:
         futures: list[Future[Decoded]] = []
         for sequence in sequences:
             future: Future[Decoded] = asyncio.get_running_loop().create_future()

@@ -20,7 +20,7 @@ from app.engine import sequence as engine
 from app.engine.cache import CachingDecoder
 from app.engine.engine import Decoder
 from app.engine.hypotheses import decoded_of, hypothesis_of
-from app.engine.job import Job, JobGroup
+from app.engine.job import ClientJobs, Job, JobGroup
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.errors import ServiceError
@@ -48,12 +48,14 @@ WORDS = PROSE.split()
 class FakeDecoder:
     """Base of fake decoders: delivers what `answer` returns in the event loop's next pass."""
 
-    async def decode(self, sequences: list[engine.Sequence], deadline: float) -> list[Future[Decoded]]:
+    async def decode(
+        self, sequences: list[engine.Sequence], deadline: float, client: str = ""
+    ) -> list[Future[Decoded]]:
         jobs = [Job(sequence, deadline) for sequence in sequences]
         self.submit(jobs)
         return [job.new_future() for job in jobs]
 
-    def submit(self, jobs: list[Job]) -> None:
+    def submit(self, jobs: list[Job], client: str = "") -> None:
         answers = self.answers([job.sequence for job in jobs])
         for job, answer in zip(jobs, answers, strict=True):
             end = job.fail if isinstance(answer, ServiceError) else job.finish
@@ -217,12 +219,12 @@ class ManualDecoder(FakeDecoder):
         self.requests: list[list[Job]] = []
         self.refusal: ServiceError | None = None
 
-    def submit(self, jobs: list[Job]) -> None:
+    def submit(self, jobs: list[Job], client: str = "") -> None:
         if not jobs:
             return
         if self.refusal:
             raise self.refusal
-        group = JobGroup(jobs[0].sequence.model)
+        group = JobGroup(jobs[0].sequence.model, ClientJobs(client))
         for place, job in enumerate(jobs):
             job.group, job.position, job.on_drop = group, place, self._remove
         group.started = 0 if self.busy else len(jobs)

@@ -129,10 +129,10 @@ def refuse_once(patch: pytest.MonkeyPatch) -> None:
     """Has a scheduler find its queue full once, as it is while others' sentences wait."""
     check, left = Scheduler.check, [full(1)]
 
-    def refused(scheduler: Scheduler, tokens: int = 1) -> None:
+    def refused(scheduler: Scheduler, client: str = "", tokens: int = 1) -> None:
         if left:
             raise left.pop()
-        check(scheduler, tokens)
+        check(scheduler, client, tokens)
 
     patch.setattr(Scheduler, "check", refused)
 

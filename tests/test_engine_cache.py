@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import tracemalloc
 from collections.abc import Iterable
 from itertools import count
@@ -134,6 +135,19 @@ async def test_cached_sentence_needs_no_engine() -> None:
     again.check()
     assert not again.refused
     assert isinstance(other.task.exception(), Unavailable)
+
+
+@on_a_loop
+async def test_a_sentence_that_waits_for_the_turns_of_another_client_is_decoded_for_both() -> None:
+    decoder = ManualDecoder()
+    decoder.busy = True
+    cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
+    futures = []
+    for client in ("many", "many", "few", "few"):
+        futures += await cache.decode([Sequence("m", (1,), 8)], math.inf, client)
+    assert len(decoder.requests) == 2
+    decoder.end_all()
+    assert len({await future for future in futures}) == 1
 
 
 @on_a_loop

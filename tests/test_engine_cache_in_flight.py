@@ -210,13 +210,13 @@ async def test_request_waits_no_longer_for_another_requests_sentence_than_for_it
     decoder.busy = True
     document = CacheRequest(cache, *range(100))
     await passes(10)
-    short, same, text = CacheRequest(cache, 50), CacheRequest(cache, *range(100)), CacheRequest(cache, 3, 4, 5)
+    short, same, text = CacheRequest(cache, 50), CacheRequest(cache, *range(100)), CacheRequest(cache, 13, 14, 15)
     await passes(10)
-    assert decoder.sources[1:] == [[50], [3, 4, 5]]
+    assert decoder.sources[1:] == [[50], [13, 14, 15]]
     decoder.requests[0][0].group.started += 2
-    near, far = CacheRequest(cache, 2), CacheRequest(cache, 9)
+    near, far = CacheRequest(cache, 7), CacheRequest(cache, 19)
     await passes()
-    assert decoder.sources[3:] == [[9]]
+    assert decoder.sources[3:] == [[19]]
     [job] = decoder.requests[1]
     decoder.end(job)
     await short.task

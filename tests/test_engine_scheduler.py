@@ -1,9 +1,11 @@
-"""The queue: bounded, fair between requests, and it loses nothing whatever happens to clients and workers."""
+"""The queue: bounded, fair between clients and their requests, and it loses nothing whatever happens to clients and
+workers."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Hashable, Iterable
 from time import monotonic
 
 import pytest
@@ -11,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis_profiles import draw_examples
 
-from app.engine.job import Job
+from app.engine.job import TURN_JOBS, Job
 from app.engine.loaded_models import LoadedModels
 from app.engine.scheduler import MAX_DEATHS, Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
-from app.engine.waiting_queue import TILE
+from app.engine.waiting_queue import FURTHER, NEW_CLIENT, NEW_REQUEST, TILE
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
 from app.runtime.throughput import DecodeRate
 
@@ -60,7 +62,7 @@ def owners(given: list[Job], *requests: list[Noted]) -> list[int]:
     return [number for job in given for number, jobs in enumerate(requests) if job in jobs]
 
 
-def finish(queue: Scheduler, jobs: list[Job]) -> None:
+def finish(queue: Scheduler, jobs: Iterable[Job]) -> None:
     for job in jobs:
         if released := queue.release(job.number):
             released.finish(DONE)
@@ -72,7 +74,7 @@ class Traffic(RuleBasedStateMachine):
     capacities = st.builds(
         WorkerCapacity, st.integers(1, 4), st.integers(0, 2), st.integers(1, 8).map(lambda tiles: tiles * TILE)
     )
-    QUEUE_TOKENS = 60 * TILE
+    QUEUE_TOKENS = 90 * TILE
     SIZES = {"a": 4, "b": 4, "c": 1}  # noqa: RUF012
 
     def __init__(self) -> None:
@@ -86,7 +88,7 @@ class Traffic(RuleBasedStateMachine):
         """Those that nobody waits for any more."""
         self.given_up: list[int] = []
         self.deaths: Counter[Job] = Counter()
-        self.overtaken: dict[int, Counter[int]] = {}
+        self.overtaken: dict[Hashable, Counter[Hashable]] = {}
         self.numbers: set[int] = set()
 
     @initialize(max_bytes=st.sampled_from([None, 4, 5, 8]))
@@ -95,15 +97,18 @@ class Traffic(RuleBasedStateMachine):
         self.queue.models.add_sizes(self.SIZES)
 
     @rule(
-        lengths=st.lists(st.integers(0, 3 * TILE), min_size=1, max_size=6),
+        lengths=st.lists(st.integers(0, 3 * TILE), min_size=1, max_size=TURN_JOBS + 4),
         model=st.sampled_from("abc"),
         late=st.sampled_from([False, False, False, True]),
+        client=st.sampled_from("xyz"),
     )
-    def arrive(self, lengths: list[int], model: str, late: bool) -> None:
+    def arrive(self, lengths: list[int], model: str, late: bool, client: str) -> None:
+        if not any(jobs[0].group.waiting for jobs in self.requests_of(client, model)):
+            self.overtaken[client, model] = Counter()
         jobs = request(*lengths, model=model, deadline=0 if late else math.inf)
         tokens = self.queue.waiting_tokens + sum(job.cost for job in jobs)
         try:
-            self.queue.add(jobs)
+            self.queue.add(jobs, client)
         except Overloaded:
             assert tokens > self.QUEUE_TOKENS or late
             return
@@ -134,25 +139,36 @@ class Traffic(RuleBasedStateMachine):
         assert models.max_bytes is None or sum(self.SIZES[model] for model in loaded) <= models.max_bytes
 
     def note_turn(self, job: Noted) -> None:
-        """Between two turns of a request, every other has at most one; repeated jobs come first."""
-        own = self.request_of[job]
-        self.overtaken[own] = Counter()
+        """Between two jobs of a client, every other has at most one, and between two turns of a request each other one
+        of the client at most one; repeated jobs come first."""
+        client, model = job.group.client.name, job.group.model
+        own, others = self.request_of[job], {name for name in "xyz" if name != client}
         if self.deaths[job]:
             return
-        for other, jobs in enumerate(self.requests):
-            if other != own and jobs[0].group.waiting and jobs[0].group.model == job.group.model:
-                self.overtaken[other][own] += 1
-                assert self.overtaken[other][own] <= 1
+        waiting = {name for name in others if any(jobs[0].group.waiting for jobs in self.requests_of(name, model))}
+        self.note_overtaken((client, model), {(name, model) for name in waiting}, 1)
+        same_client = [self.request_of[jobs[0]] for jobs in self.requests_of(client, model) if jobs[0].group.waiting]
+        self.note_overtaken(own, {other for other in same_client if other != own}, TURN_JOBS)
+
+    def note_overtaken(self, own: Hashable, waiting: Iterable[Hashable], limit: int) -> None:
+        self.overtaken[own] = Counter()
+        for other in waiting:
+            self.overtaken[other][own] += 1
+            assert self.overtaken[other][own] <= limit
+
+    def requests_of(self, client: str, model: str) -> list[list[Noted]]:
+        return [jobs for jobs in self.requests if (jobs[0].group.client.name, jobs[0].group.model) == (client, model)]
 
     def check_capacity(self, job: Noted) -> None:
         others = [other for other in self.held if (other.worker, other.group.model) == (job.worker, job.group.model)]
         capacity = self.capacity_of[job.worker]
         assert job.deadline > 0 or self.deaths[job]
         assert job not in self.gone
-        has_others = any(self.request_of[other] == self.request_of[job] for other in self.held)
-        assert job.priority != has_others or self.deaths[job]
+        is_further = any(self.request_of[other] == self.request_of[job] for other in self.held)
+        is_known = any(other.group.client.name == job.group.client.name for other in self.held)
+        assert job.lane == (FURTHER if is_further else NEW_REQUEST if is_known else NEW_CLIENT) or self.deaths[job]
         if others:
-            assert len(others) < capacity.sequences + (capacity.priority_sequences if job.priority else 0)
+            assert len(others) < capacity.sequences + (capacity.priority_sequences if job.lane < FURTHER else 0)
             assert sum(other.cost for other in [*others, job]) <= capacity.tokens
         last_chance = [other for other in [*others, job] if self.deaths[other] == MAX_DEATHS - 1]
         assert len(last_chance) <= 1
@@ -219,9 +235,11 @@ class Traffic(RuleBasedStateMachine):
         for number in range(len(self.requests)):
             for job in self.unfinished(number):
                 if not (job in self.held or self.deaths[job]):
-                    assert job.group.waiting.index(job) <= job.turns_left
+                    before = job.group.waiting.index(job)
+                    assert before < TURN_JOBS or not job.starts_within(before, job.group.client.name)
+                    assert not job.starts_within(1_000, "another")
                 elif job in self.held:
-                    assert job.turns_left == 0
+                    assert job.starts_within(0, "another")
 
     def teardown(self) -> None:
         """Everything left is answered once a worker is available."""
@@ -247,18 +265,47 @@ test_nothing_is_lost_answered_twice_or_starved_whatever_happens = Traffic.TestCa
 
 
 def test_requests_take_turns() -> None:
-    queue = scheduler(one=WorkerCapacity(3, 0, 1_000))
+    queue = scheduler(one=WorkerCapacity(2 * TURN_JOBS, 0, 1_000))
     long, short = request(*[5] * 50), request(5)
     queue.add(long)
     queue.add(short)
-    assert owners(queue.assign(), long, short) == [0, 1, 0]
+    assert owners(queue.assign(), long, short) == [*[0] * TURN_JOBS, 1, *[0] * (TURN_JOBS - 1)]
+
+
+def test_requests_of_a_turn_end_in_the_order_in_which_they_came() -> None:
+    queue = scheduler(one=WorkerCapacity(6, 0, 1_000))
+    requests = [request(5, 5, 5) for _ in range(2)]
+    for jobs in requests:
+        queue.add(jobs)
+    assert owners(queue.assign(), *requests) == [0, 0, 0, 1, 1, 1]
+
+
+def test_clients_take_turns_and_so_do_the_requests_of_each() -> None:
+    queue = scheduler(one=WorkerCapacity(6, 0, 1_000))
+    many = [request(5, 5) for _ in range(3)]
+    for jobs in many:
+        queue.add(jobs, "many")
+    few = request(5)
+    queue.add(few, "few")
+    given = queue.assign()
+    assert owners(given, *many, few) == [0, 3, 0, 1, 1, 2]
+    assert [job.lane for job in given] == [NEW_CLIENT, NEW_CLIENT, FURTHER, NEW_REQUEST, FURTHER, NEW_REQUEST]
+
+
+def test_turn_of_a_client_is_not_spent_on_what_is_too_late() -> None:
+    queue = scheduler(one=WorkerCapacity(2, 0, 1_000))
+    late, alive, other = request(5, 5, deadline=monotonic() - 1), request(5), request(5, 5)
+    for jobs in (late, alive):
+        queue.add(jobs, "one")
+    queue.add(other, "two")
+    assert owners(queue.assign(), late, alive, other) == [1, 2]
 
 
 def test_turns_continue_where_they_stopped() -> None:
     queue = scheduler(one=WorkerCapacity(2, 0, 1_000))
     requests = [request(5, 5, 5) for _ in range(3)]
-    for jobs in requests:
-        queue.add(jobs)
+    for number, jobs in enumerate(requests):
+        queue.add(jobs, f"{number}")
     served = []
     for _ in range(3):
         given = queue.assign()
@@ -267,7 +314,7 @@ def test_turns_continue_where_they_stopped() -> None:
     assert served == [0, 1, 2, 0, 1, 2]
 
 
-def test_single_sentence_behind_a_document_gets_the_next_free_slot() -> None:
+def test_single_sentence_behind_a_document_waits_for_one_turn() -> None:
     queue = scheduler(one=WorkerCapacity(8, 0, 10_000))
     document, single = request(*[5] * 10_000), request(5)
     queue.queue_tokens = 10**6
@@ -275,8 +322,10 @@ def test_single_sentence_behind_a_document_gets_the_next_free_slot() -> None:
     held = queue.assign()
     queue.add(single)
     assert queue.assign() == []
-    finish(queue, held[:2])
-    assert single[0] in queue.assign()
+    finish(queue, held)
+    assert queue.assign() == document[8:16]
+    finish(queue, document[8:10])
+    assert queue.assign() == [single[0], document[16]]
 
 
 def test_spare_slots_go_to_requests_that_have_none() -> None:
@@ -288,7 +337,7 @@ def test_spare_slots_go_to_requests_that_have_none() -> None:
     assert queue.assign() == []  # it is the document's turn, and that waits for a place of its own
     assert [queue.cancel(job) for job in document] == [True, True, False, False]
     assert queue.assign() == single
-    assert single[0].priority
+    assert single[0].lane == NEW_CLIENT
 
 
 def test_worker_receives_as_much_work_as_it_returns() -> None:
@@ -319,7 +368,7 @@ def test_request_for_several_models_takes_turns_for_each() -> None:
     jobs = [*request(5, 5, model="a"), *request(5, model="b")]
     queue.add(jobs)
     assert queue.assign() == [jobs[0], jobs[2]]
-    assert [job.turns_left for job in jobs] == [0, 0, 0]
+    assert [job.starts_within(1, "") for job in jobs] == [True, True, True]
 
 
 def test_without_a_worker_everything_waits() -> None:
@@ -344,11 +393,11 @@ def test_jobs_of_a_dead_worker_run_before_waiting_ones() -> None:
     assert set(again) == {*lost, *second}
 
 
-def test_cancelled_job_of_a_dead_worker_gives_its_request_no_second_turn() -> None:
+def test_cancelled_job_of_a_dead_worker_gives_its_client_no_second_turn() -> None:
     queue = scheduler(one=WorkerCapacity(1, 0, 1_000))
     first, second = request(5, 5), request(5)
-    queue.add(first)
-    queue.add(second)
+    queue.add(first, "first")
+    queue.add(second, "second")
     [lost] = queue.assign()
     queue.remove_worker(0)
     assert not queue.cancel(lost)
@@ -429,8 +478,11 @@ def test_request_larger_than_the_queue_is_too_much_text() -> None:
 
 def paced(queue: Scheduler, seconds_per_tile: float) -> Scheduler:
     """A scheduler whose workers take this long for a sentence of one tile."""
-    queue.decode_rate.add_step(rows=10, seconds=10 * seconds_per_tile)
-    queue.decode_rate.add_sentence(target_tokens=1, cost=TILE)
+    times = iter((0.0, 10 * seconds_per_tile))
+    queue.decode_rate = DecodeRate(clock=lambda: next(times))
+    for rows in (0, 10):
+        queue.decode_rate.add_steps(rows, is_busy=True)
+    queue.decode_rate.add_sequence(target_tokens=1, cost=TILE)
     return queue
 
 
@@ -442,25 +494,43 @@ def test_retry_after_is_the_time_until_the_queue_has_room() -> None:
     assert refusal.value.retry_after_s == 6
 
 
-def test_two_workers_are_twice_as_fast() -> None:
-    queue = paced(scheduler(10 * TILE, one=AMPLE, two=AMPLE), seconds_per_tile=2.0)
-    queue.waiting_tokens = 10 * TILE
-    with pytest.raises(Overloaded) as refusal:
-        queue.add(request(5, 5, 5))
-    assert refusal.value.retry_after_s == 3
-
-
 def test_request_whose_turn_would_come_too_late_is_refused_even_if_the_queue_has_room() -> None:
+    queue = paced(scheduler(max_wait_s=6), seconds_per_tile=2.0)
+    for _ in range(4):
+        queue.add(request(5))
+    with pytest.raises(Overloaded) as refusal:
+        queue.add(request(5))
+    assert refusal.value.retry_after_s == 5  # then the wait will be half of what is allowed
+
+
+def test_wait_behind_another_client_is_estimated_turn_by_turn() -> None:
     queue = paced(scheduler(max_wait_s=5), seconds_per_tile=2.0)
     for _ in range(3):
+        queue.add(request(5), "many")
+    with pytest.raises(Overloaded):
+        queue.check("many")
+    queue.check("few")
+    queue.add(request(5), "few")
+    queue.check("fewer")
+    queue.add(request(5), "fewer")
+    with pytest.raises(Overloaded):
+        queue.check("last")
+
+
+def test_those_refused_are_told_to_come_back_one_after_the_other() -> None:
+    queue = paced(scheduler(max_wait_s=6), seconds_per_tile=2.0)
+    for _ in range(4):
         queue.add(request(5))
-    with pytest.raises(Overloaded) as refusal:
-        queue.add(request(5))
-    assert refusal.value.retry_after_s == 1
+    told = []
+    for _ in range(5):
+        with pytest.raises(Overloaded) as refusal:
+            queue.add(request(5))
+        told.append(refusal.value.retry_after_s)
+    assert told == [5, 7, 9, 11, 13]
 
 
 def test_wait_behind_a_document_is_estimated_turn_by_turn() -> None:
-    queue = paced(scheduler(max_wait_s=5), seconds_per_tile=2.0)
+    queue = paced(scheduler(max_wait_s=5), seconds_per_tile=0.5)
     queue.add(request(*[5] * 500))
     queue.add(request(5))
 
@@ -481,13 +551,19 @@ def test_nothing_is_refused_while_nothing_waits() -> None:
 
 
 def test_throughput_follows_recent_measurements() -> None:
-    decode_rate = DecodeRate(half_life_s=1.0, half_life_tokens=100.0)
+    now = 0.0
+    decode_rate = DecodeRate(half_life_s=1.0, half_life_tokens=100.0, clock=lambda: now)
+    decode_rate.add_steps(1_000, is_busy=True)  # nobody knows how long they took
+    now += 1
+    decode_rate.add_steps(1_000, is_busy=False)
     assert decode_rate.seconds_for(100) == 0
-    decode_rate.add_sentence(target_tokens=20, cost=10)
-    assert decode_rate.seconds_for(100) == 0
-    decode_rate.add_step(rows=1_000, seconds=1.0)
+    decode_rate.add_sequence(target_tokens=20, cost=10)
+    assert decode_rate.seconds_for(100) == pytest.approx(0.2)
+    now += 1_000  # idle
+    decode_rate.add_steps(100, is_busy=True)
     assert decode_rate.seconds_for(100) == pytest.approx(0.2)
     for _ in range(20):
-        decode_rate.add_step(rows=10, seconds=1.0)
-        decode_rate.add_sentence(target_tokens=100, cost=100)
+        now += 1
+        decode_rate.add_steps(10, is_busy=True)
+        decode_rate.add_sequence(target_tokens=100, cost=100)
     assert decode_rate.seconds_for(100) == pytest.approx(10, rel=0.01)

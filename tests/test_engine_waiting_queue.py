@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.waiting_queue import TILE, WaitingQueue, cost
+from app.engine.waiting_queue import NEW_CLIENT, NEW_REQUEST, TILE, WaitingQueue, cost
 
 
 @dataclass(eq=False)
@@ -22,17 +22,17 @@ def words(length: int = 5) -> Words:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.booleans()), max_size=40),
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 2), st.booleans()), max_size=40),
     st.integers(1, 12),
     st.integers(0, 3),
 )
 def test_every_remaining_sentence_is_taken_once_and_within_the_budget(
-    given: list[tuple[int, bool, bool]], rows: int, max_held_steps: int
+    given: list[tuple[int, int, bool]], rows: int, max_held_steps: int
 ) -> None:
     queue: WaitingQueue[Words] = WaitingQueue(encode_tokens=128, max_held_steps=max_held_steps)
-    sentences = [(words(length), priority, removed) for length, priority, removed in given]
-    for sentence, priority, _ in sentences:
-        queue.add(sentence, priority)
+    sentences = [(words(length), lane, removed) for length, lane, removed in given]
+    for sentence, lane, _ in sentences:
+        queue.add(sentence, lane)
     removed = [sentence for sentence, _, removed in sentences if removed]
     assert all(queue.remove(sentence) for sentence in removed)
     assert not any(queue.remove(sentence) for sentence in removed)
@@ -47,13 +47,15 @@ def test_every_remaining_sentence_is_taken_once_and_within_the_budget(
     assert Counter(taken) == Counter(sentence for sentence, _, removed in sentences if not removed)
 
 
-def test_new_sentences_alternate_with_those_already_waiting() -> None:
+def test_lanes_take_turns() -> None:
     queue: WaitingQueue[Words] = WaitingQueue()
-    first, second, third, late = (words() for _ in range(4))
-    for sentence in (first, second, third):
+    first, second, of_request, of_client, of_other = (words() for _ in range(5))
+    for sentence in (first, second):
         queue.add(sentence)
-    queue.add(late, priority=True)
-    assert queue.take(4, 4) == [late, first, second, third]
+    queue.add(of_request, NEW_REQUEST)
+    queue.add(of_client, NEW_CLIENT)
+    queue.add(of_other, NEW_CLIENT)
+    assert queue.take(5, 5) == [of_client, of_request, first, of_other, second]
 
 
 def test_overtaken_sentence_is_taken_eventually() -> None:
@@ -63,12 +65,12 @@ def test_overtaken_sentence_is_taken_eventually() -> None:
     turns = 0
     while queue.remove(patient):
         queue.add(patient)
-        queue.add(words(), priority=True)
-        queue.add(words(), priority=True)
+        queue.add(words(), NEW_CLIENT)
+        queue.add(words(), NEW_CLIENT)
         if patient in queue.take(2, 2):
             break
         turns += 1
-    assert turns <= 1
+    assert turns <= 2
 
 
 def test_nearly_full_batch_is_refilled_in_groups() -> None:

@@ -27,6 +27,7 @@ from app.engine.ipc import FROM_FRONT, FROM_WORKER, FrameDecoder, FrontConnectio
 from app.engine.launch import WorkerProcess
 from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
+from app.engine.waiting_queue import FURTHER
 from app.engine.worker import Models, WorkerLoop, work
 from app.runtime.frames import encode_frame
 from model.bundle_weights import LoadedBundle, load_bundle
@@ -76,7 +77,8 @@ def executor(
 def tasks(bundle: LoadedBundle, count: int, first: int = 0) -> list[DecodingTask]:
     sources = [bundle.source_tokenizer.encode(f"Hello {number}.") for number in range(first, first + count)]
     return [
-        DecodingTask(n, Hypothesis(ids, bundle.limits.target(len(ids))), False) for n, ids in enumerate(sources, first)
+        DecodingTask(n, Hypothesis(ids, bundle.limits.target(len(ids))), FURTHER)
+        for n, ids in enumerate(sources, first)
     ]
 
 
@@ -261,7 +263,7 @@ def test_steps_that_a_batch_takes_at_once_are_reported_one_by_one(
     models = Models(config(bundle))
     loop, report = WorkerLoop(models), StepReport()
     sequence = Sequence(bundle.name, tuple(bundle.source_tokenizer.encode("Hello.")), 30)
-    loop.accept(Assignments([Task(0, False, sequence)], []))
+    loop.accept(Assignments([Task(0, FURTHER, sequence)], []))
     while loop.busy:
         loop.step(report)
     [result] = report.results
@@ -384,7 +386,7 @@ def test_worker_ends_with_the_front_even_while_it_decodes(bundle: LoadedBundle) 
     front = Front()
     front.ask(config(bundle))
     sequence = Sequence(bundle.name, tuple(bundle.source_tokenizer.encode("Hello.")), 30)
-    front.ours.sendall(encode_frame(Assignments([Task(number, False, sequence) for number in range(500)], [])))
+    front.ours.sendall(encode_frame(Assignments([Task(number, FURTHER, sequence) for number in range(500)], [])))
     front.close()
 
 
@@ -400,9 +402,9 @@ def test_under_a_memory_limit_a_model_loads_for_its_first_task_and_leaves_when_t
     front = Front()
     loaded = front.ask(msgspec.structs.replace(config(bundle), memory_bytes=10**9))
     assert loaded == [LoadResult("", 4, {bundle.name: "float32"}, weight_bytes(bundle))]
-    first = result_of(front.ask(Assignments([Task(0, False, sequence)], [])))
+    first = result_of(front.ask(Assignments([Task(0, FURTHER, sequence)], [])))
     # In one message: the model leaves first, and is loaded again for the task.
-    second = result_of(front.ask(Assignments([Task(1, False, sequence)], [], [bundle.name])))
+    second = result_of(front.ask(Assignments([Task(1, FURTHER, sequence)], [], [bundle.name])))
     assert (first.decoded, second.number) == (second.decoded, 1)
     front.close()
 
@@ -414,9 +416,9 @@ def test_a_task_whose_bundle_has_gone_fails_and_the_worker_goes_on(bundle: Loade
     front = Front()
     front.ask(msgspec.structs.replace(config(bundle), models=[spec], memory_bytes=10**9))
     away = folder.rename(tmp_path / "away")
-    assert front.ask(Assignments([Task(0, False, sequence)], [])) == [StepReport(failures=[0])]
+    assert front.ask(Assignments([Task(0, FURTHER, sequence)], [])) == [StepReport(failures=[0])]
     away.rename(folder)
-    assert result_of(front.ask(Assignments([Task(1, False, sequence)], []))).number == 1
+    assert result_of(front.ask(Assignments([Task(1, FURTHER, sequence)], []))).number == 1
     front.close()
 
 
@@ -478,7 +480,7 @@ specs = st.builds(
         )
         | st.builds(
             Assignments,
-            st.lists(st.builds(Task, st.integers(0, 1 << 40), st.booleans(), sequences), max_size=3),
+            st.lists(st.builds(Task, st.integers(0, 1 << 40), st.integers(0, 2), sequences), max_size=3),
             st.lists(st.integers(0, 1 << 40)),
         ),
         max_size=6,

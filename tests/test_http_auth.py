@@ -63,6 +63,62 @@ def test_every_request_needs_a_valid_key(
     assert answer.json()["type"] == "urn:interlinear:error:not-authorised"
 
 
+ROUTES: dict[str, dict[str, Any]] = {
+    "/translate": {"json": HELLO},
+    "/translate/stream": {"json": HELLO},
+    "/attention": {"json": HELLO},
+    "/score": {"json": {"pairs": [{"text": "Hello.", "translation": "Bonjour."}], **EN_FR}},
+    "/translate/file": {"files": {"file": ("a.txt", b"Hello.")}, "data": EN_FR},
+    "/libretranslate/translate": {"json": {"q": "Hello.", **EN_FR}},
+    "/libretranslate/translate_file": {"files": {"file": ("a.txt", b"Hello.")}, "data": EN_FR},
+    "/deepl/v2/translate": {"json": {"text": ["Hello."], "source_lang": "EN", "target_lang": "FR"}},
+}
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_the_engine_knows_whose_request_it_is(
+    two_keys: tuple[Service, list[str]], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    service, keys = two_keys
+    scheduler, seen = service.state["deployments"].current.engine.scheduler, list[str]()
+    add = scheduler.add
+
+    def note(jobs: Any, client: str) -> None:
+        seen.append(client)
+        add(jobs, client)
+
+    monkeypatch.setattr(scheduler, "add", note)
+    given = dict(ROUTES[path])
+    for key in (*keys, keys[0]):
+        if path.startswith("/libretranslate"):
+            name = "json" if "json" in given else "data"
+            given[name] = {**given[name], "api_key": key}
+            answer = service.request("POST", path, **given)
+        else:
+            scheme = "DeepL-Auth-Key" if path.startswith("/deepl") else "Bearer"
+            answer = service.request("POST", path, headers=with_key(key, scheme), **given)
+        assert answer.status_code == 200, answer.text
+    first, second, again = (seen[at] for at in (0, len(seen) // 3, -1))
+    assert first == again != second
+    assert "" not in seen
+
+
+@pytest.fixture(scope="module")
+def two_keys(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, list[str]]]:
+    folder, made = tmp_path_factory.mktemp("keys"), [new_key(name) for name in ("alice", "bob")]
+    (folder / "keys").write_text("".join(f"{line}\n" for _, line in made))
+    with serving(bundle_folder, api_keys_file=folder / "keys", cache_bytes=0) as service:
+        yield service, [key for key, _ in made]
+
+
+def test_without_keys_an_address_is_a_client(bundle_folder: Path) -> None:
+    with serving(bundle_folder) as service:
+        access_control = service.state["access_control"]
+        clients = [access_control.client_at({"client": (ip, 1)}) for ip in ("10.0.0.1", "10.0.0.2", "10.0.0.1")]
+    assert clients[0] is clients[2]
+    assert clients[0].identity != clients[1].identity
+
+
 @pytest.mark.parametrize("path", ["/translate/", "//translate", "/Translate", "/translate/../translate"])
 def test_no_spelling_of_a_path_bypasses_authentication(locked: tuple[Service, str], path: str) -> None:
     service, _ = locked

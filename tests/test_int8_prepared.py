@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from app.engine.executor import BundleExecutor, DecodingTask
+from app.engine.waiting_queue import FURTHER
 from model import shared_file
 from model.backends import prepare
 from model.bundle_files import BundleError
@@ -103,7 +104,7 @@ def test_file_changed_while_it_is_used_ends_the_worker_before_its_next_answer(
     sample = spec.samples[0]
 
     def task(number: int) -> DecodingTask:
-        return DecodingTask(number, sample.hypothesis(spec.limits), False)
+        return DecodingTask(number, sample.hypothesis(spec.limits), FURTHER)
 
     executor = BundleExecutor(load_prepared(spec), spec, rows=2)
     executor.add(task(0))

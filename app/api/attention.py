@@ -51,7 +51,8 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
         translator.check_length(len(text))
     await state_of(request)["client"].charge(translator.cost(texts))
     selection = Selection(body.kinds, body.layers, body.heads)
-    work = attend(translator, body.source, body.target, body.text, body.target_text, selection)
+    client = state_of(request)["client"].identity
+    work = attend(translator, body.source, body.target, body.text, body.target_text, selection, client)
     result = await while_connected(request, work)
     if body.form == "svg":
         return Response(await asyncio.to_thread(draw, result, selection), media_type=_SVG, headers=_SVG_HEADERS)

@@ -182,7 +182,9 @@ async def _translate(
     await client.charge(document.characters)
     memory = await memory_option(request, fields.source, fields.target, fields.memory)
     glossary = fields.glossary or None
-    options = Options(fields.source, fields.target, glossary, memory=memory, engine=fields.engine)
+    options = Options(
+        fields.source, fields.target, glossary, client=client.identity, memory=memory, engine=fields.engine
+    )
     if fields.as_ == "document":
         content, done = await translate_document(translator, document, options)
         note_engine(request, done)

@@ -63,14 +63,15 @@ class ResultCache:
 class JobDecoder(Decoder, Protocol):
     """A decoder that also takes jobs: an Engine, or a fake in tests."""
 
-    def submit(self, jobs: list[Job]) -> None: ...
+    def submit(self, jobs: list[Job], client: str = "") -> None: ...
 
 
 class CachingDecoder:
     """Decodes as `engine` does, bit for bit, but passes it no sequence that is cached or being decoded.
 
     Requests with recorded attention bypass the cache. No request waits for more turns of another request than it needs
-    itself: a sentence that is also far back in a queued document is decoded twice, rather than wait for the document.
+    itself, nor for those of another client: a sentence that is also far back in a queued document is decoded twice,
+    rather than wait for the document.
     """
 
     def __init__(self, engine: JobDecoder, results: ResultCache) -> None:
@@ -79,10 +80,10 @@ class CachingDecoder:
         self.jobs: dict[bytes, SharedJob] = {}
         """By key, the jobs in progress; if there are two, the one that ends sooner."""
 
-    async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
+    async def decode(self, sequences: list[Sequence], deadline: float, client: str = "") -> list[Future[Decoded]]:
         """See `Decoder`."""
         if any(sequence.attention for sequence in sequences):
-            return await self._engine.decode(sequences, deadline)
+            return await self._engine.decode(sequences, deadline, client)
         found: list[bytes | SharedJob] = []
         missing: dict[bytes, SharedJob] = {}
         hits = 0
@@ -92,19 +93,19 @@ class CachingDecoder:
                 found.append(answer)
                 hits += 1
                 continue
-            job = missing.get(key) or self._find_joinable(key, len(sequences))
+            job = missing.get(key) or self._find_joinable(key, len(sequences), client)
             if job is None:
                 job = missing[key] = SharedJob(sequence, deadline, key, self)
             found.append(job)
         self.results.count_lookups(hits, len(found) - hits - len(missing), len(missing))
-        self._engine.submit(list(missing.values()))
+        self._engine.submit(list(missing.values()), client)
         self.jobs |= missing
         return await _make_futures(found, deadline)
 
-    def _find_joinable(self, key: bytes, turns: int) -> SharedJob | None:
-        """The job in progress for `key`, if it starts within `turns` turns; otherwise None."""
+    def _find_joinable(self, key: bytes, turns: int, client: str) -> SharedJob | None:
+        """The job in progress for `key`, if it has started, or starts within `turns` turns of the client's."""
         job = self.jobs.get(key)
-        return job if job and job.turns_left < turns else None
+        return job if job and job.starts_within(turns, client) else None
 
 
 async def _make_futures(found: list[bytes | SharedJob], deadline: float) -> list[Future[Decoded]]:

@@ -31,10 +31,11 @@ log = logging.getLogger(__name__)
 class Decoder(Protocol):
     """Anything that decodes sequences: an Engine, a CachingDecoder in front of one, or a fake in tests."""
 
-    async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
+    async def decode(self, sequences: list[Sequence], deadline: float, client: str = "") -> list[Future[Decoded]]:
         """Decodes the sequences of one request. Returns a future for each, in order, once they are accepted.
 
-        `deadline`: in seconds, on the clock of `time.monotonic`. If one sequence fails, its future has a ServiceError.
+        `deadline`: in seconds, on the clock of `time.monotonic`. `client`: whose request it is; clients take turns. If
+        one sequence fails, its future has a ServiceError.
         Cancelling a future, or a task that awaits it, cancels that sequence. Raises TooMuchText, Overloaded and other
         forms of Unavailable.
         """
@@ -167,13 +168,13 @@ class Engine:
                 slot.worker.kill()  # it has no work yet, and would notice the closed connection only once loaded
         await asyncio.gather(*self._supervisors, return_exceptions=True)
 
-    async def decode(self, sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
+    async def decode(self, sequences: list[Sequence], deadline: float, client: str = "") -> list[Future[Decoded]]:
         """See `Decoder`."""
         jobs = [Job(sequence, deadline) for sequence in sequences]
-        self.submit(jobs)
+        self.submit(jobs, client)
         return [job.new_future() for job in jobs]
 
-    def submit(self, jobs: list[Job]) -> None:
+    def submit(self, jobs: list[Job], client: str = "") -> None:
         """Queues the jobs of one request. No job ends before this returns; a job without waiting futures is dropped.
 
         Raises TooMuchText, Overloaded and other forms of Unavailable, and then queues none.
@@ -184,7 +185,7 @@ class Engine:
             raise Unavailable("The service is stopping.")
         if not self._can_accept:
             raise Unavailable(self.failure or "No worker is running.")
-        self.scheduler.add(jobs)
+        self.scheduler.add(jobs, client)
         self.metrics.load.add_accepted()
         for job in jobs:
             job.on_drop = self._drop
@@ -206,7 +207,7 @@ class Engine:
     def _flush(self) -> None:
         self._flush_is_due = False
         for job in self.scheduler.assign():
-            self._slots[job.worker].tasks.append(Task(job.number, job.priority, job.sequence))
+            self._slots[job.worker].tasks.append(Task(job.number, job.lane, job.sequence))
         unloaded = self.scheduler.models.take_unloaded()
         if unloaded:
             self.metrics.unloads.inc(len(unloaded))
@@ -222,13 +223,12 @@ class Engine:
             self._on_load_result(slot, message)
             return
         slot.silent_checks = 0
-        busy = self.scheduler.waiting > 0  # then every worker holds as much as it can
         for step in message.steps:
             self._series[step.model].rows.observe(step.rows)
             self._series[step.model].step_seconds.observe(step.seconds)
             self.metrics.load.add_step(step.rows, step.seconds)
-            if busy:
-                self.scheduler.decode_rate.add_step(step.rows, step.seconds)
+        rows = sum([step.rows for step in message.steps])
+        self.scheduler.decode_rate.add_steps(rows, is_busy=self.scheduler.waiting > 0)
         self._finish(message.results)
         for number in message.failures:
             if job := self.scheduler.release(number):
@@ -241,7 +241,7 @@ class Engine:
             if job := self.scheduler.release(result.number):
                 finished.setdefault(job.sequence.model, []).append((job, result.decoded))
                 self.metrics.queue_seconds.observe(job.waited + result.waited)
-                self.scheduler.decode_rate.add_sentence(len(result.decoded.tokens), job.cost)
+                self.scheduler.decode_rate.add_sequence(len(result.decoded.tokens), job.cost)
         for model, pairs in finished.items():
             lengths = [len(job.sequence.source) for job, _ in pairs]
             source_tokens = sum(lengths) + sum(map(self._source_ends[model], lengths))

@@ -23,7 +23,7 @@ class DecodingTask:
 
     number: int
     hypothesis: Hypothesis
-    priority: bool
+    lane: int
     arrived: float = field(default_factory=perf_counter)
     waited: float = 0.0
 
@@ -72,7 +72,7 @@ class BundleExecutor:
         return len(self._waiting) > 0
 
     def add(self, task: DecodingTask) -> None:
-        self._waiting.add(task, task.priority)
+        self._waiting.add(task, task.lane)
 
     def remove(self, task: DecodingTask) -> None:
         """Cancels a task, and frees its rows."""

@@ -11,17 +11,35 @@ from app.engine.sequence import Decoded, Sequence
 from app.engine.waiting_queue import cost
 from app.errors import ServiceError
 
+TURN_JOBS = 8
+"""Jobs of a request that go one after the other before it is the turn of its client's next one: requests of a paragraph
+end in the order in which they came, instead of all of them at the end."""
+
+
+class ClientJobs:
+    """What a client has in the engine: the holder of a key, or everyone at an address.
+
+    `running`: the number of its jobs that workers hold. `waiting`: the number of those that wait; `waiting_tokens`:
+    their total cost; `requests`: the number of requests that they belong to.
+    """
+
+    __slots__ = "name", "requests", "running", "waiting", "waiting_tokens"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.running = self.waiting = self.waiting_tokens = self.requests = 0
+
 
 class JobGroup:
-    """The waiting jobs of one request that use one model. Groups take turns, one job each.
+    """The waiting jobs of one request that use one model. Groups take turns, `TURN_JOBS` each.
 
     `running`: the number of its jobs that workers hold; `started`: the number given to workers so far.
     """
 
-    __slots__ = "model", "running", "started", "waiting"
+    __slots__ = "client", "model", "running", "started", "waiting"
 
-    def __init__(self, model: str) -> None:
-        self.model = model
+    def __init__(self, model: str, client: ClientJobs) -> None:
+        self.model, self.client = model, client
         self.waiting: deque[Job] = deque()
         self.running = 0
         self.started = 0
@@ -34,7 +52,7 @@ class Job:
     """
 
     __slots__ = (
-        "arrived", "cost", "deadline", "deaths", "futures", "group", "number", "on_drop", "position", "priority",
+        "arrived", "cost", "deadline", "deaths", "futures", "group", "lane", "number", "on_drop", "position",
         "sequence", "waited", "worker",
     )  # fmt: skip
 
@@ -56,15 +74,17 @@ class Job:
         self.number = -1
         """Identifies the assignment to a worker: a new number each time, -1 while the job waits."""
         self.worker: int
-        self.priority: bool
-        """Its group had no other job in a worker, so it does not wait there behind groups that have."""
+        self.lane: int
+        """Which lane of the worker's queue it joins, by what its client and its group had in workers; see
+        `app.engine.waiting_queue`."""
         self.waited: float
         """Seconds from its arrival until it was given to the worker."""
 
-    @property
-    def turns_left(self) -> int:
-        """Upper bound on the turns that its group takes before this job; 0 once it has started."""
-        return max(0, self.position - self.group.started) if self.number < 0 else 0
+    def starts_within(self, turns: int, client: str) -> bool:
+        """Whether it has started, or its group, which is the client's, has fewer jobs before it or is at its turn."""
+        group = self.group
+        in_turn = TURN_JOBS - group.started % TURN_JOBS
+        return self.number >= 0 or (group.client.name == client and self.position - group.started < max(turns, in_turn))
 
     def new_future(self) -> Future[Decoded]:
         """A future for one more waiting request; its exception is a ServiceError. Cancelling it means to leave."""

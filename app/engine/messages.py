@@ -32,10 +32,10 @@ class WorkerConfig(Struct, frozen=True, array_like=True, tag=True):
 
 
 class Task(Struct, frozen=True, array_like=True):
-    """A sequence for a worker. `priority`: which lane of `app.engine.waiting_queue.WaitingQueue` it joins."""
+    """A sequence for a worker. `lane`: which one of `app.engine.waiting_queue.WaitingQueue` it joins."""
 
     number: int
-    priority: bool
+    lane: int
     sequence: Sequence
 
 

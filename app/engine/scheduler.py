@@ -1,28 +1,34 @@
-"""Chooses which sequence is decoded next, and by which worker: one queue, bounded, and fair between requests."""
+"""Chooses which sequence is decoded next, and by which worker: one queue, bounded, and fair between clients and their
+requests."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
-from app.engine.job import Job, JobGroup
+from app.engine.job import TURN_JOBS, ClientJobs, Job, JobGroup
 from app.engine.loaded_models import LoadedModels
+from app.engine.turns import ClientTurns
+from app.engine.waiting_queue import FURTHER, NEW_CLIENT, NEW_REQUEST
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText
 from app.runtime.throughput import DecodeRate
 
 MAX_DEATHS = 3
 """A sequence present at this many deaths of workers counts as their cause, and fails."""
 
+MAX_RETRY_WAITS = 4
+"""Refused clients are spread over at most so many times the longest wait."""
+
 
 @dataclass(frozen=True)
 class WorkerCapacity:
     """Limits on the sequences of one model that a worker holds, including those that wait there for a row.
 
-    `priority_sequences`: places on top of `sequences`, for requests that have no sequence in a worker yet. `tokens`:
+    `priority_sequences`: places on top of `sequences`, for requests that have no sequence in a worker. `tokens`:
     total cost; a worker that holds none of the model takes one sequence of any cost.
     """
 
@@ -41,12 +47,12 @@ class _Worker:
         self.total_tokens = 0
         self.last_chance_models: set[str] = set()
 
-    def fits(self, job: Job, priority: bool) -> bool:
+    def fits(self, job: Job, lane: int) -> bool:
         model = job.group.model
         held = len(self.jobs.get(model, ()))
         if not held:
             return True
-        limit = self.capacity.sequences + (self.capacity.priority_sequences if priority else 0)
+        limit = self.capacity.sequences + (self.capacity.priority_sequences if lane < FURTHER else 0)
         return held < limit and self.tokens[model] + job.cost <= self.capacity.tokens
 
     def add(self, job: Job) -> None:
@@ -65,7 +71,8 @@ class _Worker:
 class Scheduler:
     """All jobs, waiting or in a worker. `queue_tokens` limits the total cost of the waiting ones.
 
-    Refuses a request that would start later than `max_wait_s` from now, or end after its deadline.
+    Clients take turns, one job at a time, and so do the requests of each, `TURN_JOBS` at a time. Refuses a request that
+    would start later than `max_wait_s` from now, or end after its deadline.
     """
 
     def __init__(self, queue_tokens: int, max_wait_s: float = math.inf, models: LoadedModels | None = None) -> None:
@@ -76,7 +83,13 @@ class Scheduler:
         self.waiting_tokens = 0
         self.decode_rate = DecodeRate()
         self._workers: dict[int, _Worker] = {}
-        self._groups: dict[str, OrderedDict[JobGroup, None]] = {}
+        self._clients: dict[str, ClientJobs] = {}
+        """Those with jobs that wait or are in workers, by name."""
+        self._waiting_clients = 0
+        self._retry_from = 0.0
+        """The time (monotonic) until which the requests that were refused will take what workers can do, if all come
+        back."""
+        self._turns: dict[str, ClientTurns] = {}
         self._lost: dict[str, deque[Job]] = {}  # by dead workers: they go before all that wait
         self._last_chance: dict[str, deque[Job]] = {}  # at the next death they count as its cause
         self._assigned: dict[int, Job] = {}
@@ -89,27 +102,28 @@ class Scheduler:
 
     # ---- Requests
 
-    def add(self, jobs: Sequence[Job]) -> None:
-        """Queues the jobs of one request, which share a deadline, in this order.
+    def add(self, jobs: Sequence[Job], client: str = "") -> None:
+        """Queues the jobs of one request of the client, which share a deadline, in this order.
 
         Raises TooMuchText if they exceed the queue, Overloaded if there is no space or time now; then queues none.
         """
         tokens = sum([job.cost for job in jobs])
         if tokens > self.queue_tokens:
             raise TooMuchText(f"The text is {tokens} tokens long; the queue holds {self.queue_tokens}.")
-        self.check(tokens)
+        self.check(client, tokens)
         if self.waiting and jobs:
-            self._check_deadline(jobs[0].deadline, tokens)
+            self._check_deadline(client, jobs[0].deadline, tokens)
+        owner = self._clients.get(client) or ClientJobs(client)
         made: dict[str, JobGroup] = {}
         for job in jobs:
             model = job.sequence.model
             group = made.get(model)
             if group is None:
-                group = made[model] = JobGroup(model)
-                self._groups.setdefault(model, OrderedDict())[group] = None
+                group = made[model] = JobGroup(model, owner)
+                self._turns.setdefault(model, ClientTurns()).add(group)
             job.group, job.position = group, len(group.waiting)
             group.waiting.append(job)
-        self._count_waiting(len(jobs), tokens)
+        self._count_waiting(owner, len(jobs), tokens)
 
     def cancel(self, job: Job) -> bool:
         """Removes a job. Returns whether a worker holds it, which then has to cancel it."""
@@ -123,38 +137,59 @@ class Scheduler:
         else:
             job.group.waiting.remove(job)  # mostly the first one: the jobs of a request are cancelled in order
             if not job.group.waiting:
-                del self._groups[job.group.model][job.group]
-        self._count_waiting(-1, -job.cost)
+                self._turns[job.group.model].remove(job.group)
+        self._count_waiting(job.group.client, -1, -job.cost)
         return False
 
-    def check(self, tokens: int = 1) -> None:
+    def check(self, client: str = "", tokens: int = 1) -> None:
         """Raises Overloaded if a request of cost `tokens` would not fit in the queue, or would start too late.
 
-        The cost is enough to know: requests take turns, so a sequence waits for one of each other request.
+        The client is enough to know: requests take turns, so that none need be read first.
         """
         excess = self.waiting_tokens + tokens - self.queue_tokens
         if excess > 0:
-            raise _overloaded("The queue is full.", self._estimate_s(excess))
+            raise self._overloaded("The queue is full.", self.decode_rate.seconds_for(excess))
         if not self.waiting:
             return
-        late = self._estimate_s(self.waiting_tokens / self.waiting * self._waiting_requests) - self.max_wait_s
+        mean = self.waiting_tokens / self.waiting
+        wait_s = self.decode_rate.seconds_for(self._work_before(client, mean))
+        if wait_s > self.max_wait_s:
+            # The estimate may be wrong: with half the wait, the client is not refused again.
+            raise self._overloaded("The queue is too long.", wait_s - self.max_wait_s / 2)
+
+    def _check_deadline(self, client: str, deadline: float, tokens: int) -> None:
+        """Raises Overloaded if a request of cost `tokens` would end too late."""
+        late = self.decode_rate.seconds_for(self._work_before(client, tokens) + tokens) - (deadline - monotonic())
         if late > 0:
-            raise _overloaded("The queue is too long.", late)
+            raise self._overloaded("The queue is too long for the deadline.", late)
 
-    def _check_deadline(self, deadline: float, tokens: int) -> None:
-        """Raises Overloaded if a request of cost `tokens` would end too late.
+    def _work_before(self, client: str, tokens: float) -> float:
+        """The cost of what is decoded before a request of the client is through with `tokens`, at most.
 
-        Each other request delays it by at most its own cost.
+        Each other request of the client delays it by at most as much, or a turn, and each other client by at most as
+        much as all of these together.
         """
-        work = min(self.waiting_tokens, tokens * self._waiting_requests) + tokens
-        late = self._estimate_s(work) - (deadline - monotonic())
-        if late > 0:
-            raise _overloaded("The queue is too long for the deadline.", late)
+        ours = self._clients.get(client)
+        own_tokens, requests, others = 0, 0, self._waiting_clients
+        if ours and ours.waiting:
+            own_tokens, requests, others = ours.waiting_tokens, ours.requests, others - 1
+        turn = TURN_JOBS * self.waiting_tokens / max(1, self.waiting)
+        own = min(own_tokens, max(tokens, turn) * requests)
+        return own + min(self.waiting_tokens - own_tokens, (tokens + own) * others)
 
-    @property
-    def _waiting_requests(self) -> int:
-        """The number of requests with waiting jobs; one that lost several jobs with a worker may count for each."""
-        return sum(len(queue) for queues in (self._groups, self._lost, self._last_chance) for queue in queues.values())
+    def _overloaded(self, why: str, late_s: float) -> Overloaded:
+        """The refusal of a request that could be accepted `late_s` from now if no other were refused.
+
+        Each refusal asks its client to come back after those before it have been served, as if they cost what waiting
+        requests do, but not much later: some never come back.
+        """
+        now = monotonic()
+        latest = now + late_s + MAX_RETRY_WAITS * self.max_wait_s
+        retry_at = min(max(now + late_s, self._retry_from), latest)
+        requests = sum(client.requests for client in self._clients.values())
+        self._retry_from = retry_at + self.decode_rate.seconds_for(self.waiting_tokens / max(1, requests))
+        seconds = max(1, round(retry_at - now))
+        return Overloaded(f"{why} Retry after {seconds} s.", retry_after_s=seconds)
 
     # ---- Workers
 
@@ -170,7 +205,7 @@ class Scheduler:
             for job in sorted(jobs, key=lambda job: job.number, reverse=True):
                 del self._assigned[job.number]
                 job.number = -1
-                job.group.running -= 1
+                self._count_running(job, -1)
                 self._requeue(job)
 
     def assign(self) -> list[Job]:
@@ -191,7 +226,7 @@ class Scheduler:
 
     def _waiting_models(self) -> list[str]:
         """The models with waiting jobs."""
-        queues = (self._groups, self._lost, self._last_chance)
+        queues = (self._turns, self._lost, self._last_chance)
         return list(dict.fromkeys(model for by_model in queues for model, queue in by_model.items() if queue))
 
     def _is_in_workers(self, model: str) -> bool:
@@ -211,44 +246,38 @@ class Scheduler:
 
     def fail_waiting(self, error: ServiceError) -> None:
         """Fails all waiting jobs."""
-        lost = itertools.chain(*self._lost.values(), *self._last_chance.values())
-        waiting = [*lost, *self._take_waiting()]
-        for queues in (self._groups, self._lost, self._last_chance):
+        waiting = [*itertools.chain(*self._lost.values(), *self._last_chance.values())]
+        for turns in self._turns.values():
+            while group := turns.first():
+                waiting.append(turns.take(group))
+        for queues in (self._lost, self._last_chance):
             queues.clear()
         self._fail(waiting, error)
-
-    def _take_waiting(self) -> Iterator[Job]:
-        for groups in self._groups.values():
-            for group in groups:
-                yield from group.waiting
-                group.waiting.clear()
 
     def _fail(self, jobs: Iterable[Job], error: ServiceError) -> None:
         """Fails jobs that are no longer in a queue."""
         for job in jobs:
-            self._count_waiting(-1, -job.cost)
+            self._count_waiting(job.group.client, -1, -job.cost)
             job.fail(error)
 
     def _next(self, model: str, now: float) -> Job | None:
-        lost, requests = self._lost.get(model), self._groups.get(model)
-        while lost or requests:
-            job = lost[0] if lost else next(iter(requests or ())).waiting[0]
-            group, worker, priority = job.group, None, not job.group.running
+        lost, turns = self._lost.get(model), self._turns.get(model)
+        while lost or turns:
+            group = turns.first() if turns and not lost else None
+            job = group.waiting[0] if group else (lost or [])[0]
+            worker, lane = None, _lane_of(job)
             if job.deadline > now:
-                worker = self._least_busy(job, priority)
+                worker = self._least_busy(job, lane)
                 if worker is None:
                     return None
-            if lost:
+            if turns and group:
+                turns.take(group)
+                if worker is not None:
+                    turns.end_turn(group)
+            elif lost:
                 lost.popleft()
-            elif requests:
-                group.waiting.popleft()
-                group.started += 1
-                if not group.waiting:
-                    del requests[group]
-                elif worker is not None:
-                    requests.move_to_end(group)
             if worker is not None:
-                return self._assign_to(worker, job, priority, now)
+                return self._assign_to(worker, job, lane, now)
             self._fail([job], DeadlinePassed("Not started before the deadline."))
         return None
 
@@ -257,34 +286,34 @@ class Scheduler:
         last_chance = self._last_chance.get(model)
         if not last_chance:
             return None
-        worker = self._least_busy(last_chance[0], priority=True, last_chance=True)
+        worker = self._least_busy(last_chance[0], NEW_CLIENT, last_chance=True)
         if worker is None:
             return None
         self._workers[worker].last_chance_models.add(model)
-        return self._assign_to(worker, last_chance.popleft(), True, now)
+        return self._assign_to(worker, last_chance.popleft(), NEW_CLIENT, now)
 
-    def _least_busy(self, job: Job, priority: bool, last_chance: bool = False) -> int | None:
+    def _least_busy(self, job: Job, lane: int, last_chance: bool = False) -> int | None:
         best, least = None, math.inf
         for number, worker in self._workers.items():
             if (
                 worker.total_tokens < least
-                and worker.fits(job, priority)
+                and worker.fits(job, lane)
                 and not (last_chance and job.group.model in worker.last_chance_models)
             ):
                 best, least = number, worker.total_tokens
         return best
 
-    def _assign_to(self, worker: int, job: Job, priority: bool, now: float) -> Job:
-        job.number, job.worker, job.priority, job.waited = next(self._numbers), worker, priority, now - job.arrived
+    def _assign_to(self, worker: int, job: Job, lane: int, now: float) -> Job:
+        job.number, job.worker, job.lane, job.waited = next(self._numbers), worker, lane, now - job.arrived
         self._assigned[job.number] = job
-        job.group.running += 1
+        self._count_running(job, 1)
         self._workers[worker].add(job)
-        self._count_waiting(-1, -job.cost)
+        self._count_waiting(job.group.client, -1, -job.cost)
         return job
 
     def _unassign(self, job: Job) -> None:
         del self._assigned[job.number]
-        job.group.running -= 1
+        self._count_running(job, -1)
         worker = self._workers[job.worker]
         worker.remove(job)
         if job.deaths == MAX_DEATHS - 1:
@@ -295,21 +324,36 @@ class Scheduler:
         if job.deaths >= MAX_DEATHS:
             job.fail(StepFailed(f"{MAX_DEATHS} workers died while they held this sentence."))
             return
-        self._count_waiting(1, job.cost)
+        self._count_waiting(job.group.client, 1, job.cost)
         if job.deaths == MAX_DEATHS - 1:
             self._last_chance.setdefault(job.group.model, deque()).append(job)
         else:
             self._lost.setdefault(job.group.model, deque()).appendleft(job)
 
-    def _count_waiting(self, sequences: int, tokens: int) -> None:
-        self.waiting += sequences
+    def _count_waiting(self, client: ClientJobs, jobs: int, tokens: int) -> None:
+        had_none = not client.waiting
+        client.waiting += jobs
+        client.waiting_tokens += tokens
+        self._waiting_clients += had_none - (not client.waiting)
+        self.waiting += jobs
         self.waiting_tokens += tokens
+        self._keep_while_busy(client)
 
-    def _estimate_s(self, tokens: float) -> float:
-        """The time in which all workers together decode `tokens`."""
-        return self.decode_rate.seconds_for(tokens) / max(1, len(self._workers))
+    def _count_running(self, job: Job, number: int) -> None:
+        """`number`: 1 if a worker takes the job, -1 if it gives it back."""
+        job.group.running += number
+        job.group.client.running += number
+        self._keep_while_busy(job.group.client)
+
+    def _keep_while_busy(self, client: ClientJobs) -> None:
+        if client.waiting or client.running:
+            self._clients[client.name] = client
+        else:
+            self._clients.pop(client.name, None)
 
 
-def _overloaded(why: str, wait_s: float) -> Overloaded:
-    seconds = max(1, math.ceil(wait_s))
-    return Overloaded(f"{why} Retry after {seconds} s.", retry_after_s=seconds)
+def _lane_of(job: Job) -> int:
+    """The lane that the job joins if it is given to a worker now."""
+    if not job.group.client.running:
+        return NEW_CLIENT
+    return FURTHER if job.group.running else NEW_REQUEST

@@ -23,6 +23,9 @@ class QueuedSentence(Protocol):
         ...
 
 
+NEW_CLIENT, NEW_REQUEST, FURTHER = range(3)
+"""The lanes of a worker's queue: for a job of a client that has no other in a worker, for one of a request that has no
+other there, and for the rest."""
 S = TypeVar("S", bound=QueuedSentence)
 
 
@@ -32,22 +35,22 @@ def cost(length: int, beam_size: int) -> int:
 
 
 class WaitingQueue(Generic[S]):
-    """A worker's sentences that have no row yet, in two lanes that take turns.
+    """A worker's sentences that have no row yet, in lanes that take turns, the first one first.
 
-    Sentences with `priority` do not wait for the others, and cannot keep them waiting for ever.
+    So a sentence of a new client does not wait for the others, nor can it keep them waiting for ever.
     """
 
     def __init__(self, encode_tokens: int = 2_048, max_held_steps: int = 4) -> None:
         """`encode_tokens`: padded tokens to encode per step. `max_held_steps`: steps for which rows may stay empty."""
         self.encode_tokens, self.max_held_steps = encode_tokens, max_held_steps
-        self._lanes: tuple[deque[S], deque[S]] = (deque(), deque())
+        self._lanes: tuple[deque[S], ...] = (deque(), deque(), deque())
         self._steps_held_back = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._lanes))
 
-    def add(self, sentence: S, priority: bool = False) -> None:
-        self._lanes[not priority].append(sentence)
+    def add(self, sentence: S, lane: int = FURTHER) -> None:
+        self._lanes[lane].append(sentence)
 
     def remove(self, sentence: S) -> bool:
         """Removes a cancelled sentence. Returns False if it is not in the queue."""
@@ -73,7 +76,9 @@ class WaitingQueue(Generic[S]):
         taken: list[S] = []
         longest, number = 0, 0
         while len(self):
-            lane = self._lanes[number % 2] or self._lanes[(number + 1) % 2]
+            while not self._lanes[number % len(self._lanes)]:
+                number += 1
+            lane = self._lanes[number % len(self._lanes)]
             free -= lane[0].beam_size
             longest = max(longest, cost(len(lane[0].source), lane[0].beam_size))
             if free < 0 or (taken and longest * (len(taken) + 1) > self.encode_tokens):

@@ -123,7 +123,7 @@ class WorkerLoop:
                 continue
             # Only in tests is a batch narrower than a beam.
             hypothesis = hypothesis_of(sequence, min(sequence.beam_size, executor.rows))
-            self._tasks[given.number] = executor, DecodingTask(given.number, hypothesis, given.priority)
+            self._tasks[given.number] = executor, DecodingTask(given.number, hypothesis, given.lane)
             executor.add(self._tasks[given.number][1])
 
     def step(self, report: StepReport) -> None:

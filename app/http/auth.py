@@ -36,7 +36,8 @@ class Client:
         self.name = name
         """The key's name; "" without a key."""
         self.identity = identity
-        """Names the client's meters; a hash, which does not show an address to whoever reads the store."""
+        """Names the client's meters, and whose turn it is; a hash, which does not show an address to whoever reads the
+        store."""
         self._admin = admin
         self._meters, self._rate = meters, rate
 
@@ -86,7 +87,6 @@ class AccessControl:
         self._meters = meters
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
         self._by_key: dict[Key, Client] = {}
-        self._anyone = Client("", _hashed(""), meters, None)
         self._watcher: asyncio.Task[None] | None = None
 
     @property
@@ -131,7 +131,7 @@ class AccessControl:
         return self._client(request, key)[0]
 
     def _client(self, request: HTTPConnection, key: str | None) -> tuple[Client, Rate | None]:
-        found = self._client_of_key(key) if self._keys else self._client_at(request.scope)
+        found = self._client_of_key(key) if self._keys else (self.client_at(request.scope), self._requests_rate)
         request.scope["state"]["client"] = found[0]
         return found
 
@@ -147,14 +147,13 @@ class AccessControl:
             self._by_key[found] = Client(found.name, _hashed(f"key {found.name}"), self._meters, rate, found.admin)
         return self._by_key[found], found.requests or self._requests_rate
 
-    def _client_at(self, scope: Scope) -> tuple[Client, Rate | None]:
-        if not (self._requests_rate or self._characters_rate):
-            return self._anyone, None
+    def client_at(self, scope: Scope) -> Client:
+        """Everyone at the client's address."""
         ip = address(scope)
         client = self._by_address.get(ip)
         if client is None:
             client = self._by_address[ip] = Client("", _hashed(ip), self._meters, self._characters_rate)
-        return client, self._requests_rate
+        return client
 
 
 def bearer(request: HTTPConnection) -> str | None:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.engine import Engine
 from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
-from app.http.auth import AccessControl, bearer
+from app.http.auth import AccessControl, Client, bearer
 from app.http.held_bytes import reserve
 from app.http.problems import LIBRETRANSLATE_HINT, ErrorRenderers, validated
 from app.runtime.byte_budgets import ByteBudgets, Reservation
@@ -191,12 +191,17 @@ class JSONFastPath:
 
 
 def check_load(request: Request) -> None:
-    """Refuses a request early, before its body is read, if the service is overloaded. Raises Overloaded."""
+    """Refuses a request early, before its body is read, if the service is overloaded. Raises Overloaded.
+
+    A client whose key is in the body counts as one at its address.
+    """
     state = request.scope["state"]
     request_queue: RequestQueue = state["request_queue"]
     request_queue.check(state.get("delay_s", 0.0))
     engine: Engine = state["engine"]
-    engine.scheduler.check()
+    client: Client | None = state.get("client")
+    access_control: AccessControl = state["access_control"]
+    engine.scheduler.check((client or access_control.client_at(request.scope)).identity)
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

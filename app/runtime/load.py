@@ -18,7 +18,7 @@ WINDOW_S = 10
 MAX_LOAD = 4.0
 """Refused clients ask again, so refusals overstate what is asked for."""
 SATURATED_LAG_S = 1.0
-"""Requests are refused when the event loop is later than this: MAX_DELAY_S of app/server/request_queue.py."""
+"""An event loop that is later than this has more to do than it can."""
 
 
 class StepTime:

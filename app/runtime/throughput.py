@@ -1,4 +1,4 @@
-"""Estimates the workers' recent speed, for Retry-After headers and for display."""
+"""Estimates the workers' recent speed: for how long requests will wait, and for display."""
 
 from __future__ import annotations
 
@@ -8,27 +8,37 @@ from time import monotonic
 
 
 class DecodeRate:
-    """The workers' time per source token, measured while sentences wait."""
+    """The time that all workers together take for a token of cost, measured while sequences wait."""
 
     def __init__(
-        self, half_life_s: float = 5.0, half_life_tokens: float = 50_000.0, known_after_s: float = 0.25
+        self,
+        half_life_s: float = 3.0,
+        half_life_tokens: float = 50_000.0,
+        known_after_s: float = 0.25,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self.half_life_s, self.half_life_tokens, self.known_after_s = half_life_s, half_life_tokens, known_after_s
-        self._rows, self._seconds = 0.0, 0.0
-        self._target_tokens, self._cost = 0.0, 0.0
+        self._clock = clock
+        self._busy_since: float | None = None
+        """When sequences were last found to wait."""
+        self._rows = self._seconds = self._target_tokens = self._cost = 0.0
 
-    def add_step(self, rows: int, seconds: float) -> None:
-        """Records that a fully loaded worker took `seconds` for a step of `rows` sentences."""
-        decay = 0.5 ** (seconds / self.half_life_s)
-        self._rows, self._seconds = self._rows * decay + rows, self._seconds * decay + seconds
+    def add_steps(self, rows: int, is_busy: bool) -> None:
+        """Records that steps of so many rows in total have ended since the last call; `is_busy`: sequences wait."""
+        now = self._clock()
+        if self._busy_since is not None:
+            seconds = now - self._busy_since
+            decay = 0.5 ** (seconds / self.half_life_s)
+            self._rows, self._seconds = self._rows * decay + rows, self._seconds * decay + seconds
+        self._busy_since = now if is_busy else None
 
-    def add_sentence(self, target_tokens: int, cost: int) -> None:
-        """Records that a sentence of `cost` source tokens took `target_tokens` steps."""
+    def add_sequence(self, target_tokens: int, cost: int) -> None:
+        """Records that a sequence of this cost took `target_tokens` steps."""
         decay = 0.5 ** (cost / self.half_life_tokens)
         self._target_tokens, self._cost = self._target_tokens * decay + target_tokens, self._cost * decay + cost
 
     def seconds_for(self, tokens: float) -> float:
-        """The time that one worker needs for `tokens`; 0 until enough is known, since a batch fills up slowly."""
+        """The time for `tokens` of cost; 0 until enough is known."""
         if self._seconds < self.known_after_s or not self._rows or not self._cost:
             return 0.0
         return tokens * (self._target_tokens / self._cost) * (self._seconds / self._rows)

@@ -23,7 +23,7 @@ MAX_PER_TURN, MIN_PER_TURN = 64, 4
 MIN_LAG_S = 0.01
 """A shorter lag changes nothing."""
 MAX_DELAY_S = 1.0
-"""Requests that would wait longer than this before they start are refused."""
+"""Requests that would wait longer than this before they start are refused, unless the settings let them wait longer."""
 
 
 class UnreadBody(Reservation):
@@ -63,7 +63,7 @@ class RequestQueue:
     """
 
     def __init__(
-        self, lag: LoopLag, unread: ByteBudget, turn_s: float = TURN_S, max_delay_s: float = MAX_DELAY_S
+        self, lag: LoopLag, unread: ByteBudget, max_delay_s: float = MAX_DELAY_S, turn_s: float = TURN_S
     ) -> None:
         """`lag`: that of the event loop, which delays every request."""
         self.unread, self.turn_s, self.max_delay_s = unread, turn_s, max_delay_s

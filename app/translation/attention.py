@@ -84,7 +84,13 @@ class Selection:
 
 
 async def attend(
-    translator: Translator, source: str, target: str, text: str, target_text: str | None, selection: Selection
+    translator: Translator,
+    source: str,
+    target: str,
+    text: str,
+    target_text: str | None,
+    selection: Selection,
+    client: str = "",
 ) -> Attention:
     """Translates `text`, without surrounding white space, as one sentence, and records its attention.
 
@@ -94,7 +100,7 @@ async def attend(
     bundle = translator.catalogue.find(source, target)
     selection.check(bundle.architecture)
     pieces, sequence = await asyncio.to_thread(_prepare, bundle, text, target_text)
-    decoded = await translator.decode_one(sequence)
+    decoded = await translator.decode_one(sequence, client)
     return await asyncio.to_thread(_read, bundle, decoded, text, pieces, selection)
 
 

@@ -158,7 +158,7 @@ class TranslationRequest:
         if self._llm:
             self._llm.add(sentences)
         sequences = [sentence.sequence for sentence in sentences]
-        futures = await self._services.engine.decode(sequences, self.deadline)
+        futures = await self._services.engine.decode(sequences, self.deadline, self._options.client)
         self._futures.update(zip(sentences, futures, strict=True))
         for sentence, future in zip(sentences, futures, strict=True):
             if sentence.similar and not sentence.candidates:
@@ -173,7 +173,7 @@ class TranslationRequest:
             return await repair(sentence, future.result(), sentence.similar, self._decode_all)
 
     async def _decode_all(self, sequences: Sequence[EngineSequence]) -> list[Decoded]:
-        futures = await self._services.engine.decode(list(sequences), self.deadline)
+        futures = await self._services.engine.decode(list(sequences), self.deadline, self._options.client)
         try:
             return [await future for future in futures]
         finally:

@@ -74,6 +74,7 @@ async def score_pairs(
     target: str,
     deadline_ms: int | None = None,
     waited_s: float = 0.0,
+    client: str = "",
 ) -> Scores:
     """Scores each pair as one sequence, all of them together.
 
@@ -87,7 +88,7 @@ async def score_pairs(
     else:
         prepared = await asyncio.to_thread(_prepare_all, translator, bundle, pairs)
     found = [one for one in prepared if isinstance(one, _Prepared)]
-    results = iter(await translator.decode_all([one.sequence for one in found], deadline_ms, waited_s))
+    results = iter(await translator.decode_all([one.sequence for one in found], deadline_ms, waited_s, client))
     scored = [one if isinstance(one, ServiceError) else _scored(bundle, one, next(results)) for one in prepared]
     errors = [one for one in scored if isinstance(one, ServiceError)]
     if errors and len(errors) == len(scored):

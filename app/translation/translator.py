@@ -91,18 +91,18 @@ class Translator:
         finally:
             request.cancel()
 
-    async def decode_one(self, sequence: EngineSequence) -> Decoded:
-        """Decodes one sequence without any checks. Raises the errors of `translate`."""
+    async def decode_one(self, sequence: EngineSequence, client: str = "") -> Decoded:
+        """Decodes one sequence of the client without any checks. Raises the errors of `translate`."""
         limit_ms = self.settings.deadline_ms
         try:
             with self._timeout.limit():
-                [future] = await self.engine.decode([sequence], monotonic() + limit_ms / 1000)
+                [future] = await self.engine.decode([sequence], monotonic() + limit_ms / 1000, client)
                 return await future
         except TimeoutError:
             raise _deadline_passed(limit_ms) from None
 
     async def decode_all(
-        self, sequences: Sequence[EngineSequence], deadline_ms: int | None, waited_s: float
+        self, sequences: Sequence[EngineSequence], deadline_ms: int | None, waited_s: float, client: str = ""
     ) -> list[Decoded | ServiceError]:
         """Decodes sequences together; each has a result or its error. Raises the errors of `translate`."""
         limit_ms = self._limit_ms(deadline_ms)
@@ -111,7 +111,7 @@ class Translator:
         results: list[Decoded | ServiceError] = []
         try:
             with self._deadline_timer(left_s).limit():
-                futures = await self.engine.decode(list(sequences), monotonic() + left_s)
+                futures = await self.engine.decode(list(sequences), monotonic() + left_s, client)
                 for future in futures:
                     try:
                         results.append(await future)

@@ -40,6 +40,8 @@ class Options(NamedTuple):
     """Whether to align words; for plain text only."""
     waited_s: float = 0.0
     """How long the request has already waited; counts towards the deadline."""
+    client: str = ""
+    """Whose request it is: clients take turns."""
     prefix: str = ""
     """How the translation of the only item begins; see `app.translation.completion`."""
     memory: MemoryOption | None = None

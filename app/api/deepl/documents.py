@@ -191,7 +191,7 @@ async def translate_task(
         memory = MemoryOption(snapshots, turns=translation_memory.turns(task.memory))
     # The deployment that accepted the request may be retired before the job starts.
     with deployments.current as deployment:
-        options = Options(task.source, task.target, glossary, memory=memory, engine=task.engine)
+        options = Options(task.source, task.target, glossary, client=owner, memory=memory, engine=task.engine)
         content = await translate_in_batches(deployment.translator, document, options)
     name = formats.translated_name(task.name, task.target)
     return JobResult(_encode(DocumentFacts(name, document.media_type, document.characters)), content)

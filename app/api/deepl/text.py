@@ -172,7 +172,15 @@ async def translate(request: Request, caller: Caller) -> Response:
     await caller.charge(translator.cost(body.text))
     memory = await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)
     engine = body.engine or (_ENGINES.get(body.model_type or "") if translator.large_model else None)
-    options = Options(source or AUTO, target, glossary, waited_s=request.state.waited_s, memory=memory, engine=engine)
+    options = Options(
+        source or AUTO,
+        target,
+        glossary,
+        waited_s=request.state.waited_s,
+        client=caller.identity,
+        memory=memory,
+        engine=engine,
+    )
     items = await to_items(body)
     done = note_engine(request, await while_connected(request, translator.translate(items, options)))
     fallback = _fallback_source(translator, target)
