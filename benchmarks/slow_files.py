@@ -3,10 +3,11 @@
     python -m benchmarks.slow_files [--minutes 60] [--format yaml ...] [--bytes 4096] [--seed 0]
 
 Files are made of the pieces of a grammar (benchmarks/grammars_text.py, benchmarks/grammars_packages.py), repeated and
-nested. What costs the most processor time or memory is changed at random and measured again, each time in a process of
-its own with limits. Prints each grammar's worst file with its costs, those of the same file four times as long, and
-keeps it under build/slow_files. Fails if a file of 4 KB takes over 0.5 s or 64 MB, in proportion if --bytes is greater,
-or if it raises anything but UnreadableDocument.
+nested. What costs the most work or memory is changed at random and measured again, each time in a process of its own
+with limits. Work is processor time in units of what this machine takes for a fixed piece of work, about a millisecond
+(app/runtime/work_unit.py). Prints each grammar's worst file with its costs, those of the same file four times as long,
+and keeps it under build/slow_files. Fails if a file of 4 KB takes over 500 units or 64 MB, in proportion if --bytes is
+greater, or if it raises anything but UnreadableDocument.
 """
 
 from __future__ import annotations
@@ -30,17 +31,20 @@ from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
 
-from app.documents.messages import BASE_BYTES
+import msgspec
+
+from app.documents.messages import BASE_BYTES, Budget, File, Read, budget_of
 from app.formats import UnreadableDocument, read
 from app.formats.review import read_xliff, write_xliff
 from app.formats.review_html import write_html
 from app.formats.units import Reviewed, translations_of, units_of
 from app.markup.passage import Passage
 from app.markup.render import render_source
+from app.runtime.work_unit import unit_seconds
 from benchmarks.grammars import Genome, Grammar, Node, mutated, scaled, seeds
 
-BOUND_BYTES, BOUND_S, BOUND_MB = 4096, 0.5, 64.0
-_LIMIT_S, _LIMIT_MB = 4, 2048
+BOUND_BYTES, BOUND_WORK, BOUND_MB = 4096, 500, 64.0
+_LIMIT = Budget(4_000, 2048 << 20)
 """At which a process that works on a file is killed."""
 _FOLDER = Path("build", "slow_files")
 _MAX_KEPT = 6
@@ -49,16 +53,16 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 class Cost(NamedTuple):
-    """Processor seconds of the longest request, megabytes by which memory grew, and a traceback if it raised."""
+    """Units of work of the longest request, megabytes by which memory grew, and a traceback if it raised."""
 
-    seconds: float
+    work: float
     megabytes: float
     fault: str = ""
 
     def share(self, size: int) -> float:
         """Of the bound for a file of that many bytes; over 1 is too much."""
         scale = max(1.0, size / BOUND_BYTES)
-        return max(self.seconds / BOUND_S, self.megabytes / BOUND_MB) / scale
+        return max(self.work / BOUND_WORK, self.megabytes / BOUND_MB) / scale
 
 
 class Found(NamedTuple):
@@ -96,13 +100,13 @@ def _with_other_text(passage: Passage) -> Passage:
     return replace(passage, text=passage.text.translate(_OTHER_LETTERS), nested=nested)
 
 
-def measure(work: Callable[[], list[float]], max_mb: int = _LIMIT_MB) -> Cost:
-    """The cost of `work` in a process of its own, which is killed at the limits."""
+def measure(work: Callable[[], list[float]], limit: Budget = _LIMIT) -> Cost:
+    """The cost of `work` in a process of its own, which is killed at the limit."""
     before = resource.getrusage(resource.RUSAGE_SELF)
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _work_and_exit(work, writing, max_mb)
+        _work_and_exit(work, writing, limit)
     os.close(writing)
     with open(reading, "rb") as pipe:
         answer = pipe.read()
@@ -111,13 +115,13 @@ def measure(work: Callable[[], list[float]], max_mb: int = _LIMIT_MB) -> Cost:
         return Cost(*json.loads(answer))
     killed = os.waitstatus_to_exitcode(status)
     megabytes = (used.ru_maxrss - before.ru_maxrss) / 1024
-    fault = "" if killed in (-signal.SIGKILL, -signal.SIGXCPU) else f"the process ended with {killed}"
-    return Cost(used.ru_utime + used.ru_stime, megabytes, fault)
+    fault = "" if killed in (-signal.SIGKILL, -signal.SIGPROF) else f"the process ended with {killed}"
+    return Cost((used.ru_utime + used.ru_stime) / unit_seconds(), megabytes, fault)
 
 
-def _work_and_exit(work: Callable[[], list[float]], writing: int, max_mb: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (_LIMIT_S, _LIMIT_S + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + (max_mb << 20),) * 2)
+def _work_and_exit(work: Callable[[], list[float]], writing: int, limit: Budget) -> None:
+    signal.setitimer(signal.ITIMER_PROF, limit.work * unit_seconds())
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + limit.memory_bytes,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     fault = ""
     before, began, times = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, process_time(), list[float]()
@@ -133,7 +137,7 @@ def _work_and_exit(work: Callable[[], list[float]], writing: int, max_mb: int) -
     seconds = max(times, default=process_time() - began)
     megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     with open(writing, "wb") as pipe:
-        pipe.write(json.dumps([seconds, megabytes, fault]).encode())
+        pipe.write(json.dumps([seconds / unit_seconds(), megabytes, fault]).encode())
     os._exit(0)
 
 
@@ -144,9 +148,11 @@ def _address_space() -> int:
 def cost_of(genome: Genome, grammar: Grammar) -> Cost:
     content, options = grammar.build(genome.text(grammar)), grammar.options[genome.option]
     work = grammar.work or read_and_write
-    # Of formats, PDF alone leaves the limit of memory to the process for documents (app/documents/messages.py).
-    max_mb = BASE_BYTES >> 20 if grammar.suffix == ".pdf" else _LIMIT_MB
-    return measure(lambda: work(f"a{grammar.suffix}", content, options), max_mb)
+    limit = _LIMIT
+    if grammar.suffix == ".pdf":  # of formats, it alone leaves its limits to the process for documents
+        budget = budget_of(Read(File("a.pdf", content, "fr", "en", 50_000)))
+        limit = msgspec.structs.replace(budget, memory_bytes=BASE_BYTES)
+    return measure(lambda: work(f"a{grammar.suffix}", content, options), limit)
 
 
 def climb(grammar: Grammar, seconds: float, limit: int, draw: random.Random) -> tuple[list[Found], int]:
@@ -165,16 +171,16 @@ def climb(grammar: Grammar, seconds: float, limit: int, draw: random.Random) -> 
         found = Found(genome, cost_of(genome, grammar))
         tried += 1
         if found.cost.share(limit) > 1:  # of several runs the cheapest, since others work on this machine, too
-            found = min([found, *(Found(genome, cost_of(genome, grammar)) for _ in range(2))], key=_seconds)
+            found = min([found, *(Found(genome, cost_of(genome, grammar)) for _ in range(2))], key=_work)
         if found.cost.fault:
             faults.setdefault(found.cost.fault.splitlines()[-1], found)
-        slow = sorted([*slow, found], key=_seconds, reverse=True)[:_MAX_KEPT]
+        slow = sorted([*slow, found], key=_work, reverse=True)[:_MAX_KEPT]
         large = sorted([*large, found], key=_megabytes, reverse=True)[: _MAX_KEPT // 2]
     return [slow[0], large[0], *faults.values()], tried
 
 
-def _seconds(found: Found) -> float:
-    return found.cost.seconds
+def _work(found: Found) -> float:
+    return found.cost.work
 
 
 def _megabytes(found: Found) -> float:
@@ -199,12 +205,12 @@ def report(grammar: Grammar, worst: Sequence[Found], tried: int, limit: int, tim
         longer = cost_of(scaled(found.genome, times), grammar) if times > 1 else found.cost
         cost = found.cost
         print(
-            f"| {grammar.name} | {kind} | {len(text.encode()):,} | {cost.seconds:.3f} | {cost.megabytes:.1f} |"
-            f" {longer.seconds:.3f} | {longer.megabytes:.1f} | {tried:,} | {found.genome} |",
+            f"| {grammar.name} | {kind} | {len(text.encode()):,} | {cost.work:.0f} | {cost.megabytes:.1f} |"
+            f" {longer.work:.0f} | {longer.megabytes:.1f} | {tried:,} | {found.genome} |",
             flush=True,
         )
         if cost.fault or cost.share(limit) > 1:
-            what = cost.fault or f"{cost.seconds:.2f} s, {cost.megabytes:.0f} MB"
+            what = cost.fault or f"{cost.work:.0f} units of work, {cost.megabytes:.0f} MB"
             wrong.append(f"{place} ({grammar.options[found.genome.option]}): {what}")
     return wrong
 
@@ -222,7 +228,8 @@ def main() -> None:
     if not chosen:
         parser.error(f"the grammars are {', '.join(one.name for one in grammars())}")
     print(f"seed {seed}, files of up to {given.bytes:,} bytes; {given.times} times as long in columns six and seven")
-    print("| grammar | worst in | bytes | s | MB | s, longer | MB, longer | tried | file |")
+    print(f"a unit of work takes {1000 * unit_seconds():.2f} ms")
+    print("| grammar | worst in | bytes | work | MB | work, longer | MB, longer | tried | file |")
     print("|---|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
     wrong = []
     for grammar in chosen:

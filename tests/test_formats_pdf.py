@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import signal
 import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -24,7 +22,7 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import BaseDocTemplate, Frame, PageBreak, PageTemplate, Paragraph, Spacer
 
 from app import formats
-from app.documents.messages import File, Read
+from app.documents.messages import File, Read, Texts
 from app.documents.processes import DocumentProcesses
 from app.errors import InvalidFields
 from app.formats import Document, UnreadableDocument, pdf_layout, pdf_text
@@ -269,15 +267,11 @@ def test_page_of_thousands_of_words_apart_is_read() -> None:
     assert len(pdf_text.blocks(page)) == len(words)
 
 
-def test_reader_is_not_stopped_in_a_thread_or_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = made([("Normal", FIRST)] * 60)
-    expected = texts(content)
-    monkeypatch.setattr(pdf_text, "_BASE_SECONDS", 0.001)
-    with pytest.raises(UnreadableDocument, match="too much work"):
-        read(content)
-    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0.0, 0.0)
-    with ThreadPoolExecutor() as threads:
-        assert threads.submit(texts, content).result() == expected
+@pytest.mark.parametrize("count", [1, 60, 600])
+def test_paragraphs_of_one_sentence_are_within_their_budget(served: Callable[[bytes], object], count: int) -> None:
+    """No prose has fewer bytes for its letters."""
+    read_texts = served(made([("Normal", FIRST)] * count))
+    assert isinstance(read_texts, Texts) and len(read_texts.units) >= count
 
 
 def test_order_above_the_number_of_compared_blocks_is_that_of_positions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,7 +43,6 @@ async def _run(command: Command, launch: Launch) -> int:
                 await translate_lines(partial(os.read, 0), _write, session, report, advance)
         return report.close()
     path = output_path(command.file, command.out, command.target, command.replace)
-    # In this thread, which nothing else needs yet: in others PDFs have no limit of time (app/formats/pdf_text.py).
     document = read_document(command.file, command.target, command.source, command.format_options)
     async with open_session(command, launch) as session:
         with progress(sum(passage.size for passage in document.passages), not command.quiet) as advance:

@@ -15,27 +15,31 @@ from app.markup.passage import ProtectedSpan, Tag
 ReviewKind = Literal["review", "xliff"]
 """A page in HTML, or XLIFF."""
 
-BASE_SECONDS, MAX_SECONDS = 1.0, 40.0
-"""Of processor time, for any document."""
-SECONDS_PER_MB = 30.0
-"""Markdown, the costliest format of text, takes 15 where a megabyte is a list of words."""
-PACKED_SECONDS_PER_MB = 40.0
-"""For archives."""
-PDF_BASE_SECONDS, PDF_SECONDS_PER_MB = 5.0, 150.0
-"""A page of a table takes half a second, and has two kilobytes."""
+SMALL_BYTES = 4_096
+"""What a file of up to this size may take is the same for all."""
+BASE_WORK, MAX_WORK = 1_000, 40_000
+"""Units of work (app/runtime/work_unit.py) for a small file, and for any. What a kind may take is about four times what
+the costliest honest files take, measured beside other work, which makes them cost up to 1.7 times as much."""
+WORK_PER_MB = 60_000
+"""Markdown, the costliest format of text, takes 14,000 to 18,000 where a megabyte is a list of words."""
+PACKED_WORK_PER_MB = 100_000
+"""For archives, which take up to 1,300 for a megabyte of text, and have up to 20 bytes of it for each of theirs."""
+PDF_BASE_WORK, PDF_WORK_PER_MB = 400, 150_000
+"""Sixty paragraphs of the same sentence have four kilobytes, and take 70 to 100. A megabyte of them takes 30,000 to
+42,000, of other prose up to 19,000."""
 BASE_BYTES, MAX_BYTES = 64 << 20, 1 << 30
 """Of memory, beside what the process itself has."""
 BYTES_PER_BYTE = 400
 PACKED_BYTES_PER_BYTE = 2_000
-QUICK_SECONDS = 4.0
-"""Documents that may take longer are read in a process of their own."""
+QUICK_WORK = 8_000
+"""Documents that may take more are read in a process of their own."""
 
 
 class Budget(Struct, frozen=True):
     """What one step with a document may take."""
 
-    seconds: float
-    """Of processor time."""
+    work: float
+    """In units of processor time (app/runtime/work_unit.py)."""
     memory_bytes: int
 
 
@@ -104,17 +108,17 @@ def budget_of(job: Job) -> Budget:
     """In proportion to the sizes of the files. Whoever writes may have to read again."""
     file, suffix = job.file, job.file.suffix
     is_packed = suffix in PACKED_SUFFIXES
-    base, per_mb = BASE_SECONDS, PACKED_SECONDS_PER_MB if is_packed else SECONDS_PER_MB
+    base, per_mb = BASE_WORK, PACKED_WORK_PER_MB if is_packed else WORK_PER_MB
     if suffix == ".pdf":
-        base, per_mb = PDF_BASE_SECONDS, PDF_SECONDS_PER_MB
-    seconds = base + per_mb * len(file.content) / 1_000_000
+        base, per_mb = PDF_BASE_WORK, PDF_WORK_PER_MB
+    work = base + per_mb * max(0, len(file.content) - SMALL_BYTES) / 1_000_000
     memory = BASE_BYTES + (PACKED_BYTES_PER_BYTE if is_packed else BYTES_PER_BYTE) * len(file.content)
     if not isinstance(job, Read):
-        seconds *= 2
+        work *= 2
     if isinstance(job, WriteReviewed):
-        seconds += SECONDS_PER_MB * len(job.review) / 1_000_000
+        work += WORK_PER_MB * len(job.review) / 1_000_000
         memory += BYTES_PER_BYTE * len(job.review)
-    return Budget(min(seconds, MAX_SECONDS), min(memory, MAX_BYTES))
+    return Budget(min(work, MAX_WORK), min(memory, MAX_BYTES))
 
 
 class Order(Struct, frozen=True):

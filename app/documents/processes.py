@@ -1,4 +1,4 @@
-"""The processes that read and write documents: jobs take turns, and what takes too long or too much is killed.
+"""The processes that read and write documents: jobs take turns, and what takes too much work or memory is killed.
 
 There are two, one for documents that are quickly done and one for the others, so that a report need not wait for a
 book. Each starts with its first document and stays.
@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from app.documents.messages import (
-    QUICK_SECONDS,
+    QUICK_WORK,
     Answer,
     Content,
     Failure,
@@ -31,9 +31,10 @@ from app.errors import InvalidFields, Unavailable
 from app.runtime.child_process import ChildProcess
 from app.runtime.frames import LENGTH_BYTES, encode_frame, frame_length
 
-_MAX_WAIT_S = 300.0
-"""For an answer, on a busy machine. Only a process that somebody has stopped takes longer."""
-_TOO_LONG = "The file takes too long to read or to write for its size."
+_MAX_WAIT_S = 1_800.0
+"""For an answer, on a slow and busy machine. Only a process that somebody has stopped takes longer."""
+_TOO_MUCH_WORK = "The file takes too much work to read or to write for its size."
+_TOO_LONG = f"The file was not read or written within {_MAX_WAIT_S / 60:.0f} minutes on this machine."
 _ATTEMPTS = 2
 """A process that ends during a job may have been killed for what another document left behind, or by hand."""
 Launch = Callable[[], ChildProcess]
@@ -57,7 +58,7 @@ class DocumentProcesses:
         Raises InvalidFields for a document that is refused, and Unavailable once the processes have stopped.
         """
         budget = budget_of(job)
-        lane = self._slow if budget.seconds > QUICK_SECONDS else self._quick
+        lane = self._slow if budget.work > QUICK_WORK else self._quick
         async with lane.turn(owner):
             answer = await lane.answer(Order(job, budget))
         if isinstance(answer, Refusal):
@@ -144,7 +145,7 @@ class _Lane:
             except (OSError, EOFError):
                 code = await self._end(running)
                 if code == -signal.SIGPROF:
-                    return Refusal("file", _TOO_LONG)
+                    return Refusal("file", _TOO_MUCH_WORK)
                 if code:  # otherwise it had done its share of documents
                     attempts += 1
                     log.warning("the process for documents ended with status %d in attempt %d", code, attempts)

@@ -2,8 +2,9 @@
 
     python -m app.documents.worker DESCRIPTOR
 
-The kernel enforces the budgets: nothing that a parser does, in Python or in C, goes on beyond them. When the time is
-up, the process ends by SIGPROF.
+The kernel enforces the budgets: nothing that a parser does, in Python or in C, goes on beyond them. Work is counted as
+processor time, in units of what this machine takes for a fixed piece of work. When it is used up, the process ends by
+SIGPROF.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from app.formats.review_html import write_html
 from app.formats.units import Unit, translations_of, units_of
 from app.runtime.frames import LENGTH_BYTES, encode_frame, frame_length
 from app.runtime.json_logs import log_to_stderr
+from app.runtime.work_unit import unit_seconds
 from model.machine import give_freed_memory_back
 from model.quality import DOUBTFUL
 
@@ -155,11 +157,11 @@ def _texts(found: OpenDocument) -> Texts:
 
 @contextmanager
 def within(budget: Budget) -> Iterator[None]:
-    """A context that ends the process when the processor time is over, and raises MemoryError for more memory."""
+    """A context that ends the process when the work is used up, and raises MemoryError for more memory."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     limit = _address_space() + budget.memory_bytes
     resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
-    signal.setitimer(signal.ITIMER_PROF, budget.seconds)
+    signal.setitimer(signal.ITIMER_PROF, budget.work * unit_seconds())
     try:
         yield
     finally:
@@ -199,6 +201,7 @@ def main(descriptor: int) -> None:
     log_to_stderr()
     for each in formats.FORMATS.values():  # before budgets count
         formats.reader_of(each)
+    unit_seconds()
     gc.freeze()
     with socket.socket(fileno=descriptor) as end:
         serve(end)

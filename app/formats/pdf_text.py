@@ -1,18 +1,15 @@
 """Reads the text of a PDF with pdfminer.six, in reading order, as the positions of the letters show it.
 
-A damaged or hostile file may keep the library busy for ever: it is stopped after a time in proportion to the file's
-size. What memory it takes, app/documents/worker.py limits.
+A damaged or hostile file may keep the library busy for ever, or fill the memory: app/documents/worker.py limits both,
+in proportion to the file's size.
 """
 
 from __future__ import annotations
 
 import io
 import logging
-import signal
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -29,9 +26,6 @@ from app.formats.document import UnreadableDocument
 from app.formats.pdf_layout import Page, Params
 
 MAX_PAGES = 2_000
-_BASE_SECONDS, _SECONDS_PER_BYTE = 0.25, 150e-6
-"""Of processor time: the second for the bytes from the 4,097th. Three hundred pages of the same sentence take 100 us
-for each of their bytes, a manual 20."""
 _KEPT_TABLES = 8
 """Of letters, which the library would keep for ever."""
 _NAMES = dict(PSLiteralTable.dict)
@@ -40,17 +34,10 @@ _NAMES = dict(PSLiteralTable.dict)
 logging.getLogger("pdfminer").setLevel(logging.CRITICAL)
 
 
-class _TooLongError(BaseException):
-    """The time is over. Not an Exception, which the library might catch."""
-
-
 def blocks(content: bytes) -> list[tuple[int, float, str]]:
     """The page, from 1, the size of the letters in points, and the text of each block. Raises UnreadableDocument."""
     try:
-        with _limited(_BASE_SECONDS + _SECONDS_PER_BYTE * max(0, len(content) - 4_096)):
-            return list(_blocks(content))
-    except _TooLongError:
-        raise UnreadableDocument("The PDF takes too much work to read for its size.") from None
+        return list(_blocks(content))
     except (UnreadableDocument, MemoryError):
         raise
     except PDFPasswordIncorrect:
@@ -61,29 +48,6 @@ def blocks(content: bytes) -> list[tuple[int, float, str]]:
         PSLiteralTable.dict = dict(_NAMES)
         if len(CMapDB._cmap_cache) > _KEPT_TABLES:
             CMapDB._cmap_cache.clear()
-
-
-@contextmanager
-def _limited(seconds: float) -> Iterator[None]:
-    """A context that raises _TooLongError after so much processor time.
-
-    Only in the main thread, where the process for documents works, can Python handle signals. The handler runs between
-    the library's instructions, which are Python's.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGVTALRM, _stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
-
-
-def _stop(*_: object) -> None:
-    raise _TooLongError
 
 
 def _blocks(content: bytes) -> Iterator[tuple[int, float, str]]:
