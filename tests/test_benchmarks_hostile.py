@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from servers import WAIT_S
 
+from benchmarks import hostile
 from benchmarks.hostile import (
     CASES,
     Case,
@@ -68,7 +69,8 @@ def test_reviews_of_a_folder_are_sent_with_their_document(tmp_path: Path) -> Non
         ({"busy_s": 9.0}, "busy for 9 s after the client left"),
     ],
 )
-def test_each_broken_bound_is_named(fields: dict[str, object], fault: str) -> None:
+def test_each_broken_bound_is_named(fields: dict[str, object], fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostile, "unit_seconds", lambda: 0.001)
     good = {"answered": True, "statuses": Counter({200: 1, 503: 1}), "seconds": 1.0, "start_mb": 100.0}
     good |= {"peak_mb": 120.0, "rate_share": 0.9, "busy_s": 0.0}
     assert Outcome("a", **good).faults(CASES[0], 500) == []  # type: ignore[arg-type]
