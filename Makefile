@@ -15,6 +15,7 @@ PYTEST_ARGS ?=
 ARGS ?= --help
 BENCHMARK ?= training engine serving
 SOAK_MINUTES ?= 60
+LOAD ?= 0
 
 BIN := .venv/bin
 PIP_INSTALL = $(BIN)/python -m pip install -qq $$($(BIN)/python deploy/pytorch_index.py)
@@ -24,13 +25,15 @@ LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --r
 PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
 	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 FAST := -m "not (slow or browser or bundle or soak or ray)" --hypothesis-profile fast
+SLOW_TESTS := $(patsubst %,tests/test_%*.py,documents formats text translation_documents services_translation_memory \
+	benchmarks_slow_memory normalisation translation_quality_checks runtime_work_unit)
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # A thread a test process, and compiled modules even where the environment says otherwise: without them, every process that
 # tests start compiles ours again, and pytest takes twice as long to find the tests.
 TEST_ENVIRONMENT := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .DEFAULT_GOAL := help
-.PHONY: help serve train check fix test coverage soak scale-test docs lint bench lock clean
+.PHONY: help serve train check fix test coverage slow-test soak scale-test docs lint bench lock clean
 
 help:  ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +59,11 @@ coverage: lint  ## `make test`, which also fails if too few lines of app, model 
 	$(TEST_ENVIRONMENT) $(BIN)/coverage run -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+
+slow-test: .venv/.everything  ## tests of documents, texts and memory with Python three to five times slower; LOAD=8: beside so many busy processes
+	@busy=; for _ in $$(seq $(LOAD)); do $(BIN)/python -c 'while True: pass' & busy="$$busy $$!"; done; \
+	trap 'test -z "$$busy" || kill $$busy' EXIT; \
+	PYTHONPATH="$(CURDIR)/tests/slow_python" $(TEST_ENVIRONMENT) $(BIN)/python -m pytest $(IN_PARALLEL) $(SLOW_TESTS) $(PYTEST_ARGS)
 
 soak: .venv/.everything  ## bad days at length, some as root: SOAK_MINUTES=60 of mixed traffic, as many of slow files, killed workers, little memory
 	$(TEST_ENVIRONMENT) $(BIN)/python -m pytest -m soak $(PYTEST_ARGS)
