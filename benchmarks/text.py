@@ -51,10 +51,10 @@ async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, flo
         engine = state["engine"]
         decode, waited = engine.decode, 0.0
 
-        async def timed(sequences: list[Sequence], deadline: float) -> list[Future[Decoded]]:
+        async def timed(sequences: list[Sequence], deadline: float, client: str) -> list[Future[Decoded]]:
             nonlocal waited
             began = perf_counter()
-            futures: list[Future[Decoded]] = await decode(sequences, deadline)
+            futures: list[Future[Decoded]] = await decode(sequences, deadline, client)
             await asyncio.wait(futures)
             waited += perf_counter() - began
             return futures

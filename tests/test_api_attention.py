@@ -74,6 +74,7 @@ def test_every_row_sums_to_one_and_the_decoder_sees_no_later_token(service: Serv
     assert torch.equal(decoder, decoder.tril())
 
 
+@pytest.mark.slow
 def test_attention_response_has_the_translation_that_translate_returns(service: Service, bundle: LoadedBundle) -> None:
     """Includes repetitions, which POST /translate cuts."""
     source = bundle.source_tokenizer.encode(SENTENCE["text"])

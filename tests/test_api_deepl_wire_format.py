@@ -179,6 +179,7 @@ def _all(value: Any) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
+@pytest.mark.slow
 def test_several_glossaries_may_have_more_terms_together_than_one_may(service: Service) -> None:
     ids = []
     entries: dict[str, str]
@@ -203,6 +204,7 @@ def test_type_parameter_of_languages_may_be_in_the_query_or_in_a_form(service: S
     assert service.request("POST", "/deepl/v2/usage").json() == service.get("/deepl/v2/usage").json()
 
 
+@pytest.mark.slow
 def test_languages_of_a_resource_have_its_features(tmp_path: Path) -> None:
     make_bundle(tmp_path / "bundles" / "en-fr")
     make_bundle(tmp_path / "bundles" / "fr-en", "fr", "en", seed=1)

@@ -108,6 +108,7 @@ def test_streamed_pivot_translation_equals_the_whole(pivoting: Service) -> None:
     assert done == whole
 
 
+@pytest.mark.slow
 def test_documents_are_translated_through_the_pivot(pivoting: Service) -> None:
     answer = pivoting.request(
         "POST",

@@ -145,6 +145,7 @@ def test_model_imports_no_web_framework_or_command_line_and_reads_no_environment
         assert names_used_by(path).isdisjoint({"os.environ", "os.getenv", "sys.argv"}), path
 
 
+@pytest.mark.slow
 def test_serving_code_never_loads_a_pickle() -> None:
     assert imports_among(python_files("app", "model"), {"pickle", "cloudpickle", "dill", "shelve", "torch.load"}) == []
     for path in python_files("app", "model"):

@@ -513,6 +513,7 @@ def test_a_folder_takes_translations_from_a_memory(
     assert "2 texts or sentences are from the translation memory" in said(capsys)
 
 
+@pytest.mark.slow
 def test_translations_are_those_of_standard_input(bundle_folder: Path, tmp_path: Path) -> None:
     texts = [
         "Hello.",

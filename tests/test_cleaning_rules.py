@@ -337,6 +337,7 @@ def test_identical_pairs_are_dropped_across_corpora_and_other_translations_kept(
     assert same == [[[len(first)]], [[1]], []]
 
 
+@pytest.mark.slow
 def test_training_uses_the_repaired_pairs(messy: Path, tmp_path: Path) -> None:
     options = PrepareOptions((str(messy),), "en", "fr", tmp_path / "data", vocab_size=360, dev=str(messy))
     with pytest.raises(ValueError, match="every one shares a sentence with the development set"):

@@ -92,6 +92,7 @@ def test_texts_that_are_not_simplified_chinese(code: str) -> None:
     assert not is_simplified_chinese(code)
 
 
+@pytest.mark.slow
 def test_character_normalisation_agrees_with_opencc_on_most_text() -> None:
     for pair in MIXED:
         assert simplifying().normalise(pair.target) == simplified(pair.target).replace("看着", "看著")
@@ -153,6 +154,7 @@ def test_prepared_text_is_simplified_and_counted(tmp_path: Path) -> None:
     assert tokenizer.normalise("龍") == "龙" and not tokenizer.has_piece("龍")
 
 
+@pytest.mark.slow
 def test_given_development_pairs_are_simplified_too(tmp_path: Path) -> None:
     write_pairs(tmp_path / "dev.tsv", [Pair("A dragon.", "一條龍。")])
     prepare_corpora(options(tmp_path, dev=str(tmp_path / "dev.tsv")), lambda line: None)

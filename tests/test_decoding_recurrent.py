@@ -36,6 +36,7 @@ def answer(hypothesis: Hypothesis) -> tuple[list[int], list[float]]:
     return hypothesis.tokens, hypothesis.log_probs
 
 
+@pytest.mark.slow
 def test_sentences_that_join_and_leave_get_the_tokens_of_a_plain_loop_and_the_same_bits() -> None:
     backend, draw = TorchBackend(MODEL), random.Random(1)
     alone = new_hypotheses()

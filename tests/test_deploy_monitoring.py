@@ -44,6 +44,7 @@ def metric_names() -> set[str]:
     return names
 
 
+@pytest.mark.slow
 @needs_promtool
 def test_alerts_fire_when_they_should() -> None:
     promtool("test", "rules", DEPLOY / "prometheus/tests.yml")

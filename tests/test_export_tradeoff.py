@@ -76,6 +76,7 @@ def test_refusal_states_the_smallest_possible_loss_and_what_to_do() -> None:
     assert "--accept-general-loss" not in worse
 
 
+@pytest.mark.slow
 def test_plot_is_an_image_in_the_folder(tmp_path: Path) -> None:
     path = Tradeoff(BEFORE, [point(0.4, 30.0, 1.0), point(1.0, 36.0, 9.0)], 2.0).plot(tmp_path)
     assert path == tmp_path / PLOT

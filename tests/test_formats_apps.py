@@ -304,6 +304,7 @@ def test_stringsdict_gets_the_plural_categories_of_the_target(target: str, forms
         assert "\t\t\t<key>many</key>\n\t\t\t<string>%d FILES</string>\n\t\t\t<key>other</key>" in written.decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -190,6 +190,7 @@ def test_column_that_a_formula_uses_keeps_its_name(name: str, formula: str, used
     assert (name.replace("&amp;", "&") not in texts(read("a.xlsx", content))) == used
 
 
+@pytest.mark.slow
 def test_many_columns_with_one_translation_are_told_apart() -> None:
     columns = 3_000
     book = openpyxl.Workbook()
@@ -299,6 +300,7 @@ def test_workbook_that_refers_to_itself_is_read_once() -> None:
     assert list(shown(shouted(document))) == ["FIRST", "SECOND SHEET"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["'", "''", "a", "'a", "!", "[a", "sheet='", "&apos;", "a:"])
 def test_hostile_formulas_are_searched_in_time(part: str) -> None:
     name = "xl/worksheets/sheet2.xml"

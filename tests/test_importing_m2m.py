@@ -56,6 +56,7 @@ def test_imported_model_gives_the_tokens_of_the_model_that_was_published(tmp_pat
     torch.testing.assert_close(theirs[..., known], ours[..., known])
 
 
+@pytest.mark.slow
 def test_command_limits_the_directions_and_asks_to_accept_the_licence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ def test_command_limits_the_directions_and_asks_to_accept_the_licence(
     assert unknown.exit_code == 1
 
 
+@pytest.mark.slow
 def test_an_nllb_folder_that_states_no_licence_needs_acceptance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +153,7 @@ def truncated(folder: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -58,6 +58,7 @@ def sources_of(proto: bytes) -> list[list[int]]:
     return [processor.encode(text) for text in SENTENCES[:8]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [
@@ -278,6 +279,7 @@ def hostile_files(arrays: dict[str, Any]) -> Iterator[tuple[bytes, str]]:
     yield npz(Wemb=header.ljust(106)), "not the size of"
 
 
+@pytest.mark.slow
 def test_hostile_files_are_refused_in_a_line(pieces: bytes, tmp_path: Path) -> None:
     arrays = marian_arrays(marian_transformer(piece_count(pieces)))
     (tmp_path / "vocab.spm").write_bytes(pieces)
@@ -312,6 +314,7 @@ def test_yaml_is_read_in_the_forms_that_marian_writes() -> None:
             read_mapping(wrong)
 
 
+@pytest.mark.slow
 def test_a_bundle_goes_to_marian_and_comes_back(pieces: bytes, tmp_path: Path) -> None:
     model = marian_transformer(piece_count(pieces), decoder="ssru")
     folder = marian_folder(tmp_path / "model", model, vocab=pieces)
@@ -340,6 +343,7 @@ def test_a_model_that_marian_cannot_have_is_refused(fields: dict[str, Any], mess
         marian_arrays(marian_transformer(20, **fields))
 
 
+@pytest.mark.slow
 def test_marian_finds_the_alignment_in_the_first_head(pieces: bytes, tmp_path: Path) -> None:
     model = marian_transformer(piece_count(pieces), alignment_layer=1, alignment_head=1)
     arrays = marian_arrays(model)

@@ -121,6 +121,7 @@ def put_argos(registry: LoopbackRegistry, content: bytes, source: str = "en", ta
 # ---- From a name to a bundle
 
 
+@pytest.mark.slow
 def test_model_of_a_registry_becomes_a_bundle_with_its_origin_on_the_card(
     registry: LoopbackRegistry, package: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_composing_long_runs_of_marks_gives_nfc(text: str, times: int) -> None:
     assert compose("\u0301\u0316" * 200 + text) == unicodedata.normalize("NFC", "\u0301\u0316" * 200 + text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0f73", "\u0344\u0334"])
 def test_composing_takes_time_in_proportion_to_the_marks(marks: str) -> None:
     def seconds(times: int) -> float:

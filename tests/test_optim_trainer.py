@@ -39,6 +39,7 @@ def by_hand(model: torch.nn.Module, batch: Batch, smoothing: float) -> torch.Ten
     )
 
 
+@pytest.mark.slow
 def test_accumulated_batches_update_the_weights_like_one_batch() -> None:
     whole, parts = trainer(), trainer()
     nats = whole.step([batch_of(range(24))], 0.01)

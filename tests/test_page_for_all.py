@@ -282,6 +282,7 @@ def test_page_works_behind_a_proxy_that_adds_a_path(visit: Visit) -> None:
     assert [url for url in visit.requests if not url.startswith((f"{inside}/mt/", "data:"))] == []
 
 
+@pytest.mark.slow
 def test_every_file_of_the_page_has_the_security_policy(service: Service) -> None:
     for path in ["/", *(f"/page/{file.relative_to(FOLDER)}" for file in FOLDER.rglob("*.*"))]:
         answer = service.get(path)

@@ -132,6 +132,7 @@ def test_every_command_and_its_options_exist(name: str) -> None:
         assert set(OPTION.findall(rest)) <= known | FOREIGN, command
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOLD)
 def test_every_option_mentioned_exists(name: str) -> None:
     """Options in backquotes, perhaps behind a verb, as in `prepare --limit 10000`."""

@@ -98,6 +98,7 @@ def test_refused_requests_count_as_much_as_accepted_ones(load: Load, clock: Cloc
     assert load.current() == pytest.approx(2.0, abs=0.05)
 
 
+@pytest.mark.slow
 def test_load_has_a_limit(load: Load, clock: Clock) -> None:
     for _ in decode(load, clock, 1.2, 20):
         for _ in range(100_000):

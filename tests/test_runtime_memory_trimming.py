@@ -10,6 +10,7 @@ from app.runtime.byte_budgets import ByteBudget, Reservation
 from app.runtime.memory_trimming import MIN_FREED_BYTES, trim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("taken", "left", "times"), [(MIN_FREED_BYTES, 0, 1), (MIN_FREED_BYTES, 1, 0), (100, 0, 0)])
 def test_memory_is_returned_once_after_much_was_released(taken: int, left: int, times: int) -> None:
     called = []

@@ -182,6 +182,7 @@ def test_what_is_written_in_parts_is_checked_before(opened: Opened) -> None:
     check()
 
 
+@pytest.mark.slow
 def test_another_scope_is_written_while_a_long_write_goes_on(opened: Opened) -> None:
     @on_a_loop
     async def check() -> None:

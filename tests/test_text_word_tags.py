@@ -111,6 +111,7 @@ def test_protected_spans_are_written_as_they_were(parts: list[str], data: st.Dat
             assert render_source(with_protected(piece, spans)) == render_source(piece)
 
 
+@pytest.mark.slow
 def test_thousands_of_tags_in_words_take_linear_time() -> None:
     markup = "a<b>1</b>" * 4_000 + "x<sup>2</sup> " * 4_000 + "<i>" * 2_000 + "y" + "</i>" * 2_000
     for piece in markup_pieces(markup):

@@ -554,6 +554,7 @@ DOCUMENTS = {
 }
 
 
+@pytest.mark.slow
 def test_documents_keep_their_structure(bundles: list[Bundle]) -> None:
     async def run() -> None:
         processes = DocumentProcesses()  # for all of them: each starts a process
