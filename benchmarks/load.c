@@ -237,7 +237,7 @@ static void finish(uint32_t number, int status, double retry_after, const char *
     }
     in_flight--;
     connection->state = IDLE;
-    if (!keep) close_connection(connection);
+    if (!keep || option.kind == WAVE) close_connection(connection);  /* others may wait for it to close */
     if (option.kind == CLOSED_LOOP && retry_after > 0) {
         rest(number, retry_after);
         return;

@@ -214,7 +214,7 @@ class FakeDecoder:
         self.mode = 0
 
     async def decode(
-        self, sequences: list[engine.Sequence], deadline: float, client: str = ""
+        self, sequences: list[engine.Sequence], deadline: float, client: str = "", continues: bool = False
     ) -> list[Future[Decoded]]:
         futures: list[Future[Decoded]] = []
         for sequence in sequences:

@@ -51,10 +51,12 @@ async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, flo
         engine = state["engine"]
         decode, waited = engine.decode, 0.0
 
-        async def timed(sequences: list[Sequence], deadline: float, client: str) -> list[Future[Decoded]]:
+        async def timed(
+            sequences: list[Sequence], deadline: float, client: str, continues: bool
+        ) -> list[Future[Decoded]]:
             nonlocal waited
             began = perf_counter()
-            futures: list[Future[Decoded]] = await decode(sequences, deadline, client)
+            futures: list[Future[Decoded]] = await decode(sequences, deadline, client, continues)
             await asyncio.wait(futures)
             waited += perf_counter() - began
             return futures

@@ -49,13 +49,13 @@ class FakeDecoder:
     """Base of fake decoders: delivers what `answer` returns in the event loop's next pass."""
 
     async def decode(
-        self, sequences: list[engine.Sequence], deadline: float, client: str = ""
+        self, sequences: list[engine.Sequence], deadline: float, client: str = "", continues: bool = False
     ) -> list[Future[Decoded]]:
         jobs = [Job(sequence, deadline) for sequence in sequences]
         self.submit(jobs)
         return [job.new_future() for job in jobs]
 
-    def submit(self, jobs: list[Job], client: str = "") -> None:
+    def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
         answers = self.answers([job.sequence for job in jobs])
         for job, answer in zip(jobs, answers, strict=True):
             end = job.fail if isinstance(answer, ServiceError) else job.finish
@@ -219,7 +219,7 @@ class ManualDecoder(FakeDecoder):
         self.requests: list[list[Job]] = []
         self.refusal: ServiceError | None = None
 
-    def submit(self, jobs: list[Job], client: str = "") -> None:
+    def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
         if not jobs:
             return
         if self.refusal:

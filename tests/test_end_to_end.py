@@ -45,8 +45,8 @@ def test_service_returns_the_ids_that_evaluate_scores(
     served: list[Future[Decoded]] = []
     submit = Engine.submit
 
-    def record(engine: Engine, jobs: list[Job], client: str) -> None:
-        submit(engine, jobs, client)
+    def record(engine: Engine, jobs: list[Job], client: str, continues: bool) -> None:
+        submit(engine, jobs, client, continues)
         served.extend(job.new_future() for job in jobs)
 
     with serving(bundles) as service:

@@ -292,6 +292,18 @@ def test_clients_take_turns_and_so_do_the_requests_of_each() -> None:
     assert [job.lane for job in given] == [NEW_CLIENT, NEW_CLIENT, FURTHER, NEW_REQUEST, FURTHER, NEW_REQUEST]
 
 
+def test_what_continues_goes_before_the_clients_other_requests_and_is_not_refused() -> None:
+    queue = scheduler(queue_tokens=4 * TILE, one=WorkerCapacity(3, 0, 1_000))
+    waiting, more, other = request(5, 5), request(5), request(5)
+    queue.add(waiting, "one")
+    queue.add(request(5), "two")
+    queue.add(other, "two")
+    with pytest.raises(Overloaded):
+        queue.add(request(5), "one")
+    queue.add(more, "one", continues=True)
+    assert owners(queue.assign(), more, other, waiting) == [0, 2]  # and the first of the other client between them
+
+
 def test_turn_of_a_client_is_not_spent_on_what_is_too_late() -> None:
     queue = scheduler(one=WorkerCapacity(2, 0, 1_000))
     late, alive, other = request(5, 5, deadline=monotonic() - 1), request(5), request(5, 5)

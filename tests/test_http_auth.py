@@ -83,9 +83,9 @@ def test_the_engine_knows_whose_request_it_is(
     scheduler, seen = service.state["deployments"].current.engine.scheduler, list[str]()
     add = scheduler.add
 
-    def note(jobs: Any, client: str) -> None:
+    def note(jobs: Any, client: str, continues: bool) -> None:
         seen.append(client)
-        add(jobs, client)
+        add(jobs, client, continues)
 
     monkeypatch.setattr(scheduler, "add", note)
     given = dict(ROUTES[path])

@@ -310,12 +310,12 @@ def test_item_fails_alone_in_either_translation(bundles: list[Bundle], failing: 
 @pytest.mark.parametrize("stuck", [0, 1])
 def test_deadline_covers_both_translations(bundles: list[Bundle], stuck: int) -> None:
     class Stuck(CannedDecoder):
-        def submit(self, jobs: list[Job], client: str = "") -> None:
+        def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
             """Never delivers a result."""
 
     class EachStuck(Each):
         async def decode(
-            self, sequences: list[engine.Sequence], deadline: float, client: str = ""
+            self, sequences: list[engine.Sequence], deadline: float, client: str = "", continues: bool = False
         ) -> list[Future[Decoded]]:
             return await self.engines[sequences[0].model].decode(sequences, deadline)
 
@@ -402,7 +402,7 @@ class Held(CannedDecoder):
         super().__init__(bundle)
         self.word, self.held = word, list[Job]()
 
-    def submit(self, jobs: list[Job], client: str = "") -> None:
+    def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
         texts = [self.bundle.source_tokenizer.decode(job.sequence.source) for job in jobs]
         self.held += [job for job, text in zip(jobs, texts, strict=True) if self.word in text]
         super().submit([job for job in jobs if job not in self.held])
@@ -415,7 +415,7 @@ class Held(CannedDecoder):
 class EachSubmitted(Each):
     """Submits each sequence to the engine of its bundle."""
 
-    def submit(self, jobs: list[Job], client: str = "") -> None:
+    def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
         for name, engine_of_bundle in self.engines.items():
             if own := [job for job in jobs if job.sequence.model == name]:
                 engine_of_bundle.submit(own)
@@ -464,7 +464,7 @@ def test_second_translation_starts_while_the_first_runs(bundles: list[Bundle]) -
         def __init__(self) -> None:
             self.jobs, self.has_two = list[Job](), asyncio.Event()
 
-        def submit(self, jobs: list[Job], client: str = "") -> None:
+        def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
             self.jobs += jobs
             if len(self.jobs) == 2:
                 self.has_two.set()

@@ -229,7 +229,7 @@ def test_a_text_that_just_fits_the_queue_is_translated(bundle: Bundle) -> None:
 @pytest.mark.parametrize(("asked_ms", "limit_ms"), [(1, 60_000), (None, 1), (60_000, 1)])
 def test_shorter_of_both_deadlines_applies(bundle: Bundle, asked_ms: int | None, limit_ms: int) -> None:
     class Stuck(Echo):
-        def submit(self, jobs: list[Job], client: str = "") -> None: ...
+        def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None: ...
 
     one = Translator(Catalogue([bundle]), Stuck(2), Settings(deadline_ms=limit_ms))
     with pytest.raises(DeadlinePassed, match="within 1 ms"):
@@ -347,7 +347,7 @@ def test_other_requests_run_between_two_sentences_of_a_long_text(
     class OneAfterAnother(Echo):
         """Each sentence is done two passes of the event loop after the one before."""
 
-        def submit(self, jobs: list[Job], client: str = "") -> None:
+        def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
             self.task = asyncio.create_task(self.end(jobs))
 
         async def end(self, jobs: list[Job]) -> None:

@@ -63,7 +63,7 @@ class ResultCache:
 class JobDecoder(Decoder, Protocol):
     """A decoder that also takes jobs: an Engine, or a fake in tests."""
 
-    def submit(self, jobs: list[Job], client: str = "") -> None: ...
+    def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None: ...
 
 
 class CachingDecoder:
@@ -80,10 +80,12 @@ class CachingDecoder:
         self.jobs: dict[bytes, SharedJob] = {}
         """By key, the jobs in progress; if there are two, the one that ends sooner."""
 
-    async def decode(self, sequences: list[Sequence], deadline: float, client: str = "") -> list[Future[Decoded]]:
+    async def decode(
+        self, sequences: list[Sequence], deadline: float, client: str = "", continues: bool = False
+    ) -> list[Future[Decoded]]:
         """See `Decoder`."""
         if any(sequence.attention for sequence in sequences):
-            return await self._engine.decode(sequences, deadline, client)
+            return await self._engine.decode(sequences, deadline, client, continues)
         found: list[bytes | SharedJob] = []
         missing: dict[bytes, SharedJob] = {}
         hits = 0
@@ -98,7 +100,7 @@ class CachingDecoder:
                 job = missing[key] = SharedJob(sequence, deadline, key, self)
             found.append(job)
         self.results.count_lookups(hits, len(found) - hits - len(missing), len(missing))
-        self._engine.submit(list(missing.values()), client)
+        self._engine.submit(list(missing.values()), client, continues)
         self.jobs |= missing
         return await _make_futures(found, deadline)
 

@@ -31,11 +31,14 @@ log = logging.getLogger(__name__)
 class Decoder(Protocol):
     """Anything that decodes sequences: an Engine, a CachingDecoder in front of one, or a fake in tests."""
 
-    async def decode(self, sequences: list[Sequence], deadline: float, client: str = "") -> list[Future[Decoded]]:
+    async def decode(
+        self, sequences: list[Sequence], deadline: float, client: str = "", continues: bool = False
+    ) -> list[Future[Decoded]]:
         """Decodes the sequences of one request. Returns a future for each, in order, once they are accepted.
 
-        `deadline`: in seconds, on the clock of `time.monotonic`. `client`: whose request it is; clients take turns. If
-        one sequence fails, its future has a ServiceError.
+        `deadline`: in seconds, on the clock of `time.monotonic`. `client`: whose request it is; clients take turns.
+        `continues`: more of a request that has been accepted; it is not refused, and goes before the client's others.
+        If one sequence fails, its future has a ServiceError.
         Cancelling a future, or a task that awaits it, cancels that sequence. Raises TooMuchText, Overloaded and other
         forms of Unavailable.
         """
@@ -168,13 +171,15 @@ class Engine:
                 slot.worker.kill()  # it has no work yet, and would notice the closed connection only once loaded
         await asyncio.gather(*self._supervisors, return_exceptions=True)
 
-    async def decode(self, sequences: list[Sequence], deadline: float, client: str = "") -> list[Future[Decoded]]:
+    async def decode(
+        self, sequences: list[Sequence], deadline: float, client: str = "", continues: bool = False
+    ) -> list[Future[Decoded]]:
         """See `Decoder`."""
         jobs = [Job(sequence, deadline) for sequence in sequences]
-        self.submit(jobs, client)
+        self.submit(jobs, client, continues)
         return [job.new_future() for job in jobs]
 
-    def submit(self, jobs: list[Job], client: str = "") -> None:
+    def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
         """Queues the jobs of one request. No job ends before this returns; a job without waiting futures is dropped.
 
         Raises TooMuchText, Overloaded and other forms of Unavailable, and then queues none.
@@ -185,7 +190,7 @@ class Engine:
             raise Unavailable("The service is stopping.")
         if not self._can_accept:
             raise Unavailable(self.failure or "No worker is running.")
-        self.scheduler.add(jobs, client)
+        self.scheduler.add(jobs, client, continues)
         self.metrics.load.add_accepted()
         for job in jobs:
             job.on_drop = self._drop

@@ -102,17 +102,16 @@ class Scheduler:
 
     # ---- Requests
 
-    def add(self, jobs: Sequence[Job], client: str = "") -> None:
+    def add(self, jobs: Sequence[Job], client: str = "", continues: bool = False) -> None:
         """Queues the jobs of one request of the client, which share a deadline, in this order.
+
+        One that `continues` has been accepted before, goes before the client's others, and is not refused.
 
         Raises TooMuchText if they exceed the queue, Overloaded if there is no space or time now; then queues none.
         """
         tokens = sum([job.cost for job in jobs])
-        if tokens > self.queue_tokens:
-            raise TooMuchText(f"The text is {tokens} tokens long; the queue holds {self.queue_tokens}.")
-        self.check(client, tokens)
-        if self.waiting and jobs:
-            self._check_deadline(client, jobs[0].deadline, tokens)
+        if not continues:
+            self._check_request(jobs, client, tokens)
         owner = self._clients.get(client) or ClientJobs(client)
         made: dict[str, JobGroup] = {}
         for job in jobs:
@@ -120,7 +119,7 @@ class Scheduler:
             group = made.get(model)
             if group is None:
                 group = made[model] = JobGroup(model, owner)
-                self._turns.setdefault(model, ClientTurns()).add(group)
+                self._turns.setdefault(model, ClientTurns()).add(group, first=continues)
             job.group, job.position = group, len(group.waiting)
             group.waiting.append(job)
         self._count_waiting(owner, len(jobs), tokens)
@@ -157,6 +156,13 @@ class Scheduler:
             # The estimate may be wrong: with half the wait, the client is not refused again.
             raise self._overloaded("The queue is too long.", wait_s - self.max_wait_s / 2)
 
+    def _check_request(self, jobs: Sequence[Job], client: str, tokens: int) -> None:
+        if tokens > self.queue_tokens:
+            raise TooMuchText(f"The text is {tokens} tokens long; the queue holds {self.queue_tokens}.")
+        self.check(client, tokens)
+        if self.waiting and jobs:
+            self._check_deadline(client, jobs[0].deadline, tokens)
+
     def _check_deadline(self, client: str, deadline: float, tokens: int) -> None:
         """Raises Overloaded if a request of cost `tokens` would end too late."""
         late = self.decode_rate.seconds_for(self._work_before(client, tokens) + tokens) - (deadline - monotonic())
@@ -186,7 +192,7 @@ class Scheduler:
         now = monotonic()
         latest = now + late_s + MAX_RETRY_WAITS * self.max_wait_s
         retry_at = min(max(now + late_s, self._retry_from), latest)
-        requests = sum(client.requests for client in self._clients.values())
+        requests = sum(turns.requests for turns in self._turns.values())
         self._retry_from = retry_at + self.decode_rate.seconds_for(self.waiting_tokens / max(1, requests))
         seconds = max(1, round(retry_at - now))
         return Overloaded(f"{why} Retry after {seconds} s.", retry_after_s=seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 
 from app.engine.job import TURN_JOBS, Job, JobGroup
 
@@ -14,23 +13,27 @@ class ClientTurns:
     def __init__(self) -> None:
         self._groups: OrderedDict[str, OrderedDict[JobGroup, None]] = OrderedDict()
         """By client, both in the order of their turns."""
+        self.requests = 0
 
     def __bool__(self) -> bool:
         return bool(self._groups)
 
-    def __iter__(self) -> Iterator[JobGroup]:
-        return (group for groups in self._groups.values() for group in groups)
-
-    def add(self, group: JobGroup) -> None:
-        """Adds a request behind the others of its client, and a client that had none behind the other clients."""
-        self._groups.setdefault(group.client.name, OrderedDict())[group] = None
+    def add(self, group: JobGroup, first: bool = False) -> None:
+        """Adds a request behind the others of its client, or before them, and a client that had none behind the other
+        clients."""
+        groups = self._groups.setdefault(group.client.name, OrderedDict())
+        groups[group] = None
+        if first:
+            groups.move_to_end(group, last=False)
         group.client.requests += 1
+        self.requests += 1
 
     def remove(self, group: JobGroup) -> None:
         """Removes a request that has no waiting jobs any more."""
         groups = self._groups[group.client.name]
         del groups[group]
         group.client.requests -= 1
+        self.requests -= 1
         if not groups:
             del self._groups[group.client.name]
 

@@ -63,6 +63,8 @@ class TranslationRequest:
         self._repairs: dict[Sentence, Task[Candidate | None]] = {}
         """Repairs of similar translations from the memory, under way."""
         self._repair_slots = asyncio.Semaphore(MAX_CONCURRENT_REPAIRS)
+        self._is_accepted = False
+        """Whether the engine has accepted sentences of it."""
         self._futures: dict[Sentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or are not checked yet."""
         self._llm: LargeModelQuestions | None = None
@@ -158,7 +160,9 @@ class TranslationRequest:
         if self._llm:
             self._llm.add(sentences)
         sequences = [sentence.sequence for sentence in sentences]
-        futures = await self._services.engine.decode(sequences, self.deadline, self._options.client)
+        client, engine = self._options.client, self._services.engine
+        futures = await engine.decode(sequences, self.deadline, client, continues=self._is_accepted)
+        self._is_accepted = True
         self._futures.update(zip(sentences, futures, strict=True))
         for sentence, future in zip(sentences, futures, strict=True):
             if sentence.similar and not sentence.candidates:
@@ -173,7 +177,9 @@ class TranslationRequest:
             return await repair(sentence, future.result(), sentence.similar, self._decode_all)
 
     async def _decode_all(self, sequences: Sequence[EngineSequence]) -> list[Decoded]:
-        futures = await self._services.engine.decode(list(sequences), self.deadline, self._options.client)
+        futures = await self._services.engine.decode(
+            list(sequences), self.deadline, self._options.client, continues=True
+        )
         try:
             return [await future for future in futures]
         finally:
