@@ -227,6 +227,7 @@ class ManualDecoder(FakeDecoder):
         group = JobGroup(jobs[0].sequence.model, ClientJobs(client))
         for place, job in enumerate(jobs):
             job.group, job.position, job.on_drop = group, place, self._remove
+            job.number = -1 if self.busy else place
         group.started = 0 if self.busy else len(jobs)
         self.requests.append(list(jobs))
 

@@ -424,7 +424,7 @@ def with_processor_features(patch: pytest.MonkeyPatch, *features: str) -> None:
 def fail_admission(patch: pytest.MonkeyPatch, service: Service, error: Exception) -> None:
     """Raises `error` where requests ask whether the engine has room for them."""
 
-    def fail(client: str) -> None:
+    def fail(client: str, waited_s: float) -> None:
         raise error
 
     patch.setattr(service.state["engine"].scheduler, "check", fail)

@@ -129,10 +129,10 @@ def refuse_once(patch: pytest.MonkeyPatch) -> None:
     """Has a scheduler find its queue full once, as it is while others' sentences wait."""
     check, left = Scheduler.check, [full(1)]
 
-    def refused(scheduler: Scheduler, client: str = "", tokens: int = 1) -> None:
+    def refused(scheduler: Scheduler, client: str = "", tokens: int = 1, waited_s: float = 0.0) -> None:
         if left:
             raise left.pop()
-        check(scheduler, client, tokens)
+        check(scheduler, client, tokens, waited_s)
 
     patch.setattr(Scheduler, "check", refused)
 
@@ -235,7 +235,7 @@ def test_functions_translate_texts_and_raise_problems_by_field(findings: Any, ur
 def test_python_client_gives_up_after_its_attempts(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client, waits = python_client(), list[float]()
 
-    def refused(scheduler: Scheduler, tokens: int = 1) -> None:
+    def refused(scheduler: Scheduler, client: str, tokens: int = 1, waited_s: float = 0.0) -> None:
         raise full(3)
 
     monkeypatch.setattr(Scheduler, "check", refused)

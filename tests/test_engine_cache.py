@@ -146,8 +146,10 @@ async def test_a_sentence_that_waits_for_the_turns_of_another_client_is_decoded_
     for client in ("many", "many", "few", "few"):
         futures += await cache.decode([Sequence("m", (1,), 8)], math.inf, client)
     assert len(decoder.requests) == 2
-    decoder.end_all()
+    decoder.end(decoder.requests[1][0])  # which ends the other too, that waits
     assert len({await future for future in futures}) == 1
+    assert not decoder.requests
+    assert not cache.jobs
 
 
 @on_a_loop

@@ -15,7 +15,7 @@ from hypothesis_profiles import draw_examples
 
 from app.engine.job import TURN_JOBS, Job
 from app.engine.loaded_models import LoadedModels
-from app.engine.scheduler import MAX_DEATHS, Scheduler, WorkerCapacity
+from app.engine.scheduler import MAX_DEATHS, OWN_SHARE, Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
 from app.engine.waiting_queue import FURTHER, NEW_CLIENT, NEW_REQUEST, TILE
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, TooMuchText, Unavailable
@@ -110,7 +110,7 @@ class Traffic(RuleBasedStateMachine):
         try:
             self.queue.add(jobs, client)
         except Overloaded:
-            assert tokens > self.QUEUE_TOKENS or late
+            assert tokens > OWN_SHARE * self.QUEUE_TOKENS or late
             return
         assert tokens <= self.QUEUE_TOKENS
         number = len(self.requests)
@@ -292,16 +292,24 @@ def test_clients_take_turns_and_so_do_the_requests_of_each() -> None:
     assert [job.lane for job in given] == [NEW_CLIENT, NEW_CLIENT, FURTHER, NEW_REQUEST, FURTHER, NEW_REQUEST]
 
 
+def test_what_continues_alternates_with_the_clients_new_requests_until_its_end() -> None:
+    queue = scheduler(one=WorkerCapacity(50, 0, 1_000))
+    new, first, second = request(*[5] * 12), request(*[5] * 10), request(5)
+    queue.add(new)
+    for jobs in (first, second):
+        queue.add(jobs, continues=True)
+    assert owners(queue.assign(), new, first, second) == [*[1, 0] * 10, 2, 0, 0]
+
+
 def test_what_continues_goes_before_the_clients_other_requests_and_is_not_refused() -> None:
     queue = scheduler(queue_tokens=4 * TILE, one=WorkerCapacity(3, 0, 1_000))
-    waiting, more, other = request(5, 5), request(5), request(5)
+    waiting, more, other = request(5, 5), request(5), request(5, 5)
     queue.add(waiting, "one")
-    queue.add(request(5), "two")
     queue.add(other, "two")
     with pytest.raises(Overloaded):
         queue.add(request(5), "one")
     queue.add(more, "one", continues=True)
-    assert owners(queue.assign(), more, other, waiting) == [0, 2]  # and the first of the other client between them
+    assert owners(queue.assign(), more, other, waiting) == [0, 1, 2]
 
 
 def test_turn_of_a_client_is_not_spent_on_what_is_too_late() -> None:
@@ -480,7 +488,7 @@ def test_refused_request_leaves_no_trace() -> None:
     with pytest.raises(Overloaded):
         queue.add(request(5, 5))
     assert (queue.waiting, queue.waiting_tokens) == (2, 2 * TILE)
-    queue.add(request(5))
+    queue.add(request(5), "another")
 
 
 def test_request_larger_than_the_queue_is_too_much_text() -> None:
@@ -490,11 +498,11 @@ def test_request_larger_than_the_queue_is_too_much_text() -> None:
 
 def paced(queue: Scheduler, seconds_per_tile: float) -> Scheduler:
     """A scheduler whose workers take this long for a sentence of one tile."""
-    times = iter((0.0, 10 * seconds_per_tile))
+    times = iter((0.0, 1.0))
     queue.decode_rate = DecodeRate(clock=lambda: next(times))
-    for rows in (0, 10):
+    for rows in (0, 1):
         queue.decode_rate.add_steps(rows, is_busy=True)
-    queue.decode_rate.add_sequence(target_tokens=1, cost=TILE)
+    queue.decode_rate.add_sequence(target_tokens=round(10 * seconds_per_tile), cost=10 * TILE)
     return queue
 
 
@@ -502,8 +510,18 @@ def test_retry_after_is_the_time_until_the_queue_has_room() -> None:
     queue = paced(scheduler(queue_tokens=10 * TILE), seconds_per_tile=2.0)
     queue.add(request(*[5] * 10))
     with pytest.raises(Overloaded) as refusal:
-        queue.add(request(5, 5, 5))
+        queue.add(request(5, 5, 5), "another")
     assert refusal.value.retry_after_s == 6
+
+
+def test_a_client_leaves_a_part_of_the_queue_to_others() -> None:
+    queue = paced(scheduler(queue_tokens=8 * TILE), seconds_per_tile=2.0)
+    queue.add(request(*[5] * 6), "many")
+    with pytest.raises(Overloaded):
+        queue.add(request(5), "many")
+    queue.add(request(5, 5), "few")
+    with pytest.raises(Overloaded):
+        queue.add(request(5), "another")
 
 
 def test_request_whose_turn_would_come_too_late_is_refused_even_if_the_queue_has_room() -> None:
@@ -570,6 +588,13 @@ def test_throughput_follows_recent_measurements() -> None:
     decode_rate.add_steps(1_000, is_busy=False)
     assert decode_rate.seconds_for(100) == 0
     decode_rate.add_sequence(target_tokens=20, cost=10)
+    assert decode_rate.seconds_for(100) == pytest.approx(0.2)
+    decode_rate.add_steps(100, is_busy=True)
+    now += 60  # all have left; later one comes
+    decode_rate.add_steps(100, is_busy=True)
+    decode_rate.pause()
+    now += 1
+    decode_rate.add_steps(1, is_busy=False)
     assert decode_rate.seconds_for(100) == pytest.approx(0.2)
     now += 1_000  # idle
     decode_rate.add_steps(100, is_busy=True)

@@ -51,7 +51,7 @@ async def attention(body: AttentionRequest, request: Request) -> Response:
         translator.check_length(len(text))
     await state_of(request)["client"].charge(translator.cost(texts))
     selection = Selection(body.kinds, body.layers, body.heads)
-    client = state_of(request)["client"].identity
+    client = state_of(request)["client"].scheduled_as
     work = attend(translator, body.source, body.target, body.text, body.target_text, selection, client)
     result = await while_connected(request, work)
     if body.form == "svg":

@@ -31,7 +31,7 @@ async def score(body: ScoreRequest, request: Request) -> Response:
     translator.check_count(len(given))
     pairs = [GivenPair(pair.text, pair.translation) for pair in given]
     await state_of(request)["client"].charge(translator.cost([text for pair in pairs for text in pair]))
-    waited_s, client = state_of(request)["waited_s"], state_of(request)["client"].identity
+    waited_s, client = state_of(request)["waited_s"], state_of(request)["client"].scheduled_as
     work = score_pairs(translator, pairs, body.source, body.target, body.deadline_ms, waited_s, client)
     done = await while_connected(request, work)
     fields = {

@@ -170,7 +170,7 @@ async def _options(request: Request, body: StreamRequest) -> Options:
         html,
         alignment,
         state_of(request)["waited_s"],
-        state_of(request)["client"].identity,
+        state_of(request)["client"].scheduled_as,
         prefix,
         memory,
         body.engine,

@@ -70,15 +70,16 @@ class CachingDecoder:
     """Decodes as `engine` does, bit for bit, but passes it no sequence that is cached or being decoded.
 
     Requests with recorded attention bypass the cache. No request waits for more turns of another request than it needs
-    itself, nor for those of another client: a sentence that is also far back in a queued document is decoded twice,
+    itself, nor for those of another client: a sentence that is also far back in a queued document is queued twice,
     rather than wait for the document.
     """
 
     def __init__(self, engine: JobDecoder, results: ResultCache) -> None:
         self.results = results
         self._engine = engine
-        self.jobs: dict[bytes, SharedJob] = {}
-        """By key, the jobs in progress; if there are two, the one that ends sooner."""
+        self.jobs: dict[bytes, list[SharedJob]] = {}
+        """By key, the jobs in progress: several if they wait in the queues of several clients. The first that ends ends
+        all."""
 
     async def decode(
         self, sequences: list[Sequence], deadline: float, client: str = "", continues: bool = False
@@ -95,19 +96,19 @@ class CachingDecoder:
                 found.append(answer)
                 hits += 1
                 continue
-            job = missing.get(key) or self._find_joinable(key, len(sequences), client)
+            job = missing.get(key) or self._find_joinable(key, 0 if continues else len(sequences), client)
             if job is None:
                 job = missing[key] = SharedJob(sequence, deadline, key, self)
             found.append(job)
         self.results.count_lookups(hits, len(found) - hits - len(missing), len(missing))
         self._engine.submit(list(missing.values()), client, continues)
-        self.jobs |= missing
+        for key, job in missing.items():
+            self.jobs.setdefault(key, []).append(job)
         return await _make_futures(found, deadline)
 
     def _find_joinable(self, key: bytes, turns: int, client: str) -> SharedJob | None:
         """The job in progress for `key`, if it has started, or starts within `turns` turns of the client's."""
-        job = self.jobs.get(key)
-        return job if job and job.starts_within(turns, client) else None
+        return next((job for job in self.jobs.get(key, ()) if job.starts_within(turns, client)), None)
 
 
 async def _make_futures(found: list[bytes | SharedJob], deadline: float) -> list[Future[Decoded]]:
@@ -148,6 +149,15 @@ class SharedJob(Job):
         self._cache.results.put(self._key, _encode(decoded))
         self._forget()
         super().finish(decoded)
+        for other in [job for job in self._cache.jobs.get(self._key, ()) if job.number < 0]:
+            other._finish_in_queue(decoded)
+
+    def _finish_in_queue(self, decoded: Decoded) -> None:
+        """Ends with the result of another job for the same key, and leaves the queue."""
+        futures = self.futures
+        self.drop()
+        self.futures = futures
+        super().finish(decoded)
 
     def fail(self, error: ServiceError) -> None:
         self._forget()
@@ -158,8 +168,11 @@ class SharedJob(Job):
         super().drop()
 
     def _forget(self) -> None:
-        if self._cache.jobs.get(self._key) is self:
-            del self._cache.jobs[self._key]
+        jobs = self._cache.jobs.get(self._key, [])
+        if self in jobs:
+            jobs.remove(self)
+        if not jobs:
+            self._cache.jobs.pop(self._key, None)
 
 
 def with_cache(engine: JobDecoder, results: ResultCache) -> Decoder:

@@ -37,7 +37,8 @@ class Decoder(Protocol):
         """Decodes the sequences of one request. Returns a future for each, in order, once they are accepted.
 
         `deadline`: in seconds, on the clock of `time.monotonic`. `client`: whose request it is; clients take turns.
-        `continues`: more of a request that has been accepted; it is not refused, and goes before the client's others.
+        `continues`: more of a request that has been accepted; it is not refused, and alternates with the client's new
+        requests.
         If one sequence fails, its future has a ServiceError.
         Cancelling a future, or a task that awaits it, cancels that sequence. Raises TooMuchText, Overloaded and other
         forms of Unavailable.

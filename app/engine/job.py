@@ -33,13 +33,14 @@ class ClientJobs:
 class JobGroup:
     """The waiting jobs of one request that use one model. Groups take turns, `TURN_JOBS` each.
 
-    `running`: the number of its jobs that workers hold; `started`: the number given to workers so far.
+    `continues`: the request has been accepted before. `running`: the number of its jobs that workers hold; `started`:
+    the number given to workers so far.
     """
 
-    __slots__ = "client", "model", "running", "started", "waiting"
+    __slots__ = "client", "continues", "model", "running", "started", "waiting"
 
-    def __init__(self, model: str, client: ClientJobs) -> None:
-        self.model, self.client = model, client
+    def __init__(self, model: str, client: ClientJobs, continues: bool = False) -> None:
+        self.model, self.client, self.continues = model, client, continues
         self.waiting: deque[Job] = deque()
         self.running = 0
         self.started = 0
@@ -81,10 +82,14 @@ class Job:
         """Seconds from its arrival until it was given to the worker."""
 
     def starts_within(self, turns: int, client: str) -> bool:
-        """Whether it has started, or its group, which is the client's, has fewer jobs before it or is at its turn."""
-        group = self.group
-        in_turn = TURN_JOBS - group.started % TURN_JOBS
-        return self.number >= 0 or (group.client.name == client and self.position - group.started < max(turns, in_turn))
+        """Whether it has started, or its group, which is the client's, has fewer jobs before it or is at its turn.
+
+        `turns`: the number of jobs that a new request of the client has; 0 for one that has begun.
+        """
+        if self.number >= 0 or not turns or self.group.client.name != client:
+            return self.number >= 0
+        in_turn = TURN_JOBS - self.group.started % TURN_JOBS
+        return self.position - self.group.started < max(turns, in_turn)
 
     def new_future(self) -> Future[Decoded]:
         """A future for one more waiting request; its exception is a ServiceError. Cancelling it means to leave."""

@@ -20,6 +20,8 @@ from app.runtime.throughput import DecodeRate
 MAX_DEATHS = 3
 """A sequence present at this many deaths of workers counts as their cause, and fails."""
 
+OWN_SHARE = 0.75
+"""Of the queue, for the requests of one client; the rest is for the first ones of others."""
 MAX_RETRY_WAITS = 4
 """Refused clients are spread over at most so many times the longest wait."""
 
@@ -87,8 +89,7 @@ class Scheduler:
         """Those with jobs that wait or are in workers, by name."""
         self._waiting_clients = 0
         self._retry_from = 0.0
-        """The time (monotonic) until which the requests that were refused will take what workers can do, if all come
-        back."""
+        """The time (monotonic) until which those refused keep the workers busy, if all come back."""
         self._turns: dict[str, ClientTurns] = {}
         self._lost: dict[str, deque[Job]] = {}  # by dead workers: they go before all that wait
         self._last_chance: dict[str, deque[Job]] = {}  # at the next death they count as its cause
@@ -105,7 +106,7 @@ class Scheduler:
     def add(self, jobs: Sequence[Job], client: str = "", continues: bool = False) -> None:
         """Queues the jobs of one request of the client, which share a deadline, in this order.
 
-        One that `continues` has been accepted before, goes before the client's others, and is not refused.
+        One that `continues` has been accepted before: it alternates with the client's new requests, and is not refused.
 
         Raises TooMuchText if they exceed the queue, Overloaded if there is no space or time now; then queues none.
         """
@@ -118,8 +119,8 @@ class Scheduler:
             model = job.sequence.model
             group = made.get(model)
             if group is None:
-                group = made[model] = JobGroup(model, owner)
-                self._turns.setdefault(model, ClientTurns()).add(group, first=continues)
+                group = made[model] = JobGroup(model, owner, continues)
+                self._turns.setdefault(model, ClientTurns()).add(group)
             job.group, job.position = group, len(group.waiting)
             group.waiting.append(job)
         self._count_waiting(owner, len(jobs), tokens)
@@ -140,18 +141,20 @@ class Scheduler:
         self._count_waiting(job.group.client, -1, -job.cost)
         return False
 
-    def check(self, client: str = "", tokens: int = 1) -> None:
+    def check(self, client: str = "", tokens: int = 1, waited_s: float = 0.0) -> None:
         """Raises Overloaded if a request of cost `tokens` would not fit in the queue, or would start too late.
 
-        The client is enough to know: requests take turns, so that none need be read first.
+        The client decides; the request need not be read. `waited_s`: how long it has waited before.
         """
-        excess = self.waiting_tokens + tokens - self.queue_tokens
+        ours = self._clients.get(client)
+        share = OWN_SHARE if ours and ours.waiting else 1.0
+        excess = self.waiting_tokens + tokens - share * self.queue_tokens
         if excess > 0:
             raise self._overloaded("The queue is full.", self.decode_rate.seconds_for(excess))
         if not self.waiting:
             return
         mean = self.waiting_tokens / self.waiting
-        wait_s = self.decode_rate.seconds_for(self._work_before(client, mean))
+        wait_s = waited_s + self.decode_rate.seconds_for(self._work_before(client, mean))
         if wait_s > self.max_wait_s:
             # The estimate may be wrong: with half the wait, the client is not refused again.
             raise self._overloaded("The queue is too long.", wait_s - self.max_wait_s / 2)
@@ -194,7 +197,7 @@ class Scheduler:
         retry_at = min(max(now + late_s, self._retry_from), latest)
         requests = sum(turns.requests for turns in self._turns.values())
         self._retry_from = retry_at + self.decode_rate.seconds_for(self.waiting_tokens / max(1, requests))
-        seconds = max(1, round(retry_at - now))
+        seconds = max(1, math.ceil(round(retry_at - now, 3)))
         return Overloaded(f"{why} Retry after {seconds} s.", retry_after_s=seconds)
 
     # ---- Workers
@@ -343,6 +346,8 @@ class Scheduler:
         self._waiting_clients += had_none - (not client.waiting)
         self.waiting += jobs
         self.waiting_tokens += tokens
+        if not self.waiting:
+            self.decode_rate.pause()
         self._keep_while_busy(client)
 
     def _count_running(self, job: Job, number: int) -> None:

@@ -7,39 +7,64 @@ from collections import OrderedDict
 from app.engine.job import TURN_JOBS, Job, JobGroup
 
 
+class _Requests:
+    """A client's requests with waiting jobs: new ones, which take turns, and those that continue, in their order.
+
+    The two kinds alternate, so that a request that has begun soon ends, and keeps nobody waiting.
+    """
+
+    def __init__(self) -> None:
+        self._continuing, self._new = (OrderedDict[JobGroup, None](), OrderedDict[JobGroup, None]())
+        self._new_is_next = False
+
+    def __bool__(self) -> bool:
+        return bool(self._continuing or self._new)
+
+    def add(self, group: JobGroup) -> None:
+        (self._continuing if group.continues else self._new)[group] = None
+
+    def remove(self, group: JobGroup) -> None:
+        del (self._continuing if group.continues else self._new)[group]
+
+    def first(self) -> JobGroup:
+        is_new = not self._continuing or (self._new_is_next and bool(self._new))
+        return next(iter(self._new if is_new else self._continuing))
+
+    def end_turn(self, group: JobGroup) -> None:
+        self._new_is_next = group.continues
+        if group in self._new and not group.started % TURN_JOBS:
+            self._new.move_to_end(group)
+
+
 class ClientTurns:
     """The requests with waiting jobs for one model."""
 
     def __init__(self) -> None:
-        self._groups: OrderedDict[str, OrderedDict[JobGroup, None]] = OrderedDict()
-        """By client, both in the order of their turns."""
+        self._requests: OrderedDict[str, _Requests] = OrderedDict()
+        """By client, in the order of their turns."""
         self.requests = 0
 
     def __bool__(self) -> bool:
-        return bool(self._groups)
+        return bool(self._requests)
 
-    def add(self, group: JobGroup, first: bool = False) -> None:
-        """Adds a request behind the others of its client, or before them, and a client that had none behind the other
-        clients."""
-        groups = self._groups.setdefault(group.client.name, OrderedDict())
-        groups[group] = None
-        if first:
-            groups.move_to_end(group, last=False)
+    def add(self, group: JobGroup) -> None:
+        """Adds a request behind the client's others of its kind, and a client that had none behind the others."""
+        self._requests.setdefault(group.client.name, _Requests()).add(group)
         group.client.requests += 1
         self.requests += 1
 
     def remove(self, group: JobGroup) -> None:
         """Removes a request that has no waiting jobs any more."""
-        groups = self._groups[group.client.name]
-        del groups[group]
+        requests = self._requests[group.client.name]
+        requests.remove(group)
         group.client.requests -= 1
         self.requests -= 1
-        if not groups:
-            del self._groups[group.client.name]
+        if not requests:
+            del self._requests[group.client.name]
 
     def first(self) -> JobGroup | None:
         """The request whose turn it is."""
-        return next(iter(next(iter(self._groups.values()))), None) if self._groups else None
+        return next(iter(self._requests.values())).first() if self._requests else None
 
     def take(self, group: JobGroup) -> Job:
         """Takes the next job of `group`."""
@@ -50,8 +75,7 @@ class ClientTurns:
         return job
 
     def end_turn(self, group: JobGroup) -> None:
-        """Puts the client behind the others, and the request behind the client's others if its own turn is over."""
-        if groups := self._groups.get(group.client.name):
-            self._groups.move_to_end(group.client.name)
-            if group in groups and not group.started % TURN_JOBS:
-                groups.move_to_end(group)
+        """Puts the client behind the others, and a request behind the client's others if its own turn is over."""
+        if requests := self._requests.get(group.client.name):
+            self._requests.move_to_end(group.client.name)
+            requests.end_turn(group)

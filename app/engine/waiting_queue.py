@@ -35,7 +35,7 @@ def cost(length: int, beam_size: int) -> int:
 
 
 class WaitingQueue(Generic[S]):
-    """A worker's sentences that have no row yet, in lanes that take turns, the first one first.
+    """A worker's sentences that have no row yet, in lanes that take turns.
 
     So a sentence of a new client does not wait for the others, nor can it keep them waiting for ever.
     """
@@ -45,6 +45,7 @@ class WaitingQueue(Generic[S]):
         self.encode_tokens, self.max_held_steps = encode_tokens, max_held_steps
         self._lanes: tuple[deque[S], ...] = (deque(), deque(), deque())
         self._steps_held_back = 0
+        self._next_lane = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._lanes))
@@ -74,15 +75,18 @@ class WaitingQueue(Generic[S]):
             return []
         self._steps_held_back = 0
         taken: list[S] = []
-        longest, number = 0, 0
+        longest = 0
         while len(self):
-            while not self._lanes[number % len(self._lanes)]:
-                number += 1
-            lane = self._lanes[number % len(self._lanes)]
+            while not self._lanes[self._next_lane]:
+                self._pass_turn()
+            lane = self._lanes[self._next_lane]
             free -= lane[0].beam_size
             longest = max(longest, cost(len(lane[0].source), lane[0].beam_size))
             if free < 0 or (taken and longest * (len(taken) + 1) > self.encode_tokens):
                 break
             taken.append(lane.popleft())
-            number += 1
+            self._pass_turn()
         return taken
+
+    def _pass_turn(self) -> None:
+        self._next_lane = (self._next_lane + 1) % len(self._lanes)

@@ -1,7 +1,7 @@
 """Reads the text of a PDF with pdfminer.six, in reading order, as the positions of the letters show it.
 
-A damaged or hostile file may keep the library busy for ever, or fill the memory: app/documents/worker.py limits both,
-in proportion to the file's size.
+A damaged or hostile file may keep the library busy for ever, or fill the memory. In the service,
+app/documents/worker.py limits both, in proportion to the file's size; on the command line nothing does.
 """
 
 from __future__ import annotations

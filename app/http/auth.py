@@ -32,12 +32,16 @@ class Account(Struct, frozen=True):
 class Client:
     """A client: the holder of a key, or everyone at an address."""
 
-    def __init__(self, name: str, identity: str, meters: Meters, rate: Rate | None, admin: bool = False) -> None:
+    def __init__(
+        self, name: str, identity: str, meters: Meters, rate: Rate | None, admin: bool = False, address: str = ""
+    ) -> None:
         self.name = name
         """The key's name; "" without a key."""
         self.identity = identity
-        """Names the client's meters, and whose turn it is; a hash, which does not show an address to whoever reads the
-        store."""
+        """Names the client's meters; a hash, which does not show an address to whoever reads the store. All clients
+        without keys and rates have one together."""
+        self.scheduled_as = address or identity
+        """Whose turn it is in the engine; nobody stores it."""
         self._admin = admin
         self._meters, self._rate = meters, rate
 
@@ -152,7 +156,9 @@ class AccessControl:
         ip = address(scope)
         client = self._by_address.get(ip)
         if client is None:
-            client = self._by_address[ip] = Client("", _hashed(ip), self._meters, self._characters_rate)
+            identity = _hashed(ip if self._requests_rate or self._characters_rate else "")
+            client = Client("", identity, self._meters, self._characters_rate, address=ip)
+            self._by_address[ip] = client
         return client
 
 

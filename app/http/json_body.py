@@ -201,7 +201,8 @@ def check_load(request: Request) -> None:
     engine: Engine = state["engine"]
     client: Client | None = state.get("client")
     access_control: AccessControl = state["access_control"]
-    engine.scheduler.check((client or access_control.client_at(request.scope)).identity)
+    scheduled_as = (client or access_control.client_at(request.scope)).scheduled_as
+    engine.scheduler.check(scheduled_as, waited_s=state.get("waited_s", 0.0))
 
 
 async def while_connected(request: Request, work: Awaitable[T]) -> T:

@@ -6,6 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from time import monotonic
 
+MAX_GAP_S = 2.0
+"""Workers that send nothing for longer are not at work: they start, load a model, or hang."""
+
 
 class DecodeRate:
     """The time that all workers together take for a token of cost, measured while sequences wait."""
@@ -26,11 +29,14 @@ class DecodeRate:
     def add_steps(self, rows: int, is_busy: bool) -> None:
         """Records that steps of so many rows in total have ended since the last call; `is_busy`: sequences wait."""
         now = self._clock()
-        if self._busy_since is not None:
-            seconds = now - self._busy_since
+        if self._busy_since is not None and (seconds := now - self._busy_since) <= MAX_GAP_S:
             decay = 0.5 ** (seconds / self.half_life_s)
             self._rows, self._seconds = self._rows * decay + rows, self._seconds * decay + seconds
         self._busy_since = now if is_busy else None
+
+    def pause(self) -> None:
+        """Called when no sequence waits any more."""
+        self._busy_since = None
 
     def add_sequence(self, target_tokens: int, cost: int) -> None:
         """Records that a sequence of this cost took `target_tokens` steps."""

@@ -162,7 +162,7 @@ class TranslationRequest:
         sequences = [sentence.sequence for sentence in sentences]
         client, engine = self._options.client, self._services.engine
         futures = await engine.decode(sequences, self.deadline, client, continues=self._is_accepted)
-        self._is_accepted = True
+        self._is_accepted = self._is_accepted or not all(future.done() for future in futures)
         self._futures.update(zip(sentences, futures, strict=True))
         for sentence, future in zip(sentences, futures, strict=True):
             if sentence.similar and not sentence.candidates:
@@ -178,7 +178,7 @@ class TranslationRequest:
 
     async def _decode_all(self, sequences: Sequence[EngineSequence]) -> list[Decoded]:
         futures = await self._services.engine.decode(
-            list(sequences), self.deadline, self._options.client, continues=True
+            list(sequences), self.deadline, self._options.client, continues=self._is_accepted
         )
         try:
             return [await future for future in futures]

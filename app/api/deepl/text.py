@@ -177,7 +177,7 @@ async def translate(request: Request, caller: Caller) -> Response:
         target,
         glossary,
         waited_s=request.state.waited_s,
-        client=caller.identity,
+        client=caller.scheduled_as,
         memory=memory,
         engine=engine,
     )

@@ -94,7 +94,7 @@ async def _translated(
         alternatives=_alternatives_of(body),
         html=body.format == "html",
         waited_s=request.state.waited_s,
-        client=client.identity,
+        client=client.scheduled_as,
         memory=memory,
         engine=body.engine,
     )
@@ -245,7 +245,7 @@ async def _translated_file(request: Request, client: Client, file: Upload, body:
     if body.source != body.target:
         await client.charge(document.characters)
         memory = await memory_option(request, body.source, body.target)
-        options = Options(body.source, body.target, client=client.identity, memory=memory, engine=body.engine)
+        options = Options(body.source, body.target, client=client.scheduled_as, memory=memory, engine=body.engine)
         content, done = await translate_document(state.translator, document, options)
         note_engine(request, done)
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
