@@ -38,22 +38,23 @@ _MARKED_BY_MODULE = {
     # that they alone run: without them `make check` finds as many faults in a third of the time.
     "slow": """
         adapt_finetune adapt_imported adapt_rehearsal adapt_transfer api api_adaptation api_admin_server
-        api_deepl api_deepl_documents api_deepl_glossaries api_deepl_java api_deepl_memories api_deepl_node
-        api_directions api_files api_libretranslate api_memory api_openapi api_packages api_score api_weblate
-        benchmarks benchmarks_ablation benchmarks_calibration benchmarks_engine benchmarks_gpu
+        api_attention api_deepl api_deepl_documents api_deepl_glossaries api_deepl_java api_deepl_memories
+        api_deepl_node api_directions api_files api_libretranslate api_memory api_openapi api_packages api_score
+        api_weblate benchmarks benchmarks_ablation benchmarks_calibration benchmarks_engine benchmarks_gpu
         benchmarks_gpu_training benchmarks_heads benchmarks_hostile benchmarks_invariance
         benchmarks_memory_replay benchmarks_mixed_soak benchmarks_overload benchmarks_pivot benchmarks_scale
-        benchmarks_serving bundle cli_d2l cli_toy cli_translate cluster_hosting data_parts data_prepare
-        data_token_shards data_vocabulary deploy_balancer deploy_kubernetes deploy_pytorch_index docs_examples
-        docs_notebook docs_site doctor documents_processes end_to_end engine engine_worker
-        evaluation_calibration evaluation_evaluate evaluation_scoring evaluation_service_command export_bundle
-        export_ctranslate2 export_interpolation file_lock formats_large formats_mutations formats_packages
-        formats_pdf formats_slowness formats_small_packages http_auth http_held_bytes http_shutdown_errors
-        importing_bundle importing_ctranslate2 importing_dtype importing_memory importing_model_bin int8_kernels
-        int8_prepared int8_products invariance invariance_prefixes llm makefile memory_kill optim_distributed
-        optim_loop optim_loss optim_signals pipeline_from_memory pipeline_preview pipeline_recipe_file
-        pipeline_run process_map runtime_byte_budgets runtime_watchdog schemathesis serve server
-        server_connection server_header_limits server_instances server_listener server_request_queue
+        benchmarks_serving bundle cleaning_simplified_chinese cli_d2l cli_toy cli_translate cluster_hosting
+        corpora_sources data_parts data_prepare data_token_shards data_vocabulary deploy_balancer
+        deploy_kubernetes deploy_pytorch_index docs_examples docs_notebook docs_site doctor documents_processes
+        end_to_end engine engine_worker evaluation_calibration evaluation_evaluate evaluation_scoring
+        evaluation_service_command export_bundle export_ctranslate2 export_interpolation file_lock formats_large
+        formats_mutations formats_packages formats_pdf formats_slowness formats_small_packages http_auth
+        http_held_bytes http_shutdown_errors importing_bundle importing_ctranslate2 importing_dtype
+        importing_huggingface_marian importing_memory importing_model_bin int8_kernels int8_prepared
+        int8_products invariance invariance_prefixes llm makefile memory_kill optim_distributed optim_loop
+        optim_loss optim_signals optim_trainer pipeline_from_memory pipeline_plan pipeline_preview
+        pipeline_recipe_file pipeline_run process_map runtime_byte_budgets runtime_watchdog schemathesis serve
+        server server_connection server_header_limits server_instances server_listener server_request_queue
         server_slow_readers server_supervisor services_reload services_store shared_store soak
         synthetic_translate text_glossary text_langid_tables text_memory_index text_plural_categories
         training_main translation_completion translation_terminology weight_shapes weight_storage
