@@ -20,7 +20,7 @@ def test_every_marked_module_exists() -> None:
     ("module", "fixtures", "marks"),
     [
         ("test_decoding", [], []),
-        ("test_api_attention", ["service", "browser"], ["browser"]),
+        ("test_api_pivot", ["service", "browser"], ["browser"]),
         ("test_page_for_all", ["visit", "browser", "shipped_url"], ["browser", "bundle"]),
         ("test_optim_loop", [], ["slow"]),
         ("test_invariance", [], ["bundle", "slow"]),
