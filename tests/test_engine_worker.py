@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 
 import msgspec
 import pytest
@@ -25,10 +26,10 @@ from shared_fixtures import decode_with, make_bundle
 from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.ipc import FROM_FRONT, FROM_WORKER, FrameDecoder, FrontConnection
 from app.engine.launch import WorkerProcess
-from app.engine.messages import Assignments, LoadResult, Result, StepReport, Task, ToFront, ToWorker, WorkerConfig
+from app.engine.messages import Assignments, LoadResult, Result, Step, StepReport, Task, ToFront, ToWorker, WorkerConfig
 from app.engine.sequence import Decoded, Sequence
 from app.engine.waiting_queue import FURTHER
-from app.engine.worker import Models, WorkerLoop, work
+from app.engine.worker import MAX_REPORT_INTERVAL_S, Models, WorkerLoop, is_due, work
 from app.runtime.frames import encode_frame
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.config import ModelConfig
@@ -110,6 +111,14 @@ def are_as_alone(tasks: list[DecodingTask], alone: dict[int, Hypothesis]) -> Non
 
 
 @pytest.mark.slow
+def test_slow_steps_are_reported_before_they_are_many() -> None:
+    now, step = perf_counter(), StepReport(steps=[Step("m", 1, 1.0)])
+    assert is_due(step, now - MAX_REPORT_INTERVAL_S, has_waiting=True)
+    assert not is_due(step, now + 60, has_waiting=True)
+    assert not is_due(StepReport(), now - 60, has_waiting=True)
+    assert is_due(StepReport(steps=64 * step.steps), now + 60, has_waiting=True)
+
+
 @pytest.mark.parametrize("in_step", [True, False])
 @pytest.mark.parametrize("place", [0, 5, 12])
 def test_sentence_that_causes_a_failure_fails_alone(

@@ -27,14 +27,18 @@ ROWS = {"cpu": 64, "cuda": 256}
 ROWS_INT8, ROWS_TRITON = 32, 1024
 MIN_REPORT_INTERVAL_S = 0.004
 """Minimum time between reports while sentences wait for rows: each message wakes the front."""
+MAX_REPORT_INTERVAL_S = 1.0
+"""Time after which steps alone are reported, so that a worker of a large model on a slow processor is not taken for one
+that hangs."""
 log = logging.getLogger(__name__)
 
 
 def is_due(report: StepReport, sent_at: float, has_waiting: bool) -> bool:
     """Whether to send the report now. Results wait for others a moment if sentences wait; steps alone wait longer."""
+    silent_s = perf_counter() - sent_at
     if not (report.results or report.failures):
-        return len(report.steps) >= 64
-    return not has_waiting or perf_counter() - sent_at >= MIN_REPORT_INTERVAL_S
+        return len(report.steps) >= 64 or (bool(report.steps) and silent_s >= MAX_REPORT_INTERVAL_S)
+    return not has_waiting or silent_s >= MIN_REPORT_INTERVAL_S
 
 
 class Models:
@@ -169,6 +173,8 @@ def work(front: FrontConnection, on_loaded: Callable[[], object] = lambda: None)
     gc.freeze()
     loop, report, sent = WorkerLoop(models), StepReport(), 0.0
     while (messages := front.receive(wait=not loop.busy)) is not None:
+        if not loop.busy:
+            sent = perf_counter()
         for message in messages:
             assert isinstance(message, Assignments)
             loop.accept(message)
