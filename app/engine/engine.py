@@ -38,10 +38,8 @@ class Decoder(Protocol):
 
         `deadline`: in seconds, on the clock of `time.monotonic`. `client`: whose request it is; clients take turns.
         `continues`: more of a request that has been accepted; it is not refused, and alternates with the client's new
-        requests.
-        If one sequence fails, its future has a ServiceError.
-        Cancelling a future, or a task that awaits it, cancels that sequence. Raises TooMuchText, Overloaded and other
-        forms of Unavailable.
+        requests. If one sequence fails, its future has a ServiceError. Cancelling a future, or a task that awaits it,
+        cancels that sequence. Raises TooMuchText, Overloaded and other forms of Unavailable.
         """
         ...
 
