@@ -23,6 +23,7 @@ from m2m_models import nllb_folder
 from shared_fixtures import make_bundle
 from typer.testing import CliRunner, Result
 
+from model.published import ModelName, parse_name
 from training.__main__ import cli
 from training.download import DownloadError, download
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
@@ -32,7 +33,7 @@ from training.importing.errors import ImportFault
 from training.importing.options import ImportOptions
 from training.importing.registries import argos, firefox, huggingface, opus
 from training.importing.registries.offer import Figure
-from training.importing.retrieve import MANIFEST, ModelName, Source, parse_name, read_manifest
+from training.importing.retrieve import MANIFEST, Source, read_manifest
 
 WEIGHTS = bytes(range(256)) * 40
 SHA = "2" * 40

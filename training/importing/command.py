@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.atomic_files import check_replaceable
+from model.published import REGISTRIES, ModelName, parse_name
 from training.download import megabytes
 from training.file_lock import lock_output
 from training.importing.bundle import check_licence, make_bundle
@@ -25,12 +26,9 @@ from training.importing.m2m import is_m2m, languages_of
 from training.importing.options import ImportOptions
 from training.importing.registries.offer import Offer
 from training.importing.retrieve import (
-    REGISTRIES,
     Manifest,
-    ModelName,
     Source,
     offer_table,
-    parse_name,
     read_manifest,
 )
 from training.optim.signals import python_command

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from model.atomic_files import naming_in_errors
 from model.machine import cache_folder
+from model.published import ModelName
 from training.download import DownloadError, Say, download, file_sha256, megabytes
 from training.file_lock import lock_output
 from training.importing.errors import ImportFault
@@ -36,23 +37,11 @@ LISTS: dict[str, tuple[str, Callable[[bytes, str, Say], list[Offer]]]] = {
     "argos": (argos.ADDRESS, argos.read_offers),
 }
 """The registries that have one list of all their models: its address, and what reads it."""
-REGISTRIES = (*LISTS, "huggingface")
-_NAME = re.compile(rf"({'|'.join(REGISTRIES)}|hf):([^@\s]+)(?:@(\S+))?")
 _ZIP_WANTED = re.compile(r".*\.(npz|bin|spm|yml|yaml|json|txt|sh|bpe)|README\.md|LICENSE", re.ASCII)
 _PAUSES_S = (1, 2, 4, 8)
 """Between attempts to download the same file."""
 _NEAREST = 6
 _CHUNK_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class ModelName:
-    """A model in a registry, such as firefox:en-fr@tiny."""
-
-    registry: str
-    model: str
-    """A pair, or a repository of the Hugging Face Hub."""
-    variant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,12 +66,6 @@ class Manifest:
         """What the reader of the model's family takes: the folder, or its only file if that is a package."""
         packages = [file["name"] for file in self.files if file["name"].endswith((".argosmodel", ".zip"))]
         return folder / packages[0] if packages else folder
-
-
-def parse_name(text: str) -> ModelName | None:
-    """The model in a registry that `text` names, if it has that form."""
-    match = _NAME.fullmatch(text)
-    return ModelName({"hf": "huggingface"}.get(match[1], match[1]), match[2], match[3]) if match else None
 
 
 @dataclass(frozen=True)
