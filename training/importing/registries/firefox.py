@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from training.importing.errors import ImportFault
@@ -34,6 +36,10 @@ ATTRIBUTION = ("Mozilla, Firefox Translations: https://github.com/mozilla/transl
 VOCABULARIES = ("vocab", "srcVocab", "trgVocab")
 SIZES = ("base", "base-memory", "tiny")
 """Architectures, the best first where no scores say otherwise."""
+DATASETS = {"flores200-plus": "FLORES-200+ devtest"}
+"""The list's names of test sets (pipeline/eval/eval_datasets.py of mozilla/translations)."""
+DOWNLOADS = Path(__file__).with_name("firefox_downloads.tsv")
+"""Sizes of models as downloaded, packed, with their vocabularies, by the path of the weights (docs/registries.md)."""
 
 
 def read_offers(content: bytes, address: str, warn: Callable[[str], None] = print) -> list[Offer]:
@@ -80,7 +86,7 @@ def _offer(pair: str, entry: object, base: str) -> Offer:
     wanted += [_file(base, files[name], MAX_TEXT_BYTES) for name in VOCABULARIES if name in files]
     scores = entry.get("metrics")
     figures = tuple(
-        Figure(str(dataset), METRICS[metric], float(score), "Mozilla's registry")
+        Figure(DATASETS.get(dataset, str(dataset)), METRICS[metric], float(score), "Mozilla's registry")
         for dataset, found in (scores.items() if isinstance(scores, dict) else ())
         if isinstance(found, dict)
         for metric, score in found.items()
@@ -90,8 +96,14 @@ def _offer(pair: str, entry: object, base: str) -> Offer:
     status = entry.get("releaseStatus")
     return Offer(
         "firefox", pair, variant, tuple(wanted), PAGE, LICENCE, ATTRIBUTION, source, target, size, figures,
-        status if isinstance(status, str) else "not released",
+        status if isinstance(status, str) else "not released", _download_bytes().get(weights["path"]),
     )  # fmt: skip
+
+
+@lru_cache
+def _download_bytes() -> dict[str, int]:
+    _, *rows = [line.split("\t") for line in DOWNLOADS.read_text(encoding="utf-8").splitlines()]
+    return {path: int(size) for path, size in rows}
 
 
 def _file(base: str, entry: object, max_bytes: int, size: int | None = None, sha256: str | None = None) -> RemoteFile:

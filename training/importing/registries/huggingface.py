@@ -61,17 +61,24 @@ def read_offer(content: bytes, base: str, repository: str, languages: tuple[str 
         _file(entry, base, repository, str(revision)) for entry in entries if WANTED.fullmatch(entry["rfilename"])
     )
     card = listed.get("cardData")
-    licence = card.get("license") if isinstance(card, dict) else None
-    if isinstance(licence, list):
-        licence = ", ".join(map(str, licence))
+    licence = _licence(card) if isinstance(card, dict) else None
     tags = _languages(repository, languages)
     size = sum(file.size or 0 for file in files)
     return Offer(
         "huggingface", repository, str(revision), files, f"https://huggingface.co/{repository}",
-        licence if isinstance(licence, str) else "Not stated by the repository.",
+        licence or "Not stated by the repository.",
         (f"{repository.split('/')[0]}: https://huggingface.co/{repository}",),
         *tags, size, _figures(repository, tags),
     )  # fmt: skip
+
+
+def _licence(card: Mapping[str, Any]) -> str | None:
+    """The licence or licences of a model card; for "other" its name, which may say that it forbids commercial use."""
+    stated = card.get("license")
+    licences = [licence for licence in (stated if isinstance(stated, list) else [stated]) if isinstance(licence, str)]
+    if licences == ["other"] and isinstance(card.get("license_name"), str):
+        licences = [card["license_name"]]
+    return ", ".join(licences) or None
 
 
 def _languages(repository: str, given: tuple[str | None, str | None]) -> tuple[str | None, str | None]:

@@ -21,7 +21,7 @@ MAX_MODEL_BYTES = 32 << 30
 """Maximum size of a model's weights, where a registry does not state it."""
 OTHER_CODES = {"pb": "pt-BR", "zt": "zh-Hant", "zh_hant": "zh-Hant", "zh_hans": "zh-Hans"}
 """Codes of registries that are no tags of BCP 47."""
-METRICS = {"bleu": "BLEU", "chrf": "chrF", "chrfpp": "chrF++", "comet22": "COMET-22"}
+METRICS = {"bleu": "BLEU", "spbleu": "spBLEU", "chrf": "chrF", "chrfpp": "chrF++", "comet22": "COMET-22"}
 MAX_WARNINGS = 20
 """Maximum number of a list's faulty entries that are named."""
 MAX_TEXT_CHARS = 2_000
@@ -84,6 +84,8 @@ class Offer:
     figures: tuple[Figure, ...] = ()
     status: str = ""
     """Such as "Release"."""
+    download_bytes: int | None = None
+    """Size of all its files as they are downloaded, if somebody has measured it; lists do not say."""
 
     def __post_init__(self) -> None:
         if not f"{self.pair}{self.variant}{self.licence}{self.status}".isprintable():
