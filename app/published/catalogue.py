@@ -1,0 +1,150 @@
+"""The published models that the service can name without asking anybody: catalogue.json, which ships.
+
+`python -m training.importing.catalogue` makes that file from the registries' lists (docs/registries.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from model.languages import served_code
+from model.published import ModelName, parse_name
+
+CATALOGUE = Path(__file__).with_name("catalogue.json")
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A published score, which was not measured here."""
+
+    dataset: str
+    metric: str
+    score: float
+    origin: str
+    """Who published it."""
+
+
+class RegistryList(msgspec.Struct, frozen=True):
+    """What all models of a registry have in common, and the list that they were read from."""
+
+    publisher: str
+    licence: str
+    page: str
+    address: str
+    dated: str
+    """When the list was made or stored, in ISO 8601."""
+
+
+class _Row(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A model as catalogue.json has it."""
+
+    model: str
+    source: str
+    target: str
+    size: int | None = msgspec.field(default=None, name="bytes")
+    weights_bytes: int | None = None
+    sha256: str | None = None
+    is_released: bool = True
+    page: str | None = None
+    """None if it is the registry's."""
+    figures: tuple[Figure, ...] = ()
+
+
+class _File(msgspec.Struct, frozen=True):
+    format: int
+    registries: dict[str, RegistryList]
+    models: list[_Row]
+
+
+class PublishedModel(msgspec.Struct, frozen=True):
+    """A model that a registry offers."""
+
+    name: ModelName
+    publisher: str
+    source: str
+    """Language tags, as the bundle will have them."""
+    target: str
+    size: int | None
+    """Bytes to download, if known."""
+    weights_bytes: int | None
+    """Bytes of the weights, unpacked, if the registry says."""
+    sha256: str | None
+    """SHA-256 of the weights, unpacked, if the registry says."""
+    is_released: bool
+    """Whether its publisher uses it: Mozilla's list also has models that Firefox does not have."""
+    licence: str
+    page: str
+    figures: tuple[Figure, ...]
+
+    @property
+    def registry(self) -> str:
+        return self.name.registry
+
+    @property
+    def variant(self) -> str | None:
+        return self.name.variant
+
+
+class PublishedModels:
+    """The models that registries offered when the catalogue was made, the best of each pair and registry first."""
+
+    def __init__(self, models: Iterable[PublishedModel], lists: dict[str, RegistryList]) -> None:
+        self.all = tuple(models)
+        self.lists = lists
+        self._by_name: dict[tuple[str, str], list[PublishedModel]] = {}
+        self._by_pair: dict[tuple[str, str], list[PublishedModel]] = {}
+        for model in self.all:
+            for pair in {_plain(model.name.model), _plain(f"{model.source}-{model.target}")}:
+                self._by_name.setdefault((model.registry, pair), []).append(model)
+            self._by_pair.setdefault((model.source, model.target), []).append(model)
+        self.sources = tuple(sorted({model.source for model in self.all}))
+        self.targets = tuple(sorted({model.target for model in self.all}))
+
+    @property
+    def dated(self) -> str:
+        """The date of the newest of the lists, in ISO 8601; `lists` has that of each."""
+        return max((one.dated for one in self.lists.values()), default="")
+
+    def of_pair(self, source: str, target: str) -> tuple[PublishedModel, ...]:
+        """The models from `source` into `target`, which may be written as clients write them, such as zh-CN."""
+        from_code, to_code = served_code(source, self.sources), served_code(target, self.targets)
+        return tuple(self._by_pair.get((from_code or "", to_code or ""), ()))
+
+    def touching(self, languages: Collection[str]) -> tuple[PublishedModel, ...]:
+        """The models from or into any of `languages`, which may be written as clients write them."""
+        sources = {served_code(code, self.sources) for code in languages}
+        targets = {served_code(code, self.targets) for code in languages}
+        return tuple(model for model in self.all if model.source in sources or model.target in targets)
+
+    def find(self, name: ModelName) -> PublishedModel | None:
+        """The model of that name, in the registry's codes or as language tags; without a variant, the best one."""
+        found = self._by_name.get((name.registry, _plain(name.model)), ())
+        wanted = name.variant and name.variant.casefold()
+        return next((model for model in found if wanted in (None, (model.variant or "").casefold())), None)
+
+
+def _plain(pair: str) -> str:
+    return pair.replace("_", "-").casefold()
+
+
+@lru_cache
+def load_catalogue(path: Path = CATALOGUE) -> PublishedModels:
+    """Reads a catalogue. Raises OSError, and ValueError if it is damaged."""
+    content = msgspec.json.decode(path.read_bytes(), type=_File)
+    if content.format != 1:
+        raise ValueError(f"{path} has the format {content.format}, not 1")
+    return PublishedModels((_published(row, content.registries) for row in content.models), content.registries)
+
+
+def _published(row: _Row, lists: dict[str, RegistryList]) -> PublishedModel:
+    name = parse_name(row.model)
+    if name is None or name.registry not in lists:
+        raise ValueError(f"{row.model!r} is not the name of a model in {', '.join(lists)}")
+    common = lists[name.registry]
+    return PublishedModel(
+        name, common.publisher, row.source, row.target, row.size, row.weights_bytes, row.sha256, row.is_released,
+        common.licence, row.page or common.page, row.figures,
+    )  # fmt: skip
