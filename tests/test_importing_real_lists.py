@@ -234,7 +234,6 @@ def test_repository_with_pickles_alone_is_refused_with_what_to_do() -> None:
 
 
 def test_listing_of_a_gated_repository_is_read() -> None:
-    """The Hub lists its files to everybody, and refuses the files themselves."""
     assert hub_offer(hub_listing(*FILES, "model.safetensors", gated="manual")).files
 
 
