@@ -92,12 +92,12 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
             for file in temporary.iterdir():
                 _flush(file)
             temporary.chmod(0o755)
-            _swap_in(temporary, folder)
+            swap_in(temporary, folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _swap_in(temporary: Path, folder: Path) -> None:
+def swap_in(temporary: Path, folder: Path) -> None:
     """Renames `temporary` to `folder`; the previous content takes its name, to be deleted."""
     if not folder.exists():
         temporary.rename(folder)

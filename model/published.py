@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from model.languages import is_language_code
 
 REGISTRIES = ("firefox", "opus", "argos", "huggingface")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _NAME = re.compile(rf"({'|'.join(REGISTRIES)}|hf):([^@\s]+)(?:@(\S+))?")
 
 
@@ -21,8 +25,36 @@ class ModelName:
     def __str__(self) -> str:
         return f"{self.registry}:{self.model}{f'@{self.variant}' if self.variant else ''}"
 
+    def is_of(self, found: ModelName, pair: str) -> bool:
+        """Whether this name means the model `found`, which has a variant and translates `pair`, in language tags.
+
+        A revision of the Hub that is no commit, such as main, may be any.
+        """
+        if self.registry != found.registry or _plain(self.model) not in (_plain(found.model), _plain(pair)):
+            return False
+        if self.variant is None or (self.registry == "huggingface" and not _COMMIT.fullmatch(self.variant)):
+            return True
+        return self.variant.casefold() == (found.variant or "").casefold()
+
+    def expanded(self) -> Iterator[ModelName]:
+        """Yields both directions with English where a name is of one language, as firefox:es is, or else itself."""
+        if self.registry == "huggingface" or "-" in self.model or not is_language_code(self.model):
+            yield self
+            return
+        for pair in (f"en-{self.model}", f"{self.model}-en"):
+            yield replace(self, model=pair)
+
 
 def parse_name(text: str) -> ModelName | None:
     """The model in a registry that `text` names, if it has that form."""
     match = _NAME.fullmatch(text)
     return ModelName({"hf": "huggingface"}.get(match[1], match[1]), match[2], match[3]) if match else None
+
+
+def _plain(pair: str) -> str:
+    return pair.replace("_", "-").casefold()
+
+
+def forbids_commercial_use(licence: str) -> bool:
+    """Whether a licence's name says so, as CC-BY-NC-4.0 does."""
+    return re.search(r"\bnc\b|non-?commercial", licence, re.IGNORECASE) is not None

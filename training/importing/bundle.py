@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from model.atomic_files import check_replaceable
 from model.bundle_files import BundleError
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.directions import Direction, Directions
+from model.published import forbids_commercial_use
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizers
 from model.transformer import Transformer
 from training.compute import use_threads
@@ -44,7 +44,7 @@ Say = Callable[[str], None]
 
 def check_licence(name: str, licence: str, accepted: bool) -> None:
     """Raises ImportFault if the licence forbids commercial use and was not accepted."""
-    if not accepted and re.search(r"\bnc\b|non-?commercial", licence, re.IGNORECASE):
+    if not accepted and forbids_commercial_use(licence):
         raise ImportFault(
             f"{name} has the licence {licence}, which forbids commercial use: read it, and add --accept-licence if "
             "you may use the model"
