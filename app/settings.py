@@ -15,6 +15,8 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from app.runtime.rate_limits import Rate
+from model.machine import cache_folder
+from model.published import REGISTRIES, ModelName, parse_name
 
 PREFIX = "INTERLINEAR_"
 INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
@@ -45,6 +47,25 @@ class Settings(BaseSettings):
         description="Bundles or folders of bundles, separated by commas; later ones replace earlier ones",
     )
     watch_bundles: bool = Field(default=False, description="Reload whenever these folders change")
+    models: Annotated[tuple[ModelName, ...], NoDecode] = Field(
+        default=(),
+        description="Published models to install and serve in place of bundles, such as firefox:en-es argos:en-fr, or "
+        "firefox:es for both ways with English",
+    )
+    models_dir: Path | None = Field(
+        default=None, description="Where installed models are kept; default: `installed` in the user's cache folder"
+    )
+    models_required: bool = Field(default=False, description="/ready is 503 until all of `models` serve")
+    registries: Annotated[Mapping[str, str], NoDecode] = Field(
+        default={},
+        description="Mirrors' lists of models: firefox=https://mirror.example/models.json,argos=/srv/index.json",
+    )
+    registry_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Further hosts that these lists, and redirects, may name"
+    )
+    page_installs: bool = Field(
+        default=True, description="Without API keys, whoever sits at this machine may install models on the page"
+    )
     pivot: bool = Field(
         default=True, description="Serve pairs without a bundle through another language; off: only pairs with a bundle"
     )
@@ -154,6 +175,14 @@ class Settings(BaseSettings):
     )
 
     @property
+    def models_folder(self) -> Path | None:
+        """The folder of installed models; None if this user has no place for it."""
+        try:
+            return self.models_dir or cache_folder() / "installed"
+        except RuntimeError:
+            return None
+
+    @property
     def pairs_beyond(self) -> list[tuple[str, str]]:
         """The pairs that the large model is named for, whether a bundle serves them or not."""
         pairs = (pair.partition("-") for pair in self.llm_pairs) if self.llm else ()
@@ -172,7 +201,30 @@ class Settings(BaseSettings):
             raise ValueError("name at least one folder")
         return folders
 
-    @field_validator("cors_origins", "trusted_proxies", "llm_pairs", mode="before")
+    @field_validator("models", mode="before")
+    @classmethod
+    def _read_models(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        names = [parse_name(text) or text for text in value.replace(",", " ").split()]
+        for name in names:
+            if isinstance(name, str):
+                raise ValueError(f"{name} is no published model: it begins with {', '.join(REGISTRIES)} and a colon")
+        return tuple(dict.fromkeys(one for name in names if isinstance(name, ModelName) for one in name.expanded()))
+
+    @field_validator("registries", mode="before")
+    @classmethod
+    def _read_registries(cls, value: object) -> object:
+        entries = cls._split(value)
+        if not isinstance(entries, list):
+            return value
+        lists = dict(entry.partition("=")[::2] for entry in entries)
+        for registry, address in lists.items():
+            if registry not in REGISTRIES or not address:
+                raise ValueError(f"an entry has a registry, {', '.join(REGISTRIES)}, an equals sign, and its list")
+        return lists
+
+    @field_validator("cors_origins", "trusted_proxies", "llm_pairs", "registry_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -198,6 +250,7 @@ class Settings(BaseSettings):
         "admin_port",
         "min_quality",
         "memory_bytes",
+        "models_dir",
         "glossaries",
         "glossary_store",
         "api_keys_file",
@@ -260,7 +313,7 @@ def _default_text(default: object) -> str:
         return ""
     if isinstance(default, bool):
         return str(default).lower()
-    return ",".join(map(str, default)) if isinstance(default, list | tuple) else str(default)
+    return ",".join(map(str, default)) if isinstance(default, list | tuple | dict) else str(default)
 
 
 def load_settings(options: Mapping[str, object] | None = None) -> Settings:

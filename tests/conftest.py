@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,8 @@ def interrupt(number: int, frame: object) -> None:
 
 # Shells start background processes with SIGINT ignored, and every command that a test interrupts would inherit that.
 signal.signal(signal.SIGINT, interrupt)
+# Models that this user has installed would take the place of tests' bundles.
+os.environ["INTERLINEAR_MODELS_DIR"] = str(Path(tempfile.gettempdir(), "interlinear-tests-have-no-models"))
 MARKED_BY_FIXTURE = {"browser": "browser", "shipped_url": "bundle", "shipped_en_fr": "bundle", "run_folder": "slow"}
 """Fixture to marker: it goes on each test that uses the fixture, directly or through another one."""
 _MARKED_BY_MODULE = {

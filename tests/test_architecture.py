@@ -155,7 +155,7 @@ def test_serving_code_never_loads_a_pickle() -> None:
 ORDER = {
     "app.errors": "",
     "app.runtime": "app.errors model.machine",
-    "app.settings": "app.runtime app.errors",
+    "app.settings": "app.runtime app.errors model.machine model.published",
     "app.server": "app.runtime app.errors",
     "app.markup": "",
     "app.text": "app.markup app.settings app.errors model.languages model.machine model.normalisation model.scripts"
@@ -169,15 +169,15 @@ ORDER = {
     "app.services": "app.translation app.llm app.engine app.documents app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
     "app.published": "app.services app.settings app.runtime app.errors model",
-    "app.cli": "app.services app.translation app.llm app.engine app.formats app.text app.markup app.settings"
-    " app.runtime app.errors model",
+    "app.cli": "app.published app.services app.translation app.llm app.engine app.formats app.text app.markup"
+    " app.settings app.runtime app.errors model",
     "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
     "app.http": "app.engine app.server app.settings app.runtime app.errors",
-    "app.api": "app.http app.services app.translation app.engine app.documents app.formats app.text app.markup"
-    " app.server app.settings app.runtime app.errors model",
+    "app.api": "app.http app.published app.services app.translation app.engine app.documents app.formats app.text"
+    " app.markup app.server app.settings app.runtime app.errors model",
     "app.cluster": "app.bulk app.cli app.api app.http app.server app.engine app.settings app.runtime app.errors model",
-    "app.doctor": "app.services app.http app.server app.engine app.settings app.runtime app.errors model",
+    "app.doctor": "app.published app.services app.http app.server app.engine app.settings app.runtime app.errors model",
     "app.main": "app model",
     "app.replica": "app model",
     "app.__main__": "app model",
