@@ -10,9 +10,12 @@
     ├── NoTranslationMemory 403
     ├── NoAdaptation 403
     ├── PairNotServed 404
+    ├── NoSuchJob 404
+    ├── ModelNotInstalled 404
     ├── BodyTooSlow 408
     ├── BundlesRefused 409
     ├── AdaptationConflict 409
+    ├── InstallRefused 409
     ├── TooMuchText 413
     ├── WrongContentType 415
     ├── InvalidFields 422
@@ -20,6 +23,7 @@
     │   └── TooManyCharacters
     ├── ClientLeft 499
     ├── StepFailed 500
+    ├── InstallFailed 502
     ├── Unavailable 503
     │   ├── Overloaded, with Retry-After
     │   └── StoreUnavailable, with Retry-After
@@ -90,6 +94,16 @@ class PairNotServed(ServiceError):
     example = "No bundle translates from en to xx. Served: en-fr."
 
 
+class NoSuchJob(ServiceError):
+    status, slug, title = 404, "no-such-job", "No such job"
+    example = "There is no job 0123456789abcdef: it may have been forgotten after it ended."
+
+
+class ModelNotInstalled(ServiceError):
+    status, slug, title = 404, "model-not-installed", "Not an installed model"
+    example = "No installed model is called en-es; there is en-fr."
+
+
 class BodyTooSlow(ServiceError):
     status, slug, title = 408, "body-too-slow", "The body arrived too slowly"
     example = "The body did not arrive within 60000 ms."
@@ -103,6 +117,11 @@ class BundlesRefused(ServiceError):
 class AdaptationConflict(ServiceError):
     status, slug, title = 409, "adaptation-conflict", "Not possible in the adaptation's state"
     example = "This needs an adaptation that is planned; there is none."
+
+
+class InstallRefused(ServiceError):
+    status, slug, title = 409, "install-refused", "Nothing can be installed or removed now"
+    example = "/models, the folder of installed models, cannot be written (Read-only file system)."
 
 
 class TooMuchText(ServiceError):
@@ -148,6 +167,13 @@ class ClientLeft(ServiceError):
 class StepFailed(ServiceError):
     status, slug, title = 500, "step-failed", "The model failed on this text"
     example = "The decoding step of this sentence failed; see the service's log."
+
+
+class InstallFailed(ServiceError):
+    """Never a response by itself: the error of a job."""
+
+    status, slug, title = 502, "install-failed", "The model could not be installed"
+    example = "https://example.org/model.bin.gz: the server answered 404 Not Found"
 
 
 class Unavailable(ServiceError):

@@ -22,6 +22,7 @@ from app.api import (
     docs_page,
     files,
     health,
+    installs,
     libretranslate,
     manual,
     memory,
@@ -34,6 +35,7 @@ from app.api import (
 from app.api.admin_server import AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
+from app.api.readiness import readiness
 from app.documents.processes import DocumentProcesses
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
@@ -46,6 +48,7 @@ from app.http.json_body import JSONFastPath
 from app.http.problems import ErrorRenderers, ProblemResponse, add_handlers
 from app.http.shutdown_errors import ShutdownErrors
 from app.llm.client import LargeModel
+from app.published.installer import Installer
 from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.memory_trimming import trim
@@ -62,7 +65,14 @@ from app.services.downloads import Downloads
 from app.services.glossary_store import GlossaryStore
 from app.services.memory_log import Limits
 from app.services.memory_sqlite import SQLiteLog
-from app.services.reload import RELOAD_TIMING, DeploymentMiddleware, Deployments, ReloadTiming, reload_for_peer
+from app.services.reload import (
+    RELOAD_TIMING,
+    DeploymentMiddleware,
+    Deployments,
+    ReloadTiming,
+    reload_everywhere,
+    reload_for_peer,
+)
 from app.services.store import Store
 from app.services.store_memory import MemoryStore
 from app.services.translation_memory import TranslationMemory
@@ -95,11 +105,12 @@ def create_app(
     peers: Peers | None = None,
     admin_listener: socket.socket | None = None,
     trainer: Sequence[str] | None = None,
+    importer: Sequence[str] | None = None,
 ) -> FastAPI:
     """The ASGI application that serves `bundles`. Its lifespan starts and stops the engine.
 
     `peers`: the other instances of the service, if it has several; then `admin_listener` is the admin port's socket.
-    `trainer`: the command that starts the trainer; default: the one that is installed.
+    `trainer` and `importer`: the commands that start these; default: those that are installed.
     `detect_early`: load the language detector at startup, rather than delay the first request that needs it. Raises
     SettingsError and BundleError.
     """
@@ -115,6 +126,13 @@ def create_app(
     adaptations = Adaptations(obstacle_to_adaptation(settings), trainer)
     glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
     documents = DocumentProcesses()
+    installer = Installer(
+        settings,
+        lambda: deployments.current.translator.catalogue,
+        partial(reload_everywhere, deployments, peers),
+        metrics,
+        importer,
+    )
     admin = None
     if settings.admin_port is not None:
         admin = AdminServer(
@@ -122,8 +140,7 @@ def create_app(
             lag,
             partial(exposition, metrics, peers),
             access_control,
-            shutdown,
-            lambda: (deployments.current.engine, deployments.current.translator),
+            partial(readiness, deployments, installer, shutdown),
         )
 
     @asynccontextmanager
@@ -137,6 +154,7 @@ def create_app(
         if translation_memory:
             await translation_memory.start()
         await deployments.start()
+        installer.start()
         background_jobs.open()
         await access_control.start()
         lag.start()
@@ -163,6 +181,7 @@ def create_app(
                 background_jobs=background_jobs,
                 documents=documents,
                 adaptations=adaptations,
+                installer=installer,
                 glossaries=glossary_store,
                 translation_memory=translation_memory,
                 peers=peers,
@@ -172,6 +191,7 @@ def create_app(
                 translator=deployments.current.translator,
             )
         finally:
+            await installer.stop()
             await adaptations.discard()
             await background_jobs.close()
             await documents.stop()
@@ -258,7 +278,7 @@ def _translation_memory(settings: Settings, store: Store) -> TranslationMemory |
 def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRenderers:
     """Adds the routes, and returns each API's error format."""
     ours, theirs = settings.prefixes
-    for module in (translate, score, files, attention, memory, models, adaptation):
+    for module in (translate, score, files, attention, memory, models, installs, adaptation):
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
     app.include_router(libretranslate.router, prefix=theirs)

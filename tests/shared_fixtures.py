@@ -115,14 +115,18 @@ def make_bundle(
     target: str = "fr",
     seed: int = 0,
     samples: Sequence[dict[str, Any]] | None = None,
+    imported: dict[str, Any] | None = None,
     **architecture: Any,
 ) -> Path:
     """Writes a bundle with random weights drawn from `seed`.
 
-    `samples`: None for a single one that every precision decodes alike. `architecture`: fields of its ModelConfig.
+    `samples`: None for a single one that every precision decodes alike. `imported`: its record as a published model.
+    `architecture`: fields of its ModelConfig.
     """
     model, tokenizer, sample = random_model(source, target, seed, **architecture)
     record: dict[str, Any] = {"source": source, "target": target, "training": {"corpora": []}, "metrics": []}
+    if imported:
+        record["training"]["imported"] = imported
     record |= {"licence": "CC0-1.0", "remarks": ["It knows nothing."]}
     record["samples"] = [sample] if samples is None else list(samples)
     save_bundle(folder, model, tokenizer, BUNDLE_LIMITS, record, "A bundle for tests.\n")
@@ -281,6 +285,7 @@ def serving(
     bundles: Path | tuple[Path, ...],
     reload_timing: ReloadTiming = RELOAD_TIMING,
     trainer: Sequence[str] | None = None,
+    importer: Sequence[str] | None = None,
     **settings: Any,
 ) -> Service:
     """The service of a folder of bundles, as a context manager; its worker is a thread."""
@@ -289,7 +294,14 @@ def serving(
         device="cpu",
         **{**HARDLY_BUSY, **settings},
     )
-    app = create_app(chosen, load_catalogue(chosen), InProcessWorker, reload_timing=reload_timing, trainer=trainer)
+    app = create_app(
+        chosen,
+        load_catalogue(chosen),
+        InProcessWorker,
+        reload_timing=reload_timing,
+        trainer=trainer,
+        importer=importer,
+    )
     return Service(app)
 
 

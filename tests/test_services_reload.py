@@ -401,7 +401,7 @@ def test_bundle_copied_file_by_file_is_served_once_complete(site: Site, caplog: 
 
 
 def test_growing_copy_is_not_loaded_until_two_checks_find_it_equal(site: Site) -> None:
-    with site.serving() as service:
+    with site.serving(watch_bundles=True, reload_timing=ReloadTiming(check_interval_s=1e6)) as service:
         deployments = service.state["deployments"]
         served = deployments.current
         site.put("en-fr")
@@ -424,7 +424,8 @@ def test_a_refused_reload_is_retried_at_growing_intervals(site: Site, monkeypatc
         tried_at.append(now)
         raise MemoryError
 
-    with site.serving(reload_timing=ReloadTiming(clock=lambda: now)) as service:
+    timing = ReloadTiming(check_interval_s=1e6, clock=lambda: now)
+    with site.serving(watch_bundles=True, reload_timing=timing) as service:
         deployments = service.state["deployments"]
         served = deployments.current
         site.put("en-fr")

@@ -18,17 +18,14 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn.server import ServerState
 
-from app.api.readiness import check_ready
-from app.engine.engine import Engine
+from app.api.schemas.health import Ready
 from app.errors import NotAuthorised, ServiceError, Unavailable
 from app.http.auth import AccessControl, bearer
 from app.http.problems import error_response, validated
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.metrics import CONTENT_TYPE
-from app.runtime.shutdown import Shutdown
 from app.server.header_limits import HeaderLimitsProtocol
 from app.settings import PREFIX, SettingsError
-from app.translation.translator import Translator
 
 READ_TIMEOUT_S = 5
 """How long a client may be silent."""
@@ -58,7 +55,7 @@ def listen_admin(host: str, port: int) -> socket.socket:
 class AdminServer:
     """Listens from construction, and answers between `start` and `stop`.
 
-    `serving` returns the current engine and translator.
+    `readiness` answers /ready, strictly or not, or raises Unavailable.
     """
 
     def __init__(
@@ -67,13 +64,12 @@ class AdminServer:
         lag: LoopLag,
         exposition: Callable[[], bytes],
         access_control: AccessControl,
-        shutdown: Shutdown,
-        serving: Callable[[], tuple[Engine, Translator]],
+        readiness: Callable[[bool], Ready],
     ) -> None:
         self.max_blocked_s = MAX_BLOCKED_S
         self.port: int = listener.getsockname()[1]
         self._listener, self._lag, self._exposition = listener, lag, exposition
-        self._access_control, self._shutdown, self._serving = access_control, shutdown, serving
+        self._access_control, self._readiness = access_control, readiness
         self._loop: asyncio.AbstractEventLoop
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="admin", daemon=True)
@@ -118,9 +114,8 @@ class AdminServer:
         return JSONResponse({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        engine, translator = self._serving()
-        check_ready(engine, self._shutdown, validated(ReadyQuery, dict(request.query_params)).strict)
-        return JSONResponse({"status": "ready", "models": [bundle.name for bundle in translator.catalogue]})
+        strict = validated(ReadyQuery, dict(request.query_params)).strict
+        return JSONResponse(self._readiness(strict).model_dump(mode="json"))
 
     def metrics(self, request: Request) -> Response:
         """Not a coroutine, since the other instances may take seconds to answer."""

@@ -15,6 +15,7 @@ from app.documents.processes import DocumentProcesses
 from app.engine.engine import Engine
 from app.errors import NoTranslationMemory
 from app.http.auth import AccessControl, Client, bearer
+from app.published.installer import Installer
 from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.metrics import Metrics
 from app.runtime.peers import Peers
@@ -45,6 +46,8 @@ class State(TypedDict):
     access_control: AccessControl
     downloads: Downloads
     adaptations: Adaptations
+    installer: Installer
+    """Installs published models."""
     background_jobs: BackgroundJobs
     """Documents that DeepL's API translates in the background."""
     documents: DocumentProcesses

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from app import errors
 from app.api.dependencies import AuthenticatedClient, state_of
 from app.api.openapi_parts import error_responses
-from app.api.readiness import check_ready
+from app.api.readiness import readiness
 from app.api.schemas.health import Health, Ready
 from app.runtime.metrics import CONTENT_TYPE, exposition
 
@@ -34,8 +34,7 @@ async def health() -> Health:
 async def ready(request: Request, strict: Strict = False) -> Ready:
     """Return 200 while the engine runs and every bundle has passed its sample check; otherwise 503 with the reason."""
     state = state_of(request)
-    check_ready(state["engine"], state["shutdown"], strict)
-    return Ready(models=[bundle.name for bundle in state["translator"].catalogue])
+    return readiness(state["deployments"], state["installer"], state["shutdown"], strict)
 
 
 @router.get(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, Request
 
 from app import errors
 from app.api.dependencies import AdmittedClient, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
+from app.api.schemas.installs import InstalledModel
 from app.api.schemas.models import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
-from app.services.reload import reload_peers
+from app.published.folder import name_in_record
+from app.services.reload import reload_everywhere
 from model.bundle import Bundle
 from model.languages import language_name
 
@@ -31,7 +35,8 @@ async def languages(request: Request) -> list[ServedLanguage]:
 async def models(request: Request) -> list[ServedModel]:
     """List the bundles: training and quality from their records, and how they run on this machine."""
     state = state_of(request)
-    return [_served_model(bundle, state["engine"]) for bundle in state["translator"].catalogue]
+    folder = state["settings"].models_folder
+    return [_served_model(bundle, state["engine"], folder) for bundle in state["translator"].catalogue]
 
 
 @router.post(
@@ -47,13 +52,11 @@ async def reload(request: Request, client: AdmittedClient) -> Reloaded:
     """
     client.check_admin()
     deployments = state_of(request)["deployments"]
-    changed = await deployments.reload()
-    if peers := state_of(request)["peers"]:
-        changed = await asyncio.to_thread(reload_peers, peers) or changed
+    changed = await reload_everywhere(deployments, state_of(request)["peers"])
     return Reloaded(changed=changed, models=[bundle.name for bundle in deployments.current.translator.catalogue])
 
 
-def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
+def _served_model(bundle: Bundle, engine: Engine, folder: Path | None) -> ServedModel:
     source, target = bundle.directions.sides
     return ServedModel(
         model=bundle.name,
@@ -67,10 +70,25 @@ def _served_model(bundle: Bundle, engine: Engine) -> ServedModel:
         corpora=bundle.record.corpora,
         quality=bundle.config.get("quality", {}),
         licence=bundle.record.licence,
+        installed=_installed_model(bundle.config["training"]["imported"], bundle.folder.parent == folder)
+        if name_in_record(bundle.config)
+        else None,
         decoding=DecodingDefaults(**asdict(bundle.decoding)),
         checksum=bundle.checksum,
         device=engine.device,
         precision=engine.precisions.get(bundle.spec.name, "not known yet"),
         loaded=engine.scheduler.models.is_loaded(bundle.spec.name),
         tokens_per_second=engine.tokens_per_second(bundle.spec.name),
+    )
+
+
+def _installed_model(imported: Mapping[str, Any], is_removable: bool) -> InstalledModel:
+    """From a bundle's record, which anybody may have edited."""
+    published = imported.get("published")
+    return InstalledModel(
+        model=imported["name"],
+        page=str(imported.get("page", "")),
+        published=[figure for figure in published if isinstance(figure, dict)] if isinstance(published, list) else [],
+        downloaded=str(imported.get("downloaded", "")),
+        removable=is_removable,
     )

@@ -21,6 +21,7 @@ TAGS = [
     {"name": "translation", "description": "Translate texts and documents, and inspect the attention of a sentence"},
     {"name": "translation memory", "description": "Translations that clients have approved, used before the model"},
     {"name": "what is served", "description": "Languages and models"},
+    {"name": "published models", "description": "Models of Mozilla, OPUS-MT, Argos and others, to install and serve"},
     {"name": "adaptation", "description": "Bundles that learn the pairs of a file; for keys marked `admin`"},
     {"name": "operation", "description": "For operators and monitoring"},
     {"name": "LibreTranslate", "description": "LibreTranslate's API, for its clients"},

@@ -14,7 +14,6 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator, Iterator, Mapping
-from ipaddress import ip_address
 
 from app.doctor.findings import Finding, Level, error, ok, warning
 from app.doctor.machine import available_memory, clock, disk, limits, processor_name
@@ -22,6 +21,7 @@ from app.engine.registry import Catalogue
 from app.engine.worker import Models
 from app.errors import StoreUnavailable
 from app.http.api_keys import Keys
+from app.http.auth import is_loopback
 from app.server.listener import CannotListen, listen
 from app.services.startup import (
     bundle_folders,
@@ -123,7 +123,7 @@ def _access(settings: Settings) -> Iterator[Finding]:
             yield ok("keys", f"{count} in {settings.api_keys_file}")
             if settings.api_keys_file.stat().st_mode & stat.S_IWOTH:
                 yield warning("keys", f"everybody can add keys: chmod o-w {settings.api_keys_file}")
-    elif not _is_loopback(settings.host):
+    elif not is_loopback(settings.host):
         yield warning("keys", f"whoever reaches {settings.host} may translate: set {PREFIX}API_KEYS_FILE, see `key`")
     else:
         yield ok("keys", "none wanted; only this machine reaches the service")
@@ -132,19 +132,10 @@ def _access(settings: Settings) -> Iterator[Finding]:
             "proxies", f"every client can forge its address: name proxies in {PREFIX}TRUSTED_PROXIES instead of *"
         )
     has_rate = settings.rate_requests or settings.rate_characters
-    if has_rate and not (settings.trusted_proxies or settings.api_keys_file) and _is_loopback(settings.host):
+    if has_rate and not (settings.trusted_proxies or settings.api_keys_file) and is_loopback(settings.host):
         yield warning(
             "proxies", f"behind a proxy all clients share one rate: name the proxy in {PREFIX}TRUSTED_PROXIES"
         )
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _port(settings: Settings) -> Iterator[Finding]:

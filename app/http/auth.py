@@ -7,6 +7,7 @@ import hashlib
 import ipaddress
 import math
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 from cachetools import LRUCache
 from msgspec import Struct
@@ -42,7 +43,8 @@ class Client:
         without keys and rates have one together."""
         self.scheduled_as = address or identity
         """Whose turn it is in the engine; nobody stores it."""
-        self._admin = admin
+        self.is_admin = admin
+        """Whether its key is marked `admin`."""
         self._meters, self._rate = meters, rate
 
     async def charge(self, characters: int) -> None:
@@ -57,7 +59,7 @@ class Client:
 
     def check_admin(self) -> None:
         """Raises NotAllowed."""
-        if not self._admin:
+        if not self.is_admin:
             raise NotAllowed(NotAllowed.example)
 
     async def characters(self) -> int:
@@ -88,6 +90,7 @@ class AccessControl:
                 f"{PREFIX}INSTANCES={settings.instances}: each instance would grant a client its whole rate; set "
                 f"{PREFIX}STORE, where they count together, or remove the rates"
             )
+        self._page_installs = settings.page_installs
         self._meters = meters
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
         self._by_key: dict[Key, Client] = {}
@@ -117,6 +120,20 @@ class AccessControl:
     def is_valid(self, key: str | None) -> bool:
         """Whether `key` is valid, regardless of rates."""
         return self._keys is None or (key is not None and self._keys.find(key) is not None)
+
+    def check_may_install(self, request: HTTPConnection, client: Client) -> None:
+        """With keys, those marked `admin` may install models; without, whoever sits at this machine. Raises NotAllowed,
+        which says who may."""
+        if self.requires_key:
+            if not client.is_admin:
+                raise NotAllowed("Only keys marked `admin` in the API key file may install models.")
+        elif not self._page_installs:
+            raise NotAllowed(f"Only the operator installs models here, by {PREFIX}MODELS or `interlinear models`.")
+        elif not is_at_this_machine(request.scope):
+            raise NotAllowed(
+                f"Models are installed on the service's own machine: by its page there, {PREFIX}MODELS or "
+                "`interlinear models`."
+            )
 
     def client_of(self, account: Account) -> Client:
         """A client that can be charged, and has no name."""
@@ -188,6 +205,36 @@ def address(scope: Scope) -> str:
     if found.ipv4_mapped:
         return str(found.ipv4_mapped)
     return str(ipaddress.IPv6Network((found, _IPV6_PREFIX_BITS), strict=False))
+
+
+_FORWARDED = b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"
+"""Headers that proxies add."""
+
+
+def is_at_this_machine(scope: Scope) -> bool:
+    """Whether somebody asks at this machine itself, and not through a proxy, nor a page of another site: neither by its
+    own requests (Origin) nor by a name of its own for this address (Host; DNS rebinding)."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    client = scope["client"][0] if scope.get("client") else ""
+    if not is_loopback(client) or any(name in _FORWARDED for name, _ in headers):
+        return False
+    host, origin = (dict(headers).get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
+    try:
+        asked = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return is_loopback(asked) and (not origin or origin.partition("://")[2] == host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches `host`, a name or an address."""
+    if host == "localhost":
+        return True
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
 def _hashed(identity: str) -> str:

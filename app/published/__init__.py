@@ -1,4 +1,4 @@
-"""What the service knows of published models: the list of them that ships.
+"""Published models: the catalogue of them that ships, and how one is installed while the service runs.
 
-Imports app.services, app.settings, app.runtime, app.errors and model.
+Imports app.services and what is below it, but not the web framework.
 """

@@ -113,6 +113,15 @@ class PublishedModels:
         from_code, to_code = served_code(source, self.sources), served_code(target, self.targets)
         return tuple(self._by_pair.get((from_code or "", to_code or ""), ()))
 
+    def matching(self, source: str | None, target: str | None) -> tuple[PublishedModel, ...]:
+        """The models from `source`, if one is given, into `target`, if one is; written as clients write them."""
+        from_code, to_code = source and served_code(source, self.sources), target and served_code(target, self.targets)
+        return tuple(
+            model
+            for model in self.all
+            if (source is None or model.source == from_code) and (target is None or model.target == to_code)
+        )
+
     def touching(self, languages: Collection[str]) -> tuple[PublishedModel, ...]:
         """The models from or into any of `languages`, which may be written as clients write them."""
         sources = {served_code(code, self.sources) for code in languages}

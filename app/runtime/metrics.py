@@ -5,7 +5,7 @@ Defines names and units; the code that measures is elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import msgspec
@@ -94,6 +94,16 @@ class Metrics:
         )
         self.llm_seconds = histogram("interlinear_llm_seconds", "One question to the large model")
 
+        self.installs = counter(
+            "interlinear_model_installs", "Attempts to install a published model, by how they ended", ["state"]
+        )
+        self.install_bytes = gauge(
+            "interlinear_model_install_bytes", "Bytes of the current download, and its size", ["of"]
+        )
+        self.models_missing = gauge(
+            "interlinear_models_missing", "Published models that the settings name and that do not serve"
+        )
+
         self.store_available = gauge(
             "interlinear_store_available", "1: the store answers, or none is set; 0: it does not"
         )
@@ -104,6 +114,19 @@ class Metrics:
         self.refusals.labels(cause).inc()
         if cause == Overloaded.slug:
             self.load.add_refused()
+
+    def count_install(self, state: str) -> None:
+        """Counts an attempt to install a model."""
+        self.installs.labels(state).inc()
+
+    def set_install_progress(self, arrived: int, total: int) -> None:
+        """Records how far a download is; 0 and 0: there is none."""
+        self.install_bytes.labels("arrived").set(arrived)
+        self.install_bytes.labels("total").set(total)
+
+    def watch_missing_models(self, count: Callable[[], int]) -> None:
+        """Asks `count` whenever the metrics are read."""
+        self.models_missing.set_function(count)
 
     def observe_lag(self, lag_s: float) -> None:
         """Records how late the event loop is, which calls this."""

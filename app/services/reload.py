@@ -28,7 +28,7 @@ from app.llm.client import LargeModel
 from app.runtime.metrics import Metrics
 from app.runtime.peers import Peers
 from app.runtime.polling import watch
-from app.services.startup import bundle_folders, load_catalogue, worker_config, worker_count
+from app.services.startup import bundle_folders, installed_folders, load_catalogue, worker_config, worker_count
 from app.settings import Settings, SettingsError
 from app.text.glossary import Glossaries
 from app.text.language_id import Libraries
@@ -133,13 +133,12 @@ class Deployments:
         self.current = self._create(bundles, _fingerprint_of_loaded(bundles, settings))
 
     async def start(self) -> None:
-        """Starts loading the workers, and watching the folder if the settings say so."""
+        """Starts loading the workers, and watching the folders."""
         self.current.engine.publish_metrics()
         await self.current.engine.start()
-        if self.settings.watch_bundles:
-            # Any failure, including a lack of memory, may have passed by the next check.
-            interval_s = self._timing.check_interval_s
-            self._watcher = asyncio.create_task(watch(self._check_folder, interval_s, (Exception,), _log_refusal))
+        # Any failure, including a lack of memory, may have passed by the next check.
+        interval_s = self._timing.check_interval_s
+        self._watcher = asyncio.create_task(watch(self._check_folder, interval_s, (Exception,), _log_refusal))
 
     async def load_libraries(self) -> None:
         """Loads the language detector's libraries once the workers have started: it would hold them up by a second."""
@@ -276,7 +275,15 @@ def reload_for_peer(deployments: Deployments, loop: asyncio.AbstractEventLoop) -
     return msgspec.msgpack.encode(result)
 
 
-def reload_peers(peers: Peers) -> bool:
+async def reload_everywhere(deployments: Deployments, peers: Peers | None) -> bool:
+    """Reloads here, and then in all other instances; returns whether any has changed. Raises BundlesRefused."""
+    changed = await deployments.reload()
+    if peers:
+        changed = await asyncio.to_thread(_reload_peers, peers) or changed
+    return changed
+
+
+def _reload_peers(peers: Peers) -> bool:
     """Tells all other instances to reload, one after the other, and returns whether any has changed.
 
     Blocks. An instance that dies meanwhile loads the bundles when it is restarted. Raises BundlesRefused once all have
@@ -314,7 +321,12 @@ def _log_refusal(error: Exception) -> None:
 
 def _fingerprint_of_folders(settings: Settings) -> Fingerprint:
     """The bundle folders and their checksums. Raises BundleError."""
-    return [(str(folder), read_file(folder, SUMS)) for folder in chain(*bundle_folders(settings.bundles))]
+    installed = installed_folders(settings)
+    found = [(folder, read_file(folder, SUMS)) for folder in chain(*bundle_folders(settings.bundles, not installed))]
+    for folder in installed:
+        with suppress(BundleError):  # it is left out
+            found.append((folder, read_file(folder, SUMS)))
+    return [(str(folder), content) for folder, content in found]
 
 
 def _fingerprint_of_loaded(bundles: Catalogue, settings: Settings) -> Fingerprint:
@@ -329,8 +341,12 @@ def _fingerprint_of_loaded(bundles: Catalogue, settings: Settings) -> Fingerprin
 
 
 def _file_states(settings: Settings) -> FileStates:
-    """The size and times of each file of the bundles, to detect changes. Raises BundleError and OSError."""
-    return {path: _file_state(path) for folder in chain(*bundle_folders(settings.bundles)) for path in folder.glob("*")}
+    """The size and times of each file of the watched bundles, to detect changes: of installed models, which another
+    service on the same volume may have made, always. Raises BundleError and OSError."""
+    watched = installed_folders(settings)
+    if settings.watch_bundles:
+        watched = [*chain(*bundle_folders(settings.bundles, is_needed=not watched)), *watched]
+    return {path: _file_state(path) for folder in watched for path in folder.glob("*")}
 
 
 def _file_state(path: Path) -> tuple[int, int, int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.engine.launch import EarlyWorkers
@@ -19,16 +19,40 @@ from model.int8.library import library
 from model.int8.weights import check_widths
 from model.machine import PRECISIONS, has_gpu, usable_cores
 
+log = logging.getLogger(__name__)
+
 
 def load_catalogue(settings: Settings) -> Catalogue:
-    """Opens and verifies every bundle in `settings.bundles`, without the weights, which only workers load.
+    """Opens and verifies every bundle in `settings.bundles`, and the installed models, which take their places; without
+    the weights, which only workers load.
 
     Raises BundleError.
     """
-    places = bundle_folders(settings.bundles)
+    installed = list(_installed_bundles(settings))
+    places = bundle_folders(settings.bundles, is_needed=not installed)
     return Catalogue(
-        *(map(checked_bundle, folders) for folders in places), pivot=settings.pivot, beyond=settings.pairs_beyond
+        *(map(checked_bundle, folders) for folders in places),
+        *([bundle] for bundle in installed),
+        pivot=settings.pivot,
+        beyond=settings.pairs_beyond,
     )
+
+
+def installed_folders(settings: Settings) -> list[Path]:
+    """The installed models, in the order of their names; none if their folder is missing or cannot be read."""
+    try:
+        return _folders_in(settings.models_folder) if settings.models_folder else []
+    except BundleError:
+        return []
+
+
+def _installed_bundles(settings: Settings) -> Iterator[Bundle]:
+    """Leaves out what is damaged: an installed model must not keep the service, and what shipped with it, down."""
+    for folder in installed_folders(settings):
+        try:
+            yield checked_bundle(folder)
+        except BundleError as fault:
+            log.error("an installed model is left out: %s; install it again", fault)
 
 
 def checked_bundle(folder: Path) -> Bundle:
@@ -39,14 +63,14 @@ def checked_bundle(folder: Path) -> Bundle:
     return bundle
 
 
-def bundle_folders(places: Sequence[Path]) -> list[list[Path]]:
+def bundle_folders(places: Sequence[Path], is_needed: bool = True) -> list[list[Path]]:
     """The bundles in each of `places`, or the place itself if it is a bundle.
 
     Skips hidden folders, which are unfinished exports, and lost+found, which every ext4 root has. Raises
-    BundleError if a place is missing or unreadable, or if no place has a bundle.
+    BundleError if a place is missing or unreadable, or if one `is_needed` and no place has any.
     """
     found = [_folders_in(place) for place in places]
-    if not any(found):
+    if is_needed and not any(found):
         raise BundleError(f"there is no bundle in {' or '.join(map(str, places))}: {_ADVICE}")
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -52,14 +53,17 @@ def trainer_command() -> list[str]:
     return [sys.executable, "-P", "-m", "training"]
 
 
-async def run_trainer(command: Sequence[str], folder: Path, say: Callable[[str], None]) -> None:
+async def run_trainer(
+    command: Sequence[str], folder: Path, say: Callable[[str], None], memory_bytes: int | None = None
+) -> None:
     """Runs `command` in `folder` at low priority, and passes each line that it prints to `say`.
 
-    Kills the process, and those that it has started, when the caller is cancelled. Raises TrainerFailed and OSError.
+    `memory_bytes`: how much it may allocate. Kills the process, and those that it has started, when the caller is
+    cancelled; its standard input ends with this process. Raises TrainerFailed and OSError.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
@@ -70,6 +74,9 @@ async def run_trainer(command: Sequence[str], folder: Path, say: Callable[[str],
     last = ""
     try:
         _lower_priority(process.pid)
+        if memory_bytes and sys.platform == "linux":
+            with suppress(OSError, ValueError):  # it has ended, or its own limit is lower
+                resource.prlimit(process.pid, resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
         assert process.stdout
         async for raw in process.stdout:
             if line := raw.decode("utf-8", "replace").rstrip():
@@ -90,6 +97,8 @@ def _lower_priority(process: int) -> None:
         os.setpriority(os.PRIO_PROCESS, process, NICENESS)
     with suppress(OSError):  # where Linux groups processes by session, niceness counts only within one (man 7 sched)
         Path(f"/proc/{process}/autogroup").write_text(str(NICENESS), encoding="ascii")
+    with suppress(OSError):  # where memory runs out, the kernel ends this process before those that serve
+        Path(f"/proc/{process}/oom_score_adj").write_text("1000", encoding="ascii")
 
 
 def _search_path() -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from app.api.schemas.installs import InstalledModel
+
 
 class ServedLanguage(BaseModel):
     """A source language and its targets."""
@@ -58,6 +60,9 @@ class ServedModel(BaseModel):
         "and so on. Empty if it is not calibrated",
     )
     licence: str | None = Field(description="Licence of the weights; null if the bundle names none")
+    installed: InstalledModel | None = Field(
+        description="The published model that it was made of; null for a model that was trained or shipped"
+    )
     decoding: DecodingDefaults = Field(
         description="The bundle's decoding defaults. What a request asks for goes first, then these, then the "
         "service's defaults"

@@ -1,0 +1,313 @@
+"""Installs published models, one after the other, while the service runs.
+
+Every instance of the service has an installer; the one that holds the folder's lock works, and the others follow what
+it serves. All that is known of a job is on the disk, so that another instance, or the next start, finishes what a
+killed one has begun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from app.errors import BundlesRefused, InstallRefused, ModelNotInstalled, NoSuchJob
+from app.published.folder import ModelsFolder, name_in_record
+from app.published.importer import Event, Importer, ImportFailed, missing_importer
+from app.published.jobs import PAUSES_S, InstallJob, State, job_id
+from app.runtime.metrics import Metrics
+from app.settings import PREFIX, Settings
+from model.bundle import Bundle
+from model.published import ModelName
+
+log = logging.getLogger(__name__)
+POLL_S = 0.5
+"""How often to look for jobs, and whether one that is being done is to be cancelled."""
+SAVE_INTERVAL_S = 1.0
+"""How often the progress of a download is saved."""
+STEPS: dict[str, State] = {step: step for step in ("finding", "downloading", "converting", "checking")}
+"""The importer's states that a job takes over."""
+Reload = Callable[[], Awaitable[object]]
+
+
+class Installer:
+    """Installs what the settings name and what is asked for. `obstacle`: why nothing can be installed here, or None."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        served: Callable[[], Iterable[Bundle]],
+        reload: Reload,
+        metrics: Metrics,
+        command: Sequence[str] | None = None,
+    ) -> None:
+        """`served`: the bundles that serve now. `reload`: serves what the folder has, in all instances, or raises
+        BundlesRefused. `command`: how the importer is started."""
+        self._wanted, self._served, self._reload, self._metrics = settings.models, served, reload, metrics
+        self.obstacle = None if command else missing_importer()
+        if settings.models_folder is None:
+            self.obstacle = f"There is no place for installed models: set {PREFIX}MODELS_DIR to a folder."
+        self.folder = ModelsFolder(settings.models_folder or Path())
+        self._importer = Importer(self.folder, settings, command)
+        self._current: InstallJob | None = None
+        """The job that this instance works on."""
+        self._unsaved: list[InstallJob] = []
+        """Jobs of models that the settings name, while the folder cannot be written."""
+        self.seen: list[InstallJob] = []
+        """All jobs as they were last looked at, in the order in which they were asked for."""
+        self._task: asyncio.Task[None] | None = None
+        metrics.watch_missing_models(lambda: len(self.missing()))
+
+    # ---- What is asked and answered
+
+    def served_names(self) -> dict[ModelName, str]:
+        """The published models that serve, with their pairs of languages."""
+        return {name: bundle.pair for bundle in self._served() if (name := name_in_record(bundle.config))}
+
+    def missing(self) -> list[ModelName]:
+        """The models that the settings name and that do not serve."""
+        served = self.served_names().items() if self._wanted else ()
+        return [wanted for wanted in self._wanted if not any(wanted.is_of(name, pair) for name, pair in served)]
+
+    def jobs(self) -> list[InstallJob]:
+        """All jobs, as they are now. Reads the folder."""
+        found = {job.id: job for job in (*self.folder.jobs(), *self._unsaved)}
+        if self._current:
+            found[self._current.id] = self._current
+        self.seen = sorted(found.values(), key=lambda job: (job.asked_at, job.id))
+        return self.seen
+
+    def job(self, id: str) -> InstallJob:
+        """Reads the folder. Raises NoSuchJob."""
+        for job in self.jobs():
+            if job.id == id:
+                return job
+        raise NoSuchJob(f"There is no job {id}: it may have been forgotten after it ended.")
+
+    def add(self, name: ModelName, accepts_licence: bool = False, is_wanted: bool = False) -> InstallJob:
+        """Asks for a model. The same one asked for twice is the same job. Writes the folder. Raises InstallRefused."""
+        job = InstallJob(id=job_id(name), model=str(name), accepts_licence=accepts_licence, is_wanted=is_wanted)
+        job.asked_at = time.time()
+        with self._writing():
+            found = self.folder.job(job.id)
+            if found and not found.has_ended:
+                return found
+            if found:
+                self.folder.forget(found)
+            self.folder.add(job)
+        return self.folder.job(job.id) or job
+
+    def cancel(self, id: str) -> None:
+        """Stops a job, or forgets one that has ended; one that is loading goes on. Writes the folder. Raises NoSuchJob
+        and InstallRefused."""
+        job = self.job(id)
+        with self._writing():
+            if job.has_ended:
+                self.folder.forget(job)
+            else:
+                self.folder.ask_to_cancel(job)
+
+    async def remove(self, direction: str) -> None:
+        """Removes an installed model, so that what it replaced serves again. Raises ModelNotInstalled, InstallRefused
+        and BundlesRefused."""
+        await asyncio.to_thread(self._remove, direction)
+        await self._reload()
+
+    def _remove(self, direction: str) -> None:
+        installed = {place.name: (place, name) for place, name in self.folder.installed().items()}
+        if direction not in installed:
+            there = ", ".join(installed) or "none"
+            raise ModelNotInstalled(f"No installed model is called {direction}; there is {there}.")
+        place, name = installed[direction]
+        if any(wanted.is_of(name, direction) for wanted in self._wanted):
+            raise InstallRefused(f"{PREFIX}MODELS names {name}: the next start would install it again.")
+        with self._writing(), self.folder.lock() as is_held:
+            if not is_held:
+                raise InstallRefused("A model is being installed: wait until that ends, or cancel it.")
+            self.folder.remove(place)
+        log.info("removed %s", name)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Raises InstallRefused where nothing can be installed."""
+        if self.obstacle:
+            raise InstallRefused(self.obstacle)
+        try:
+            self.folder.check_writable()
+            yield
+        except OSError as error:
+            raise InstallRefused(
+                f"{self.folder.path}, the folder of installed models, cannot be written ({error.strerror or error})."
+            ) from None
+
+    # ---- Work
+
+    def start(self) -> None:
+        """Begins to install what the settings name and what an earlier start has not finished."""
+        self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Kills the importer; the next start goes on."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        """Never ends by itself: what keeps models from being installed may pass."""
+        refusals, asked = 0, False
+        while True:
+            pause_s = POLL_S
+            try:
+                if not asked:
+                    await asyncio.to_thread(self._ask_for_wanted)
+                    asked = True
+                if await self._work_once():
+                    continue
+                refusals = 0
+            except (OSError, InstallRefused) as error:
+                pause_s, refusals = PAUSES_S[min(refusals, len(PAUSES_S) - 1)], refusals + 1
+                log.error("no model is installed, and this is tried again in %.0f s: %s", pause_s, error)
+                for job in self._unsaved:
+                    job.begin()
+                    job.fail(str(error), passes=True, now=time.time())
+            await asyncio.sleep(pause_s)
+
+    def _ask_for_wanted(self) -> None:
+        """Makes jobs of the models that the settings name and that are not installed. Raises InstallRefused."""
+        installed = [(name, place.name) for place, name in self.folder.installed().items()]
+        names = [name for name in self._wanted if not any(name.is_of(one, pair) for one, pair in installed)]
+        now = time.time()
+        self._unsaved = [
+            InstallJob(id=job_id(name), model=str(name), is_wanted=True, asked_at=now + number / 1e3)
+            for number, name in enumerate(names)
+        ]
+        for name in names:
+            self.add(name, is_wanted=True)
+        self._unsaved = []
+
+    async def _work_once(self) -> bool:
+        """Does a job that is due, unless another instance is at work; whether it did. Raises OSError."""
+        if self.obstacle or await asyncio.to_thread(self._due) is None:
+            return False
+        with self.folder.lock() as is_held:
+            job = await asyncio.to_thread(self._due) if is_held else None  # another instance may have done it
+            if job is None:
+                return False
+            await asyncio.to_thread(self.folder.clean)
+            self._current = job  # which others see as it was, until its end is on the disk
+            try:
+                self.folder.save(await self._do(job))
+                await asyncio.to_thread(self.folder.clean)
+            finally:
+                self._current = None
+            return True
+
+    def _due(self) -> InstallJob | None:
+        """The first job to be done now."""
+        now = time.time()
+        for job in self.jobs():
+            if not job.has_ended and (job.retry_at <= now or self.folder.is_cancelled(job)):
+                return job
+        return None
+
+    async def _do(self, job: InstallJob) -> InstallJob:
+        """One attempt at a job, until it ends or is cancelled. Returns the job as it is then."""
+        attempt = asyncio.create_task(self._attempt(job))
+        try:
+            while not attempt.done():
+                if job.state != "loading" and await asyncio.to_thread(self.folder.is_cancelled, job):
+                    attempt.cancel()
+                await asyncio.wait([attempt], timeout=POLL_S)
+                self.jobs()
+        finally:
+            attempt.cancel()
+            await asyncio.wait([attempt])
+        if attempt.cancelled():
+            after = _ended(job, "cancelled")
+        elif error := attempt.exception():
+            log.error("installing %s failed", job.model, exc_info=None if isinstance(error, OSError) else error)
+            after = _failed(job, str(error) or repr(error), passes=True)
+        else:
+            after = attempt.result()
+        (log.error if after.error else log.info)("%s: %s", job.name or job.model, after.description())
+        self._metrics.count_install(after.state)
+        return after
+
+    async def _attempt(self, job: InstallJob) -> InstallJob:
+        """Returns the job as it is afterwards. Raises OSError."""
+        job.begin()
+        self.folder.save(job)
+        log.info("installing %s, attempt %d", job.model, job.attempts)
+        try:
+            done = await self._importer.run(job, _Progress(self.folder, job, self._metrics).follow)
+        except ImportFailed as failure:
+            return _failed(job, str(failure), failure.passes, failure.retry_after_s)
+        finally:
+            self._metrics.set_install_progress(0, 0)
+        job.state = "loading"
+        self.folder.save(job)
+        return await self._serve(job, Path(done.folder))
+
+    async def _serve(self, job: InstallJob, made: Path) -> InstallJob:
+        """Serves a bundle that is made. If the service refuses it, what was there before stays. Raises OSError."""
+        place = await asyncio.to_thread(self.folder.put_in_place, made)
+        try:
+            await self._reload()
+        except BundlesRefused as refusal:
+            await asyncio.to_thread(self.folder.put_back, place)
+            with suppress(BundlesRefused):
+                await self._reload()  # instances that had taken it
+            return _failed(job, f"The service cannot serve it: {refusal.detail}", passes=False)
+        return _ended(job, "done", next((bundle.name for bundle in self._served() if bundle.folder == place), None))
+
+
+def _ended(job: InstallJob, state: State, serves: str | None = None) -> InstallJob:
+    return msgspec.structs.replace(job, state=state, serves=serves, seconds_left=None)
+
+
+def _failed(job: InstallJob, error: str, passes: bool, retry_after_s: float = 0.0) -> InstallJob:
+    after = msgspec.structs.replace(job)
+    after.fail(error, passes, time.time(), retry_after_s)
+    return after
+
+
+class _Progress:
+    """Takes the importer's events over into a job."""
+
+    def __init__(self, folder: ModelsFolder, job: InstallJob, metrics: Metrics) -> None:
+        self._folder, self._job, self._metrics = folder, job, metrics
+        self._began_s, self._began_bytes = 0.0, 0
+        self._saved_s = 0.0
+
+    def follow(self, event: Event) -> None:
+        job, now_s = self._job, time.monotonic()
+        if event.state == "note":
+            log.info("%s: %s", job.model, event.text)
+            return
+        if event.state not in STEPS:
+            return
+        is_new, job.state, job.seconds_left = job.state != event.state, STEPS[event.state], None
+        if event.state == "downloading":
+            self._take_download(event, is_new, now_s)
+        if is_new:
+            log.info("%s: %s", job.name or job.model, job.description())
+        if is_new or now_s - self._saved_s >= SAVE_INTERVAL_S:
+            self._saved_s = now_s
+            with suppress(OSError):  # on a full disk the importer fails, and says so
+                self._folder.save(job)
+
+    def _take_download(self, event: Event, is_new: bool, now_s: float) -> None:
+        job = self._job
+        job.name, job.source, job.target, job.licence = event.name, event.source, event.target, event.licence
+        job.bytes, job.total = event.bytes, event.total
+        self._metrics.set_install_progress(event.bytes, event.total or 0)
+        if is_new:
+            self._began_s, self._began_bytes = now_s, event.bytes
+        arrived, passed_s = event.bytes - self._began_bytes, now_s - self._began_s
+        if event.total and arrived > 0 and passed_s > 0:
+            job.seconds_left = round((event.total - event.bytes) * passed_s / arrived, 1)
