@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from app.cli.exit_codes import EXIT_CODES
+from app.cli.models import cli as models_cli
 from app.cli.training_verbs import add_training_verbs
 from app.runtime.process_tuning import tune_process
 from app.runtime.supervision import SUPERVISION, Supervision
@@ -215,6 +216,9 @@ def key(name: Annotated[str, typer.Argument(help="The key's name, as the log sho
     print(f"The key, which cannot be shown again: {made}", file=sys.stderr)
 
 
+cli.add_typer(models_cli, name="models", rich_help_panel=SERVE)
+
+
 @cli.command(rich_help_panel=SERVE)
 def doctor() -> None:
     """Say what is wrong with machine, settings and bundles.
@@ -360,6 +364,7 @@ def with_training() -> typer.Typer:
         add_completion=False, no_args_is_help=True, help="Interlinear: serves and trains translation models."
     )
     both.registered_commands += cli.registered_commands
+    both.registered_groups += cli.registered_groups
     add_training_verbs(both)
     return both
 

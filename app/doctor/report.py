@@ -22,12 +22,15 @@ from app.engine.worker import Models
 from app.errors import StoreUnavailable
 from app.http.api_keys import Keys
 from app.http.auth import is_loopback
+from app.published.folder import ModelsFolder
+from app.published.importer import missing_importer
 from app.server.listener import CannotListen, listen
 from app.services.startup import (
     bundle_folders,
     checked_bundle,
     decodes_in_int8,
     device_of,
+    installed_folders,
     memory_needs,
     wanted_workers,
     worker_config,
@@ -40,6 +43,7 @@ from model.bundle_files import BundleError
 from model.int8.isa import KernelsUnavailable
 from model.int8.library import instruction_set, library
 from model.machine import usable_cores
+from model.published import parse_name
 from model.triton.support import missing_support
 
 TIMEOUT_S = 2.0
@@ -69,6 +73,7 @@ def examine(environ: Mapping[str, str], assemble: Assemble) -> Iterator[Finding]
     yield from _port(settings)
     if settings.store:
         yield from _store(settings.store)
+    yield from _published(settings)
     catalogue = yield from _bundles(settings)
     if catalogue:
         yield from _engine(settings, catalogue, assemble)
@@ -187,7 +192,7 @@ def _store(url: str) -> Iterator[Finding]:
 def _bundles(settings: Settings) -> Generator[Finding, None, Catalogue | None]:
     """Returns the catalogue, if all bundles are right."""
     try:
-        places = bundle_folders(settings.bundles)
+        places = bundle_folders(settings.bundles, is_needed=not installed_folders(settings))
     except BundleError as fault:
         yield error("bundles", str(fault))
         return None
@@ -201,6 +206,11 @@ def _bundles(settings: Settings) -> Generator[Finding, None, Catalogue | None]:
                 yield error("bundles", f"{fault}: export or copy it again, or take it out of the folder")
     if faults:
         return None
+    for folder in installed_folders(settings):
+        try:
+            opened.append([checked_bundle(folder)])
+        except BundleError as fault:
+            yield warning("bundles", f"{fault}: it is left out; install it again")
     catalogue = Catalogue(*opened, pivot=settings.pivot)
     lengths = [len(catalogue.route(*pair)) for pair in catalogue.pairs()]
     pairs = f"{lengths.count(1)} language pairs, {lengths.count(2)} more through another language"
@@ -209,6 +219,25 @@ def _bundles(settings: Settings) -> Generator[Finding, None, Catalogue | None]:
     if without:
         yield warning("bundles", f"no estimate of quality for {', '.join(without)}: `interlinear calibrate` fits one")
     return catalogue
+
+
+def _published(settings: Settings) -> Iterator[Finding]:
+    """The models that are installed, and those that the settings name and that are not."""
+    if settings.models_folder is None:
+        yield warning("models", f"there is no place for installed models: set {PREFIX}MODELS_DIR to a folder")
+        return
+    folder = ModelsFolder(settings.models_folder)
+    missing, jobs = folder.missing(settings.models), {job.model: job for job in folder.jobs()}
+    if missing and (obstacle := missing_importer()):
+        yield error("models", f"{obstacle} {PREFIX}MODELS needs it")
+    for name in missing:
+        how = jobs[str(name)].description() if str(name) in jobs else "the service installs it once it runs"
+        yield warning("models", f"{name} is not installed: {how}")
+    for job in jobs.values():
+        if job.error and parse_name(job.model) not in missing:
+            yield warning("models", f"{job.model} {job.description()}")
+    if settings.models or folder.installed():
+        yield ok("models", f"{len(folder.installed())} installed in {folder.path}")
 
 
 def _engine(settings: Settings, catalogue: Catalogue, assemble: Assemble) -> Iterator[Finding]:

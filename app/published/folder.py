@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -51,6 +51,11 @@ class ModelsFolder:
                 if not folder.name.startswith(".") and (name := published_name(folder)):
                     found[folder] = name
         return found
+
+    def missing(self, wanted: Iterable[ModelName]) -> list[ModelName]:
+        """Those of the models `wanted` that are not installed."""
+        installed = [(name, place.name) for place, name in self.installed().items()]
+        return [name for name in wanted if not any(name.is_of(one, pair) for one, pair in installed)]
 
     def put_in_place(self, made: Path) -> Path:
         """Swaps a bundle made under `new` in. What was there is kept until `put_back` or `clean`. Raises OSError."""

@@ -179,9 +179,7 @@ class Installer:
 
     def _ask_for_wanted(self) -> None:
         """Makes jobs of the models that the settings name and that are not installed. Raises InstallRefused."""
-        installed = [(name, place.name) for place, name in self.folder.installed().items()]
-        names = [name for name in self._wanted if not any(name.is_of(one, pair) for one, pair in installed)]
-        now = time.time()
+        names, now = self.folder.missing(self._wanted), time.time()
         self._unsaved = [
             InstallJob(id=job_id(name), model=str(name), is_wanted=True, asked_at=now + number / 1e3)
             for number, name in enumerate(names)
