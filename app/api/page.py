@@ -12,6 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from app.api import manual
 from app.formats import MEDIA_TYPES
+from app.published.installer import Installer
 from app.services.adaptation import Adaptations
 from app.settings import Settings
 
@@ -42,7 +43,7 @@ _HEADERS = {
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
     """The page, with what this service has and accepts filled in."""
-    content = _rendered(request.state.settings, request.state.adaptations)
+    content = _rendered(request.state.settings, request.state.adaptations, request.state.installer)
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -60,7 +61,7 @@ async def part_of_page(path: str, request: Request) -> Response:
     return response
 
 
-def _rendered(settings: Settings, adaptations: Adaptations) -> bytes:
+def _rendered(settings: Settings, adaptations: Adaptations, installer: Installer) -> bytes:
     ours, _ = settings.prefixes
     values = {
         "API": f".{ours}/",
@@ -71,6 +72,7 @@ def _rendered(settings: Settings, adaptations: Adaptations) -> bytes:
         "LLM": settings.llm_model if settings.llm else "",
         "ENGINE": settings.engine,
         "ADAPTATION": "off" if adaptations.obstacle else "on",
+        "INSTALLING": "off" if all(job.has_ended for job in installer.seen) else "on",
         "MANUAL": "" if manual.FOLDER.is_dir() else "hidden",
     }
     html = (_FOLDER / "index.html").read_text("utf-8")

@@ -8,6 +8,7 @@ import { engineField, engineRemark, startEngine } from "./translate/engine.js";
 import { createRequestLoop, isUnavailable, waitUntilReady } from "./service/request_loop.js";
 import { make } from "./lib/dom.js";
 import { hideExamples, showExamples } from "./translate/examples.js";
+import { startInstalls } from "./models/loader.js";
 import { startFiles } from "./translate/files.js";
 import { startKeyDialog } from "./translate/api_key_dialog.js";
 import { LanguagePicker } from "./translate/languages.js";
@@ -61,7 +62,8 @@ const wordHover = new WordHover({
 });
 const alternatives = new Alternatives((words) => replaceSentence(selectedIndex, words, "others.taken"));
 const correction = new Correction((index, words) => replaceSentence(index, words, "correct.done"));
-const modelPanel = new ModelPanel();
+const installs = startInstalls({ languages, reload: reloadModels });
+const modelPanel = new ModelPanel(installs.showModel);
 const attention = new AttentionPanel();
 
 function getRequest() {
@@ -74,7 +76,7 @@ function validate({ text: words, target }) {
   if (!target) return false; // the languages are still loading, or their error is shown
   const count = codePoints(words);
   const limit = number(MAX_CHARACTERS);
-  if (!words.trim()) showEmpty();
+  if (!words.trim() || !languages.isServed) showEmpty();
   else if (count > MAX_CHARACTERS) showError(text("too-long", { count: number(count), limit }));
   else return true;
   return false;
@@ -209,8 +211,9 @@ function swapTexts() {
 }
 
 function languagesChanged(byUser) {
-  if (byUser) writeFragment(languages.source, languages.target);
+  if (byUser && languages.isServed) writeFragment(languages.source, languages.target);
   modelPanel.show(getRequest());
+  installs.showPair();
   updateExamples();
   requestLoop.schedule();
 }
@@ -343,6 +346,13 @@ async function loadLanguages() {
     await waitUntilReady();
     await loadLanguages();
   }
+}
+
+/** Translates again with the models that are served now. @throws {api.Problem | api.Unreachable} */
+async function reloadModels() {
+  languages.update(await api.get("languages"));
+  await modelPanel.start();
+  requestLoop.retry();
 }
 
 function applyFragment() {

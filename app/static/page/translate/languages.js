@@ -1,5 +1,6 @@
 // The language lists, the detected language, and the button that swaps languages.
 
+import { make } from "../lib/dom.js";
 import { setStored, getStored } from "../lib/storage.js";
 import { languageName, number, text } from "../i18n/index.js";
 
@@ -7,6 +8,10 @@ const STORED_PAIR = "interlinear.pair";
 const STORED_TARGETS = "interlinear.targets"; // selected by the user before, the latest first
 const MIN_CONFIDENCE = 0.5; // of detection, from which a text in the target language changes the target
 export const AUTO = "auto";
+
+/** @typedef {{sources: (target: string) => string[], targets: (source: string) => string[]}} Offered codes of languages
+ *    that are not served from or into another one, but could be */
+const NOTHING_OFFERED = { sources: () => [], targets: () => [] };
 
 const sourceSelect = document.getElementById("source-language");
 const targetSelect = document.getElementById("target-language");
@@ -16,6 +21,7 @@ const swap = document.getElementById("swap");
 export class LanguagePicker {
   /** @type {{code: string, name: string, targets: string[]}[]} */
   #served = [];
+  #offered = NOTHING_OFFERED;
   #detected = null; // {source, confidence} of the text, if the source is "auto"
   #isTargetFixed = false; // the target was selected for the current text
 
@@ -45,6 +51,35 @@ export class LanguagePicker {
     this.#isTargetFixed = false;
   }
 
+  /** Takes a later response of GET /languages, and keeps the selected pair if it is possible.
+   *  @param {{code: string, name: string, targets: string[]}[]} served */
+  update(served) {
+    const wasServed = this.isServed;
+    this.#served = served;
+    this.select(this.source, this.target, !wasServed && this.isServed);
+  }
+
+  /** Adds further languages to both lists, below those served. @param {Offered} offered */
+  offer(offered) {
+    this.#offered = offered;
+    this.#listOffered();
+  }
+
+  /** @returns {string[]} codes of the source languages that are served */
+  get servedCodes() {
+    return this.#served.map(({ code }) => code);
+  }
+
+  /** @param {string} source a code, or "auto" @param {string} target @returns {boolean} */
+  serves(source, target) {
+    return this.#targetsOf(source).includes(target);
+  }
+
+  /** @returns {boolean} whether the selected pair is served, and not only offered */
+  get isServed() {
+    return this.serves(this.source, this.target);
+  }
+
   /** Allows a new text to change the target, if detection finds it in the target language. */
   textChanged() {
     this.#isTargetFixed = false;
@@ -56,18 +91,23 @@ export class LanguagePicker {
     return this.#served.filter(({ targets }) => targets.includes(this.target)).map(({ code }) => code);
   }
 
-  /** Selects a pair, or the closest served one.
+  /** Selects a pair, or the closest possible one.
    *  @param {string} source @param {string} target @param {boolean} [byUser] store the selection */
   select(source, target, byUser = false) {
     this.#detected = null;
     this.#isTargetFixed = true;
-    const codes = this.#served.map(({ code }) => code);
-    const selected = codes.includes(source) ? source : AUTO;
-    const targets = this.#targetsOf(selected);
+    const codes = this.servedCodes;
+    const selected = [...codes, ...this.#offered.sources(target)].includes(source) ? source : AUTO;
+    const offered = this.#offered.targets(selected);
+    const isOffered = selected !== AUTO && !codes.includes(selected);
+    const targets = isOffered ? this.#servedAmong(offered) : this.#targetsOf(selected);
+    const possible = [...targets, ...offered];
+    const selectedTarget = possible.includes(target) ? target : possible[0];
     fillSelect(sourceSelect, [AUTO, ...codes], selected, (code) => this.#sourceName(code));
-    fillSelect(targetSelect, targets, targets.includes(target) ? target : targets[0], (code) => this.#name(code));
+    fillSelect(targetSelect, targets, selectedTarget, (code) => this.#name(code));
+    this.#listOffered(selected, selectedTarget);
     this.#updateSwap();
-    if (byUser) {
+    if (byUser && this.isServed) {
       setStored(STORED_PAIR, `${this.source}/${this.target}`);
       setStored(STORED_TARGETS, [...new Set([this.target, ...storedTargets()])].join(" "));
     }
@@ -93,11 +133,25 @@ export class LanguagePicker {
   relabel() {
     for (const option of targetSelect.options) option.textContent = this.#name(option.value);
     this.#relabelSources();
+    this.#listOffered(); // in the order of their new names
   }
 
   #relabelSources() {
     for (const option of sourceSelect.options) option.textContent = this.#sourceName(option.value);
     this.#updateSwap();
+  }
+
+  /** Lists the languages that are only offered in a group below the others. */
+  #listOffered(source = this.source, target = this.target) {
+    const name = (code) => this.#name(code);
+    fillGroup(sourceSelect, this.#offered.sources(target), source, name);
+    fillGroup(targetSelect, this.#offered.targets(source), target, name);
+  }
+
+  /** Those of `codes` that are served as a target of other languages. */
+  #servedAmong(codes) {
+    const targets = this.#targetsOf(AUTO);
+    return codes.filter((code) => targets.includes(code));
   }
 
   #targetsOf(source) {
@@ -158,4 +212,15 @@ function storedTargets() {
 
 function fillSelect(select, codes, selected, name) {
   select.replaceChildren(...codes.map((code) => new Option(name(code), code, false, code === selected)));
+}
+
+/** Puts a group of further codes at the end of a list, which has the others already. */
+function fillGroup(select, codes, selected, name) {
+  select.querySelector("optgroup")?.remove();
+  const listed = new Set([...select.options].map(({ value }) => value));
+  const names = codes.filter((code) => !listed.has(code)).map((code) => [name(code), code]);
+  if (!names.length) return;
+  names.sort(([one], [other]) => one.localeCompare(other, document.documentElement.lang));
+  const options = names.map(([label, code]) => new Option(label, code, false, code === selected));
+  select.append(make("optgroup", { label: text("installs.more") }, ...options));
 }

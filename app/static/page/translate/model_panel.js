@@ -21,13 +21,16 @@ export class ModelPanel {
   #lastResult = null;
   #timer = 0;
 
-  constructor() {
+  /** @param {(model: any, pair: {source: string, target: string}) => void} onShow called with the model of GET /models
+   *    that is shown, whenever it is loaded again, and the selected languages */
+  constructor(onShow) {
+    this.onShow = onShow;
     panel.addEventListener("toggle", () => this.#refresh());
     document.addEventListener("visibilitychange", () => this.#refresh());
     document.addEventListener("interfacechange", () => this.#render(true));
   }
 
-  /** Loads the models once, for the summary line, which is always visible. */
+  /** Loads the models, for the summary line, which is always visible. */
   async start() {
     await this.#load();
   }
@@ -77,6 +80,7 @@ export class ModelPanel {
     const facts = text("model.aside", { size, precision, device });
     aside.textContent = forbidsCommercialUse(model) ? text("model.aside.noncommercial", { facts }) : facts;
     this.#renderFigures(model);
+    this.onShow(model, this.#pair);
   }
 
   /** The model of the selected languages; a possible one until a translation names it. */
