@@ -181,12 +181,12 @@ def test_both_interface_languages_have_the_same_texts() -> None:
     said = {key for part in parts for key in re.findall(r'"([\w.-]+)"', part)}
     said |= set(re.findall(r'data-(?:text|label|title|hint)="([\w.-]+)"', (FOLDER / "index.html").read_text()))
     asked = {key for part in parts for key in re.findall(r'\btext\("([\w.-]+)"', part)}
-    on_demand = ("attention.", "review.", "adapt.")
+    on_demand = ("attention.", "review.", "adapt.", "installs.")
     assert {key for key in asked if not key.startswith(on_demand)} <= set(english)
     assert {key for key in english if not key.startswith(("theme.", "problem."))} <= said
 
 
-@pytest.mark.parametrize("name", ["attention", "review", "adapt"])
+@pytest.mark.parametrize("name", ["attention", "review", "adapt", "installs"])
 def test_parts_loaded_on_demand_have_the_same_texts_in_both_languages(name: str) -> None:
     english, chinese = (FOLDER / "i18n" / f"{name}.js").read_text().split("export const chinese")
     keys = re.findall(r'^  "([\w.-]+)":', english, re.M)
