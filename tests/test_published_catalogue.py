@@ -87,11 +87,11 @@ def test_pairs_are_found_as_clients_write_languages(shipped: PublishedModels) ->
 
 
 def test_models_touching_languages_are_from_or_into_them(shipped: PublishedModels) -> None:
-    found = shipped.touching(["es", "fr"])
+    found = shipped.matching(from_or_to=["es", "fr"])
     assert {"es", "fr"} <= {model.source for model in found} & {model.target for model in found}
     assert all({model.source, model.target} & {"es", "fr"} for model in found)
     assert set(found) < set(shipped.all)
-    assert shipped.touching([]) == ()
+    assert shipped.matching() == shipped.all
 
 
 @pytest.mark.parametrize(

@@ -129,6 +129,7 @@ def test_an_installed_model_serves_in_place_of_the_shipped_one(site: Site) -> No
             "published": record("")["published"],
             "downloaded": "2026-11-29",
             "removable": True,
+            "replaces": before["model"],
         }
         assert service.post("/translate", HELLO).json()["model"] == after["model"]
         assert leftovers(site) == []

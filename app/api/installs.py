@@ -59,6 +59,9 @@ async def catalogue(
     request: Request,
     source: Annotated[Language, Query(description="Only models that translate from this language")] = None,
     target: Annotated[Language, Query(description="Only models that translate into this language")] = None,
+    from_or_to: Annotated[
+        str, Query(max_length=2_000, description="Only models from or into one of these languages, such as en,fr")
+    ] = "",
 ) -> CatalogueAnswer:
     """List the published models that this service could serve, with their licences and scores as published.
 
@@ -68,11 +71,14 @@ async def catalogue(
     installer, known = state_of(request)["installer"], await asyncio.to_thread(load_catalogue)
     obstacle = installer.obstacle or _obstacle(request)
     installed = installer.served_names()
+    languages = [code for code in from_or_to.split(",") if code]
     return CatalogueAnswer(
         dated=known.dated,
         may_install=obstacle is None,
         how_to_install=obstacle or "",
-        models=[_catalogue_model(model, model.name in installed) for model in known.matching(source, target)],
+        models=[
+            _catalogue_model(model, model.name in installed) for model in known.matching(source, target, languages)
+        ],
     )
 
 

@@ -35,8 +35,9 @@ async def languages(request: Request) -> list[ServedLanguage]:
 async def models(request: Request) -> list[ServedModel]:
     """List the bundles: training and quality from their records, and how they run on this machine."""
     state = state_of(request)
-    folder = state["settings"].models_folder
-    return [_served_model(bundle, state["engine"], folder) for bundle in state["translator"].catalogue]
+    catalogue, folder = state["translator"].catalogue, state["settings"].models_folder
+    replaced = {new.spec.name: old.name for old, new in catalogue.replaced}
+    return [_served_model(bundle, state["engine"], folder, replaced) for bundle in catalogue]
 
 
 @router.post(
@@ -56,7 +57,7 @@ async def reload(request: Request, client: AdmittedClient) -> Reloaded:
     return Reloaded(changed=changed, models=[bundle.name for bundle in deployments.current.translator.catalogue])
 
 
-def _served_model(bundle: Bundle, engine: Engine, folder: Path | None) -> ServedModel:
+def _served_model(bundle: Bundle, engine: Engine, folder: Path | None, replaced: Mapping[str, str]) -> ServedModel:
     source, target = bundle.directions.sides
     return ServedModel(
         model=bundle.name,
@@ -70,9 +71,7 @@ def _served_model(bundle: Bundle, engine: Engine, folder: Path | None) -> Served
         corpora=bundle.record.corpora,
         quality=bundle.config.get("quality", {}),
         licence=bundle.record.licence,
-        installed=_installed_model(bundle.config["training"]["imported"], bundle.folder.parent == folder)
-        if name_in_record(bundle.config)
-        else None,
+        installed=_installed_model(bundle, bundle.folder.parent == folder, replaced.get(bundle.spec.name)),
         decoding=DecodingDefaults(**asdict(bundle.decoding)),
         checksum=bundle.checksum,
         device=engine.device,
@@ -82,13 +81,17 @@ def _served_model(bundle: Bundle, engine: Engine, folder: Path | None) -> Served
     )
 
 
-def _installed_model(imported: Mapping[str, Any], is_removable: bool) -> InstalledModel:
-    """From a bundle's record, which anybody may have edited."""
+def _installed_model(bundle: Bundle, is_removable: bool, replaces: str | None) -> InstalledModel | None:
+    """From a bundle's record, which anybody may have edited; None if it is not a published model."""
+    if (name := name_in_record(bundle.config)) is None:
+        return None
+    imported: Mapping[str, Any] = bundle.config["training"]["imported"]
     published = imported.get("published")
     return InstalledModel(
-        model=imported["name"],
+        model=str(name),
         page=str(imported.get("page", "")),
         published=[figure for figure in published if isinstance(figure, dict)] if isinstance(published, list) else [],
         downloaded=str(imported.get("downloaded", "")),
         removable=is_removable,
+        replaces=replaces,
     )

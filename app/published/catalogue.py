@@ -113,20 +113,21 @@ class PublishedModels:
         from_code, to_code = served_code(source, self.sources), served_code(target, self.targets)
         return tuple(self._by_pair.get((from_code or "", to_code or ""), ()))
 
-    def matching(self, source: str | None, target: str | None) -> tuple[PublishedModel, ...]:
-        """The models from `source`, if one is given, into `target`, if one is; written as clients write them."""
+    def matching(
+        self, source: str | None = None, target: str | None = None, from_or_to: Collection[str] = ()
+    ) -> tuple[PublishedModel, ...]:
+        """The models from `source`, into `target`, and from or into any of the languages `from_or_to`, as far as these
+        are given; written as clients write them."""
         from_code, to_code = source and served_code(source, self.sources), target and served_code(target, self.targets)
+        sources = {served_code(code, self.sources) for code in from_or_to}
+        targets = {served_code(code, self.targets) for code in from_or_to}
         return tuple(
             model
             for model in self.all
-            if (source is None or model.source == from_code) and (target is None or model.target == to_code)
+            if (source is None or model.source == from_code)
+            and (target is None or model.target == to_code)
+            and (not from_or_to or model.source in sources or model.target in targets)
         )
-
-    def touching(self, languages: Collection[str]) -> tuple[PublishedModel, ...]:
-        """The models from or into any of `languages`, which may be written as clients write them."""
-        sources = {served_code(code, self.sources) for code in languages}
-        targets = {served_code(code, self.targets) for code in languages}
-        return tuple(model for model in self.all if model.source in sources or model.target in targets)
 
     def find(self, name: ModelName) -> PublishedModel | None:
         """The model of that name, in the registry's codes or as language tags; without a variant, the best one."""

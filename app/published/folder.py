@@ -126,6 +126,10 @@ class ModelsFolder:
         for ending in ("json", "cancel"):
             (self._jobs / f"{job.id}.{ending}").unlink(missing_ok=True)
 
+    def no_longer_cancel(self, job: InstallJob) -> None:
+        """Somebody asks for the model again. Raises OSError."""
+        (self._jobs / f"{job.id}.cancel").unlink(missing_ok=True)
+
     def ask_to_cancel(self, job: InstallJob) -> None:
         """Raises OSError."""
         (self._jobs / f"{job.id}.cancel").touch()

@@ -96,6 +96,7 @@ class Installer:
         with self._writing():
             found = self.folder.job(job.id)
             if found and not found.has_ended:
+                self.folder.no_longer_cancel(found)
                 return found
             if found:
                 self.folder.forget(found)

@@ -104,3 +104,6 @@ class InstalledModel(BaseModel):
     published: list[dict[str, Any]] = Field(description="Its scores as published: dataset, metric, score, origin")
     downloaded: str = Field(examples=["2026-11-29"], description="When it was downloaded")
     removable: bool = Field(description="Whether DELETE /models/DIRECTION removes it")
+    replaces: str | None = Field(
+        examples=["en-es@0123456789ab"], description="The model that serves once it is removed; null if there is none"
+    )
