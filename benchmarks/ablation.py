@@ -31,8 +31,8 @@ from benchmarks.ablation_table import PLACEHOLDERS, Row, read_rows, resolve_path
 from model.atomic_files import write_atomically
 from model.bundle_files import read_bundle
 from training.evaluation.evaluate import DEVELOPMENT
-from training.optim.signals import immediate_stop
 from training.pipeline.recipe_file import RecipeFile, read_toml
+from training.signals import immediate_stop
 
 BEAM = 5
 RESULT = "result.json"

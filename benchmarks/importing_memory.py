@@ -40,6 +40,7 @@ from training.export.ctranslate2 import model_spec
 from training.export.marian import marian_arrays, write_npz
 from training.importing.command import import_model
 from training.importing.options import ImportOptions
+from training.importing.report import Report
 from training.importing.vocabulary import NORMAL, Piece, Specials, build_vocabulary, piece_message
 
 NLLB_ROWS = 256_206
@@ -188,7 +189,7 @@ def import_and_measure(folder: Path, dtype: str) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as place:
         how: dict[str, Any] = {"accept_licence": True, "dtype": dtype, "threads": 1}
         options = ImportOptions(folder, "en", "fr", Path(place, "bundle"), **how)
-        import_model(options, lambda text: print(text, file=sys.stderr))
+        import_model(options, Report(lambda text: print(text, file=sys.stderr)))
     took = time.monotonic() - began
     done.set()
     watcher.join()

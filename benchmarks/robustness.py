@@ -34,7 +34,7 @@ from benchmarks.table import Table
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.languages import language_alone
 from training.corpora.corpus import Pair, read_pairs
-from training.evaluation.scoring import translate
+from training.evaluation.translate import translate
 from training.export.samples import own_sentences
 
 SHORT = {

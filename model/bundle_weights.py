@@ -140,15 +140,34 @@ def save_bundle(
     dtype: str = "float16",
     replace: bool = False,
 ) -> None:
-    """Writes a bundle to `folder`, its weights stored as `dtype`, one of `STORAGES`.
+    """Writes a bundle to `folder`, as `write_bundle` does.
+
+    The bundle is written beside its place and renamed, so that no reader sees a partial one. Raises NotReplaceable if
+    one exists, unless `replace`; the old one is then swapped out and deleted last.
+    """
+    check_replaceable(folder, replace)
+    with replacing_folder(folder) as temporary:
+        sides = tokenizer, limits
+        write_bundle(temporary, model, *sides, record, card, target_tokenizer=target_tokenizer, dtype=dtype)
+
+
+def write_bundle(
+    folder: Path,
+    model: Transformer,
+    tokenizer: Tokenizer,
+    limits: Limits,
+    record: Mapping[str, Any],
+    card: str,
+    *,
+    target_tokenizer: Tokenizer | None = None,
+    dtype: str = "float16",
+) -> None:
+    """Writes the files of a bundle into `folder`, its weights stored as `dtype`, one of `STORAGES`.
 
     `tokenizer` is the source's, and the target's as well unless there is a `target_tokenizer`. `record` completes
     config.json (source and target, or directions; training, metrics, licence, attribution, remarks, samples, and any of
-    `bundle_files.LATER_SECTIONS`); `card` is the model card. The bundle is written beside its place and renamed, so
-    that no reader sees a partial one. Raises NotReplaceable if one exists, unless `replace`; the old one is then
-    swapped out and deleted last.
+    `bundle_files.LATER_SECTIONS`); `card` is the model card.
     """
-    check_replaceable(folder, replace)
     contents = {VOCABULARY: tokenizer.proto}
     if target_tokenizer is not None and target_tokenizer is not tokenizer:
         contents[TARGET_VOCABULARY] = target_tokenizer.proto
@@ -157,14 +176,13 @@ def save_bundle(
     config = {"architecture": model.config.to_dict(), "limits": dataclasses.asdict(limits), **record}
     config = {"format_version": format_version(config, {WEIGHTS: file_header(tensors), **contents}), **config}
     contents[CONFIG] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
-    with replacing_folder(folder) as temporary:
-        sums = {WEIGHTS: _write_weights(temporary / WEIGHTS, weights, tensors, dtype)}
-        for name, content in contents.items():
-            (temporary / name).write_bytes(content)
-            sums[name] = hashlib.sha256(content).hexdigest()
-        order = [name for name in (CONFIG, WEIGHTS, VOCABULARY, TARGET_VOCABULARY) if name in sums]
-        (temporary / SUMS).write_text("".join(f"{sums[name]}  {name}\n" for name in order))
-        (temporary / CARD).write_bytes(card.encode())
+    sums = {WEIGHTS: _write_weights(folder / WEIGHTS, weights, tensors, dtype)}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+        sums[name] = hashlib.sha256(content).hexdigest()
+    order = [name for name in (CONFIG, WEIGHTS, VOCABULARY, TARGET_VOCABULARY) if name in sums]
+    (folder / SUMS).write_text("".join(f"{sums[name]}  {name}\n" for name in order))
+    (folder / CARD).write_bytes(card.encode())
 
 
 def _stored_tensors(weights: Mapping[str, Tensor], storage: str) -> dict[str, tuple[str, tuple[int, ...]]]:

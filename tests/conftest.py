@@ -56,12 +56,12 @@ _MARKED_BY_MODULE = {
         http_held_bytes http_shutdown_errors importing_bundle importing_ctranslate2 importing_dtype
         importing_huggingface_marian importing_memory importing_model_bin int8_kernels int8_prepared
         int8_products invariance invariance_prefixes llm makefile memory_kill optim_distributed optim_loop
-        optim_loss optim_signals optim_trainer pipeline_from_memory pipeline_plan pipeline_preview
+        optim_loss optim_trainer pipeline_from_memory pipeline_plan pipeline_preview
         pipeline_recipe_file pipeline_run process_map runtime_byte_budgets runtime_watchdog schemathesis serve
         server server_connection server_header_limits server_instances server_listener server_request_queue
         server_slow_readers server_supervisor services_reload services_store shared_store soak
         synthetic_translate text_glossary text_langid_tables text_memory_index text_plural_categories
-        training_main translation_completion translation_terminology weight_shapes weight_storage
+        training_main training_signals translation_completion translation_terminology weight_shapes weight_storage
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}

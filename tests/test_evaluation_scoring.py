@@ -13,7 +13,8 @@ from model.bundle_weights import LoadedBundle
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from training.data.batches import Pairs
-from training.evaluation.scoring import Development, bleu_metric, limits_for, moses_tokens, scores, translate
+from training.evaluation.scoring import Development, bleu_metric, limits_for, moses_tokens, scores
+from training.evaluation.translate import translate
 
 
 def test_identical_text_scores_100_and_reports_the_signature() -> None:

@@ -21,6 +21,7 @@ from training.importing.ctranslate2_files import is_ctranslate2
 from training.importing.errors import ImportFault
 from training.importing.model import ImportedModel
 from training.importing.options import ImportOptions
+from training.importing.report import Report
 
 
 def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_a_model_of_several_directions_becomes_one_bundle_whose_samples_begin_wi
 
     monkeypatch.setattr("training.importing.families.FAMILIES", ((is_ctranslate2, read),))
     options = ImportOptions(tmp_path / "ct2", "en", "de", tmp_path / "several", threads=1)
-    make_imported(options, None, lambda _: None)  # checks the samples
+    make_imported(options, None, Report(lambda _: None))  # checks the samples
     made = open_bundle(tmp_path / "several")
     assert (made.name, made.directions) == (f"mul-mul@{made.checksum[:12]}", directions)
     assert made.spec.samples
@@ -79,7 +80,7 @@ def test_a_model_of_several_directions_becomes_one_bundle_whose_samples_begin_wi
         assert (sample.source_ids[:2], sample.target_ids[0], sample.target_prefix) == ((5, 9), 8, (8,))
     assert (tmp_path / "several" / "README.md").read_text().startswith("# English, French to French, German, English")
     with pytest.raises(ImportFault, match="it does not translate from en to es"):
-        make_imported(dataclasses.replace(options, target="es", out=tmp_path / "es"), None, lambda _: None)
+        make_imported(dataclasses.replace(options, target="es", out=tmp_path / "es"), None, Report(lambda _: None))
     with pytest.raises(BundleError, match="by prefixes, which is not supported here"):
         convert_bundle(ConvertOptions(tmp_path / "several", tmp_path / "again"), say=lambda _: None)
 

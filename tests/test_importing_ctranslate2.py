@@ -35,6 +35,7 @@ from training.importing.families import build_model, read_model
 from training.importing.marian_files import read_marian_file
 from training.importing.options import ImportOptions
 from training.importing.placeholders import copy_into_symbols
+from training.importing.report import Report
 
 CPU = torch.device("cpu")
 LIMITS = Limits(max_source=30, max_target=24, ratio=0, margin=24)
@@ -127,7 +128,7 @@ def test_a_model_with_two_vocabularies_translates_as_with_ctranslate2_and_is_exp
     folder = save_spec(opennmt_spec(tokens, source_tokens=source_tokens), tmp_path / "model", pieces, dtype)
     (folder / "sentencepiece.model").rename(folder / "source.spm")
     (folder / "target.spm").write_bytes(unigram_pieces(60))
-    import_model(options(folder), say=lambda _: None)
+    import_model(options(folder), Report(lambda _: None))
     bundle = load_bundle(tmp_path / "imported" / "en-fr", CPU)
     source, target = bundle.tokenizers
     assert (source.pad_id, source.eos_id) == (target.pad_id, target.eos_id) == (0, bundle.architecture.eos_id)
@@ -181,7 +182,7 @@ def test_an_older_model_bin_that_ctranslate2_still_reads_is_read(
 def test_a_bundle_that_was_converted_comes_back(dtype: str, tmp_path: Path) -> None:
     bundle = load_bundle(make_bundle(tmp_path / "en-fr"), CPU)
     convert_bundle(ConvertOptions(bundle.folder, tmp_path / "ct2", dtype=dtype), say=lambda _: None)
-    import_model(options(tmp_path / "ct2", licence="CC0-1.0"), say=lambda _: None)
+    import_model(options(tmp_path / "ct2", licence="CC0-1.0"), Report(lambda _: None))
     back = load_bundle(tmp_path / "imported" / "en-fr", CPU)
     assert back.model.config == bundle.model.config
     assert back.source_tokenizer.proto == bundle.source_tokenizer.proto
@@ -202,7 +203,7 @@ def test_an_argos_package_becomes_a_bundle_that_is_served(pieces: bytes, tokens:
     folder = save_spec(opennmt_spec(tokens), tmp_path / "model", pieces, "int8")
     package = argos_package(tmp_path / "translate-en_fr-1_9.argosmodel", folder, license="CC0")
     said: list[str] = []
-    import_model(options(package, attribution=("Argos Open Technologies",)), said.append)
+    import_model(options(package, attribution=("Argos Open Technologies",)), Report(said.append))
     bundle = load_bundle(tmp_path / "imported" / "en-fr", CPU)
     assert said[-1].startswith("next: INTERLINEAR_BUNDLES=")
     assert bundle.config["licence"] == "CC0"

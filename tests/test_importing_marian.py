@@ -34,6 +34,7 @@ from training.importing.marian_files import read_bin, read_marian_file
 from training.importing.marian_network import huggingface_positions
 from training.importing.model import ImportedModel
 from training.importing.options import ImportOptions
+from training.importing.report import Report
 from training.importing.vocabulary import Specials
 from training.importing.yaml_subset import read_mapping
 
@@ -318,7 +319,7 @@ def test_yaml_is_read_in_the_forms_that_marian_writes() -> None:
 def test_a_bundle_goes_to_marian_and_comes_back(pieces: bytes, tmp_path: Path) -> None:
     model = marian_transformer(piece_count(pieces), decoder="ssru")
     folder = marian_folder(tmp_path / "model", model, vocab=pieces)
-    import_model(ImportOptions(folder, "en", "fr", tmp_path / "bundle"), lambda _: None)
+    import_model(ImportOptions(folder, "en", "fr", tmp_path / "bundle"), Report(lambda _: None))
     convert_for_marian(MarianOptions(tmp_path / "bundle", tmp_path / "marian"), lambda _: None)
     assert is_marian(tmp_path / "marian") and not FAMILIES[-1][0](tmp_path / "marian")
     first, again = load_bundle(tmp_path / "bundle", torch.device("cpu")), read(tmp_path / "marian")

@@ -26,8 +26,8 @@ from training.optim.checkpoint import load_state
 from training.optim.clock import EVALUATIONS, RATES, Clock, ClockSchedule, StepSchedule, TimeUsed
 from training.optim.loop import State, _is_finished, train
 from training.optim.schedule import by_clock
-from training.optim.signals import Stopped
 from training.optim.trainer import Recipe, Trainer, TrainingError
+from training.signals import Stopped
 
 MINUTES = Recipe(0, minutes=10, batch_tokens=300, warmup=20, cooldown=0.7, evaluate_every=0, keep=1)
 WIDTH = 256

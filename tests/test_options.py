@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from training.cli.builder import command_from_options
+from training.command_line import command_from_options
 from training.options import Columns, Option, OptionGroup, Values
 
 USUAL = 7

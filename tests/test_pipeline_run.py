@@ -25,8 +25,8 @@ from training.__main__ import cli
 from training.corpora.corpus import Pair, write_pairs
 from training.data.dataset import PreparedSummary
 from training.data.prepare import prepare_corpora
-from training.export.bundle import serve_command
 from training.file_lock import lock_output
+from training.launch import serve_command
 from training.optim.checkpoint import STATE
 from training.optim.trainer import Trainer
 from training.pipeline.plan import Timings

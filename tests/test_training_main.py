@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable
 from model.bundle_files import BundleError
-from training.__main__ import VERBS, cli, guarded, main
+from training.__main__ import VERBS, cli, main
+from training.command_line import guarded
 from training.corpora.text_file import CorpusError
-from training.optim.signals import python_command
+from training.launch import python_command
 from training.optim.trainer import TrainingError
 
 

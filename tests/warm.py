@@ -117,7 +117,8 @@ def serve(address: str) -> list[str]:
     import shared_fixtures  # noqa: F401
     import torch
 
-    import training.__main__  # noqa: F401
+    import training.__main__
+    import training.importing.bundle  # noqa: F401
 
     torch.optim.Adam([torch.zeros(1)])  # the first one imports for a second
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

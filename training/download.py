@@ -5,35 +5,53 @@ httpx honours HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE.
 
 from __future__ import annotations
 
+import email.utils
 import hashlib
+import math
 import os
+import re
 import shutil
 import ssl
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO
 
 import httpx
-from tqdm import tqdm
 
 from training.file_lock import lock_output
 
-_TIMEOUT_S = 60
-_SAY_EVERY_S = 10
+_TIMEOUT_S = 30
+"""Maximum time without a byte, after which the download is resumed."""
+_SHOW_EVERY_S = 0.2
+_MAX_SHOWN_CHARS = 300
 _TRANSIENT = {408, 425, 429, 500, 502, 503, 504}
 """Statuses after which the same request may succeed."""
 MAX_WAIT_S = 60
-"""Maximum that a server's Retry-After is followed."""
+"""Maximum that a server's Retry-After is followed; if that is longer, the download is given up."""
 Say = Callable[[str], None]
+Progress = Callable[[int, int | None], None]
+"""Is told how many bytes have arrived, and of how many if the server says so."""
 
 
 class DownloadError(ValueError):
-    """A file cannot be downloaded; one line says why. `status` is the server's answer, if it gave one."""
+    """A file cannot be downloaded; one line says why. `status` is the server's answer, if it gave one.
 
-    def __init__(self, url: str, reason: str, status: int | None = None) -> None:
+    `passes`: whether the same may succeed later without anybody's doing; `retry_after_s`: when, if the server says so.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        reason: str,
+        status: int | None = None,
+        *,
+        passes: bool = False,
+        retry_after_s: float | None = None,
+    ) -> None:
         super().__init__(f"{url}: {reason}")
-        self.url, self.reason, self.status = url, reason, status
+        self.url, self.reason, self.status, self.passes, self.retry_after_s = url, reason, status, passes, retry_after_s
 
 
 class _TransientError(Exception):
@@ -42,6 +60,34 @@ class _TransientError(Exception):
     def __init__(self, reason: str, status: int | None = None, wait_s: float | None = None) -> None:
         super().__init__(reason)
         self.status, self.wait_s = status, wait_s
+
+
+class ProgressLine:
+    """Shows a download's progress in one line of a terminal, and nothing elsewhere."""
+
+    def __init__(self, stream: IO[str] | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self.is_shown = self._stream.isatty()
+        self._shown_s = -math.inf
+
+    def show(self, name: str, got: int, total: int | None) -> None:
+        if self.is_shown and (now := time.monotonic()) - self._shown_s >= _SHOW_EVERY_S:
+            self._shown_s = now
+            self._write(f"{name}: {progress_text(got, total)}")
+
+    def clear(self) -> None:
+        """Makes room for other lines."""
+        if self.is_shown:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(f"\r{text}\x1b[K")  # erases what is left of a longer line (ECMA-48)
+        self._stream.flush()
+
+
+def progress_text(got: int, total: int | None) -> str:
+    """How far a download is, as people read it."""
+    return megabytes(got) + (f" of {megabytes(total)}" if total else "")
 
 
 def download(
@@ -53,21 +99,30 @@ def download(
     max_bytes: int | None = None,
     pauses_s: Sequence[float] = (),
     say: Say | None = None,
+    progress: Progress | None = None,
     token: str | None = None,
+    refuse: Callable[[str], str | None] | None = None,
 ) -> None:
     """Downloads `url`, http or https, to `path`; if that exists, only compares it with `sha256`, if given.
 
     An interrupted download is kept beside it, and resumed if the server says that the file has not changed. After a
-    passing fault it is tried again after each of `pauses_s`. `size` is the expected size in bytes, `max_bytes` the
-    maximum. Progress goes to a terminal, or else to `say`, one line every 10 s. `token` is sent to the host of `url`
-    alone, not to one that it redirects to. Raises DownloadError, which says whether to try again, BusyError if another
-    command is downloading the file, and OSError if it cannot be written; what has arrived is kept.
+    passing fault, which `say` is told, it is tried again after each of `pauses_s`. `size` is the expected size in
+    bytes, `max_bytes` the maximum. `progress` is called for every piece that arrives; without it, a terminal shows a
+    line. `token` is sent to the host of `url` alone, not to one that it redirects to. `refuse` is called with each
+    address before it is asked, redirects included, and returns why it must not be, if so. Raises DownloadError, which
+    says whether to try again, BusyError if another command is downloading the file, and OSError if it cannot be
+    written; what has arrived is kept.
     """
     if not path.exists():
         with lock_output(path):
             if not path.exists():  # otherwise another command has just made it
                 limit = size if max_bytes is None else max_bytes
-                return _Download(url, path, size, limit, say, token).run(sha256, pauses_s)
+                line = ProgressLine()
+                show = progress or (lambda got, total: line.show(path.name, got, total))
+                try:
+                    return _Download(url, path, size, limit, say, show, token, refuse).run(sha256, pauses_s)
+                finally:
+                    line.clear()
     if sha256 is not None and (found := file_sha256(path)) != sha256:  # not deleted: another command may use it
         raise DownloadError(url, f"{path}, downloaded earlier, has the SHA-256 {found}, not {sha256}")
 
@@ -82,10 +137,18 @@ class _Download:
     """One file on its way. `partial` holds what has arrived; `mark` how the server identifies the file's version."""
 
     def __init__(
-        self, url: str, path: Path, size: int | None, max_bytes: int | None, say: Say | None, token: str | None
+        self,
+        url: str,
+        path: Path,
+        size: int | None,
+        max_bytes: int | None,
+        say: Say | None,
+        progress: Progress,
+        token: str | None,
+        refuse: Callable[[str], str | None] | None,
     ) -> None:
         self.url, self.path, self.size, self.max_bytes, self.say = url, path, size, max_bytes, say
-        self._token = token
+        self._progress, self._token, self._refuse = progress, token, refuse
         self.partial, self.mark = path.with_name(f".{path.name}.part"), path.with_name(f".{path.name}.mark")
 
     def run(self, sha256: str | None, pauses_s: Sequence[float]) -> None:
@@ -95,11 +158,9 @@ class _Download:
                     self._fetch(client)
                     break
                 except _TransientError as error:
-                    if pause_s is None:
-                        advice = "" if error.status else "; run the same command again to resume"
-                        reason = str(error) if error.status else f"cannot be downloaded ({error})"
-                        raise DownloadError(self.url, f"{reason}{advice}", error.status) from None
-                    wait_s = min(MAX_WAIT_S, pause_s if error.wait_s is None else error.wait_s)
+                    if pause_s is None or (error.wait_s or 0) > MAX_WAIT_S:
+                        raise self._given_up(error) from None
+                    wait_s = pause_s if error.wait_s is None else error.wait_s
                     if self.say:
                         self.say(f"{self.url}: {error}; trying again in {wait_s:g} s")
                     time.sleep(wait_s)
@@ -111,17 +172,35 @@ class _Download:
         os.replace(self.partial, self.path)
         self.mark.unlink(missing_ok=True)
 
+    def _given_up(self, error: _TransientError) -> DownloadError:
+        reason = str(error)
+        if error.status is None:
+            reason = f"cannot be downloaded ({error}); run the same command again to resume"
+        elif error.wait_s:
+            reason += f", and asks to wait for {error.wait_s:,.0f} s"
+        return DownloadError(self.url, reason, error.status, passes=True, retry_after_s=error.wait_s)
+
     def _client(self) -> httpx.Client:
         """Raises DownloadError if the environment's proxies or certificates cannot be used."""
         headers = {"User-Agent": "interlinear", "Accept-Encoding": "identity"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"  # httpx removes it where a redirect leaves the host
         try:
-            return httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True, headers=headers)
+            hooks = {"request": [self._check_address]}
+            return httpx.Client(timeout=_TIMEOUT_S, follow_redirects=True, headers=headers, event_hooks=hooks)
         except OSError as error:
             raise DownloadError(self.url, f"SSL_CERT_FILE or SSL_CERT_DIR cannot be used ({error.strerror})") from None
         except (ImportError, ValueError, httpx.InvalidURL) as error:
             raise DownloadError(self.url, f"a proxy of the environment cannot be used ({error})") from None
+
+    def _check_address(self, request: httpx.Request) -> None:
+        """Raises DownloadError if the address must not be asked; it may be one that another redirects to."""
+        asked = _shown_address(request.url)
+        redirects = "" if asked == _shown_address(httpx.URL(self.url)) else f"redirects to {asked}, which "
+        if self.url.lower().startswith("https:") and request.url.scheme != "https":
+            raise DownloadError(self.url, f"{redirects}is not encrypted")
+        if self._refuse is not None and (reason := self._refuse(str(request.url))):
+            raise DownloadError(self.url, f"{redirects}{reason}")
 
     def _delete(self) -> None:
         self.partial.unlink(missing_ok=True)
@@ -149,14 +228,11 @@ class _Download:
         self._fetch(client)
 
     def _save(self, response: httpx.Response, offset: int) -> None:
-        if self.url.lower().startswith("https:") and response.url.scheme != "https":
-            raise DownloadError(self.url, f"redirects to {response.url}, which is not encrypted")
         if not response.is_success:
             reason = f"the server answered {response.status_code} {response.reason_phrase}".rstrip()
             if response.status_code not in _TRANSIENT:
                 raise DownloadError(self.url, reason, response.status_code)
-            wait = response.headers.get("Retry-After", "")
-            raise _TransientError(reason, response.status_code, float(wait) if wait.isdecimal() else None)
+            raise _TransientError(reason, response.status_code, _wait_s(response.headers.get("Retry-After", "")))
         resumed = response.status_code == httpx.codes.PARTIAL_CONTENT
         if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {offset}-"):
             raise _TransientError("the server sent a different range than requested")
@@ -183,16 +259,12 @@ class _Download:
             raise DownloadError(self.url, f"has {got:,} bytes, where its list says {self.size:,}; it was deleted")
 
     def _write(self, response: httpx.Response, offset: int, total: int | None) -> None:
-        """Writes what comes to the partial file, and shows the progress."""
-        name, got, said_s = self.path.name, offset, time.monotonic()
-        limit = self.max_bytes
+        """Writes what comes to the partial file."""
+        got, limit = offset, self.max_bytes
         if limit is not None and (total or 0) > limit:
             raise DownloadError(self.url, f"has {total:,} bytes, over the limit of {limit:,}")
-        bar = tqdm(desc=name, total=total, initial=offset, unit="B", unit_scale=True, leave=False, disable=None)
-        if self.say and not sys.stderr.isatty():
-            verb = "resuming" if offset else "downloading"
-            self.say(f"{verb} {self.url}" + (f" ({megabytes(total)})" if total else ""))
-        with open(self.partial, "ab") as file, bar:
+        self._progress(got, total)
+        with open(self.partial, "ab") as file:
             try:
                 for chunk in response.iter_raw():
                     got += len(chunk)
@@ -201,15 +273,28 @@ class _Download:
                         self._delete()
                         raise DownloadError(self.url, f"goes on after {limit:,} bytes, the limit; it was deleted")
                     file.write(chunk)
-                    bar.update(len(chunk))
-                    if self.say and not sys.stderr.isatty() and time.monotonic() - said_s > _SAY_EVERY_S:
-                        said_s = time.monotonic()
-                        self.say(f"{name}: {megabytes(got)}" + (f" of {megabytes(total)}" if total else ""))
+                    self._progress(got, total)
             except httpx.RemoteProtocolError:  # cut off, or a wrong end: its length says more
                 if total is None:
                     raise
             file.flush()
             os.fsync(file.fileno())  # otherwise a power cut may keep the name without its content
+
+
+def _wait_s(retry_after: str) -> float | None:
+    """The seconds that the header asks to wait, which it gives as a number or as a date (RFC 9110, section 10.2.3)."""
+    if re.fullmatch(r"[0-9]{1,9}", retry_after):
+        return float(retry_after)
+    try:
+        date = email.utils.parsedate_to_datetime(retry_after)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, date.timestamp() - time.time())
+
+
+def _shown_address(url: httpx.URL) -> str:
+    """An address as errors show it: without a query, where storages put signatures."""
+    return str(url.copy_with(query=None))[:_MAX_SHOWN_CHARS]
 
 
 def _is_untrusted(error: BaseException | None) -> bool:

@@ -1,6 +1,6 @@
 """Options declared once, as fields of frozen dataclasses; their docstrings are the command line's help.
 
-The command line (`training.cli.builder`) and recipe files (`training.pipeline.recipe_file`) both read these
+The command line (`training.command_line`) and recipe files (`training.pipeline.recipe_file`) both read these
 declarations.
 """
 

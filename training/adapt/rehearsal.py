@@ -33,7 +33,7 @@ from training.corpora.general import general_sentences
 from training.corpora.monolingual import Texts
 from training.corpora.text_file import open_text
 from training.data.options import MAX_RATIO
-from training.evaluation.scoring import ROWS
+from training.evaluation.translate import ROWS
 from training.synthetic.teacher import rejection_reason
 
 REHEARSAL_FILE, RECORD_FILE = "rehearsal.tsv", "rehearsal.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from training.cli.builder import command_from_options
+from training.command_line import command_from_options
 from training.evaluation.calibrate import CalibrateOptions, calibrate_bundle
 
 

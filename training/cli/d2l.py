@@ -24,7 +24,7 @@ from model.config import ModelConfig, named_architecture
 from model.decoding import greedy_decode
 from model.hypothesis import Limits
 from model.transformer import Transformer
-from training.cli.builder import command_from_options
+from training.command_line import command_from_options
 from training.compute import pick_device, use_threads
 from training.corpora.corpus import read_pairs
 from training.corpora.text_file import CorpusError

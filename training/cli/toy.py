@@ -18,7 +18,7 @@ from torch import Tensor
 
 from model.config import ARCHITECTURES, ModelConfig, NormPlacement, named_architecture
 from model.transformer import Transformer
-from training.cli.builder import command_from_options
+from training.command_line import command_from_options
 from training.compute import pick_device, use_threads
 from training.data.batches import Batch
 from training.data.options import require

@@ -15,6 +15,7 @@ from pathlib import Path
 import sentencepiece
 
 from model.tokenizer import SPACE, control_symbols
+from training.protobuf import encode_varint, read_varint
 
 CHARACTER_COVERAGE = 0.9995
 """Share of the characters that become pieces. Byte fallback spells the rest in bytes, without loss."""
@@ -107,24 +108,11 @@ def _without_path(model: bytes, path: str) -> bytes:
     )  # NormalizerSpec.normalization_rule_tsv, field 6
     kept, at = bytearray(), 0
     while at < len(model):
-        tag, (length, start) = model[at : at + 1], _read_varint(model, at + 1)
+        tag, (length, start) = model[at : at + 1], read_varint(model, at + 1)
         content = model[start : start + length].replace(entry, b"")
         kept += tag + encode_varint(len(content)) + content
         at = start + length
     return bytes(kept)
-
-
-def encode_varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the high bit says that another byte follows."""
-    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + encode_varint(number >> 7)
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at `at`, and where it ends."""
-    if data[at] < 0x80:
-        return data[at], at + 1
-    high, end = _read_varint(data, at + 1)
-    return data[at] & 0x7F | high << 7, end
 
 
 def normalisation_rules(extra_rules: Mapping[str, str] | None = None) -> str:

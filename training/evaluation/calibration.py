@@ -23,7 +23,7 @@ from training.cleaning.simplified_chinese import references_in_script
 from training.corpora.corpus import Pair
 from training.corpora.text_file import CorpusError
 from training.evaluation.evaluate import TestSet
-from training.evaluation.scoring import ROWS
+from training.evaluation.translate import ROWS
 
 Array = NDArray[np.float64]
 MIN_PAIRS = 50

@@ -31,8 +31,9 @@ from training.corpora.sources import is_remote, resolve
 from training.corpora.text_file import CorpusError
 from training.data.dataset import dev_pairs
 from training.evaluation.placeholders import evaluate_placeholders
-from training.evaluation.scoring import ROWS, Score, Translations, moses_tokens, scores, translate
+from training.evaluation.scoring import Score, moses_tokens, scores
 from training.evaluation.service_command import translate_served
+from training.evaluation.translate import ROWS, Translations, translate
 from training.options import DEVICE, Columns, Encoding, Option
 
 Say = Callable[[str], None]

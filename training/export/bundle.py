@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,9 +38,9 @@ from training.export.model_card import model_card
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, origin_of, training_record
 from training.export.samples import MARGIN, choose_samples, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
+from training.launch import serve_command
 from training.optim.checkpoint import BEST
 from training.optim.diagnostics import trained_on
-from training.optim.signals import python_command
 from training.options import Option, OptionGroup, Values, group_options, options_of
 
 LICENCE = "Not stated. The owners of the corpora decide how a model trained on them may be used."
@@ -366,8 +365,3 @@ def export_or_convert(arguments: ExportArguments, say: Say = print) -> None:
 def _flags(names: Iterable[str]) -> str:
     declared = {**options_of(ExportArguments), **group_options(OptionGroup(ExportOptions))}
     return ", ".join(option.flags(name)[0] for name in names if isinstance(option := declared[name][1], Option))
-
-
-def serve_command(bundle: Path) -> str:
-    """The command that serves `bundle`."""
-    return f"INTERLINEAR_BUNDLES={shlex.quote(str(bundle))} {python_command()} -m app serve"

@@ -25,9 +25,9 @@ from model.config import ModelConfig, NormPlacement
 from model.positions import marian_positions
 from model.tokenizer import Tokenizer
 from model.transformer import Attention, DecoderLayer, EncoderLayer, FeedForward, Transformer
-from training.data.vocabulary import encode_varint
 from training.export.ctranslate2 import ConversionError, Say
 from training.export.model_card import marian_card
+from training.protobuf import encode_varint
 
 WEIGHTS, DECODER = "model.npz", "decoder.yml"
 OPTIONS = "special:model.yml"

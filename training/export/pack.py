@@ -17,8 +17,8 @@ from training.data.parts import MANIFEST, MIB, Parts, PartsError, describe
 from training.export.packed_run import DTYPES, pack_run, unpack_run
 from training.export.packed_run import KIND as RUN
 from training.file_lock import lock_folder, lock_output
+from training.launch import python_command
 from training.optim.checkpoint import STATE
-from training.optim.signals import python_command
 from training.options import Option
 
 MARKS = {DATA: RECORD, RUN: STATE}

@@ -6,11 +6,12 @@ A bundle contains its samples as text, so they must not come from a corpus whose
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from model.decoding.batch import Backend
 from model.decoding.batch_invariance import UNIFORM_ROWS
@@ -19,8 +20,7 @@ from model.hypothesis import Limits
 from model.languages import language_alone
 from model.tokenizer import Tokenizers
 from model.transformer import Transformer
-from training.data.batches import Pairs
-from training.evaluation.scoring import translate
+from training.evaluation.translate import translate
 
 MARGIN = 0.5
 """Nats by which the best token must lead the second at every step: far more than half precision or another processor
@@ -274,15 +274,21 @@ def margins(
 def _margins(
     model: Transformer, pairs: Sequence[tuple[list[int], list[int]]], ended: bool, given: int
 ) -> Iterator[float]:
-    device = model.output.weight.device
-    tokens = Pairs.of([source for source, _ in pairs], [target for _, target in pairs])
-    batch = tokens.batch(np.arange(len(pairs)), model.config).to(device)
-    logits = model(batch.src, batch.tgt_in).float()  # [pairs, target, vocabulary]
+    config = model.config
+
+    def padded(sequences: Iterable[list[int]]) -> Tensor:
+        tensors = [torch.tensor(ids, dtype=torch.long) for ids in sequences]
+        return pad_sequence(tensors, batch_first=True, padding_value=config.pad_id).to(model.output.weight.device)
+
+    src = padded([*source, config.eos_id] if config.source_eos else source for source, _ in pairs)  # [pairs, source]
+    tgt_in = padded([config.bos_id, *target] for _, target in pairs)  # [pairs, target]
+    tgt_out = padded([*target, config.eos_id] for _, target in pairs)
+    logits = model(src, tgt_in).float()  # [pairs, target, vocabulary]
     if not all(map(math.isfinite, map(float, torch.aminmax(logits)))):
         raise ValueError("the model's logits are not finite numbers: some of its weights are far too large")
-    chosen = batch.tgt_out[..., None]
+    chosen = tgt_out[..., None]
     lead = logits.gather(-1, chosen) - logits.scatter_(-1, chosen, -torch.inf).amax(-1, keepdim=True)
-    lead = lead[..., 0].masked_fill(batch.tgt_out == model.config.pad_id, torch.inf)  # [pairs, target]
+    lead = lead[..., 0].masked_fill(tgt_out == config.pad_id, torch.inf)  # [pairs, target]
     if not ended:
-        lead = lead.masked_fill(batch.tgt_out == model.config.eos_id, torch.inf)
+        lead = lead.masked_fill(tgt_out == config.eos_id, torch.inf)
     yield from (float(least) for least in lead[:, given:].amin(-1))

@@ -1,5 +1,5 @@
 """Published models of other programs, by family, made into bundles.
 
-Imports training.export, training.optim, training.evaluation, training.data, training.compute, training.download and
-model.
+Imports training.export, training.evaluation, training.corpora, training.compute, training.command_line,
+training.protobuf, training.download and model. Without --check and --calibrate it needs only what the service installs.
 """

@@ -3,52 +3,42 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import torch
 
-from model.atomic_files import check_replaceable
+from model.atomic_files import check_replaceable, replacing_folder
 from model.bundle_files import BundleError
-from model.bundle_weights import check_samples, load_bundle, save_bundle
+from model.bundle_weights import check_samples, load_bundle, save_bundle, write_bundle
 from model.directions import Direction, Directions
-from model.published import forbids_commercial_use
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizers
 from model.transformer import Transformer
 from training.compute import use_threads
 from training.corpora.general import general_pairs_of
 from training.download import file_sha256
-from training.evaluation.evaluate import Scoring, TestSet, evaluate_set, report
-from training.evaluation.placeholders import PlaceholderResult
-from training.evaluation.service_command import NotServed
-from training.export.bundle import serve_command
-from training.export.metrics import fit_as_served, measure_as_served, measure_placeholders
 from training.export.model_card import imported_card
 from training.export.samples import choose_samples, own_sentences, uncertainty_warning
 from training.file_lock import lock_output
 from training.importing.errors import ImportFault
 from training.importing.families import build_model, read_model
-from training.importing.m2m import is_m2m, licence_of
+from training.importing.licence import check_licence
+from training.importing.m2m import is_m2m, languages_of, licence_of
 from training.importing.model import ImportedModel
 from training.importing.options import ImportOptions
 from training.importing.placeholders import copy_into_symbols, copyable_pieces
 from training.importing.registries.offer import Figure
+from training.importing.report import Report
 from training.importing.retrieve import Manifest
 from training.importing.weights import lean_backend, rounded
 
+if TYPE_CHECKING:
+    from training.importing.measures import Measures
+
 LICENCE = "Not stated. Its publisher decides how this model may be used."
-Say = Callable[[str], None]
-
-
-def check_licence(name: str, licence: str, accepted: bool) -> None:
-    """Raises ImportFault if the licence forbids commercial use and was not accepted."""
-    if not accepted and forbids_commercial_use(licence):
-        raise ImportFault(
-            f"{name} has the licence {licence}, which forbids commercial use: read it, and add --accept-licence if "
-            "you may use the model"
-        )
 
 
 def _licence(options: ImportOptions, manifest: Manifest | None, stated: object, presumed: str) -> str:
@@ -64,37 +54,64 @@ def _licence_of(options: ImportOptions, manifest: Manifest | None, imported: Imp
     return _licence(options, manifest, imported.metadata.get("license"), imported.presumed_licence)
 
 
-def make_bundle(options: ImportOptions, manifest: Manifest | None, say: Say) -> None:
-    """Writes the bundle of a model that is here, and checks its samples."""
+def make_bundle(options: ImportOptions, manifest: Manifest | None, report: Report) -> None:
+    """Makes the bundle of a model that is here, and puts it in its place once its samples came out right."""
     if not options.model.exists():
         raise ImportFault(f"{options.model}: not found")
-    languages, out = options.pair, options.folder
+    if is_m2m(options.model):
+        options = _of_many_languages(options, manifest)
+    out = options.folder
     check_replaceable(out, options.replace)
     use_threads(options.threads)
-    tests, fitted_on = (
-        [TestSet.read(text, *languages) for text in texts] for texts in (options.check, options.calibrate)
-    )
-    with lock_output(out):
-        remarks, metrics = _write_bundle(options, manifest, tests, fitted_on, say)
-    bundle = load_bundle(out, torch.device("cpu"), mapped=True)
-    check_samples(bundle, lean_backend(bundle.model))
+    measures = _measures(options)
+    with lock_output(out), replacing_folder(out) as unchecked:
+        remarks, metrics = _write_bundle(options, unchecked, manifest, measures, report)
+        report.emit("checking")
+        bundle = load_bundle(unchecked, torch.device("cpu"), mapped=True)
+        check_samples(bundle, lean_backend(bundle.model))
     for remark in remarks:
-        say(f"note: {remark}")
-    if manifest is not None and tests:
+        report.result(f"note: {remark}")
+    if manifest is not None and options.check:
         for line in compare_scores(manifest.figures, metrics):
-            say(line)
+            report.result(line)
     if not bundle.config.get("quality"):
-        say("quality: uncalibrated, so translations come without an estimate; --calibrate FILE fits one")
-    say(f"licence: {bundle.record.licence}")
-    size = sum(file.stat().st_size for file in out.iterdir())
-    say(f"{out} is {bundle.name}, {size / 2**20:.1f} MiB")
-    say(f"next: {serve_command(out)}")
+        report.result("quality: uncalibrated, so translations come without an estimate; --calibrate FILE fits one")
+    report.result(f"licence: {bundle.record.licence}")
+    report.done(out, bundle.name, manifest.name if manifest else None)
+
+
+def _of_many_languages(options: ImportOptions, manifest: Manifest | None) -> ImportOptions:
+    """`options` with a pair to try the model with, and a folder named after it."""
+    known = languages_of(options.model)
+    codes = options.languages or known
+    if unknown := [code for code in codes if code not in known]:
+        raise ImportFault(f"{options.path}: the model does not know {unknown[0]}")
+    source = options.source or ("en" if "en" in codes else codes[0])
+    target = options.target or next(code for code in ("fr", *codes) if code in codes and code != source)
+    name = re.split("[:/@]", manifest.name.split("@")[0])[-1] if manifest else options.model.absolute().name
+    out, into = options.out or options.default_folder(name), None
+    return dataclasses.replace(options, source=source, target=target, out=out, into=into)
+
+
+def _measures(options: ImportOptions) -> Measures | None:
+    """What --check and --calibrate ask for, whose files are read first. Raises ImportFault, CorpusError."""
+    if not options.check and not options.calibrate:
+        return None
+    try:
+        from training.importing.measures import Measures  # which needs packages that an import does without
+    except ImportError as error:
+        raise ImportFault(
+            f"--check and --calibrate need the extra `train`, of which {error.name} is missing: "
+            "pip install 'interlinear[train]'"
+        ) from None
+    return Measures.read(options)
 
 
 def _write_bundle(
-    options: ImportOptions, manifest: Manifest | None, tests: list[TestSet], fitted_on: list[TestSet], say: Say
+    options: ImportOptions, folder: Path, manifest: Manifest | None, measures: Measures | None, report: Report
 ) -> tuple[list[str], list[dict[str, Any]]]:
-    """Writes the bundle. Returns the remarks and scores of its card; the model is no longer in memory then."""
+    """Writes the files of the bundle into `folder`. Returns the remarks and scores of its card; the model is no longer
+    in memory then."""
     languages = options.pair
     if is_m2m(options.model):  # the only known models that forbid commercial use: some have gigabytes to read
         known = _licence(options, manifest, *licence_of(options.model))
@@ -103,7 +120,7 @@ def _write_bundle(
     direction = _direction(imported, languages)
     check_licence(str(options.path), _licence_of(options, manifest, imported), options.accept_licence)
     model, tokenizers = build_model(imported, languages[0] or "")
-    say(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
+    report.result(f"{options.path}: a {imported.family} model of {model.parameter_count():,} parameters")
     if imported.directions is not None and imported.directions.count > 1:
         imported.remarks.insert(0, _directions_remark(imported.directions))
     copied: list[tuple[int, int]] = []
@@ -117,24 +134,23 @@ def _write_bundle(
         imported.remarks.append(
             f"Its vocabulary has tags of other languages, {', '.join(others)}: are --source and --target right?"
         )
-    record = _record(options, manifest, imported, model, tokenizers, direction, say)
+    record = _record(options, manifest, imported, model, tokenizers, direction, report)
     if copied:
         is_joint = tokenizers.source is tokenizers.target
         record["reserved_copies"] = [source if is_joint else [source, target] for source, target in copied]
 
-    def write(folder: Path) -> None:
+    def write(folder: Path, write_files: Callable[..., None] = save_bundle) -> None:
         card = imported_card(
             {"architecture": imported.config.to_dict(), "limits": dataclasses.asdict(imported.limits), **record}
         )
-        how: dict[str, Any] = {"dtype": options.dtype, "replace": options.replace}
         sides = tokenizers.source, imported.limits
-        save_bundle(folder, model, *sides, record, card, target_tokenizer=tokenizers.target, **how)
+        how: dict[str, Any] = {"target_tokenizer": tokenizers.target, "dtype": options.dtype}
+        write_files(folder, model, *sides, record, card, **how)
 
-    if tests:
-        record |= _measure(write, model, tokenizers, imported, languages, tests, say)
-    if fitted_on:
-        record |= fit_as_served(write, fitted_on, tests, torch.device("cpu"), languages, say)
-    write(options.folder)
+    if measures is not None:
+        record |= measures.scores(write, model, tokenizers, imported, direction, report.result)
+        record |= measures.estimates(write, report.result)
+    write(folder, write_bundle)
     return imported.remarks, record["metrics"]
 
 
@@ -154,7 +170,7 @@ def _record(
     model: Transformer,
     tokenizers: Tokenizers,
     direction: Direction,
-    say: Say,
+    report: Report,
 ) -> dict[str, Any]:
     """What completes config.json."""
     said: Mapping[str, Any] = imported.metadata
@@ -184,7 +200,7 @@ def _record(
         "licence": licence,
         "attribution": list(attribution),
         "remarks": imported.remarks,
-        "samples": _samples(model, tokenizers, imported, direction, say),
+        "samples": _samples(model, tokenizers, imported, direction, report),
         "general": [list(pair) for pair in general_pairs_of({"source": source, "target": target})],
     }
 
@@ -235,7 +251,7 @@ def _digest(path: Path) -> str:
 
 
 def _samples(
-    model: Transformer, tokenizers: Tokenizers, imported: ImportedModel, direction: Direction, say: Say
+    model: Transformer, tokenizers: Tokenizers, imported: ImportedModel, direction: Direction, report: Report
 ) -> list[dict[str, Any]]:
     """At least one sample, since the service refuses a bundle without."""
     sentences = own_sentences(direction.source) or own_sentences("en")
@@ -245,37 +261,5 @@ def _samples(
     except (ValueError, IndexError) as error:
         raise BundleError(f"no sample can be translated: {error}") from None
     if lead is not None:
-        say(uncertainty_warning(lead))
+        report.result(uncertainty_warning(lead))
     return samples
-
-
-def _measure(
-    write: Callable[[Path], None],
-    model: Transformer,
-    tokenizers: Tokenizers,
-    imported: ImportedModel,
-    languages: tuple[str, str],
-    tests: list[TestSet],
-    say: Say,
-) -> dict[str, Any]:
-    """The record's `metrics` and `placeholders`."""
-    placements: list[PlaceholderResult] = []
-    try:
-        results = measure_as_served(write, tests, torch.device("cpu"), languages)
-        placements = measure_placeholders(write, tests, torch.device("cpu"), languages)
-    except NotServed as error:
-        say(f"warning: the scores are those of the bare decoder, since {error}")
-        how = model, tokenizers, imported.limits, languages[1]
-        decoding = imported.decoding
-        beam, penalty = decoding.beam_size or 1, decoding.length_penalty
-        scoring = Scoring(beam, length_penalty=penalty, narrowing=decoding.narrowing)
-        direction = _direction(imported, languages)
-        results = [evaluate_set(*how, test, scoring=scoring, direction=direction) for test in tests]
-    for result, test in zip(results, tests, strict=True):
-        report(result, test, imported.limits, say)
-    for placement in placements:
-        say(str(placement))
-    return {
-        "metrics": [metric for result in results for metric in result.metrics()],
-        "placeholders": [placement.to_dict() for placement in placements],
-    }

@@ -26,6 +26,7 @@ from model.languages import NAMES
 from training.importing.errors import ImportFault
 from training.importing.registries import argos, firefox, opus
 from training.importing.registries.offer import Figure, Offer
+from training.importing.report import Report
 from training.importing.retrieve import LISTS, Source
 
 PUBLISHERS = {
@@ -62,7 +63,7 @@ def read_lists(lists: Mapping[str, str]) -> dict[str, list[Offer]]:
                 index = Path(folder, "index.txt")
                 index.write_text(opus_index(Path(address)), encoding="utf-8")
                 address = str(index)
-            found[registry] = Source(address, say=_warn).offers(registry)
+            found[registry] = Source(address, report=Report(_warn)).offers(registry)
     return found
 
 

@@ -1,18 +1,16 @@
 """`import`: makes a bundle of a published model, of any family.
 
     python -m training import firefox:en-fr
-    python -m training import translate-en_fr.argosmodel --source en --target fr
+    python -m training.importing translate-en_fr.argosmodel --source en --target fr
 
-A registry's model is downloaded first (`training.importing.retrieve`); `training.importing.families` reads it, and
-`training.importing.bundle` makes the bundle.
+A registry's model is downloaded first (`training.importing.retrieve`), without PyTorch, which takes seconds to load;
+`training.importing.families` reads it, and `training.importing.bundle` makes the bundle.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,30 +18,24 @@ from model.atomic_files import check_replaceable
 from model.published import REGISTRIES, ModelName, parse_name
 from training.download import megabytes
 from training.file_lock import lock_output
-from training.importing.bundle import check_licence, make_bundle
 from training.importing.errors import ImportFault
-from training.importing.m2m import is_m2m, languages_of
+from training.importing.licence import check_licence
 from training.importing.options import ImportOptions
 from training.importing.registries.offer import Offer
-from training.importing.retrieve import (
-    Manifest,
-    Source,
-    offer_table,
-    read_manifest,
-)
-from training.optim.signals import python_command
-
-Say = Callable[[str], None]
+from training.importing.report import Report
+from training.importing.retrieve import Manifest, Source, offer_table, read_manifest
+from training.launch import python_command
 
 
-def import_model(options: ImportOptions, say: Say = print) -> None:
+def import_model(options: ImportOptions, report: Report | None = None) -> None:
     """Lists a registry, downloads a model, or writes a bundle of it, complete or not at all, and checks its samples.
 
     Raises ImportFault, DownloadError, BundleError, NotReplaceable, CorpusError and BusyError.
     """
-    source = Source(options.registry, options.offline, _say_progress)
+    report = report or Report()
+    source = Source(options.registry, options.offline, options.host, options.downloads, report)
     if options.list is not None:
-        return _list(source, options.list, say)
+        return _list(source, options.list, report)
     if (name := _name(options.model)) is None:
         if options.download_only:
             raise ValueError(f"--download-only needs a registry's model, such as firefox:en-fr, not {options.path}")
@@ -51,16 +43,17 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
         if manifest is not None:
             options = replace(options, path=manifest.model_path(options.model))
     else:
+        report.emit("finding")
         offer = source.find(name, (options.source, options.target))
         check_licence(offer.name, offer.licence, options.accept_licence)
         if options.download_only:
-            return _download_only(source, offer, options, say)
+            return _download_only(source, offer, options, report)
         options = _with_languages(options, offer)
         if options.out is not None or name.registry != "huggingface":  # otherwise known only after the download
             check_replaceable(options.folder, options.replace)
             with lock_output(options.folder):
                 pass  # a place that is read-only or in use is refused before the download
-        say(f"{offer.name}: licence {offer.licence}")
+        report.result(f"{offer.name}: licence {offer.licence}")
         folder = source.retrieve(offer)
         manifest = read_manifest(folder)
         assert manifest is not None, "a download ends with it"
@@ -68,26 +61,10 @@ def import_model(options: ImportOptions, say: Say = print) -> None:
     if manifest is not None:
         check_licence(manifest.name, manifest.licence, options.accept_licence)
         options = _with_languages(options, manifest)
-    if is_m2m(options.model):
-        options = _of_many_languages(options, manifest)
-    make_bundle(options, manifest, say)
+    report.emit("converting")
+    from training.importing.bundle import make_bundle
 
-
-def _of_many_languages(options: ImportOptions, manifest: Manifest | None) -> ImportOptions:
-    """`options` with a pair to try the model with, and a folder named after it."""
-    known = languages_of(options.model)
-    codes = options.languages or known
-    if unknown := [code for code in codes if code not in known]:
-        raise ImportFault(f"{options.path}: the model does not know {unknown[0]}")
-    source = options.source or ("en" if "en" in codes else codes[0])
-    target = options.target or next(code for code in ("fr", *codes) if code in codes and code != source)
-    name = re.split("[:/@]", manifest.name.split("@")[0])[-1] if manifest else options.model.absolute().name
-    return replace(options, source=source, target=target, out=options.out or Path("bundles", name))
-
-
-def _say_progress(text: str) -> None:
-    """Progress is no result, which a script may read from stdout."""
-    print(text, file=sys.stderr, flush=True)
+    make_bundle(options, manifest, report)
 
 
 def _name(path: Path) -> ModelName | None:
@@ -101,14 +78,14 @@ def _name(path: Path) -> ModelName | None:
     return name
 
 
-def _list(source: Source, text: str, say: Say) -> None:
+def _list(source: Source, text: str, report: Report) -> None:
     registry, _, pair = text.partition(":")
     if registry not in REGISTRIES:
         raise ImportFault(f"no registry is called {registry}; there are {', '.join(REGISTRIES)}")
     if pair:
         source.find(ModelName(registry, pair), (None, None))  # which says what is like it
     for line in offer_table([offer for offer in source.offers(registry) if not pair or offer.has_name(pair)]):
-        say(line)
+        report.result(line)
 
 
 def _with_languages(options: ImportOptions, known: Offer | Manifest) -> ImportOptions:
@@ -116,7 +93,7 @@ def _with_languages(options: ImportOptions, known: Offer | Manifest) -> ImportOp
     return replace(options, source=options.source or known.source, target=options.target or known.target)
 
 
-def _download_only(source: Source, offer: Offer, options: ImportOptions, say: Say) -> None:
+def _download_only(source: Source, offer: Offer, options: ImportOptions, report: Report) -> None:
     label = re.sub(r"[^\w.-]+", "-", f"{offer.registry}-{offer.pair}")
     out = options.out or Path("downloads", label)
     if out.exists() and (out.is_file() or any(out.iterdir())):
@@ -125,5 +102,5 @@ def _download_only(source: Source, offer: Offer, options: ImportOptions, say: Sa
         out.rmdir()
     folder = source.retrieve(offer, out)
     size = sum(file.stat().st_size for file in folder.iterdir())
-    say(f"{folder} has {offer.name}, {megabytes(size)}; licence {offer.licence}")
-    say(f"next, on the other machine: {python_command()} -m training import {shlex.quote(str(folder))}")
+    report.result(f"{folder} has {offer.name}, {megabytes(size)}; licence {offer.licence}")
+    report.result(f"next, on the other machine: {python_command()} -m training import {shlex.quote(str(folder))}")

@@ -20,9 +20,8 @@ from training.importing.errors import ImportFault
 from training.importing.huggingface_marian import is_huggingface_marian, read_huggingface_marian
 from training.importing.m2m import is_m2m, read_m2m
 from training.importing.marian import is_marian, read_marian
-from training.importing.marian_network import PositionsOf
 from training.importing.model import ImportedModel
-from training.importing.options import ImportOptions
+from training.importing.options import ImportOptions, PositionsOf
 from training.importing.safetensors_files import is_pickle, pickle_fault
 from training.importing.vocabulary import Vocabulary
 

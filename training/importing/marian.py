@@ -26,7 +26,6 @@ from training.importing.errors import ImportFault
 from training.importing.marian_files import is_marian_bin, read_marian_file
 from training.importing.marian_network import (
     EPSILON,
-    PositionsOf,
     VocabularySizes,
     assemble,
     embedding_rows,
@@ -41,6 +40,7 @@ from training.importing.model_files import (
     read_text,
     zip_names,
 )
+from training.importing.options import PositionsOf
 from training.importing.vocabulary import PADDING, Specials, Vocabulary, build_vocabulary
 from training.importing.weights import disk_folder
 from training.importing.yaml_subset import Value, read_mapping

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,12 +18,12 @@ from torch import Tensor
 from model.config import Activation, ModelConfig, NormPlacement, Sharing
 from training.importing.errors import ImportFault
 from training.importing.model import ADDED_BIAS, MAX_LAYERS, MAX_POSITIONS
+from training.importing.options import PositionsOf
 from training.importing.weights import WeightsOnDisk
 from training.importing.yaml_subset import Value
 
 EPSILON = 1e-6
 """Of Marian's layer normalisation; ours is 1e-5."""
-PositionsOf = Literal["marian", "huggingface"]
 
 _IGNORED = (
     *("version", "original-type", "dim-vocabs", "dim-rnn", "enc-type", "enc-cell", "enc-cell-depth", "skip"),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
 
 from model.languages import is_language_code
 from model.weight_storage import STORAGES
-from training.importing.marian_network import PositionsOf
+from training.importing.registries.hosts import Place
 from training.options import Option
+
+PositionsOf = Literal["marian", "huggingface"]
 
 
 def _language_codes(text: str) -> tuple[str, ...]:
@@ -34,7 +36,9 @@ class ImportOptions:
     target: str | None = None
     """The language that it translates into. (default: what the registry says)"""
     out: Path | None = None
-    """The folder to make. (default: bundles/en-fr, by the languages)"""
+    """The folder to make. (default: en-fr in the folder of --into, by the languages)"""
+    into: Annotated[Path | None, Option(metavar="DIR")] = None
+    """The folder in which to make it under its default name. (default: bundles)"""
     languages: Annotated[tuple[str, ...] | None, Option(metavar="CODES", parse=_language_codes)] = None
     """Import only these languages of a model of many, such as en,fr,de. (default: all)"""
     list: Annotated[str | None, Option(metavar="REGISTRY", panel="Registries")] = None
@@ -45,6 +49,11 @@ class ImportOptions:
     """Use no network, only models that were downloaded before."""
     registry: Annotated[str | None, Option(metavar="URL|FILE", panel="Registries")] = None
     """A mirror's list of models, in place of the registry's own. Addresses in it may be relative to it."""
+    host: Annotated[tuple[str, ...], Option(metavar="HOST", panel="Registries")] = ()
+    """A further host that a list or a redirect may lead to, such as models.example, with its port unless that is 443.
+    Repeat for more. (default: those of the registry, and of --registry)"""
+    downloads: Annotated[Path | None, Option(metavar="DIR", panel="Registries")] = None
+    """The folder for downloads. (default: models in the cache folder)"""
     accept_licence: bool = False
     """Import a model although its licence forbids commercial use."""
     replace: bool = False
@@ -65,6 +74,8 @@ class ImportOptions:
     """Pairs that the model was not trained on, to fit its estimates of quality with; as --check. Repeat for more."""
     threads: int | None = None
     """CPU threads. (default: one per core)"""
+    as_json: Annotated[bool, Option(names=("--json",))] = False
+    """Say everything in JSON, an object a line, and end when standard input does; for programs."""
 
     def __post_init__(self) -> None:
         for name in ("source", "target"):
@@ -79,6 +90,10 @@ class ImportOptions:
             raise ValueError(f"--dtype must be one of {', '.join(STORAGES)}, not {self.dtype!r}")
         if self.path is None and self.list is None:
             raise ValueError("name a model, such as firefox:en-fr, or a path; or --list firefox")
+        if self.out is not None and self.into is not None:
+            raise ValueError("give --out or --into, not both")
+        for host in self.host:
+            Place.parse(host)
         if self.registry is not None and urlsplit(self.registry).username is not None:
             raise ValueError("--registry must not contain a password, since addresses are recorded")
 
@@ -98,4 +113,8 @@ class ImportOptions:
     @property
     def folder(self) -> Path:
         """The bundle to make."""
-        return self.out or Path("bundles", "-".join(self.pair))
+        return self.out or self.default_folder("-".join(self.pair))
+
+    def default_folder(self, name: str) -> Path:
+        """The folder of a bundle called `name`."""
+        return (self.into or Path("bundles")) / name

@@ -11,10 +11,11 @@ import json
 import os
 import re
 import shutil
-import tempfile
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import unquote, urlsplit
@@ -22,12 +23,14 @@ from urllib.parse import unquote, urlsplit
 from model.atomic_files import naming_in_errors
 from model.machine import cache_folder
 from model.published import ModelName
-from training.download import DownloadError, Say, download, file_sha256, megabytes
-from training.file_lock import lock_output
+from training.download import DownloadError, Progress, Say, download, file_sha256, megabytes
+from training.file_lock import BusyError, lock_output
 from training.importing.errors import ImportFault
 from training.importing.model_files import MAX_TEXT_BYTES, opened_zip, read_content
 from training.importing.registries import argos, firefox, huggingface, opus
+from training.importing.registries.hosts import AllowedAddresses, Place
 from training.importing.registries.offer import Figure, Offer, RemoteFile
+from training.importing.report import Report
 
 MANIFEST = "interlinear-download.json"
 """Says where the files of a folder come from; a download is complete once it is there."""
@@ -37,6 +40,8 @@ LISTS: dict[str, tuple[str, Callable[[bytes, str, Say], list[Offer]]]] = {
     "argos": (argos.ADDRESS, argos.read_offers),
 }
 """The registries that have one list of all their models: its address, and what reads it."""
+HOSTS = {"firefox": firefox.HOSTS, "opus": opus.HOSTS, "argos": argos.HOSTS, "huggingface": huggingface.HOSTS}
+"""The addresses that may be asked, by registry: see `Place.parse`."""
 _ZIP_WANTED = re.compile(r".*\.(npz|bin|spm|yml|yaml|json|txt|sh|bpe)|README\.md|LICENSE", re.ASCII)
 _PAUSES_S = (1, 2, 4, 8)
 """Between attempts to download the same file."""
@@ -68,6 +73,36 @@ class Manifest:
         return folder / packages[0] if packages else folder
 
 
+@dataclass
+class _Arrivals:
+    """How many bytes of an offer's files have arrived, and how many are expected."""
+
+    offer: Offer
+    report: Report
+    arrived: dict[str, int] = field(default_factory=dict)
+    expected: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # A packed file's size is known once its server says it: the list has that of its content.
+        self.expected = {file.name: file.size for file in self.offer.files if file.size and file.packing is None}
+        self._report()
+
+    def of(self, file: RemoteFile) -> Progress:
+        def show(arrived: int, total: int | None) -> None:
+            self.arrived[file.name] = arrived
+            if total is not None:
+                self.expected[file.name] = total
+            self._report()
+
+        return show
+
+    def _report(self) -> None:
+        total = sum(self.expected.values()) or None
+        if len(self.expected) < len(self.offer.files):
+            total = self.offer.download_bytes or total
+        self.report.download(self.offer, sum(self.arrived.values()), total)
+
+
 @dataclass(frozen=True)
 class Source:
     """Where lists and models come from."""
@@ -76,7 +111,11 @@ class Source:
     """A mirror's list, URL or file, in place of the registry's own."""
     offline: bool = False
     """Whether only what is in the cache is used."""
-    say: Say = print
+    hosts: tuple[str, ...] = ()
+    """Hosts that may be asked besides the registry's own and that of `registry`."""
+    downloads: Path | None = None
+    """The folder of what was downloaded; by default in the cache."""
+    report: Report = field(default_factory=Report)
 
     def find(self, name: ModelName, languages: tuple[str | None, str | None]) -> Offer:
         """The best model of that name. `languages` are those that the user gave. Raises ImportFault, DownloadError."""
@@ -102,7 +141,8 @@ class Source:
         if registry not in LISTS:
             raise ImportFault(f"{registry} has no list of models: look at {huggingface.ADDRESS}, or list {_or(LISTS)}")
         address, read = LISTS[registry]
-        return read(*self._list(registry, self.registry or address), self.say)
+        with _saying_it_moved(registry):
+            return read(*self._list(registry, self.registry or address), self.report.warn)
 
     def _list(self, registry: str, address: str) -> tuple[bytes, str]:
         """The content of a list, and its address. What was downloaded is kept for `offline`."""
@@ -111,17 +151,26 @@ class Source:
             if not path.is_file():
                 raise ImportFault(f"{address} is neither an address, http or https, nor a file")
             return read_content(path), path.absolute().as_uri()
-        kept = models_folder() / "lists" / hashlib.sha256(address.encode()).hexdigest()[:16]
+        kept = self.folder / "lists" / hashlib.sha256(address.encode()).hexdigest()[:16]
         if not self.offline:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=".", dir=kept.parent) as folder:  # other commands read it as well
-                new = Path(folder, kept.name)
+            with _alone(kept):  # other commands read it as well
+                new = kept.with_name(f"{kept.name}.new")
+                new.unlink(missing_ok=True)  # that of a command that was killed
                 how: dict[str, Any] = {"max_bytes": MAX_TEXT_BYTES, "pauses_s": _PAUSES_S[:2]}
-                self._get(registry, address, new, say=_only_faults(self.say), **how)
+                self._get(registry, address, new, progress=lambda *_: None, **how)
                 os.replace(new, kept)
         elif not kept.exists():
             raise ImportFault(f"{address} is not in the cache: run the command once without --offline")
         return kept.read_bytes(), address
+
+    @property
+    def folder(self) -> Path:
+        """Where downloads are kept. Raises ImportFault."""
+        try:
+            return self.downloads or cache_folder() / "models"
+        except RuntimeError as error:
+            raise ImportFault(f"no place to keep downloads ({error}): set XDG_CACHE_HOME to a folder") from None
 
     def retrieve(self, offer: Offer, folder: Path | None = None) -> Path:
         """The folder with the files of `offer` and their manifest: `folder`, or one in the cache.
@@ -131,20 +180,22 @@ class Source:
         """
         if folder is None:
             label = re.sub(r"[^\w.+-]", "_", f"{offer.pair}@{offer.variant[:40]}")
-            folder = models_folder() / offer.registry / f"{label}-{offer.digest}"
+            folder = self.folder / offer.registry / f"{label}-{offer.digest}"
         if (folder / MANIFEST).exists():
+            size = sum(file.stat().st_size for file in folder.iterdir())
+            self.report.download(offer, size, size)
             return folder
         if self.offline:
             raise ImportFault(f"{offer.name} is not in the cache: run the command once without --offline")
         with lock_output(folder), naming_in_errors(folder):
             if not (folder / MANIFEST).exists():  # otherwise another command has just made it
-                self._download(offer, folder)
+                self._download(_Arrivals(offer, self.report), folder)
         return folder
 
-    def _download(self, offer: Offer, folder: Path) -> None:
-        partial = folder.with_name(f".{folder.name}.partial")
+    def _download(self, arrivals: _Arrivals, folder: Path) -> None:
+        offer, partial = arrivals.offer, folder.with_name(f".{folder.name}.partial")
         partial.mkdir(parents=True, exist_ok=True)
-        files = [entry for file in offer.files for entry in self._fetch(offer, file, partial)]
+        files = [entry for file in offer.files for entry in self._fetch(arrivals, file, partial)]
         facts = {
             "format": 1,
             "name": offer.name,
@@ -158,45 +209,53 @@ class Source:
             "downloaded": datetime.datetime.now(datetime.UTC).date().isoformat(),
             "files": files,
         }
+        for path in partial.iterdir():
+            if path.name not in {entry["name"] for entry in files}:
+                path.unlink()  # a command that was killed left it
         (partial / MANIFEST).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         os.rename(partial, folder)
 
-    def _fetch(self, offer: Offer, file: RemoteFile, folder: Path) -> list[dict[str, Any]]:
+    def _fetch(self, arrivals: _Arrivals, file: RemoteFile, folder: Path) -> list[dict[str, Any]]:
         """Downloads and unpacks a file; the entries of the manifest for what came out."""
         path = folder / file.name
+        if path.exists():
+            arrivals.of(file)(path.stat().st_size, path.stat().st_size)
         if file.packing == "zip":
-            self._transfer(offer, file, path, None, None)
+            self._transfer(arrivals, file, path, None, None)
             entries = [_entry(part, file.url) for part in _unzip(path, folder)]
             path.unlink()
             return entries
         if file.packing == "gzip":
             if not path.exists():
                 packed = folder / f"{file.name}.gz"
-                self._transfer(offer, file, packed, None, None)
+                self._transfer(arrivals, file, packed, None, None)
                 _unpack(file, packed, path)
                 packed.unlink()
         else:
-            self._transfer(offer, file, path, file.sha256, file.size)
+            self._transfer(arrivals, file, path, file.sha256, file.size)
         return [_entry(path, file.url)]
 
-    def _transfer(self, offer: Offer, file: RemoteFile, path: Path, sha256: str | None, size: int | None) -> None:
+    def _transfer(
+        self, arrivals: _Arrivals, file: RemoteFile, path: Path, sha256: str | None, size: int | None
+    ) -> None:
         address = urlsplit(file.url)
         if address.scheme == "file":
             shutil.copyfile(unquote(address.path), path)
+            arrivals.of(file)(path.stat().st_size, path.stat().st_size)
             if sha256 is not None and file_sha256(path) != sha256:
                 path.unlink()
                 raise ImportFault(f"{file.url} has not the SHA-256 {sha256}")
             return
         limit = file.max_bytes if file.size is None else file.size + MAX_TEXT_BYTES
-        how: dict[str, Any] = {"max_bytes": limit, "pauses_s": _PAUSES_S, "say": self.say}
-        self._get(offer.registry, file.url, path, sha256=sha256, size=size, **how)
+        how: dict[str, Any] = {"max_bytes": limit, "pauses_s": _PAUSES_S, "progress": arrivals.of(file)}
+        self._get(arrivals.offer.registry, file.url, path, sha256=sha256, size=size, **how)
 
     def _get(self, registry: str, url: str, path: Path, **how: Any) -> None:
         """Downloads a file of a registry, from the Hub with the user's token. Raises DownloadError and BusyError."""
         token = self._hub_token(url) if registry == "huggingface" else None
         try:
             with naming_in_errors(path):
-                download(url, path, token=token, **how)
+                download(url, path, say=self.report.warn, token=token, refuse=self._addresses(registry).refuse, **how)
         except DownloadError as error:
             if registry == "huggingface" and error.status in (401, 403):
                 advice = (
@@ -204,6 +263,10 @@ class Source:
                 )
                 raise DownloadError(url, f"{error.reason}: {advice} (docs/models.md)", error.status) from None
             raise
+
+    def _addresses(self, registry: str) -> AllowedAddresses:
+        places = map(Place.parse, (*HOSTS[registry], *self.hosts))
+        return AllowedAddresses(registry, tuple(places), self.registry)
 
     def _hub_token(self, url: str) -> str | None:
         """HF_TOKEN, if `url` is the Hub's own and nobody on the way can read it. Raises ImportFault."""
@@ -215,17 +278,31 @@ class Source:
         return token if token and is_private and asked[:2] == hub[:2] else None
 
 
-def models_folder() -> Path:
-    """Where downloaded models are kept. Raises ImportFault."""
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Waits for other commands that write `path`, and holds its lock."""
+    while True:
+        try:
+            with lock_output(path):
+                yield
+                return
+        except BusyError:
+            time.sleep(0.1)
+
+
+@contextmanager
+def _saying_it_moved(registry: str) -> Iterator[None]:
+    """Adds to an error of a registry's list which setting takes its address."""
+    setting = f"--registry, or for the service INTERLINEAR_REGISTRIES={registry}=URL,"
+    advice = f"; if the list has moved, {setting} takes its new address"
     try:
-        return cache_folder() / "models"
-    except RuntimeError as error:
-        raise ImportFault(f"no place to keep downloads ({error}): set XDG_CACHE_HOME to a folder") from None
-
-
-def _only_faults(say: Say) -> Say:
-    """A list is small: only what goes wrong is worth a line."""
-    return lambda text: None if text.startswith("downloading ") else say(text)
+        yield
+    except ImportFault as fault:
+        raise ImportFault(f"{fault}{advice}", fault.passes) from None
+    except DownloadError as error:
+        if error.passes:
+            raise
+        raise DownloadError(error.url, f"{error.reason}{advice}", error.status) from None
 
 
 def _nearest(name: ModelName, offers: list[Offer]) -> str:

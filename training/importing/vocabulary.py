@@ -16,8 +16,8 @@ from typing import NamedTuple
 import sentencepiece
 
 from model.tokenizer import control_symbols, language_tag, reserved_symbol
-from training.data.vocabulary import encode_varint
 from training.importing.errors import ImportFault
+from training.protobuf import encode_varint
 
 _LANGUAGE_TAG = re.compile(language_tag("(.+)"))
 NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6

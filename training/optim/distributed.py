@@ -24,6 +24,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from training.launch import processes_started
+
 Value = TypeVar("Value")
 
 _PATIENCE = timedelta(hours=2)
@@ -104,11 +106,6 @@ ALONE = World()
 
 class DistributedError(ValueError):
     """Several processes cannot continue together, for a reason that the user can act on."""
-
-
-def processes_started() -> int:
-    """The number of processes that torchrun started; 1 without it."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 @contextmanager

@@ -31,9 +31,9 @@ from training.optim.diagnostics import before_training, while_training
 from training.optim.distributed import ALONE, World
 from training.optim.environment import session_record
 from training.optim.progress import Progress, write_curves
-from training.optim.signals import Stopped, stop_requests
 from training.optim.tensorboard import write_tensorboard
 from training.optim.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
+from training.signals import Stopped, stop_requests
 
 
 @dataclass

@@ -18,13 +18,14 @@ from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import limits_for
 from training.file_lock import BusyError, lock_folder
+from training.launch import python_command
 from training.optim.clock import Clock
 from training.optim.defaults import architecture_for, recipe_for, size_for
 from training.optim.distributed import World, joined
 from training.optim.loop import train
-from training.optim.signals import Stopped, python_command
 from training.optim.trainer import LENGTH, MACHINE, Recipe, TrainingError
 from training.options import DEVICE, Option, OptionGroup, Values
+from training.signals import Stopped
 
 MODEL = "Model"
 MODEL_OPTIONS = {

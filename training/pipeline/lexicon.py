@@ -22,7 +22,7 @@ from training.corpora.monolingual import Text
 from training.data.batches import Pairs
 from training.data.dataset import PreparedSummary
 from training.data.options import MAX_RATIO
-from training.evaluation.scoring import ROWS
+from training.evaluation.translate import ROWS
 from training.synthetic.teacher import Teacher
 from training.synthetic.translate import in_batches
 

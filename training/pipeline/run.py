@@ -21,11 +21,12 @@ from training.data.dataset import PreparedSummary, load_tokenizers
 from training.data.prepare import already_prepared, damage_message, input_files, prepare_corpora
 from training.evaluation.evaluate import TestSet
 from training.evaluation.scoring import Development, limits_for
-from training.export.bundle import export_run, serve_command
+from training.export.bundle import export_run
 from training.export.run_folder import MAX_CANDIDATES, data_digest, record_origin
 from training.export.samples import own_sentences
 from training.export.tradeoff import most_points
 from training.file_lock import lock_folder, lock_output
+from training.launch import serve_command
 from training.optim.checkpoint import STATE, load_state
 from training.optim.defaults import architecture_for
 from training.optim.loop import CHANGEABLE, train

@@ -34,7 +34,7 @@ from training.corpora.sources import resolve
 from training.corpora.text_file import CorpusError, open_text
 from training.data.dataset import digests
 from training.data.options import MAX_RATIO, require
-from training.evaluation.scoring import ROWS
+from training.evaluation.translate import ROWS
 from training.file_lock import lock_output
 from training.optim.progress import duration
 from training.options import DEVICE, PRECISIONS, Columns, Encoding, Option

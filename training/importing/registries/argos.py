@@ -22,6 +22,12 @@ from training.importing.registries.offer import (
 )
 
 ADDRESS = "https://raw.githubusercontent.com/argosopentech/argospm-index/main/index.json"
+HOSTS = (
+    "raw.githubusercontent.com/argosopentech/argospm-index/",
+    "argos-net.com",
+    "data.argosopentech.com",
+    "www.argosopentech.com",
+)
 PAGE = "https://www.argosopentech.com/argospm/index/"
 LICENCE = "Not stated by the index; the package's own README.md names its data. Argos Translate itself is MIT or CC0."
 ATTRIBUTION = ("Argos Open Technologies: https://github.com/argosopentech/argos-translate",)

@@ -30,6 +30,8 @@ from training.importing.registries.offer import (
 )
 
 ADDRESS = "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/db/models.json"
+HOSTS = ("storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/",)
+"""That host serves everybody's files, so it is allowed only with the path of Mozilla's."""
 PAGE = "https://mozilla.github.io/translations/model-registry"
 LICENCE = "MPL-2.0"
 ATTRIBUTION = ("Mozilla, Firefox Translations: https://github.com/mozilla/translations",)

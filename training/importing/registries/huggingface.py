@@ -24,6 +24,8 @@ from training.importing.registries.offer import (
 )
 
 ADDRESS = "https://huggingface.co/"
+HOSTS = ("huggingface.co", "*.huggingface.co", "*.hf.co")
+"""Large files redirect to storages below these, as its documentation of firewalls lists them."""
 WEIGHTS = re.compile(r"(model|model-\d{5}-of-\d{5})\.safetensors|model\.bin")
 WANTED = re.compile(
     WEIGHTS.pattern + r"|model\.safetensors\.index\.json|(generation_|tokenizer_)?config\.json|tokenizer\.json"

@@ -152,7 +152,8 @@ def parse_json(content: bytes, address: str) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ImportFault(f"{address} is not JSON: {str(error).splitlines()[0]}") from None
+        # It may be one that is just being written.
+        raise ImportFault(f"{address} is not JSON: {str(error).splitlines()[0]}", passes=True) from None
 
 
 def resolve_address(base: str, address: object) -> str:

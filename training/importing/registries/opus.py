@@ -21,6 +21,7 @@ from training.importing.registries.offer import (
 )
 
 ADDRESS = "https://object.pouta.csc.fi/OPUS-MT-models/index.txt"
+HOSTS = ("object.pouta.csc.fi",)
 PAGE = "https://github.com/Helsinki-NLP/OPUS-MT-train/tree/master/models/{pair}"
 LICENCE = "CC-BY-4.0"
 ATTRIBUTION = (

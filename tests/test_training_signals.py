@@ -22,10 +22,11 @@ from warm import WarmProcess
 
 from model.tokenizer import Tokenizer
 from training.data.batches import Batch
+from training.launch import current_command
 from training.optim.checkpoint import STATE, load_state, saved_weights
 from training.optim.loop import State, train
-from training.optim.signals import Stopped, current_command, immediate_stop, stop_requests
 from training.optim.trainer import Recipe, Trainer
+from training.signals import Stopped, immediate_stop, stop_requests
 
 ROOT = Path(__file__).resolve().parent.parent
 

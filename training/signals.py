@@ -6,19 +6,14 @@ Several processes receive a signal at different moments: they must agree before 
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
-
-from training.optim.distributed import processes_started
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -79,18 +74,3 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def python_command() -> str:
-    """The running Python as a shell command, whose environment need not be on the path."""
-    python = Path(sys.executable)
-    if shutil.which("python") == sys.executable:
-        return "python"
-    return shlex.quote(str(python.relative_to(Path.cwd()) if python.is_relative_to(Path.cwd()) else python))
-
-
-def current_command() -> str:
-    """The running command as a shell command."""
-    count = processes_started()
-    launcher = python_command() if count == 1 else f"torchrun --standalone --nproc-per-node {count}"
-    return f"{launcher} -m training {shlex.join(sys.argv[1:])}"

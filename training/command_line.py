@@ -1,6 +1,7 @@
-"""Builds typer commands from functions that take one frozen dataclass; its fields become the options.
+"""Builds typer commands from functions that take one frozen dataclass, whose fields become the options, and ends them
+with one line where they fail.
 
-tyro does this too, and more; but it spells lists and pairs differently from the commands, and would be a second
+tyro does the former too, and more; but it spells lists and pairs differently from the commands, and would be a second
 command-line library beside the service's typer.
 """
 
@@ -9,13 +10,73 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
+import sys
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 
+from training.launch import current_command, processes_started
 from training.options import Option, OptionGroup, Values, group_options, options_of
+from training.signals import Stopped, immediate_stop
+
+
+def guarded(
+    verb: Callable[..., None], resumable: bool = False, module: str = "training", is_parallel: bool = False
+) -> Callable[..., None]:
+    """Wraps a command of `python -m` and `module`: errors that the user can fix end it with one line and code 1, Ctrl-C
+    or SIGTERM with how to resume. `is_parallel`: torchrun may run it in several processes."""
+
+    @functools.wraps(verb)
+    def guard(*args: Any, **options: Any) -> None:
+        try:
+            if processes_started() > 1 and not is_parallel:
+                raise ValueError(f"only `train` runs in several processes: start `{verb.__name__}` without torchrun")
+            with immediate_stop():
+                verb(*args, **options)
+        except (ValueError, OSError) as error:
+            # All our errors are ValueErrors; an OSError names the file.
+            _say(f"error: {error}")
+            raise typer.Exit(1) from None
+        except (MemoryError, RuntimeError) as error:
+            if (fault := memory_fault(error)) is None:
+                raise
+            _say(f"error: {fault}")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt as error:
+            stopped = error if isinstance(error, Stopped) else Stopped()
+            what = "saved and stopped" if stopped.saved else "stopped"
+            _say(f"\n{what}; to resume:\n  {current_command(module)}" if resumable else f"\n{what}")
+            raise typer.Exit(128 + stopped.number) from None
+
+    return guard
+
+
+def memory_fault(error: BaseException) -> str | None:
+    """What to say of an error that means too little memory; None for another error."""
+    text = str(error)
+    if type(error).__name__ == "OutOfMemoryError":  # PyTorch's, which is not loaded for its sake
+        return f"{text.partition('. ')[0]}: a smaller --batch-tokens needs less memory"
+    if isinstance(error, MemoryError) or re.search(r"can't allocate memory|can't start new thread", text):
+        wanted = re.search(r"tried to allocate (\d+) bytes", text)
+        return "there is too little memory" + (f": {int(wanted[1]) / 1e6:,.0f} MB more are needed" if wanted else "")
+    return None
+
+
+def _say(text: str) -> None:
+    """Writes the line and its end together: with several processes, and stderr unbuffered, another could come
+    between."""
+    print(f"{text}\n", end="", file=sys.stderr)
+
+
+def accept_any_encoding() -> None:
+    """Lets output to any terminal succeed: a character that it cannot display must not end hours of work."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def command_from_options(work: Callable[[Any], None]) -> Callable[..., None]:

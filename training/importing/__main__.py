@@ -1,0 +1,51 @@
+"""The command `import`, also without the trainer's other commands: `python -m training.importing firefox:en-fr`."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import typer
+
+from training.command_line import accept_any_encoding, command_from_options, guarded
+from training.importing.command import import_model as run_import
+from training.importing.options import ImportOptions
+from training.importing.report import JsonReport, Report
+
+
+@command_from_options
+def import_model(options: ImportOptions) -> None:
+    """Make a bundle of a published model, such as firefox:en-fr.
+
+    interlinear import firefox:en-fr --out imported/en-fr
+
+    interlinear import translate-en_fr-1_9.argosmodel --source en --target fr
+
+    The model comes from a registry (firefox, opus, argos, huggingface), or is a file or folder on disk.
+    """
+    if options.as_json:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
+    report = JsonReport() if options.as_json else Report(typer.echo)
+    try:
+        run_import(options, report)
+    except Exception as error:
+        report.fail(error)
+        raise
+
+
+def _end_with_stdin() -> None:
+    """Ends the process when its standard input ends: then the program that started it is gone."""
+    while os.read(0, 1 << 16):
+        pass
+    os._exit(1)
+
+
+def main() -> None:
+    accept_any_encoding()
+    cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    cli.command("import")(guarded(import_model, resumable=True, module="training.importing"))
+    cli(prog_name="python -m training.importing")
+
+
+if __name__ == "__main__":
+    main()
