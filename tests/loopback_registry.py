@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.server
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
@@ -20,6 +20,12 @@ class Served:
     """Bytes after which the connection ends, in the next request."""
     statuses: list[int] = field(default_factory=list)
     """Statuses of the next answers, such as 503."""
+    retry_after: str | None = None
+    """The header that those answers have."""
+    stall: int | None = None
+    """Bytes after which the next answer stays open and sends nothing, until the server is closed."""
+    is_endless: bool = False
+    """Whether it goes on with zeros, as long as somebody reads them."""
     on_cut: Callable[[], None] | None = None
     """What happens when the connection ends early."""
     redirect: str | None = None
@@ -39,6 +45,7 @@ class LoopbackRegistry(http.server.ThreadingHTTPServer):
         self.files: dict[str, Served] = {}
         self.asked: list[tuple[str, str | None]] = []
         self.tokens: list[tuple[str, str]] = []
+        self.ends = threading.Event()
 
     @property
     def url(self) -> str:
@@ -63,7 +70,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if file is None:
             return self.send_error(404)
         if file.statuses:
-            return self.send_error(file.statuses.pop(0))
+            return self._refuse(file, file.statuses.pop(0))
         if file.token and sent != f"Bearer {file.token}":
             return self.send_error(401)
         if file.redirect:
@@ -78,13 +85,26 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{len(file.content) - 1}/{len(file.content)}")
         if file.etag:
             self.send_header("ETag", file.etag)
-        if not file.hides_length:
+        if not (file.hides_length or file.is_endless):
             self.send_header("Content-Length", str(len(file.content) - first))
         self.end_headers()
         end, file.cut = file.cut, None
-        self.wfile.write(file.content[first:end])
+        stall, file.stall = file.stall, None
+        self.wfile.write(file.content[first : stall if end is None else end])
         if end is not None and file.on_cut:
             file.on_cut()
+        if stall is not None:
+            self.server.ends.wait()
+        with suppress(ConnectionError):
+            while file.is_endless:
+                self.wfile.write(bytes(1 << 16))
+
+    def _refuse(self, file: Served, status: int) -> None:
+        self.send_response(status)
+        if file.retry_after is not None:
+            self.send_header("Retry-After", file.retry_after)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -99,6 +119,7 @@ def loopback_registry() -> Iterator[LoopbackRegistry]:
     try:
         yield server
     finally:
+        server.ends.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -18,9 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = "from app.__main__ import interlinear; interlinear()"
 
 
-def interlinear(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def interlinear(folder: Path, *arguments: str, root: Path = ROOT) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-P", "-c", PROGRAM, *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    environment = {**os.environ, "PYTHONPATH": str(root), "COLUMNS": "100"}
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
     )
@@ -45,6 +45,30 @@ def test_training_verb_leaves_help_to_the_trainer(monkeypatch: pytest.MonkeyPatc
     CliRunner().invoke(with_training(), ["train", "--help"])
     [command] = executed
     assert command[-4:] == ["-m", "training", "run", "--help"]
+
+
+def test_import_leaves_the_other_commands_of_the_trainer_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    executed: list[list[str]] = []
+    monkeypatch.setattr(os, "execv", lambda _, command: executed.append(command))
+    CliRunner().invoke(with_training(), ["import", "firefox:en-fr"])
+    [command] = executed
+    assert command[-3:] == ["-m", "training.importing", "firefox:en-fr"]
+
+
+@pytest.mark.slow
+def test_where_only_the_importer_is_there_import_works_and_other_commands_name_what_is_missing(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    (place / "training" / "importing").mkdir(parents=True)
+    (place / "training" / "__init__.py").touch()
+    (place / "training" / "importing" / "__init__.py").touch()
+    (place / "training" / "importing" / "__main__.py").write_text("import sys; print('importing', *sys.argv[1:])")
+    for name in ("app", "model"):
+        (place / name).symlink_to(ROOT / name)
+    done = interlinear(tmp_path, "import", "firefox:en-fr", root=place)
+    assert (done.returncode, done.stdout) == (0, "importing firefox:en-fr\n"), done.stderr
+    refused = interlinear(tmp_path, "train", "--pairs", "a.tsv", root=place)
+    assert refused.returncode != 0
+    assert "train needs the extra `train`, of which training is missing" in refused.stderr
 
 
 def test_service_verb_runs_in_the_same_process() -> None:

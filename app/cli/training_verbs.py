@@ -11,7 +11,7 @@ from typing import NamedTuple
 import typer
 
 from app.cli.exit_codes import CANNOT_SERVE
-from app.services.trainer import missing_for_trainer, trainer_command
+from app.services.trainer import importer_command, missing_for_importer, missing_for_trainer, trainer_command
 
 
 class Verb(NamedTuple):
@@ -49,14 +49,15 @@ def command_of(verb: Verb) -> Callable[[typer.Context], None]:
     """A command that runs `python -m training` with this `verb` and its arguments."""
 
     def run_trainer(context: typer.Context) -> None:
-        if missing := missing_for_trainer():
+        is_import = verb.name == "import"
+        if missing := missing_for_importer() if is_import else missing_for_trainer():
             print(
                 f"interlinear: {context.info_name} needs the extra `train`, of which {', '.join(missing)} is missing: "
                 "pip install 'interlinear[train]', or '.[train]' in a checkout",
                 file=sys.stderr,
             )
             raise typer.Exit(CANNOT_SERVE)
-        command = [*trainer_command(), verb.name, *context.args]
+        command = [*importer_command(), *context.args] if is_import else [*trainer_command(), verb.name, *context.args]
         if sys.platform == "win32":
             raise typer.Exit(subprocess.call(command))
         os.execv(command[0], command)  # replaces this process, so that signals and exit codes are the trainer's

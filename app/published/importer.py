@@ -6,16 +6,14 @@ It belongs to the package `training`, of which it is a small part that serving i
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 
 import msgspec
 from msgspec import Struct
 
 from app.published.folder import ModelsFolder
 from app.published.jobs import InstallJob
-from app.services.trainer import TrainerFailed, run_trainer
+from app.services.trainer import TrainerFailed, importer_command, missing_for_importer, run_trainer
 from app.settings import Settings
 
 MEMORY_BYTES = 4 << 30
@@ -47,15 +45,9 @@ class ImportFailed(Exception):
         self.passes, self.retry_after_s = passes, retry_after_s or 0.0
 
 
-def importer_command() -> list[str]:
-    """The beginning of the command."""
-    # -P: a file or folder called `training` in the current directory must not be mistaken for the trainer.
-    return [sys.executable, "-P", "-m", "training.importing"]
-
-
 def missing_importer() -> str | None:
     """Why there is no importer here, as a sentence; None if there is one."""
-    if find_spec("training") is None or find_spec("training.importing") is None:
+    if missing_for_importer():
         return "The importer is not installed here: the package `training.importing` is missing."
     return None
 

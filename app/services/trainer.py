@@ -39,7 +39,7 @@ def missing_packages(requirements: Iterable[str], extra: str) -> list[str]:
 
 def missing_for_trainer() -> list[str]:
     """The missing packages that keep the trainer from starting."""
-    if find_spec("training") is None:
+    if not _has_module("__main__.py"):  # the container has only what imports published models
         return ["training"]
     try:
         return missing_packages(requires("interlinear") or (), "train")
@@ -47,10 +47,25 @@ def missing_for_trainer() -> list[str]:
         return []
 
 
+def missing_for_importer() -> list[str]:
+    """The missing packages that keep the import of published models from starting."""
+    return [] if _has_module("importing/__main__.py") else ["training"]
+
+
+def _has_module(path: str) -> bool:
+    found = find_spec("training")
+    return found is not None and found.origin is not None and (Path(found.origin).parent / path).exists()
+
+
 def trainer_command() -> list[str]:
     """The beginning of the command."""
     # -P: a file or folder called `training` in the current directory must not be mistaken for the trainer.
     return [sys.executable, "-P", "-m", "training"]
+
+
+def importer_command() -> list[str]:
+    """The beginning of the command that imports published models, which needs no package but the service's."""
+    return [sys.executable, "-P", "-m", "training.importing"]
 
 
 async def run_trainer(

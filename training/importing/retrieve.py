@@ -14,7 +14,7 @@ import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -181,7 +181,10 @@ class Source:
         if folder is None:
             label = re.sub(r"[^\w.+-]", "_", f"{offer.pair}@{offer.variant[:40]}")
             folder = self.folder / offer.registry / f"{label}-{offer.digest}"
+            _delete_abandoned(folder, label)
         if (folder / MANIFEST).exists():
+            with suppress(BusyError, OSError), lock_output(folder):
+                pass  # deletes the lock of a command that was killed
             size = sum(file.stat().st_size for file in folder.iterdir())
             self.report.download(offer, size, size)
             return folder
@@ -276,6 +279,16 @@ class Source:
         hub, asked = urlsplit(self.registry or huggingface.ADDRESS), urlsplit(url)
         is_private = asked.scheme == "https" or asked.hostname in ("localhost", "127.0.0.1", "::1")
         return token if token and is_private and asked[:2] == hub[:2] else None
+
+
+def _delete_abandoned(folder: Path, label: str) -> None:
+    """Deletes what an interrupted download of another version of the same model left beside `folder`."""
+    abandoned = re.compile(rf"\.({re.escape(label)}-[0-9a-f]{{8}})\.partial")
+    for path in folder.parent.glob(".*.partial"):
+        match = abandoned.fullmatch(path.name)
+        if match is not None and match[1] != folder.name:
+            with suppress(BusyError), lock_output(folder.with_name(match[1])):
+                shutil.rmtree(path)
 
 
 @contextmanager
