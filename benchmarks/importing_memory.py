@@ -158,6 +158,7 @@ MODELS: dict[str, Callable[[Path], None]] = {
     "nllb-512-float16": partial(make_nllb, width=512, layers=2, dtype=torch.float16),
     "opus-npz": partial(make_marian, kind="npz", size=60_000, width=512, inner=2048, layers=(6, 6)),
     "firefox-tiny": partial(make_marian, kind="bin", size=32_000, width=256, inner=1536, layers=(6, 2)),
+    "firefox-base-memory": partial(make_marian, kind="bin", size=32_000, width=384, inner=1536, layers=(6, 4)),
     "firefox-base": partial(make_marian, kind="bin", size=32_000, width=512, inner=2048, layers=(6, 2)),
     "firefox-64k": partial(make_marian, kind="bin", size=64_000, width=384, inner=1536, layers=(6, 4)),
     "ctranslate2-int8": partial(make_ctranslate2, dtype="int8"),
