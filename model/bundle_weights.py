@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,9 +60,14 @@ _ROWS = 4096
 
 
 def load_bundle(
-    folder: Path, device: torch.device, dtype: torch.dtype = torch.float32, mapped: bool = False
+    folder: Path,
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    mapped: bool = False,
+    restore: Callable[[Mapping[str, Tensor]], Mapping[str, Tensor]] | None = None,
 ) -> LoadedBundle:
-    """Loads a bundle for inference with its weights as `dtype` on `device`. `mapped`: see `read_bundle`.
+    """Loads a bundle for inference with its weights as `dtype` on `device`. `mapped`: see `read_bundle`. `restore`: to
+    be called in place of `restored`, for weights that are not to be in memory.
 
     Raises BundleError, with a one-line message, for a missing or changed file, another format version, or weights that
     do not have the architecture's shapes.
@@ -70,7 +75,8 @@ def load_bundle(
     config, files = read_bundle(folder, mapped)
     bundle = checked(folder, config, files)
     try:
-        model = Transformer.with_weights(bundle.architecture, restored(_tensors(files.pop(WEIGHTS), mapped)))
+        weights = (restore or restored)(_tensors(files.pop(WEIGHTS), mapped))
+        model = Transformer.with_weights(bundle.architecture, weights)
     except (ValueError, TypeError, RuntimeError) as error:
         # PyTorch reports a wrong size in a RuntimeError of several lines.
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None

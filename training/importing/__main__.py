@@ -7,6 +7,7 @@ import threading
 
 import typer
 
+from model.machine import use_one_blas_thread
 from training.command_line import accept_any_encoding, command_from_options, guarded
 from training.importing.command import import_model as run_import
 from training.importing.options import ImportOptions
@@ -42,6 +43,7 @@ def _end_with_stdin() -> None:
 
 def main() -> None:
     accept_any_encoding()
+    use_one_blas_thread()  # its products are PyTorch's
     cli = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     cli.command("import")(guarded(import_model, resumable=True, module="training.importing"))
     cli(prog_name="python -m training.importing")

@@ -33,7 +33,7 @@ from training.importing.placeholders import copy_into_symbols, copyable_pieces
 from training.importing.registries.offer import Figure
 from training.importing.report import Report
 from training.importing.retrieve import Manifest
-from training.importing.weights import lean_backend, rounded
+from training.importing.weights import lean_backend, restored_on_disk, rounded
 
 if TYPE_CHECKING:
     from training.importing.measures import Measures
@@ -67,7 +67,7 @@ def make_bundle(options: ImportOptions, manifest: Manifest | None, report: Repor
     with lock_output(out), replacing_folder(out) as unchecked:
         remarks, metrics = _write_bundle(options, unchecked, manifest, measures, report)
         report.emit("checking")
-        bundle = load_bundle(unchecked, torch.device("cpu"), mapped=True)
+        bundle = load_bundle(unchecked, torch.device("cpu"), mapped=True, restore=restored_on_disk)
         check_samples(bundle, lean_backend(bundle.model))
     for remark in remarks:
         report.result(f"note: {remark}")

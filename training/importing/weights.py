@@ -7,7 +7,7 @@ import math
 import mmap
 import os
 import weakref
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -21,6 +21,7 @@ from model.decoding.batch_invariance import uniform_tiles
 from model.decoding.torch_backend import TorchBackend
 from model.machine import give_freed_memory_back
 from model.transformer import Transformer
+from model.weight_storage import scale_name
 from training.importing.errors import ImportFault
 
 MAX_WEIGHT = 1e10
@@ -38,8 +39,8 @@ def disk_folder() -> Path | None:
 class WeightsOnDisk(MutableMapping[str, Tensor]):
     """Float32 tensors by name, written to a file as they are set, and mapped from it when they are asked for.
 
-    The system may drop mapped pages from memory whenever it needs it. A tensor that is changed keeps the change in
-    memory, and the file does not have it.
+    The system may drop mapped pages from memory whenever it needs it, and they do not count towards a limit of the
+    process's memory (RLIMIT_DATA). A tensor that is changed changes in the file.
     """
 
     def __init__(self) -> None:
@@ -64,7 +65,7 @@ class WeightsOnDisk(MutableMapping[str, Tensor]):
         start, shape = self._places[name]
         if not math.prod(shape):
             return torch.zeros(shape)
-        content = mmap.mmap(self._file.fileno(), 4 * math.prod(shape), access=mmap.ACCESS_COPY, offset=start)
+        content = mmap.mmap(self._file.fileno(), 4 * math.prod(shape), access=mmap.ACCESS_WRITE, offset=start)
         return torch.frombuffer(content, dtype=torch.float32).view(shape)
 
     def __delitem__(self, name: str) -> None:
@@ -93,6 +94,22 @@ def rounded(model: Transformer, storage: str) -> Transformer:
     for name, weight in model.named_parameters():
         weights.put(name, tuple(weight.shape), _rounded_parts(name, weight.detach(), storage))
     return Transformer.with_weights(model.config, weights).eval()
+
+
+def restored_on_disk(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """What `restored` makes of `tensors`; int8 ones, which take four times their size as float32, on disk."""
+    quantised = {name for name, tensor in tensors.items() if tensor.dtype == torch.int8}
+    weights = WeightsOnDisk()
+    for name in quantised:
+        weights.put(name, tuple(tensors[name].shape), _restored_parts(name, tensors))
+    others = tensors.keys() - quantised - set(map(scale_name, quantised))
+    return {**{name: tensors[name] for name in others}, **weights}
+
+
+def _restored_parts(name: str, tensors: Mapping[str, Tensor]) -> Iterator[Tensor]:
+    both = name, scale_name(name)
+    for start in range(0, len(tensors[name]), ROWS_TOGETHER):
+        yield restored({part: tensors[part][start : start + ROWS_TOGETHER] for part in both})[name]
 
 
 def _rounded_parts(name: str, weight: Tensor, storage: str) -> Iterator[Tensor]:
