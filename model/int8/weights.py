@@ -29,6 +29,7 @@ Array = NDArray[Any]
 LANES = 16
 """Floats in a vector of kernels.c; widths must be multiples of it."""
 ALIGNMENT = 64
+_ROWS_TOGETHER = 4096
 PLACEMENTS = ("pre", "post", "residual_post")
 _GROUP = 64  # as in kernels.c
 
@@ -64,12 +65,14 @@ def packed(weights: Weights, config: ModelConfig, layout: Layout, kernels: CDLL)
 
 def pack_into_memory(weights: Weights, config: ModelConfig, layout: Layout, kernels: CDLL) -> mmap.mmap:
     """Packs the weights into memory of this process, in huge pages where supported."""
-    content = b"".join(packed(weights, config, layout, kernels))
-    memory = mmap.mmap(-1, len(content), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    parts = list(packed(weights, config, layout, kernels))
+    memory = mmap.mmap(-1, sum(map(len, parts)), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # not supported by the system
             memory.madvise(mmap.MADV_HUGEPAGE)
-    memory[:] = content
+    for number, part in enumerate(parts):
+        memory.write(part)
+        parts[number] = b""  # it is not needed twice
     return memory
 
 
@@ -91,10 +94,18 @@ def _as_float32(tensor: StoredTensor) -> NDArray[np.float32]:
 
 
 def quantise_rows(x: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
-    """x [rows, columns] as int8 and a scale for each row, as `model.int8.reference.quantise_rows` does in PyTorch."""
-    largest = np.abs(x).max(1)  # [rows]
-    inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest != 0)
-    return np.rint(x * inverse[:, None]).astype(np.int8), largest / np.float32(127)
+    """x [rows, columns] as int8 and a scale for each row, as `model.int8.reference.quantise_rows` does in PyTorch.
+
+    Some rows at a time: what is in between takes several times the memory of x.
+    """
+    signed, scale = np.empty(x.shape, np.int8), np.empty(len(x), np.float32)
+    for first in range(0, len(x), _ROWS_TOGETHER):
+        some = slice(first, first + _ROWS_TOGETHER)
+        largest = np.abs(x[some]).max(1)  # [rows]
+        inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest != 0)
+        signed[some] = np.rint(x[some] * inverse[:, None])
+        scale[some] = largest / np.float32(127)
+    return signed, scale
 
 
 def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Array]) -> Iterator[Array]:
@@ -185,11 +196,12 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
 def _number_bytes(x: NDArray[np.float32]) -> int:
     """The fewest bytes for each number of x [rows, columns]: 1 if quantising by row restores it exactly, as in bundles
     stored in int8; 2 if half precision does; else 4."""
+    parts = [x[first : first + _ROWS_TOGETHER] for first in range(0, len(x), _ROWS_TOGETHER)]
     with np.errstate(over="ignore", invalid="ignore"):
-        signed, scale = quantise_rows(x)
-        if np.array_equal(signed * scale[:, None], x):
+        quantised = ((part, *quantise_rows(part)) for part in parts)
+        if all(np.array_equal(signed * scale[:, None], part) for part, signed, scale in quantised):
             return 1
-        return 2 if np.array_equal(x, x.astype(np.float16)) else 4
+        return 2 if all(np.array_equal(part, part.astype(np.float16)) for part in parts) else 4
 
 
 def _pack_matrix(kernels: CDLL, layout: Layout, weight: NDArray[np.int8], nonnegative: bool) -> Array:

@@ -17,7 +17,7 @@ from model.hypothesis import Limits
 from model.tokenizer import MARK, RESERVED_SYMBOLS, Tokenizer, Tokenizers
 from model.transformer import Transformer
 from training.export.samples import own_sentences
-from training.importing.weights import lean_backend
+from training.importing.weights import quick_backend
 
 BELOW = 1e-3
 """How much lower a symbol's output bias is than its piece's: more than rounding, less than any other difference."""
@@ -49,7 +49,7 @@ def copyable_pieces(
     source_prefix, target_prefix = direction.prefixes if direction else ((), ())
     sources = [[*source_prefix, *first, name, *last] for name, _ in names for first, last in carriers]
     shorter = limits.for_sources(max(map(len, sources), default=1), len(target_prefix))
-    found = iter(beam_decode(lean_backend(model), sources, shorter, 1, UNIFORM_ROWS, target_prefix))
+    found = iter(beam_decode(quick_backend(model), sources, shorter, 1, UNIFORM_ROWS, target_prefix))
     rated = []
     for name, target_name in names:
         chances = [
