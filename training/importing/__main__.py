@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 
 import typer
 
@@ -36,8 +37,9 @@ def import_model(options: ImportOptions) -> None:
 
 def _end_with_stdin() -> None:
     """Ends the process when its standard input ends: then the program that started it is gone."""
-    while os.read(0, 1 << 16):
-        pass
+    with suppress(OSError):  # it was closed from the start
+        while os.read(0, 1 << 16):
+            pass
     os._exit(1)
 
 
