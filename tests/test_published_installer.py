@@ -257,7 +257,6 @@ def test_a_job_that_a_stop_interrupts_goes_on_at_the_next_start(site: Site) -> N
     with site.serving() as service:
         id = install(service)["id"]
         until(service, id, lambda job: job["state"] == "downloading")
-        (site.models / ".downloads").mkdir()
         (site.models / ".downloads" / "half").touch()
     assert (site.models / ".downloads" / "half").exists()
     site.go_on()
@@ -369,12 +368,12 @@ def test_the_importer_gets_mirrors_hosts_and_an_accepted_licence(site: Site) -> 
         ended(service, answer.json()["id"])
     [run] = site.runs()
     assert "--registry /srv/models.json --host one.example --host two.example --accept-licence" in run
-    assert "--dtype int8 --replace --json" in run
+    assert "--dtype int8 --threads 1 --replace --json" in run
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA bounds mappings only on Linux")
 def test_the_importer_has_a_bound_on_memory(site: Site) -> None:
-    site.publish("firefox:en-fr", [{"state": "finding"}, {"allocate": 8 << 30}, *DONE])
+    site.publish("firefox:en-fr", [{"state": "finding"}, {"allocate": 16 << 30}, *DONE])
     with site.serving() as service:
         id = install(service)["id"]
         failed = until(service, id, lambda job: job["state"] == "waiting")

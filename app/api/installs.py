@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -70,14 +71,15 @@ async def catalogue(
     """
     installer, known = state_of(request)["installer"], await asyncio.to_thread(load_catalogue)
     obstacle = installer.obstacle or _obstacle(request)
-    installed = installer.served_names()
+    installed, mirrors = installer.served_names(), state_of(request)["settings"].registries
     languages = [code for code in from_or_to.split(",") if code]
     return CatalogueAnswer(
         dated=known.dated,
         may_install=obstacle is None,
         how_to_install=obstacle or "",
         models=[
-            _catalogue_model(model, model.name in installed) for model in known.matching(source, target, languages)
+            _catalogue_model(model, model.name in installed, mirrors.get(model.registry))
+            for model in known.matching(source, target, languages)
         ],
     )
 
@@ -154,7 +156,7 @@ async def remove(direction: DirectionName, installer: InstallerState) -> Respons
     return Response(status_code=204)
 
 
-def _catalogue_model(model: PublishedModel, is_installed: bool) -> CatalogueModel:
+def _catalogue_model(model: PublishedModel, is_installed: bool, mirror: str | None) -> CatalogueModel:
     return CatalogueModel(
         model=str(model.name),
         registry=model.registry,
@@ -168,6 +170,7 @@ def _catalogue_model(model: PublishedModel, is_installed: bool) -> CatalogueMode
         licence=model.licence,
         forbids_commercial_use=forbids_commercial_use(model.licence),
         page=model.page,
+        host=model.host if mirror is None else urlsplit(mirror).netloc or mirror,
         figures=[PublishedFigure(**msgspec.structs.asdict(figure)) for figure in model.figures],
         installed=is_installed,
     )

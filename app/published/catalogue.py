@@ -34,6 +34,8 @@ class RegistryList(msgspec.Struct, frozen=True):
     licence: str
     page: str
     address: str
+    host: str
+    """Where its files are."""
     dated: str
     """When the list was made or stored, in ISO 8601."""
 
@@ -73,6 +75,8 @@ class PublishedModel(msgspec.Struct, frozen=True):
     """Bytes of the weights, unpacked, if the registry says."""
     sha256: str | None
     """SHA-256 of the weights, unpacked, if the registry says."""
+    host: str
+    """From which it is downloaded."""
     is_released: bool
     """Whether its publisher uses it: Mozilla's list also has models that Firefox does not have."""
     licence: str
@@ -155,6 +159,7 @@ def _published(row: _Row, lists: dict[str, RegistryList]) -> PublishedModel:
         raise ValueError(f"{row.model!r} is not the name of a model in {', '.join(lists)}")
     common = lists[name.registry]
     return PublishedModel(
-        name, common.publisher, row.source, row.target, row.size, row.weights_bytes, row.sha256, row.is_released,
+        name, common.publisher, row.source, row.target, row.size, row.weights_bytes, row.sha256,
+        common.host, row.is_released,
         common.licence, row.page or common.page, row.figures,
     )  # fmt: skip

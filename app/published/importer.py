@@ -13,11 +13,12 @@ from msgspec import Struct
 
 from app.published.folder import ModelsFolder
 from app.published.jobs import InstallJob
+from app.runtime.memory_limit import memory_left
 from app.services.trainer import TrainerFailed, importer_command, missing_for_importer, run_trainer
 from app.settings import Settings
 
-MEMORY_BYTES = 4 << 30
-"""How much the importer may allocate."""
+MAX_MEMORY_BYTES = 8 << 30
+"""How much the importer may allocate. It takes half a gigabyte and twice the size of the weights (docs/models.md)."""
 
 
 class Event(Struct, kw_only=True):
@@ -52,6 +53,13 @@ def missing_importer() -> str | None:
     return None
 
 
+def memory_bound() -> int:
+    """How much the importer may allocate now: what a container's limit leaves, since beyond it the kernel would kill
+    some process."""
+    left = memory_left()
+    return MAX_MEMORY_BYTES if left is None else min(MAX_MEMORY_BYTES, left)
+
+
 class Importer:
     """Imports into a folder, as the settings say."""
 
@@ -80,7 +88,9 @@ class Importer:
             follow(event)
 
         try:
-            await run_trainer([*self._command, *self._arguments(job), *options], self._folder.path, read, MEMORY_BYTES)
+            self._folder.downloads.mkdir(exist_ok=True)  # also for temporary files: /tmp may be in memory
+            command = [*self._command, *self._arguments(job), *options]
+            await run_trainer(command, self._folder.path, read, memory_bound(), {"TMPDIR": str(self._folder.downloads)})
         except TrainerFailed as error:
             if last and last.state == "failed":
                 raise ImportFailed(last.error, last.passes, last.retry_after_s) from None
@@ -95,7 +105,8 @@ class Importer:
         mirror = self._mirrors.get(job.model.partition(":")[0])
         registry = ["--registry", mirror] if mirror else []
         accepted = ["--accept-licence"] if job.accepts_licence else []
-        return [job.model, *places, "--dtype", "int8", "--replace", "--json", *registry, *self._hosts, *accepted]
+        fixed = ["--dtype", "int8", "--threads", "1", "--replace", "--json"]
+        return [job.model, *places, *fixed, *registry, *self._hosts, *accepted]
 
 
 _decode = msgspec.json.Decoder(Event).decode

@@ -8,7 +8,7 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
@@ -69,12 +69,17 @@ def importer_command() -> list[str]:
 
 
 async def run_trainer(
-    command: Sequence[str], folder: Path, say: Callable[[str], None], memory_bytes: int | None = None
+    command: Sequence[str],
+    folder: Path,
+    say: Callable[[str], None],
+    memory_bytes: int | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> None:
     """Runs `command` in `folder` at low priority, and passes each line that it prints to `say`.
 
-    `memory_bytes`: how much it may allocate. Kills the process, and those that it has started, when the caller is
-    cancelled; its standard input ends with this process. Raises TrainerFailed and OSError.
+    `memory_bytes`: how much it may allocate. `environ`: variables beside those of this process. Kills the process, and
+    those that it has started, when the caller is cancelled; its standard input ends with this process. Raises
+    TrainerFailed and OSError.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -82,7 +87,7 @@ async def run_trainer(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": _search_path(), "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, **(environ or {}), "PYTHONPATH": _search_path(), "PYTHONUNBUFFERED": "1"},
         start_new_session=True,  # to be killed as a group; uvloop knows no `process_group`
         limit=_MAX_LINE_BYTES,
     )

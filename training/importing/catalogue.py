@@ -85,7 +85,9 @@ def catalogue_text(lists: Mapping[str, list[Offer]], dated: Mapping[str, str]) -
     for registry in (name for name in LISTS if name in lists):
         publisher, licence, page = PUBLISHERS[registry]
         facts = {"publisher": publisher, "licence": licence, "page": page, "address": LISTS[registry][0]}
-        registries[registry] = facts | {"dated": dated[registry]}
+        addresses = [LISTS[registry][0], *(file.url for offer in lists[registry] for file in offer.files)]
+        hosts = dict.fromkeys(urlsplit(address).hostname for address in reversed(addresses))  # None: of a local list
+        registries[registry] = facts | {"host": next(filter(None, hosts)), "dated": dated[registry]}
     models = (_row(offer) for registry in registries for offer in chosen(lists[registry]))
     lines = [json.dumps(row, ensure_ascii=False) for row in models]
     heads = [f"{json.dumps(name)}: {json.dumps(facts, ensure_ascii=False)}" for name, facts in registries.items()]

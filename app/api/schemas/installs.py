@@ -44,6 +44,9 @@ class CatalogueModel(BaseModel):
     page: str = Field(
         examples=["https://mozilla.github.io/translations/model-registry"], description="Where it is described"
     )
+    host: str = Field(
+        examples=["storage.googleapis.com"], description="From which it is downloaded: the registry's, or a mirror's"
+    )
     figures: list[PublishedFigure] = Field(description="Its scores as published")
     installed: bool = Field(description="Whether it serves here already")
 
