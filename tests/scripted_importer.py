@@ -35,6 +35,9 @@ def do(line: dict[str, Any], name: Path, into: Path) -> None:
     elif "allocate" in line:
         bytearray(line["allocate"])
     elif "copy" in line:
+        if "--unless" in sys.argv and not line.get("is_newer"):
+            say({"state": "unchanged"})
+            return
         target = into / str(line["copy"])
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(name.with_suffix(".bundle"), target)
@@ -48,7 +51,7 @@ def do(line: dict[str, Any], name: Path, into: Path) -> None:
 def main() -> None:
     threading.Thread(target=end_with_service, daemon=True).start()
     script, model, *words = sys.argv[1:]
-    name = Path(script, model.replace(":", "-"))
+    name = Path(script, model.partition("@")[0].replace(":", "-"))
     with name.with_suffix(".runs").open("a") as runs:
         runs.write(f"{' '.join(words)}\n")
     into = Path(words[words.index("--into") + 1])

@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-cli = typer.Typer(no_args_is_help=True, help="Published models: list, install, update and remove them.")
+HELP = """List, install, update and remove published models.
+
+interlinear models list es
+
+interlinear models add firefox:es
+
+A service that runs takes what is installed within seconds; INTERLINEAR_MODELS names what it installs by itself.
+"""
+cli = typer.Typer(no_args_is_help=True, help=HELP)
 
 
 @cli.command("list")

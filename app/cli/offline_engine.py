@@ -5,6 +5,7 @@ Also reads its bundles and settings, and reports failures and warnings at the en
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
@@ -85,7 +86,7 @@ class Command:
     markup: bool = False
     """Texts are HTML."""
     bundles: str | None = None
-    """Folders, separated by commas."""
+    """Folders, separated by commas; installed models do not take their places."""
     workers: int = 0
     quiet: bool = False
     file: Path | None = None
@@ -323,6 +324,8 @@ def snapshot_of(pairs: Sequence[Pair], source: str, target: str) -> MemorySnapsh
 def load_command_settings(command: Command) -> Settings:
     """The environment's settings, with the command line's options and without limits. Raises SettingsError."""
     chosen = load_settings({"bundles": command.bundles, "workers": command.workers or None})
+    if command.bundles:  # these, and no installed model in their place
+        chosen = chosen.model_copy(update={"models_dir": Path(os.devnull)})
     limits = {
         "max_text_chars": NO_LIMIT,
         "max_items": NO_LIMIT,

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
+import typer
+
 from app.cli.exit_codes import CANNOT_SERVE, INTERRUPTED, OK, SOME_FAILED, WRONG_USAGE
-from app.errors import ServiceError
+from app.cli.offline_engine import Command, CommandError, open_session
+from app.engine.launch import WorkerProcess
+from app.errors import InstallRefused, ServiceError
 from app.published.catalogue import Figure, PublishedModel, load_catalogue
 from app.published.folder import name_in_record
+from app.published.importer import ImportFailed
 from app.published.installer import POLL_S, Installer
 from app.published.jobs import InstallJob
 from app.runtime.metrics import Metrics
 from app.services import startup
 from app.settings import Settings, SettingsError, load_settings
-from model.bundle import Bundle
+from model.bundle import Bundle, open_bundle
 from model.bundle_files import WEIGHTS, BundleError
 from model.published import REGISTRIES, ModelName, parse_name
 
@@ -53,6 +59,11 @@ def add(texts: Sequence[str], accepts_licence: bool) -> int:
     return _work(lambda installer: _install(installer, names, accepts_licence))
 
 
+def update(directions: Sequence[str], yes: bool) -> int:
+    """Replaces installed models by newer ones. `yes`: without asking."""
+    return _work(lambda installer: _update(installer, directions, yes))
+
+
 def remove(directions: Sequence[str]) -> int:
     """Removes installed models."""
 
@@ -85,15 +96,13 @@ def _bundle_row(bundle: Bundle, state: str) -> tuple[str, ...]:
     if name is None:
         licence = (bundle.record.licence or "").partition(",")[0]
         return bundle.pair, f"{state}, from {bundle.folder}", size, licence, "", "", ""
-    published = bundle.config["training"]["imported"].get("published", [])
-    figures = [Figure(**figure) for figure in published]
-    return (
-        str(name),
-        f"{state}, installed as {bundle.folder.name}",
-        size,
-        bundle.record.licence or "",
-        *_scores(figures),
-    )
+    state = f"{state}, installed as {bundle.folder.name}"
+    return str(name), state, size, (bundle.record.licence or "").partition(";")[0], *_scores(_figures(bundle))
+
+
+def _figures(bundle: Bundle) -> list[Figure]:
+    """The published ones of an imported bundle."""
+    return [Figure(**figure) for figure in bundle.config["training"]["imported"].get("published", [])]
 
 
 def _available_rows(known: Iterable[str], wanted: Sequence[str], everything: bool) -> Iterator[tuple[str, ...]]:
@@ -125,12 +134,15 @@ def _concerns(wanted: Sequence[str], source: str, target: str) -> bool:
 # ---- Work
 
 
+logging.getLogger("app.published").propagate = False  # the commands say the same themselves
+
+
 def _run(work: Callable[[Settings], int]) -> int:
     try:
         return work(load_settings())
     except ServiceError as error:
         _say(error.detail)
-    except (SettingsError, BundleError, OSError) as error:
+    except (SettingsError, BundleError, CommandError, OSError) as error:
         _say(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -165,7 +177,19 @@ async def _install(installer: Installer, names: Sequence[ModelName], accepts_lic
         raise
     finally:
         await installer.stop()
+        _forget_unfinished(installer, jobs)
     return OK if all(results) else SOME_FAILED
+
+
+def _forget_unfinished(installer: Installer, jobs: Sequence[InstallJob]) -> None:
+    """Leaves no job to a later start of a service, unless one is at work that ends it itself."""
+    folder = installer.folder
+    with folder.lock() as is_held:
+        for job in jobs:
+            if is_held and (found := folder.job(job.id)) and found.state != "done":
+                folder.forget(found)
+        if is_held:
+            folder.clean()
 
 
 async def _followed(installer: Installer, job: InstallJob, show: Callable[[InstallJob], None]) -> bool:
@@ -208,6 +232,57 @@ def _say(message: str) -> None:
     print(f"interlinear: {message}", file=sys.stderr, flush=True)
 
 
-def update(directions: Sequence[str], yes: bool) -> int:
-    """Replaces installed models by newer ones."""
-    return OK
+# ---- Updates
+
+
+async def _update(installer: Installer, directions: Sequence[str], yes: bool) -> int:
+    """Replaces installed models by newer ones, each after a comparison."""
+    folder = installer.folder
+    results = []
+    with folder.lock() as is_held:
+        if not is_held:
+            raise InstallRefused("A model is being installed: wait until that ends, or cancel it.")
+        for direction in directions or [place.name for place in folder.installed()]:
+            place, name = installer.installed(direction)
+            try:
+                made = await installer.newer(direction, lambda event: None)
+                if made is None:
+                    print(f"{direction}: {name} is what the registry has")
+                elif await _agrees(open_bundle(place), open_bundle(made), yes):
+                    folder.put_in_place(made)
+                    print(f"{direction}: replaced; a service that runs takes it within seconds")
+                else:
+                    print(f"{direction}: left as it was")
+                results.append(True)
+            except ImportFailed as failure:
+                _say(f"{direction}: {failure}")
+                results.append(False)
+            finally:
+                folder.clean()
+    if not results:
+        print("no model is installed")
+    return OK if all(results) else SOME_FAILED
+
+
+async def _agrees(old: Bundle, new: Bundle, yes: bool) -> bool:
+    """Shows what the new one does with the old one's samples, and asks whether to take it."""
+    texts = [str(sample["source"]) for sample in old.config["samples"]]
+    before, after = [await _translations(bundle, texts) for bundle in (old, new)]
+    print(f"{old.pair}: {name_in_record(old.config)} has newer weights, {old.name} -> {new.name}")
+    for label, bundle in (("now", old), ("newer", new)):
+        bleu, comet, dataset = _scores(_figures(bundle))
+        print(f"  {label:<6} BLEU {bleu or 'not published'}, COMET-22 {comet or 'not published'} {dataset}".rstrip())
+    for text, one, other in zip(texts, before, after, strict=True):
+        if one != other:
+            print(f"  {text}\n    now    {one}\n    newer  {other}")
+    alike = sum(one == other for one, other in zip(before, after, strict=True))
+    print(f"  {alike} of its {len(texts)} samples are translated alike")
+    return yes or (sys.stdin.isatty() and typer.confirm("Take the newer weights?"))
+
+
+async def _translations(bundle: Bundle, texts: Sequence[str]) -> list[str]:
+    """How the service would translate `texts`, sentences in the source language of one of its directions."""
+    source, target = next(iter(bundle.directions))
+    command = Command(source, target, bundles=str(bundle.folder), workers=1, quiet=True)
+    async with open_session(command, WorkerProcess) as session:
+        return [done.text or "" for done in await session.translate(texts)]

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -119,12 +120,26 @@ class Installer:
         await asyncio.to_thread(self._remove, direction)
         await self._reload()
 
-    def _remove(self, direction: str) -> None:
+    def installed(self, direction: str) -> tuple[Path, ModelName]:
+        """An installed model, by the name of its folder. Raises ModelNotInstalled."""
         installed = {place.name: (place, name) for place, name in self.folder.installed().items()}
         if direction not in installed:
             there = ", ".join(installed) or "none"
             raise ModelNotInstalled(f"No installed model is called {direction}; there is {there}.")
-        place, name = installed[direction]
+        return installed[direction]
+
+    async def newer(self, direction: str, follow: Callable[[Event], None]) -> Path | None:
+        """A bundle of the newer weights that the registry has of an installed model, for `folder.put_in_place`; None if
+        it has none. Only for whoever holds the lock. Raises ModelNotInstalled, ImportFailed and OSError."""
+        place, name = self.installed(direction)
+        # Mozilla's variants are sizes, those of others versions.
+        asked = name if name.registry == "firefox" else replace(name, variant=None)
+        job = InstallJob(id=job_id(asked), model=str(asked), accepts_licence=True)
+        done = await self._importer.run(job, follow, "--unless", str(place))
+        return None if done.state == "unchanged" else Path(done.folder)
+
+    def _remove(self, direction: str) -> None:
+        place, name = self.installed(direction)
         if any(wanted.is_of(name, direction) for wanted in self._wanted):
             raise InstallRefused(f"{PREFIX}MODELS names {name}: the next start would install it again.")
         with self._writing(), self.folder.lock() as is_held:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.atomic_files import check_replaceable
+from model.bundle_files import read_bundle
 from model.published import REGISTRIES, ModelName, parse_name
 from training.download import megabytes
 from training.file_lock import lock_output
@@ -45,6 +46,8 @@ def import_model(options: ImportOptions, report: Report | None = None) -> None:
     else:
         report.emit("finding")
         offer = source.find(name, (options.source, options.target))
+        if options.unless is not None and _is_made_of(options.unless, offer):
+            return report.emit("unchanged", f"{options.unless} is {offer.name} already", is_result=True)
         check_licence(offer.name, offer.licence, options.accept_licence)
         if options.download_only:
             return _download_only(source, offer, options, report)
@@ -65,6 +68,13 @@ def import_model(options: ImportOptions, report: Report | None = None) -> None:
     from training.importing.bundle import make_bundle
 
     make_bundle(options, manifest, report)
+
+
+def _is_made_of(bundle: Path, offer: Offer) -> bool:
+    """Whether a bundle was made of the model that a registry offers, with the same weights as far as it says. Raises
+    BundleError."""
+    imported = read_bundle(bundle)[0].get("training", {}).get("imported", {})
+    return bool(imported.get("name") == offer.name and offer.files[0].sha256 in (None, imported.get("sha256")))
 
 
 def _name(path: Path) -> ModelName | None:

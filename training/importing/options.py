@@ -56,6 +56,8 @@ class ImportOptions:
     """The folder for downloads. (default: models in the cache folder)"""
     accept_licence: bool = False
     """Import a model although its licence forbids commercial use."""
+    unless: Annotated[Path | None, Option(metavar="BUNDLE")] = None
+    """Do nothing if that bundle was made of the very weights that the registry has."""
     replace: bool = False
     """Replace an existing bundle."""
     positions: PositionsOf = "marian"

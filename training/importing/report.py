@@ -17,7 +17,7 @@ from training.importing.registries.offer import Offer
 from training.launch import serve_command
 
 Say = Callable[[str], None]
-State = Literal["finding", "downloading", "converting", "checking", "done", "failed", "note"]
+State = Literal["finding", "downloading", "converting", "checking", "done", "unchanged", "failed", "note"]
 
 
 class Report:
