@@ -47,21 +47,22 @@ _MARKED_BY_MODULE = {
         api_weblate benchmarks benchmarks_ablation benchmarks_calibration benchmarks_engine benchmarks_gpu
         benchmarks_gpu_training benchmarks_heads benchmarks_hostile benchmarks_invariance
         benchmarks_memory_replay benchmarks_mixed_soak benchmarks_overload benchmarks_pivot benchmarks_scale
-        benchmarks_serving bundle cleaning_simplified_chinese cli_d2l cli_toy cli_translate cluster_hosting
-        corpora_sources data_parts data_prepare data_token_shards data_vocabulary deploy_balancer
-        deploy_kubernetes deploy_pytorch_index docs_examples docs_notebook docs_site doctor documents_processes
-        end_to_end engine engine_worker evaluation_calibration evaluation_evaluate evaluation_scoring
-        evaluation_service_command export_bundle export_ctranslate2 export_interpolation file_lock formats_large
-        formats_mutations formats_packages formats_pdf formats_slowness formats_small_packages http_auth
-        http_held_bytes http_shutdown_errors importing_bundle importing_ctranslate2 importing_dtype
-        importing_huggingface_marian importing_memory importing_model_bin int8_kernels int8_prepared
-        int8_products invariance invariance_prefixes llm makefile memory_kill optim_distributed optim_loop
-        optim_loss optim_trainer pipeline_from_memory pipeline_plan pipeline_preview
-        pipeline_recipe_file pipeline_run process_map runtime_byte_budgets runtime_watchdog schemathesis serve
-        server server_connection server_header_limits server_instances server_listener server_request_queue
-        server_slow_readers server_supervisor services_reload services_store shared_store soak
-        synthetic_translate text_glossary text_langid_tables text_memory_index text_plural_categories
-        training_main training_signals translation_completion translation_terminology weight_shapes weight_storage
+        benchmarks_serving bundle cleaning_simplified_chinese cli_d2l cli_models cli_toy cli_translate
+        cluster_hosting corpora_sources data_parts data_prepare data_token_shards data_vocabulary
+        deploy_balancer deploy_kubernetes deploy_pytorch_index docs_examples docs_notebook docs_site doctor
+        documents_processes end_to_end engine engine_worker evaluation_calibration evaluation_evaluate
+        evaluation_scoring evaluation_service_command export_bundle export_ctranslate2 export_interpolation
+        file_lock formats_large formats_mutations formats_packages formats_pdf formats_slowness
+        formats_small_packages http_auth http_held_bytes http_shutdown_errors importing_bundle
+        importing_ctranslate2 importing_dtype importing_huggingface_marian importing_memory importing_model_bin
+        importing_process int8_kernels int8_prepared int8_products invariance invariance_prefixes llm makefile
+        memory_kill optim_distributed optim_loop optim_loss optim_trainer pipeline_from_memory pipeline_plan
+        pipeline_preview pipeline_recipe_file pipeline_run process_map published_installer published_service
+        runtime_byte_budgets runtime_watchdog schemathesis serve server server_connection server_header_limits
+        server_instances server_listener server_request_queue server_slow_readers server_supervisor
+        services_reload services_store shared_store soak synthetic_translate text_glossary text_langid_tables
+        text_memory_index text_plural_categories training_main training_signals translation_completion
+        translation_terminology weight_shapes weight_storage
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}

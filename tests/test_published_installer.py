@@ -19,7 +19,7 @@ from shared_fixtures import Service, make_bundle, serving
 from app.errors import BundlesRefused
 from app.http.api_keys import new_key
 from app.published.folder import ModelsFolder
-from app.published.jobs import InstallJob, job_id
+from app.published.jobs import job_id
 from app.runtime.metrics import exposition
 from app.services.reload import Deployments
 from model.published import ModelName, parse_name
@@ -214,28 +214,6 @@ def test_a_model_that_cannot_be_had_keeps_no_other_from_serving(site: Site) -> N
         assert waiting["retry_at"]
         assert service.post("/translate", HELLO).json()["model"] == served(service)["en-fr"]["model"]
         assert [one["model"] for one in service.get("/ready").json()["installing"]] == ["argos:en-de"]
-
-
-def test_pauses_grow_and_follow_the_server() -> None:
-    job = InstallJob(id="1", model="firefox:en-fr", is_wanted=True)
-    pauses = []
-    for _ in range(6):
-        job.begin()
-        job.fail("busy", passes=True, now=1000.0)
-        pauses.append(job.retry_at - 1000.0)
-    assert pauses == [30.0, 120.0, 600.0, 3600.0, 3600.0, 3600.0]
-    job.fail("busy", passes=True, now=1000.0, retry_after_s=7200.0)
-    assert job.retry_at == 8200.0
-
-
-def test_what_somebody_asked_for_is_given_up_after_some_attempts() -> None:
-    job = InstallJob(id="1", model="firefox:en-fr")
-    states = []
-    for _ in range(4):
-        job.begin()
-        job.fail("busy", passes=True, now=0.0)
-        states.append(job.state)
-    assert states == ["waiting", "waiting", "waiting", "failed"]
 
 
 def test_cancelling_ends_the_importer_and_leaves_nothing(site: Site) -> None:
