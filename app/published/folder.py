@@ -85,7 +85,11 @@ class ModelsFolder:
         """Deletes what is left of jobs that have ended or were killed; what has arrived stays for jobs to come."""
         shutil.rmtree(self.new, ignore_errors=True)
         if all(job.has_ended for job in self.jobs()):
-            shutil.rmtree(self.downloads, ignore_errors=True)
+            self.drop_downloads()
+
+    def drop_downloads(self) -> None:
+        """Deletes what has arrived."""
+        shutil.rmtree(self.downloads, ignore_errors=True)
 
     # ---- Jobs
 

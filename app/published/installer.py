@@ -215,7 +215,12 @@ class Installer:
             await asyncio.to_thread(self.folder.clean)
             self._current = job  # which others see as it was, until its end is on the disk
             try:
-                self.folder.save(await self._do(job))
+                after = await self._do(job)
+                try:
+                    self.folder.save(after)
+                except OSError:  # the disk is full, of what has arrived
+                    await asyncio.to_thread(self.folder.drop_downloads)
+                    self.folder.save(after)
                 await asyncio.to_thread(self.folder.clean)
             finally:
                 self._current = None
