@@ -170,6 +170,7 @@ def test_ready_and_metrics_show_what_is_being_installed(site: Site) -> None:
             time.sleep(0.02)
         expected = {"model": "firefox:en-fr", "state": "downloading", "bytes": 40, "total": 100}
         assert installing == [{**expected, "error": None, "retry_at": None}]
+        assert served(service)["en-fr"]["installing"] == installing[0]
         shown = exposition(service.state["metrics"]).decode()
         assert 'interlinear_model_install_bytes{of="arrived"} 40.0' in shown
         assert "interlinear_models_missing 1.0" in shown
@@ -242,6 +243,15 @@ def test_a_job_that_a_stop_interrupts_goes_on_at_the_next_start(site: Site) -> N
         assert ended(service, id)["state"] == "done"
         assert len(site.runs()) == 2
         assert leftovers(site) == []
+
+
+def test_a_model_that_the_settings_name_no_more_is_not_tried_again(site: Site) -> None:
+    site.publish("argos:en-de", [{"state": "failed", "error": "no such pair"}, {"exit": 1}])
+    id = job_id(ModelName("argos", "en-de"))
+    with site.serving("argos:en-de") as service:
+        until(service, id, lambda job: job["state"] == "waiting")
+    with site.serving() as service:
+        assert ended(service, id)["state"] == "cancelled"
 
 
 def test_a_model_that_the_service_refuses_leaves_the_one_that_was_there(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -12,6 +11,7 @@ from fastapi import APIRouter, Request
 from app import errors
 from app.api.dependencies import AdmittedClient, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
+from app.api.schemas.health import InstallingModel
 from app.api.schemas.installs import InstalledModel
 from app.api.schemas.models import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
 from app.engine.engine import Engine
@@ -37,7 +37,16 @@ async def models(request: Request) -> list[ServedModel]:
     state = state_of(request)
     catalogue, folder = state["translator"].catalogue, state["settings"].models_folder
     replaced = {new.spec.name: old.name for old, new in catalogue.replaced}
-    return [_served_model(bundle, state["engine"], folder, replaced) for bundle in catalogue]
+    coming = {job.pair: InstallingModel(**job.summary()) for job in state["installer"].seen if not job.has_ended}
+    return [
+        _served_model(
+            bundle,
+            state["engine"],
+            _installed_model(bundle, bundle.folder.parent == folder, replaced.get(bundle.spec.name)),
+            coming.get(bundle.pair),
+        )
+        for bundle in catalogue
+    ]
 
 
 @router.post(
@@ -57,7 +66,9 @@ async def reload(request: Request, client: AdmittedClient) -> Reloaded:
     return Reloaded(changed=changed, models=[bundle.name for bundle in deployments.current.translator.catalogue])
 
 
-def _served_model(bundle: Bundle, engine: Engine, folder: Path | None, replaced: Mapping[str, str]) -> ServedModel:
+def _served_model(
+    bundle: Bundle, engine: Engine, installed: InstalledModel | None, installing: InstallingModel | None
+) -> ServedModel:
     source, target = bundle.directions.sides
     return ServedModel(
         model=bundle.name,
@@ -71,7 +82,8 @@ def _served_model(bundle: Bundle, engine: Engine, folder: Path | None, replaced:
         corpora=bundle.record.corpora,
         quality=bundle.config.get("quality", {}),
         licence=bundle.record.licence,
-        installed=_installed_model(bundle, bundle.folder.parent == folder, replaced.get(bundle.spec.name)),
+        installed=installed,
+        installing=installing,
         decoding=DecodingDefaults(**asdict(bundle.decoding)),
         checksum=bundle.checksum,
         device=engine.device,

@@ -29,6 +29,8 @@ from model.published import ModelName
 log = logging.getLogger(__name__)
 POLL_S = 0.5
 """How often to look for jobs, and whether one that is being done is to be cancelled."""
+KEEP_ENDED_S = 86_400.0
+"""After this a start forgets a job that has ended."""
 SAVE_INTERVAL_S = 1.0
 """How often the progress of a download is saved."""
 STEPS: dict[str, State] = {step: step for step in ("finding", "downloading", "converting", "checking")}
@@ -194,7 +196,8 @@ class Installer:
             await asyncio.sleep(pause_s)
 
     def _ask_for_wanted(self) -> None:
-        """Makes jobs of the models that the settings name and that are not installed. Raises InstallRefused."""
+        """Makes jobs of the models that the settings name and that are not installed, and ends those that they named
+        before. Raises InstallRefused."""
         names, now = self.folder.missing(self._wanted), time.time()
         self._unsaved = [
             InstallJob(id=job_id(name), model=str(name), is_wanted=True, asked_at=now + number / 1e3)
@@ -203,6 +206,13 @@ class Installer:
         for name in names:
             self.add(name, is_wanted=True)
         self._unsaved = []
+        wanted = {str(name) for name in self._wanted}
+        for job in self.folder.jobs():
+            with suppress(OSError):
+                if job.has_ended and now - job.asked_at > KEEP_ENDED_S:
+                    self.folder.forget(job)
+                elif job.is_wanted and not job.has_ended and job.model not in wanted:
+                    self.folder.ask_to_cancel(job)
 
     async def _work_once(self) -> bool:
         """Does a job that is due, unless another instance is at work; whether it did. Raises OSError."""

@@ -66,6 +66,13 @@ class InstallJob(Struct, kw_only=True, omit_defaults=True):
         return self.state in ENDED
 
     @property
+    def pair(self) -> str:
+        """The languages, such as en-es: as they are asked for until the model is found."""
+        if self.source and self.target:
+            return f"{self.source}-{self.target}"
+        return self.model.partition(":")[2].partition("@")[0]
+
+    @property
     def retry_time(self) -> datetime | None:
         return datetime.fromtimestamp(self.retry_at, UTC) if self.state == "waiting" else None
 

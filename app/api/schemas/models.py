@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from app.api.schemas.health import InstallingModel
 from app.api.schemas.installs import InstalledModel
 
 
@@ -62,6 +63,9 @@ class ServedModel(BaseModel):
     licence: str | None = Field(description="Licence of the weights; null if the bundle names none")
     installed: InstalledModel | None = Field(
         description="The published model that it was made of; null for a model that was trained or shipped"
+    )
+    installing: InstallingModel | None = Field(
+        description="The published model that is being installed in its place, and how far it is; null if there is none"
     )
     decoding: DecodingDefaults = Field(
         description="The bundle's decoding defaults. What a request asks for goes first, then these, then the "
