@@ -1,4 +1,5 @@
-"""A real service and the real importer, with a registry on loopback: killed, stopped and started in the middle."""
+"""app/published/ and training/importing/: a real service and the real importer, with a registry on loopback; killed,
+stopped and started in the middle."""
 
 from __future__ import annotations
 
