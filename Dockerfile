@@ -1,7 +1,8 @@
-# The service and its bundles, without the trainer.
+# The service, its bundles and the importer of published models, without the trainer.
 #
 #   docker build -t interlinear .
 #   docker run --rm -p 8000:8000 interlinear
+#   docker run --rm -p 8000:8000 -v interlinear-models:/models -e INTERLINEAR_MODELS=firefox:es interlinear
 #
 # TORCH_INDEX_URL: one more index for pip to find PyTorch in. Empty, it is the default build, for CPU and CUDA alike.
 # For a machine without a GPU, PyTorch's CPU-only index saves 4 GB:
@@ -33,11 +34,14 @@ RUN python -m pip --python /opt/venv/bin/python install --no-cache-dir --no-comp
     && strip --strip-unneeded lib/libtorch_cpu.so
 COPY app app
 COPY model model
+# .dockerignore names the part that arrives.
+COPY training training
 # These imports write the bytecode of what the service uses. PyTorch is named because int8 decodes without it: a worker that
 # needs it would otherwise compile it at every start, the file system being read-only.
 RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main, app.engine.worker, torch, py3langid.langid, eld.resources.ngrams.ngramsM60" \
+    && /opt/venv/bin/python -c "import training.importing.__main__, training.importing.bundle" \
     && /opt/venv/bin/python -m model.int8.library \
-    && python -m compileall -q app model
+    && python -m compileall -q app model training
 
 
 FROM ${PYTHON_IMAGE}
@@ -45,12 +49,15 @@ LABEL org.opencontainers.image.title="Interlinear" \
       org.opencontainers.image.description="A translation service that shows its attention" \
       org.opencontainers.image.licenses="Apache-2.0"
 RUN useradd --system --uid 10001 --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin interlinear
+# For a volume, which Docker makes with this owner: nothing else in the image can be written.
+RUN install -d -o interlinear -g interlinear /models
 COPY --from=builder /opt/venv /opt/venv
 WORKDIR /srv/interlinear
 COPY LICENSE NOTICE ./
 COPY bundles bundles
 COPY --from=builder /build/app app
 COPY --from=builder /build/model model
+COPY --from=builder /build/training training
 # The cache folder has the weights as prepared for the kernels, which all workers map.
 ENV PATH=/opt/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
@@ -58,7 +65,8 @@ ENV PATH=/opt/venv/bin:$PATH \
     XDG_CACHE_HOME=/tmp/cache \
     INTERLINEAR_HOST=0.0.0.0 \
     INTERLINEAR_PORT=8000 \
-    INTERLINEAR_BUNDLES=/srv/interlinear/bundles
+    INTERLINEAR_BUNDLES=/srv/interlinear/bundles \
+    INTERLINEAR_MODELS_DIR=/models
 # By number: Kubernetes can then see that it is not root.
 USER 10001
 EXPOSE 8000

@@ -32,14 +32,8 @@ from training.importing.report import JsonReport
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
-NEEDED = """
-    __init__.py command_line.py compute.py download.py file_lock.py launch.py options.py protobuf.py signals.py
-    corpora/__init__.py corpora/columns.py corpora/corpus.py corpora/general.py corpora/general.tsv corpora/text_file.py
-    evaluation/__init__.py evaluation/quality_card.py evaluation/translate.py
-    export/__init__.py export/model_card.py export/samples.py
-    importing
-"""
-"""The part of training/ that an import needs."""
+NEEDED = re.findall(r"^!training/(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
+"""The part of training/ that an import needs: what the image gets."""
 BLOCKED = """
 import importlib.abc, os, runpy, sys
 
@@ -113,7 +107,7 @@ def environment(**more: str) -> dict[str, str]:
 def needed_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the part of training/ that the container gets, and model/."""
     place = tmp_path_factory.mktemp("image")
-    for name in NEEDED.split():
+    for name in NEEDED:
         (place / "training" / name).parent.mkdir(parents=True, exist_ok=True)
         (place / "training" / name).symlink_to(ROOT / "training" / name)
     (place / "model").symlink_to(ROOT / "model")
@@ -158,7 +152,7 @@ def test_it_needs_all_of_that_part_and_loads_pytorch_only_to_convert() -> None:
     first, all_of_it = loaded("training.importing.__main__"), loaded("training.importing.bundle")
     assert first & {"torch", "numpy", "sentencepiece"} == set()
     used = {name for name in first | all_of_it if name.startswith("training.") and ".importing" not in name}
-    files = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in NEEDED.split()}
+    files = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in NEEDED}
     assert used == {f"training.{name}" for name in files - {"__init__", "importing", "corpora.general.tsv"}}
 
 
