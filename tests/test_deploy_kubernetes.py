@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from app.api import health
-from app.settings import PREFIX, Settings
+from app.settings import PREFIX, Settings, load_settings
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy/kubernetes"
@@ -111,6 +111,42 @@ def test_gpu_patch_sets_the_device() -> None:
     [path] = [path for path, value in operations.items() if value == "cuda"]
     number = int(path.split("/")[-2])
     assert container("interlinear")["env"][number]["name"] == "INTERLINEAR_DEVICE"
+
+
+def added(folder: Path) -> dict[str, Any]:
+    """What the patches in a kustomization add to each list, if it is one value for each."""
+    return {
+        operation["path"].removesuffix("/-").rpartition("/")[2]: operation["value"]
+        for _, operation in patches(folder)
+        if operation["path"].endswith("/-")
+    }
+
+
+def test_published_models_are_kept_on_one_volume_of_all_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = DEPLOY / "models-volume"
+    made = added(folder)
+    [claim] = documents(folder / "volume.yaml")
+    assert made["volumes"]["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    place = made["volumeMounts"]["mountPath"]
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert f"INTERLINEAR_MODELS_DIR={place}\n" in dockerfile
+    assert f"install -d -o interlinear -g interlinear {place}\n" in dockerfile
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    assert list(compose["volumes"]) == ["models"]
+    assert all(service["volumes"] == [f"models:{place}"] for service in compose["services"].values())
+    assert made["env"]["name"] == "INTERLINEAR_MODELS"
+    monkeypatch.setenv(made["env"]["name"], made["env"]["value"])
+    assert len(load_settings().models) == 3
+
+
+def test_only_the_importer_reaches_other_networks_and_by_https_alone() -> None:
+    policies = [(path, document) for path, document in ALL if document["kind"] == "NetworkPolicy"]
+    rules = [(path, rule) for path, document in policies for rule in document["spec"].get("egress", [])]
+    outside = {path: rule["ports"] for path, rule in rules if any("ipBlock" in peer for peer in rule.get("to", []))}
+    assert outside == {DEPLOY / "models-volume/network.yaml": [{"port": 443, "protocol": "TCP"}]}
+    closed = [document["spec"]["egress"] for path, document in policies if path == DEPLOY / "base/network.yaml"]
+    assert [] in closed
 
 
 def test_every_setting_exists() -> None:
