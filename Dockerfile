@@ -36,6 +36,10 @@ COPY app app
 COPY model model
 # .dockerignore names the part that arrives.
 COPY training training
+# The command `interlinear`, as an installation of the project would make it.
+RUN echo /srv/interlinear > $(echo /opt/venv/lib/python3*/site-packages)/interlinear.pth \
+    && printf '#!/opt/venv/bin/python\nfrom app.__main__ import interlinear\n\ninterlinear()\n' > /opt/venv/bin/interlinear \
+    && chmod +x /opt/venv/bin/interlinear
 # These imports write the bytecode of what the service uses. PyTorch is named because int8 decodes without it: a worker that
 # needs it would otherwise compile it at every start, the file system being read-only.
 RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main, app.engine.worker, torch, py3langid.langid, eld.resources.ngrams.ngramsM60" \
