@@ -312,6 +312,11 @@ def test_a_folder_that_cannot_be_written_is_said(site: Site) -> None:
 def test_a_place_that_is_no_folder_is_said_and_the_service_serves(site: Site) -> None:
     site.models.write_text("a file")
     with site.serving("firefox:en-fr") as service:
+        limit = time.monotonic() + WAIT_S
+        while not (installing := service.get("/ready").json().get("installing")):
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+        assert (installing[0]["state"], installing[0]["retry_at"] is None) == ("waiting", False)
         refused = ask(service, "POST", "/models", json={"model": "firefox:en-fr"})
         assert refused.status_code == 409
         assert "cannot be written" in refused.json()["detail"]

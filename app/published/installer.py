@@ -193,6 +193,7 @@ class Installer:
                 for job in self._unsaved:
                     job.begin()
                     job.fail(str(error), passes=True, now=time.time())
+                await asyncio.to_thread(self.jobs)
             await asyncio.sleep(pause_s)
 
     def _ask_for_wanted(self) -> None:
