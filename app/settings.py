@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -64,7 +65,7 @@ class Settings(BaseSettings):
         default=(), description="Further hosts that these lists, and redirects, may name"
     )
     page_installs: bool = Field(
-        default=True, description="Without API keys, whoever sits at this machine may install models on the page"
+        default=True, description="Without API keys, clients on the service's own machine may install models"
     )
     pivot: bool = Field(
         default=True, description="Serve pairs without a bundle through another language; off: only pairs with a bundle"
@@ -178,7 +179,7 @@ class Settings(BaseSettings):
     def models_folder(self) -> Path | None:
         """The folder of installed models; None if this user has no place for it."""
         try:
-            return self.models_dir or cache_folder() / "installed"
+            return (self.models_dir or cache_folder() / "installed").absolute()
         except RuntimeError:
             return None
 
@@ -207,10 +208,18 @@ class Settings(BaseSettings):
         if not isinstance(value, str):
             return value
         names = [parse_name(text) or text for text in value.replace(",", " ").split()]
+        wanted = dict[ModelName, None]()
         for name in names:
             if isinstance(name, str):
                 raise ValueError(f"{name} is no published model: it begins with {', '.join(REGISTRIES)} and a colon")
-        return tuple(dict.fromkeys(one for name in names if isinstance(name, ModelName) for one in name.expanded()))
+            wanted |= dict.fromkeys(name.expanded())
+        directions = dict[str, ModelName]()
+        for name in wanted:
+            if not name.is_complete:
+                raise ValueError(f"{name} is no pair of languages, such as firefox:en-es")
+            if (other := directions.setdefault(name.direction, name)) != name:
+                raise ValueError(f"{other} and {name} are of one direction; name one of them")
+        return tuple(wanted)
 
     @field_validator("registries", mode="before")
     @classmethod
@@ -222,7 +231,20 @@ class Settings(BaseSettings):
         for registry, address in lists.items():
             if registry not in REGISTRIES or not address:
                 raise ValueError(f"an entry has a registry, {', '.join(REGISTRIES)}, an equals sign, and its list")
-        return lists
+            if urlsplit(address).username is not None:
+                raise ValueError("a list's address must not contain a password, since addresses are recorded")
+        return {
+            registry: address if urlsplit(address).scheme in ("http", "https") else str(Path(address).absolute())
+            for registry, address in lists.items()
+        }
+
+    @field_validator("registry_hosts")
+    @classmethod
+    def _check_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for host in value:
+            if not re.fullmatch(r"(\*\.)?[\w.-]+(:\d{1,5})?(/\S*)?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?", host, re.ASCII):
+                raise ValueError("a host is models.example, *.models.example or models.example:8443")
+        return value
 
     @field_validator("cors_origins", "trusted_proxies", "llm_pairs", "registry_hosts", mode="before")
     @classmethod

@@ -103,7 +103,7 @@ def swap_in(temporary: Path, folder: Path) -> None:
         temporary.rename(folder)
     elif not _exchange(temporary, folder):
         # Without an atomic exchange the folder is missing for a moment between two renames.
-        old = folder.with_name(f"{temporary.name}.old")
+        old = temporary.with_name(f"{temporary.name}.old")
         folder.rename(old)
         try:
             temporary.rename(folder)

@@ -25,6 +25,19 @@ class ModelName:
     def __str__(self) -> str:
         return f"{self.registry}:{self.model}{f'@{self.variant}' if self.variant else ''}"
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it can name a model: a pair of two languages, or OWNER/NAME on the Hub."""
+        if self.registry == "huggingface":
+            return re.fullmatch(r"[\w.-]+/[\w.-]+", self.model, re.ASCII) is not None
+        source, _, target = self.model.partition("-")
+        return bool(source and target) and source != target
+
+    @property
+    def direction(self) -> str:
+        """The same for names of models that would take each other's place, as far as names say it."""
+        return _plain(self.model)
+
     def is_of(self, found: ModelName, pair: str) -> bool:
         """Whether this name means the model `found`, which has a variant and translates `pair`, in language tags.
 

@@ -265,17 +265,71 @@ def test_a_model_that_the_service_refuses_leaves_the_one_that_was_there(
 
         async def refuse_new(deployments: Deployments) -> bool:
             if ModelsFolder(site.models).new.exists() and any(ModelsFolder(site.models).new.iterdir()):
-                raise BundlesRefused("a sample came out wrong")
+                raise BundlesRefused(f"{site.models}/en-fr: a sample came out wrong")
             return await reload(deployments)
 
         monkeypatch.setattr(Deployments, "reload", refuse_new)
         failed = ended(service, install(service)["id"])
         assert failed["state"] == "failed"
-        assert failed["error"]["detail"] == "The service cannot serve it: a sample came out wrong"
+        assert failed["error"]["detail"] == f"The service cannot serve it: {site.models}/en-fr: a sample came out wrong"
         monkeypatch.undo()
         service.run(service.state["deployments"].reload())
         assert served(service)["en-fr"]["model"] == first
         assert leftovers(site) == []
+
+
+def test_a_bundle_of_the_users_own_is_not_replaced(site: Site) -> None:
+    mine = make_bundle(site.models / "en-fr", seed=7)
+    with site.serving() as service:
+        before = served(service)["en-fr"]["model"]
+        failed = ended(service, install(service)["id"])
+        assert failed["error"]["detail"] == f"{mine} is a bundle that was not installed: move it elsewhere first"
+        assert served(service)["en-fr"]["model"] == before
+
+
+def test_a_damaged_new_bundle_leaves_the_one_that_was_there(site: Site) -> None:
+    with site.serving() as service:
+        ended(service, install(service)["id"])
+        before = served(service)["en-fr"]["model"]
+        site.publish("firefox:en-fr", DONE, seed=3)
+        (site.script / "firefox-en-fr.bundle" / "model.safetensors").write_bytes(b"")
+        failed = ended(service, install(service)["id"])
+        assert failed["state"] == "failed"
+        assert "is damaged" in failed["error"]["detail"]
+        assert served(service)["en-fr"]["model"] == before
+
+
+def test_a_required_model_that_is_replaced_later_takes_no_service_down(site: Site) -> None:
+    with site.serving("firefox:en-fr", models_required=True) as service:
+        ended(service, job_id(ModelName("firefox", "en-fr")))
+        assert service.get("/ready").status_code == 200
+        refused = ask(service, "POST", "/models", json={"model": "argos:en-fr"})
+        assert refused.status_code == 409
+        assert "INTERLINEAR_MODELS names firefox:en-fr" in refused.json()["detail"]
+        shutil.rmtree(site.models / "en-fr")
+        service.run(service.state["deployments"].reload())
+        assert service.get("/ready").status_code == 200
+
+
+def test_what_is_asked_for_again_is_tried_at_once_with_an_accepted_licence(site: Site) -> None:
+    site.publish("firefox:en-fr", [{"state": "failed", "error": "licence", "passes": True}, {"exit": 1}])
+    with site.serving() as service:
+        id = install(service)["id"]
+        until(service, id, lambda job: job["state"] == "waiting")
+        site.publish("firefox:en-fr", DONE)
+        ask(service, "POST", "/models", json={"model": "firefox:en-fr", "accept_licence": True})
+        assert ended(service, id)["state"] == "done"
+    assert ["--accept-licence" in run for run in site.runs()] == [False, True]
+
+
+def test_the_last_bundle_is_not_removed(site: Site) -> None:
+    with site.serving() as service:
+        ended(service, install(service)["id"])
+        shutil.rmtree(site.bundles / "en-fr")
+        before = served(service)["en-fr"]["model"]
+        assert ask(service, "DELETE", "/models/en-fr").status_code == 409
+        assert (site.models / "en-fr").exists()
+        assert served(service)["en-fr"]["model"] == before
 
 
 def test_a_removed_model_gives_its_place_back(site: Site) -> None:
@@ -429,7 +483,10 @@ def test_the_catalogue_lists_models_of_the_languages_asked_for(site: Site) -> No
         assert ask(service, "GET", "/catalogue?source=xx").json()["models"] == []
 
 
-@pytest.mark.parametrize("body", [{"model": "firefox"}, {"model": ""}, {}, {"model": "firefox:en-fr", "more": 1}])
+@pytest.mark.parametrize(
+    "body",
+    [{"model": "firefox"}, {"model": "firefox:es"}, {"model": "hf:nobody"}, {}, {"model": "firefox:en-fr", "more": 1}],
+)
 def test_a_wrong_request_is_refused(site: Site, body: dict[str, Any]) -> None:
     with site.serving() as service:
         answer = ask(service, "POST", "/models", json=body)

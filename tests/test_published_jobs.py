@@ -48,15 +48,21 @@ def test_settings_name_models_and_registries(monkeypatch: pytest.MonkeyPatch) ->
     settings = load_settings()
     assert [str(name) for name in settings.models] == ["firefox:en-es", "firefox:es-en", "argos:en-fr"]
     assert settings.registries == {"firefox": "https://mirror.example/models.json", "argos": "/srv/index.json"}
+    monkeypatch.setenv("INTERLINEAR_MODELS_DIR", "models")
+    assert load_settings().models_folder == Path("models").absolute()
     for name, value in (
         ("MODELS", "en-es"),
         ("MODELS", "nowhere:en-es"),
         ("REGISTRIES", "nowhere=x"),
         ("REGISTRIES", "x"),
+        ("MODELS", "firefox:es argos:en-es"),
+        ("MODELS", "firefox:en"),
+        ("REGISTRIES", "firefox=https://me:secret@mirror.example/"),
+        ("REGISTRY_HOSTS", "no host"),
     ):
         with monkeypatch.context() as patch:
             patch.setenv(f"INTERLINEAR_{name}", value)
-            with pytest.raises(SettingsError, match=f"INTERLINEAR_{name}={value}"):
+            with pytest.raises(SettingsError, match=f"INTERLINEAR_{name}="):
                 load_settings()
 
 
@@ -143,9 +149,28 @@ def test_a_bundle_is_swapped_in_and_back(tmp_path: Path) -> None:
     assert folder.installed()[place].registry == "argos"
     folder.put_back(place)
     assert folder.installed()[place].registry == "firefox"
-    folder.remove(place)
+    removed = folder.take_away(place)
     assert folder.installed() == {}
-    assert not folder.new.exists() or os.listdir(folder.new) == []
+    removed.rename(place)
+    assert list(folder.installed()) == [place]
+    folder.take_away(place)
+    folder.clean()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_bundle_of_the_users_own_is_not_replaced(tmp_path: Path) -> None:
+    folder = ModelsFolder(tmp_path)
+    assert folder.may_replace(tmp_path / "en-fr")
+    make_bundle(tmp_path / "en-fr")
+    assert not folder.may_replace(tmp_path / "en-fr")
+
+
+def test_a_kill_between_two_renames_loses_no_bundle(tmp_path: Path) -> None:
+    """Of a file system that cannot exchange two names, such as NFS."""
+    folder = ModelsFolder(tmp_path)
+    make_bundle(folder.new / "en-fr.old", imported=record("firefox:en-fr@tiny"))
+    folder.clean()
+    assert list(folder.installed()) == [tmp_path / "en-fr"]
 
 
 def test_what_is_no_imported_bundle_is_no_installed_model(tmp_path: Path) -> None:
@@ -158,7 +183,7 @@ def test_what_is_no_imported_bundle_is_no_installed_model(tmp_path: Path) -> Non
 
 def test_what_has_arrived_stays_only_for_jobs_to_come(tmp_path: Path) -> None:
     folder = ModelsFolder(tmp_path)
-    job = InstallJob(id="1", model="firefox:en-fr", state="waiting")
+    job = InstallJob(id="1", model="firefox:en-fr", state="waiting", bytes=1)
     folder.add(job)
     for place in (folder.downloads, folder.new):
         place.mkdir()
@@ -186,6 +211,7 @@ def test_what_has_arrived_stays_only_for_jobs_to_come(tmp_path: Path) -> None:
         ("127.0.0.1", {"host": "rebound.example"}, False),
         ("127.0.0.1", {"host": "localhost", "x-forwarded-for": "127.0.0.1"}, False),
         ("127.0.0.1", {"host": "localhost", "forwarded": "for=10.0.0.1"}, False),
+        ("127.0.0.1", {"host": "localhost", "x-forwarded-proto": "https"}, False),
         ("127.0.0.1", {}, False),
         ("172.17.0.1", {"host": "localhost:8000"}, False),
         ("10.0.0.1", {"host": "localhost"}, False),
@@ -195,7 +221,14 @@ def test_only_requests_of_this_machine_itself_are_of_whoever_sits_at_it(
     client: str, headers: dict[str, str], is_here: bool
 ) -> None:
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-    assert is_at_this_machine({"client": (client, 1), "headers": encoded}) is is_here
+    assert is_at_this_machine({"client": (client, 1), "headers": encoded, "http_version": "1.1"}) is is_here
+
+
+def test_http_1_0_is_a_proxy() -> None:
+    """nginx adds no header by default."""
+    assert not is_at_this_machine(
+        {"client": ("127.0.0.1", 1), "headers": [(b"host", b"localhost")], "http_version": "1.0"}
+    )
 
 
 def test_loopback_addresses_are_known() -> None:

@@ -61,18 +61,18 @@ async def catalogue(
     source: Annotated[Language, Query(description="Only models that translate from this language")] = None,
     target: Annotated[Language, Query(description="Only models that translate into this language")] = None,
     from_or_to: Annotated[
-        str, Query(max_length=2_000, description="Only models from or into one of these languages, such as en,fr")
+        str, Query(max_length=500, description="Only models from or into one of these languages, such as en,fr")
     ] = "",
 ) -> CatalogueAnswer:
     """List the published models that this service could serve, with their licences and scores as published.
 
-    The list comes with the service: nothing is asked of anybody until a model is installed. This requires no key; with
+    The list comes with the service: no registry is contacted until a model is installed. This requires no key; with
     one, it says whether that may install models.
     """
     installer, known = state_of(request)["installer"], await asyncio.to_thread(load_catalogue)
     obstacle = installer.obstacle or _obstacle(request)
     installed, mirrors = installer.served_names(), state_of(request)["settings"].registries
-    languages = [code for code in from_or_to.split(",") if code]
+    languages = frozenset(from_or_to.split(",")) - {""}
     return CatalogueAnswer(
         dated=known.dated,
         may_install=obstacle is None,
@@ -85,7 +85,7 @@ async def catalogue(
 
 
 def _obstacle(request: Request) -> str | None:
-    """Why whoever asks may not install models, or None."""
+    """Why this client may not install models, or None."""
     access_control = state_of(request)["access_control"]
     try:
         access_control.check_may_install(request, access_control.authenticate(request, bearer(request)))
@@ -112,19 +112,23 @@ async def install(
     name = parse_name(wanted.model)
     if name is None:
         raise InvalidFields.at("#/model", f"A model's name begins with {', '.join(REGISTRIES)} and a colon")
+    if not name.is_complete:
+        raise InvalidFields.at("#/model", "Name one direction, such as firefox:en-es, or huggingface:OWNER/NAME")
     job = await asyncio.to_thread(installer.add, name, wanted.accept_licence)
     response.headers["Location"] = f"{request.url.path.rstrip('/')}/jobs/{job.id}"
     return _status(job)
 
 
-@router.get("/models/jobs", summary="List what is being installed", responses=error_responses(*_ERRORS))
+@router.get("/models/jobs", summary="List installations", responses=error_responses(*_ERRORS))
 async def jobs(installer: InstallerState) -> list[InstallStatus]:
     """List all jobs, in the order in which they were asked for; those that have ended stay until they are forgotten."""
     return [_status(job) for job in await asyncio.to_thread(installer.jobs)]
 
 
 @router.get(
-    "/models/jobs/{id}", summary="Ask how far a model is", responses=error_responses(*_ERRORS, errors.NoSuchJob)
+    "/models/jobs/{id}",
+    summary="Get the progress of an installation",
+    responses=error_responses(*_ERRORS, errors.NoSuchJob),
 )
 async def job(id: JobId, installer: InstallerState) -> InstallStatus:
     """Return the state of a job: how much has arrived, and how it ended."""
@@ -150,7 +154,7 @@ async def cancel(id: JobId, installer: InstallerState) -> Response:
     responses=error_responses(*_ERRORS, errors.ModelNotInstalled, errors.InstallRefused, errors.BundlesRefused),
 )
 async def remove(direction: DirectionName, installer: InstallerState) -> Response:
-    """Remove an installed model from the disk. What it took the place of serves again; bundles that were not installed
+    """Remove an installed model from the disk. The model that it replaced serves again; bundles that were not installed
     stay as they are."""
     await installer.remove(direction)
     return Response(status_code=204)
@@ -170,7 +174,7 @@ def _catalogue_model(model: PublishedModel, is_installed: bool, mirror: str | No
         licence=model.licence,
         forbids_commercial_use=forbids_commercial_use(model.licence),
         page=model.page,
-        host=model.host if mirror is None else urlsplit(mirror).netloc or mirror,
+        host=model.host if mirror is None else urlsplit(mirror).hostname or "a list of the service's operator",
         figures=[PublishedFigure(**msgspec.structs.asdict(figure)) for figure in model.figures],
         installed=is_installed,
     )

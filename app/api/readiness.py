@@ -30,7 +30,7 @@ def readiness(deployments: Deployments, installer: Installer, shutdown: Shutdown
     while it lacks a model that the settings require."""
     current = deployments.current
     check_ready(current.engine, shutdown, strict)
-    if deployments.settings.models_required and (missing := installer.missing()):
+    if deployments.settings.models_required and (missing := installer.required()):
         states = {job.model: job.description() for job in installer.seen}
         named = "; ".join(f"{name}: {states.get(str(name), 'queued')}" for name in missing)
         raise Unavailable(f"{PREFIX}MODELS names models that do not serve yet. {named}.")

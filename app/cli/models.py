@@ -12,7 +12,8 @@ interlinear models list es
 
 interlinear models add firefox:es
 
-A service that runs takes what is installed within seconds; INTERLINEAR_MODELS names what it installs by itself.
+A service with the same folder of models (INTERLINEAR_MODELS_DIR) takes what is installed within seconds.
+INTERLINEAR_MODELS names what a service installs by itself.
 """
 cli = typer.Typer(no_args_is_help=True, help=HELP)
 
@@ -59,7 +60,7 @@ def add(
 def remove(
     directions: Annotated[list[str], typer.Argument(help="Such as en-es, as `interlinear models list` shows them")],
 ) -> None:
-    """Remove installed models. What they took the place of serves again.
+    """Remove installed models. The models that they replaced serve again.
 
     interlinear models remove en-es
     """

@@ -56,7 +56,7 @@ def add(texts: Sequence[str], accepts_licence: bool) -> int:
             _say(f"{text} is no published model: it begins with {', '.join(REGISTRIES)} and a colon")
             return WRONG_USAGE
         names += name.expanded()
-    return _work(lambda installer: _install(installer, names, accepts_licence))
+    return _work(lambda installer: _install(installer, names, accepts_licence), knows_settings=False)
 
 
 def update(directions: Sequence[str], yes: bool) -> int:
@@ -80,7 +80,7 @@ def remove(directions: Sequence[str]) -> int:
 
 
 def _served_rows(settings: Settings, wanted: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """A row for each bundle, those that serve and those that installed ones took the place of."""
+    """A row for each bundle, those that serve and those that installed ones replace."""
     catalogue = startup.load_catalogue(settings)
     for bundle in catalogue:
         if _concerns(wanted, *bundle.directions.sides):
@@ -149,12 +149,12 @@ def _run(work: Callable[[Settings], int]) -> int:
     return CANNOT_SERVE
 
 
-def _work(work: Callable[[Installer], Awaitable[int]]) -> int:
-    """Runs `work` with an installer of what it asks for alone."""
+def _work(work: Callable[[Installer], Awaitable[int]], knows_settings: bool = True) -> int:
+    """Runs `work` with an installer, which may know what the settings name. Returns the exit code."""
 
     async def run(settings: Settings) -> int:
-        settings = settings.model_copy(update={"models": ()})
-        return await work(Installer(settings, served=lambda: (), reload=_taken_by_services, metrics=Metrics()))
+        settings = settings if knows_settings else settings.model_copy(update={"models": ()})
+        return await work(Installer(settings, served=lambda: None, reload=_taken_by_services, metrics=Metrics()))
 
     return _run(lambda settings: asyncio.run(run(settings)))
 
@@ -165,19 +165,21 @@ async def _taken_by_services() -> None:
 
 async def _install(installer: Installer, names: Sequence[ModelName], accepts_licence: bool) -> int:
     """Installs models, or follows a service that is at it. Ctrl-C cancels them."""
+    others = {job.id for job in installer.jobs() if not job.has_ended}
     jobs = [installer.add(name, accepts_licence) for name in names]
-    installer.start()
+    installer.start(asks_for_wanted=False)
     try:
         with _progress() as show:
             results = [await _followed(installer, job, show) for job in jobs]
     except BaseException:
         for job in jobs:
-            with contextlib.suppress(ServiceError):
-                installer.cancel(job.id)
+            if job.id not in others:
+                with contextlib.suppress(ServiceError):
+                    installer.cancel(job.id)
         raise
     finally:
         await installer.stop()
-        _forget_unfinished(installer, jobs)
+        _forget_unfinished(installer, [job for job in jobs if job.id not in others])
     return OK if all(results) else SOME_FAILED
 
 
@@ -201,10 +203,9 @@ async def _followed(installer: Installer, job: InstallJob, show: Callable[[Insta
             break
         await asyncio.sleep(POLL_S)
     if job.state == "done":
-        print(f"installed {job.name or job.model}, licence {job.licence}; a service that runs takes it within seconds")
+        print(f"installed {job.name or job.model}, licence {job.licence}, in {installer.folder.path}")
         return True
     _say(f"{job.model}: {job.error or job.state}")
-    installer.cancel(job.id)
     return False
 
 
@@ -250,7 +251,7 @@ async def _update(installer: Installer, directions: Sequence[str], yes: bool) ->
                     print(f"{direction}: {name} is what the registry has")
                 elif await _agrees(open_bundle(place), open_bundle(made), yes):
                     folder.put_in_place(made)
-                    print(f"{direction}: replaced; a service that runs takes it within seconds")
+                    print(f"{direction}: replaced in {folder.path}")
                 else:
                     print(f"{direction}: left as it was")
                 results.append(True)

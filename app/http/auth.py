@@ -91,6 +91,7 @@ class AccessControl:
                 f"{PREFIX}STORE, where they count together, or remove the rates"
             )
         self._page_installs = settings.page_installs
+        self._has_proxies = bool(settings.trusted_proxies or settings.root_path)
         self._meters = meters
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
         self._by_key: dict[Key, Client] = {}
@@ -122,14 +123,14 @@ class AccessControl:
         return self._keys is None or (key is not None and self._keys.find(key) is not None)
 
     def check_may_install(self, request: HTTPConnection, client: Client) -> None:
-        """With keys, those marked `admin` may install models; without, whoever sits at this machine. Raises NotAllowed,
-        which says who may."""
+        """With keys, those marked `admin` may install models; without, clients on this machine. Raises NotAllowed, with
+        who may."""
         if self.requires_key:
             if not client.is_admin:
                 raise NotAllowed("Only keys marked `admin` in the API key file may install models.")
         elif not self._page_installs:
             raise NotAllowed(f"Only the operator installs models here, by {PREFIX}MODELS or `interlinear models`.")
-        elif not is_at_this_machine(request.scope):
+        elif self._has_proxies or not is_at_this_machine(request.scope):
             raise NotAllowed(
                 f"Models are installed on the service's own machine: by its page there, {PREFIX}MODELS or "
                 "`interlinear models`."
@@ -207,18 +208,21 @@ def address(scope: Scope) -> str:
     return str(ipaddress.IPv6Network((found, _IPV6_PREFIX_BITS), strict=False))
 
 
-_FORWARDED = b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via"
-"""Headers that proxies add."""
-
-
 def is_at_this_machine(scope: Scope) -> bool:
-    """Whether somebody asks at this machine itself, and not through a proxy, nor a page of another site: neither by its
-    own requests (Origin) nor by a name of its own for this address (Host; DNS rebinding)."""
-    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    """Whether a client on this machine asks by itself: not through a proxy, as far as that can be seen, and not from a
+    page of another site, neither by the page's own requests (Origin) nor by a name of its for this address (Host; DNS
+    rebinding).
+
+    nginx adds no header by default, but asks in HTTP/1.0.
+    """
+    headers: dict[bytes, bytes] = dict(scope["headers"])
     client = scope["client"][0] if scope.get("client") else ""
-    if not is_loopback(client) or any(name in _FORWARDED for name, _ in headers):
+    is_forwarded = any(
+        name in (b"forwarded", b"via", b"x-real-ip") or name.startswith(b"x-forwarded-") for name in headers
+    )
+    if not is_loopback(client) or is_forwarded or scope.get("http_version") == "1.0":
         return False
-    host, origin = (dict(headers).get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
+    host, origin = (headers.get(name, b"").decode("latin-1") for name in (b"host", b"origin"))
     try:
         asked = urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -57,6 +57,10 @@ class ModelsFolder:
         installed = [(name, place.name) for place, name in self.installed().items()]
         return [name for name in wanted if not any(name.is_of(one, pair) for one, pair in installed)]
 
+    def may_replace(self, place: Path) -> bool:
+        """Whether `place` is free or has an installed model, and not a bundle of the user's own."""
+        return not place.exists() or published_name(place) is not None
+
     def put_in_place(self, made: Path) -> Path:
         """Swaps a bundle made under `new` in. What was there is kept until `put_back` or `clean`. Raises OSError."""
         place = self.path / made.name
@@ -70,21 +74,24 @@ class ModelsFolder:
             swap_in(replaced, place)
             shutil.rmtree(replaced)
         else:
-            self.remove(place)
+            shutil.rmtree(self.take_away(place).parent)
 
-    def remove(self, place: Path) -> None:
-        """Removes an installed bundle, for others at once. Raises OSError."""
+    def take_away(self, place: Path) -> Path:
+        """Removes an installed bundle from its place; it is deleted by `clean`, or renamed back. Raises OSError."""
         self.new.mkdir(exist_ok=True)
         removed = Path(tempfile.mkdtemp(dir=self.new)) / place.name
         place.rename(removed)
-        shutil.rmtree(removed.parent)
-        with suppress(OSError):  # it is not empty
-            self.new.rmdir()
+        return removed
 
     def clean(self) -> None:
         """Deletes what is left of jobs that have ended or were killed; what has arrived stays for jobs to come."""
+        for old in self.new.glob("*.old"):  # killed between the two renames of a file system without an exchange
+            place = self.path / old.stem
+            with suppress(OSError):
+                if not place.exists():
+                    old.rename(place)
         shutil.rmtree(self.new, ignore_errors=True)
-        if all(job.has_ended for job in self.jobs()):
+        if all(job.has_ended or not job.bytes for job in self.jobs()):
             self.drop_downloads()
 
     def drop_downloads(self) -> None:
@@ -119,9 +126,14 @@ class ModelsFolder:
         with tempfile.NamedTemporaryFile(dir=self._jobs) as file:
             file.write(_encode(job))
             file.flush()
+            path = self._jobs / f"{job.id}.json"
             try:
-                os.link(file.name, self._jobs / f"{job.id}.json")
+                os.link(file.name, path)
             except FileExistsError:
+                return False
+            except OSError:  # a file system without links
+                with suppress(FileExistsError), path.open("xb") as whole:
+                    return whole.write(_encode(job)) > 0
                 return False
         return True
 

@@ -17,6 +17,8 @@ from app.runtime.memory_limit import memory_left
 from app.services.trainer import TrainerFailed, importer_command, missing_for_importer, run_trainer
 from app.settings import Settings
 
+MIN_MEMORY_BYTES = 256 << 20
+"""With less, it would end with an error before it has begun."""
 MAX_MEMORY_BYTES = 8 << 30
 """How much the importer may allocate. It takes half a gigabyte and twice the size of the weights (docs/models.md)."""
 
@@ -57,7 +59,7 @@ def memory_bound() -> int:
     """How much the importer may allocate now: what a container's limit leaves, since beyond it the kernel would kill
     some process."""
     left = memory_left()
-    return MAX_MEMORY_BYTES if left is None else min(MAX_MEMORY_BYTES, left)
+    return MAX_MEMORY_BYTES if left is None else min(MAX_MEMORY_BYTES, max(MIN_MEMORY_BYTES, left))
 
 
 class Importer:

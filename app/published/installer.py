@@ -10,20 +10,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from app.engine.registry import Catalogue
 from app.errors import BundlesRefused, InstallRefused, ModelNotInstalled, NoSuchJob
 from app.published.folder import ModelsFolder, name_in_record
 from app.published.importer import Event, Importer, ImportFailed, missing_importer
-from app.published.jobs import PAUSES_S, InstallJob, State, job_id
+from app.published.jobs import InstallJob, State, job_id
 from app.runtime.metrics import Metrics
 from app.settings import PREFIX, Settings
-from model.bundle import Bundle
 from model.published import ModelName
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ POLL_S = 0.5
 """How often to look for jobs, and whether one that is being done is to be cancelled."""
 KEEP_ENDED_S = 86_400.0
 """After this a start forgets a job that has ended."""
+TROUBLE_PAUSE_S = 30.0
+"""After the folder could not be written."""
 SAVE_INTERVAL_S = 1.0
 """How often the progress of a download is saved."""
 STEPS: dict[str, State] = {step: step for step in ("finding", "downloading", "converting", "checking")}
@@ -44,19 +46,21 @@ class Installer:
     def __init__(
         self,
         settings: Settings,
-        served: Callable[[], Iterable[Bundle]],
+        served: Callable[[], Catalogue | None],
         reload: Reload,
         metrics: Metrics,
         command: Sequence[str] | None = None,
     ) -> None:
-        """`served`: the bundles that serve now. `reload`: serves what the folder has, in all instances, or raises
-        BundlesRefused. `command`: how the importer is started."""
+        """`served`: the bundles that serve now; None if that is unknown here. `reload`: serves what the folder has, in
+        all instances, or raises BundlesRefused. `command`: how the importer is started."""
         self._wanted, self._served, self._reload, self._metrics = settings.models, served, reload, metrics
         self.obstacle = None if command else missing_importer()
         if settings.models_folder is None:
             self.obstacle = f"There is no place for installed models: set {PREFIX}MODELS_DIR to a folder."
         self.folder = ModelsFolder(settings.models_folder or Path())
         self._importer = Importer(self.folder, settings, command)
+        self._have_served = False
+        """Whether all models that the settings name have served."""
         self._current: InstallJob | None = None
         """The job that this instance works on."""
         self._unsaved: list[InstallJob] = []
@@ -70,12 +74,19 @@ class Installer:
 
     def served_names(self) -> dict[ModelName, str]:
         """The published models that serve, with their pairs of languages."""
-        return {name: bundle.pair for bundle in self._served() if (name := name_in_record(bundle.config))}
+        served = self._served() or ()
+        return {name: bundle.pair for bundle in served if (name := name_in_record(bundle.config))}
 
     def missing(self) -> list[ModelName]:
         """The models that the settings name and that do not serve."""
         served = self.served_names().items() if self._wanted else ()
         return [wanted for wanted in self._wanted if not any(wanted.is_of(name, pair) for name, pair in served)]
+
+    def required(self) -> list[ModelName]:
+        """The same until all of them have served: what is removed or replaced later takes no service down."""
+        missing = [] if self._have_served else self.missing()
+        self._have_served = not missing
+        return missing
 
     def jobs(self) -> list[InstallJob]:
         """All jobs, as they are now. Reads the folder."""
@@ -93,18 +104,32 @@ class Installer:
         raise NoSuchJob(f"There is no job {id}: it may have been forgotten after it ended.")
 
     def add(self, name: ModelName, accepts_licence: bool = False, is_wanted: bool = False) -> InstallJob:
-        """Asks for a model. The same one asked for twice is the same job. Writes the folder. Raises InstallRefused."""
+        """Asks for a model. The same one asked for twice is the same job, which is tried at once. Writes the folder.
+        Raises InstallRefused."""
+        for wanted in self._wanted:
+            if wanted != name and wanted.direction == name.direction:
+                raise InstallRefused(f"{PREFIX}MODELS names {wanted} for this direction.")
         job = InstallJob(id=job_id(name), model=str(name), accepts_licence=accepts_licence, is_wanted=is_wanted)
         job.asked_at = time.time()
         with self._writing():
             found = self.folder.job(job.id)
             if found and not found.has_ended:
-                self.folder.no_longer_cancel(found)
-                return found
+                return self._ask_again(found, accepts_licence, is_wanted)
             if found:
                 self.folder.forget(found)
             self.folder.add(job)
         return self.folder.job(job.id) or job
+
+    def _ask_again(self, job: InstallJob, accepts_licence: bool, is_wanted: bool) -> InstallJob:
+        """An unfinished job, which whoever works on it goes on with. Raises OSError."""
+        self.folder.no_longer_cancel(job)
+        with self.folder.lock() as is_held:
+            if is_held:
+                job.accepts_licence, job.is_wanted = job.accepts_licence or accepts_licence, job.is_wanted or is_wanted
+                if job.state == "waiting":
+                    job.state, job.retry_at, job.attempts = "queued", 0.0, 0
+                self.folder.save(job)
+        return job
 
     def cancel(self, id: str) -> None:
         """Stops a job, or forgets one that has ended; one that is loading goes on. Writes the folder. Raises NoSuchJob
@@ -119,8 +144,20 @@ class Installer:
     async def remove(self, direction: str) -> None:
         """Removes an installed model, so that what it replaced serves again. Raises ModelNotInstalled, InstallRefused
         and BundlesRefused."""
-        await asyncio.to_thread(self._remove, direction)
-        await self._reload()
+        with self._writing(), self.folder.lock() as is_held:
+            if not is_held:
+                raise InstallRefused("A model is being installed: wait until that ends, or cancel it.")
+            place, name = self.installed(direction)
+            if any(wanted.is_of(name, direction) for wanted in self._wanted):
+                raise InstallRefused(f"{PREFIX}MODELS names {name}: the next start would install it again.")
+            removed = await asyncio.to_thread(self.folder.take_away, place)
+            try:
+                await self._reload()
+            except BaseException:  # such as BundlesRefused, since nothing else serves
+                await asyncio.to_thread(removed.rename, place)
+                raise
+            await asyncio.to_thread(self.folder.clean)
+        log.info("removed %s", name)
 
     def installed(self, direction: str) -> tuple[Path, ModelName]:
         """An installed model, by the name of its folder. Raises ModelNotInstalled."""
@@ -140,16 +177,6 @@ class Installer:
         done = await self._importer.run(job, follow, "--unless", str(place))
         return None if done.state == "unchanged" else Path(done.folder)
 
-    def _remove(self, direction: str) -> None:
-        place, name = self.installed(direction)
-        if any(wanted.is_of(name, direction) for wanted in self._wanted):
-            raise InstallRefused(f"{PREFIX}MODELS names {name}: the next start would install it again.")
-        with self._writing(), self.folder.lock() as is_held:
-            if not is_held:
-                raise InstallRefused("A model is being installed: wait until that ends, or cancel it.")
-            self.folder.remove(place)
-        log.info("removed %s", name)
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Raises InstallRefused where nothing can be installed."""
@@ -165,9 +192,10 @@ class Installer:
 
     # ---- Work
 
-    def start(self) -> None:
-        """Begins to install what the settings name and what an earlier start has not finished."""
-        self._task = asyncio.create_task(self._run())
+    def start(self, asks_for_wanted: bool = True) -> None:
+        """Begins to work on jobs, also those that an earlier start has not finished. `asks_for_wanted`: whether to make
+        jobs of what the settings name."""
+        self._task = asyncio.create_task(self._run(asks_for_wanted))
 
     async def stop(self) -> None:
         """Kills the importer; the next start goes on."""
@@ -175,24 +203,26 @@ class Installer:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _run(self) -> None:
+    async def _run(self, asks_for_wanted: bool) -> None:
         """Never ends by itself: what keeps models from being installed may pass."""
-        refusals, asked = 0, False
+        trouble = ""
         while True:
             pause_s = POLL_S
             try:
-                if not asked:
+                if asks_for_wanted:
                     await asyncio.to_thread(self._ask_for_wanted)
-                    asked = True
+                    asks_for_wanted = False
                 if await self._work_once():
                     continue
-                refusals = 0
-            except (OSError, InstallRefused) as error:
-                pause_s, refusals = PAUSES_S[min(refusals, len(PAUSES_S) - 1)], refusals + 1
-                log.error("no model is installed, and this is tried again in %.0f s: %s", pause_s, error)
+                trouble = ""
+            except Exception as error:  # nothing awaits this task
+                pause_s, before, trouble = TROUBLE_PAUSE_S, trouble, str(error) or repr(error)
+                if trouble != before:
+                    is_known = isinstance(error, OSError | InstallRefused)
+                    log.error("no model can be installed: %s", trouble, exc_info=None if is_known else error)
                 for job in self._unsaved:
                     job.begin()
-                    job.fail(str(error), passes=True, now=time.time())
+                    job.state, job.error, job.retry_at = "waiting", trouble, time.time() + pause_s
                 await asyncio.to_thread(self.jobs)
             await asyncio.sleep(pause_s)
 
@@ -212,7 +242,7 @@ class Installer:
             with suppress(OSError):
                 if job.has_ended and now - job.asked_at > KEEP_ENDED_S:
                     self.folder.forget(job)
-                elif job.is_wanted and not job.has_ended and job.model not in wanted:
+                elif job.is_wanted and job.state == "waiting" and job.model not in wanted:
                     self.folder.ask_to_cancel(job)
 
     async def _work_once(self) -> bool:
@@ -250,10 +280,10 @@ class Installer:
         attempt = asyncio.create_task(self._attempt(job))
         try:
             while not attempt.done():
-                if job.state != "loading" and await asyncio.to_thread(self.folder.is_cancelled, job):
+                if await asyncio.to_thread(self.folder.is_cancelled, job) and job.state != "loading":
                     attempt.cancel()
                 await asyncio.wait([attempt], timeout=POLL_S)
-                self.jobs()
+                await asyncio.to_thread(self.jobs)
         finally:
             attempt.cancel()
             await asyncio.wait([attempt])
@@ -285,15 +315,28 @@ class Installer:
 
     async def _serve(self, job: InstallJob, made: Path) -> InstallJob:
         """Serves a bundle that is made. If the service refuses it, what was there before stays. Raises OSError."""
-        place = await asyncio.to_thread(self.folder.put_in_place, made)
+        place = self.folder.path / made.name
+        if not await asyncio.to_thread(self.folder.may_replace, place):
+            return _failed(job, f"{place} is a bundle that was not installed: move it elsewhere first", passes=False)
+        await asyncio.to_thread(self.folder.put_in_place, made)
         try:
             await self._reload()
+            if (served := self._served()) is None:
+                return _ended(job, "done")
+            if not _knows(served, place):
+                raise BundlesRefused(f"{place} is damaged, see the log.")
         except BundlesRefused as refusal:
             await asyncio.to_thread(self.folder.put_back, place)
             with suppress(BundlesRefused):
                 await self._reload()  # instances that had taken it
-            return _failed(job, f"The service cannot serve it: {refusal.detail}", passes=False)
-        return _ended(job, "done", next((bundle.name for bundle in self._served() if bundle.folder == place), None))
+            error = f"The service cannot serve it: {refusal.detail}"
+            return _failed(job, error, passes=str(place) not in refusal.detail)
+        return _ended(job, "done", next((bundle.name for bundle in served if bundle.folder == place), None))
+
+
+def _knows(served: Catalogue, place: Path) -> bool:
+    """Whether the bundle at `place` was loaded, though others may serve its directions."""
+    return place in {bundle.folder for bundle in (*served, *(old for old, _ in served.replaced))}
 
 
 def _ended(job: InstallJob, state: State, serves: str | None = None) -> InstallJob:

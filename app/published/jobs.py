@@ -25,8 +25,10 @@ State = Literal[
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled")
 PAUSES_S = (30.0, 120.0, 600.0, 3600.0)
 """Between attempts."""
+MAX_PAUSE_S = 86_400.0
+"""However long a server says."""
 MAX_ATTEMPTS = 4
-"""Of a model that somebody asked for; one that the settings name is tried until it is there."""
+"""Of a model that a client asked for; models that the settings name are tried until they are installed."""
 
 
 class InstallJob(Struct, kw_only=True, omit_defaults=True):
@@ -87,7 +89,7 @@ class InstallJob(Struct, kw_only=True, omit_defaults=True):
             self.state = "failed"
             return
         pause_s = PAUSES_S[min(self.attempts, len(PAUSES_S)) - 1]
-        self.state, self.retry_at = "waiting", now + max(pause_s, retry_after_s)
+        self.state, self.retry_at = "waiting", now + min(max(pause_s, retry_after_s), MAX_PAUSE_S)
 
     def summary(self) -> dict[str, Any]:
         """What operators see of it, in JSON."""

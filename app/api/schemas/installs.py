@@ -74,7 +74,7 @@ class InstallRequest(Body):
 
 
 class InstallStatus(BaseModel):
-    """How far a model is that is being installed."""
+    """The progress of an installation."""
 
     id: str = Field(examples=["0123456789abcdef"], description="The job's id")
     model: str = Field(examples=["firefox:en-es"], description="As it was asked for")
@@ -90,7 +90,7 @@ class InstallStatus(BaseModel):
     )
     bytes: int = Field(examples=[12_000_000], description="Bytes that have arrived")
     total: int | None = Field(examples=[23_000_000], description="Bytes to download, as far as they are known")
-    seconds_left: float | None = Field(examples=[4.2], description="Of the download, at its speed so far")
+    seconds_left: float | None = Field(examples=[4.2], description="Estimated seconds left of the download")
     error: Problem | None = Field(examples=[None], description="Why the last attempt failed")
     retry_at: datetime | None = Field(examples=[None], description="When a model that is `waiting` is tried again")
     attempts: int = Field(examples=[1], description="How often it was tried")
