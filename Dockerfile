@@ -43,7 +43,7 @@ RUN echo /srv/interlinear > $(echo /opt/venv/lib/python3*/site-packages)/interli
 # These imports write the bytecode of what the service uses. PyTorch is named because int8 decodes without it: a worker that
 # needs it would otherwise compile it at every start, the file system being read-only.
 RUN /opt/venv/bin/python -m app --help > /dev/null && /opt/venv/bin/python -c "import app.main, app.engine.worker, torch, py3langid.langid, eld.resources.ngrams.ngramsM60" \
-    && /opt/venv/bin/python -c "import training.importing.__main__, training.importing.bundle" \
+    && /opt/venv/bin/python -c "import training.importing.__main__, training.importing.bundle, training.importing.retrieve, httpcore, certifi" \
     && /opt/venv/bin/python -m model.int8.library \
     && python -m compileall -q app model training
 
