@@ -35,7 +35,7 @@ def published(source: str, target: str, **more: Any) -> dict[str, Any]:
         "source": source,
         "target": target,
     }
-    more = {"installed": False, "is_newer": False, "forbids_commercial_use": False, **more}
+    more = {"installed": False, "forbids_commercial_use": False, **more}
     facts |= {"variant": "base-memory", "bytes": 23_012_345, "sha256": None, "licence": "MPL-2.0", "host": HOST}
     facts |= {"page": "https://example.org/registry", "figures": [figure(27.4), figure(0.8535, "COMET-22")]}
     return facts | more
@@ -62,7 +62,7 @@ class FakeService:
         self.jobs: list[dict[str, Any]] = []
         self.pairs = {"en": ["fr"]}
         [self.model] = httpx.get(f"{url}/models").json()
-        self.model["installed"] = None
+        self.model |= {"installed": None, "metrics": []}
         self.posted: list[dict[str, Any]] = []
         self.deleted: list[str] = []
         self.cancelled: dict[str, Any] | None = None
@@ -187,42 +187,104 @@ def test_a_better_model_is_shown_with_both_figures_of_the_same_set(visit: Visit,
     expect(link).to_have_attribute("rel", "noopener")
 
 
+DEV, PLUS = "flores-dev/en-fr.tsv", "FLORES-200+ devtest"
+BETTER, OTHER = "A better model is published for English to French", "Another model is published for English to French"
+
+
 @pytest.mark.parametrize(
-    ("served", "said"),
+    ("figures", "served", "english", "chinese"),
     [
-        ({"set": "flores-dev/en-fr.tsv", "metric": "BLEU", "score": 12.8}, "27.4 BLEU on FLORES-200 devtest; 23 MB"),
-        ({"set": SET, "metric": "chrF", "score": 12.8}, "27.4 BLEU on FLORES-200 devtest; 23 MB"),
-        ({"set": SET, "metric": "COMET-22", "score": 0.7}, "0.8535 COMET-22 on FLORES-200 devtest instead of 0.7; 23"),
-        ({"set": SET, "metric": "BLEU", "score": 30.1}, None),
+        # Related sets with the same metric
+        (
+            [figure(27.52, dataset=PLUS)],
+            [(DEV, "BLEU", 12.79)],
+            f"{BETTER}: 27.5 BLEU on {PLUS}; the model that serves has 12.8 on FLORES-200 dev; 23 MB",
+            f"有更好的公开模型可用于英语译成法语：{PLUS} 上 BLEU 27.5；现用模型在 FLORES-200 dev 上为 12.8；23 MB",
+        ),
+        (
+            [figure(27.5, dataset=PLUS)],
+            [(DEV, "BLEU", 22.6)],  # not 5 points
+            f"{OTHER}: 27.5 BLEU on {PLUS}; the model that serves has 22.6 on FLORES-200 dev; 23 MB",
+            f"另有公开模型可用于英语译成法语：{PLUS} 上 BLEU 27.5；现用模型在 FLORES-200 dev 上为 22.6；23 MB",
+        ),
+        ([figure(27.5, dataset=PLUS)], [(DEV, "BLEU", 27.9)], None, None),
+        (
+            [figure(0.854, "COMET-22", PLUS)],
+            [(SET, "COMET-22", 0.823)],
+            f"{BETTER}: 0.854 COMET-22 on {PLUS}; the model that serves has 0.823 on {SET}; 23 MB",
+            f"有更好的公开模型可用于英语译成法语：{PLUS} 上 COMET-22 0.854；现用模型在 {SET} 上为 0.823；23 MB",
+        ),
+        (
+            [figure(0.854, "COMET-22", PLUS)],
+            [(SET, "COMET-22", 0.825)],  # not 0.03
+            f"{OTHER}: 0.854 COMET-22 on {PLUS}; the model that serves has 0.825 on {SET}; 23 MB",
+            f"另有公开模型可用于英语译成法语：{PLUS} 上 COMET-22 0.854；现用模型在 {SET} 上为 0.825；23 MB",
+        ),
+        # The same set comes first
+        (
+            [figure(27.5, dataset=PLUS), figure(0.8535, "COMET-22")],
+            [(DEV, "BLEU", 12.8), (SET, "COMET-22", 0.85)],
+            f"{BETTER}: 0.8535 COMET-22 on {SET} instead of 0.85; 23 MB",
+            f"有更好的公开模型可用于英语译成法语：{SET} 上 COMET-22 0.8535，现用模型为 0.85；23 MB",
+        ),
+        ([figure(27.4)], [(SET, "BLEU", 30.1)], None, None),
+        # Another metric
+        (
+            [figure(0.8628, "COMET-22", PLUS), figure(34.34, "spBLEU", PLUS)],
+            [(DEV, "chrF", 13.45), (DEV, "BLEU", 9.02)],
+            f"{OTHER}: 34.3 spBLEU on {PLUS}; the model that serves has 9.0 BLEU on FLORES-200 dev, another measure; 23 MB",
+            f"另有公开模型可用于英语译成法语：{PLUS} 上 spBLEU 34.3；现用模型在 FLORES-200 dev 上 BLEU 9.0，标准不同；23 MB",
+        ),
+        # Sets that have nothing in common, or no figures
+        (
+            [figure(27.4)],
+            [("en-fr/tatoeba.test.tsv", "BLEU", 45.6)],
+            f"{OTHER}: 27.4 BLEU on {SET}; 23 MB",
+            f"另有公开模型可用于英语译成法语：{SET} 上 BLEU 27.4；23 MB",
+        ),
+        ([], [(DEV, "BLEU", 12.8)], f"{OTHER}: 23 MB", "另有公开模型可用于英语译成法语：23 MB"),
     ],
 )
-def test_figures_of_other_sets_or_metrics_are_never_compared(
-    visit: Visit, better: FakeService, served: dict[str, Any], said: str | None
+def test_figures_are_shown_with_their_sets_and_compared_only_where_that_says_something(
+    visit: Visit,
+    better: FakeService,
+    figures: list[dict[str, Any]],
+    served: list[tuple[str, str, float]],
+    english: str | None,
+    chinese: str | None,
 ) -> None:
-    better.model["metrics"] = [{"sentences": 9, **served}]
+    better.catalogue[0]["figures"] = figures
+    better.model["metrics"] = [
+        {"set": name, "sentences": 9, "metric": metric, "score": score} for name, metric, score in served
+    ]
     page = better.page(visit)
     with page.expect_response("**/catalogue?source=*"):
         place = open_panel(page)
-    if said is None:
+    if english is None or chinese is None:
         expect(place).to_be_hidden()
-    else:
-        expect(place).to_contain_text(said)
-        expect(place).to_contain_text("better" if "instead" in said else "Another model is published")
+        return
+    expect(place.locator("p")).to_have_text(f"{english}; MPL-2.0; from Mozilla.")
+    page.click("#interface")
+    expect(place.locator("p")).to_have_text(f"{chinese}；MPL-2.0；来自 Mozilla。")
 
 
-def test_an_installed_model_says_where_it_comes_from_and_is_told_of_newer_weights_alone(visit: Visit) -> None:
+def test_an_installed_model_says_where_it_comes_from_and_is_told_only_of_a_better_one(visit: Visit) -> None:
     installed = published("en", "fr", installed=True)
     service = FakeService(visit.url, installed, published("en", "fr", model="argos:en-fr@1.9", figures=[]))
     facts = {"model": installed["model"], "page": installed["page"], "published": installed["figures"]}
-    service.model["installed"] = {**facts, "downloaded": "2026-11-28", "removable": True}
+    service.model["installed"] = {**facts, "downloaded": "2026-11-28", "removable": True, "replaces": None}
     page = service.page(visit)
     place = open_panel(page)
     expect(place).to_contain_text("Downloaded from Mozilla on November 28, 2026: firefox:en-fr@base-memory")
     expect(place).to_contain_text("As published: 27.4 BLEU, 0.8535 COMET-22 on FLORES-200 devtest.")
     expect(place.locator("p")).to_have_count(1)
-    installed["is_newer"] = True
+    service.catalogue.insert(0, published("en", "fr", model="opus:en-fr@1", figures=[figure(29.0, dataset=PLUS)]))
     page.reload()
-    expect(place).to_contain_text("Newer weights are published for English to French")
+    expect(place).to_contain_text("Downloaded from Mozilla")
+    expect(place.locator("p")).to_have_count(1)
+    service.catalogue[0]["figures"] = [figure(32.5, dataset=PLUS)]
+    page.reload()
+    expect(place).to_contain_text(f"{BETTER}: 32.5 BLEU on {PLUS}; the model that serves has 27.4 on {SET}")
 
 
 # Installing
@@ -548,7 +610,6 @@ def test_everything_fits_a_phone_in_both_languages(visit: Visit, italian: FakeSe
     italian.catalogue[0] |= {
         "licence": "Not stated by the index; " + 9 * "the package's own README.md names its data. "
     }
-    italian.model["metrics"] = []
     error = {"title": "Failed", "status": 502, "detail": f"https://example.org/{40 * 'folder'}: 404 Not Found"}
     italian.jobs = [
         job(published("en", "de"), bytes=11_000_000, seconds_left=80),

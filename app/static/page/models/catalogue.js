@@ -1,24 +1,21 @@
 // Published models, as in GET /catalogue, where the best of a pair is the first: which are needed to serve a pair, and
-// how one compares with what is served.
+// whether one is worth telling of.
 // Does not touch the DOM.
 
+import { compareFigures, figuresOf, verdict } from "./figures.js";
 import * as api from "../service/api.js";
 
 const PIVOT = "en"; // through which the service translates between languages that have no model of their own
 
-/** @typedef {{dataset: string, metric: string, score: number, origin: string}} Figure
- *
- *  @typedef {object} Published a model of the catalogue
+/** @typedef {object} Published a model of the catalogue
  *  @property {string} model its name, as in firefox:en-es@base-memory
  *  @property {string} publisher @property {string} source @property {string} target
  *  @property {number | null} bytes @property {string} licence @property {string} page
- *  @property {string} [host] from which it is downloaded
- *  @property {Figure[]} figures @property {boolean} installed @property {boolean} is_newer than the one installed
+ *  @property {string} host from which it is downloaded
+ *  @property {import("./figures.js").Figure[]} figures @property {boolean} installed
  *  @property {boolean} forbids_commercial_use
  *
- *  @typedef {{figure: Figure | null, served: number | null}} Comparison `served`: the served model's score on the same
- *    test set by the same metric
- *  @typedef {{published: Published, kind: "newer" | "better" | "other"} & Comparison} Recommendation
+ *  @typedef {{published: Published, kind: "better" | "other"} & import("./figures.js").Comparison} Recommendation
  *  @typedef {{dated: string, may_install: boolean, how_to_install: string, models: Published[]}} Answer */
 
 /** Responses of GET /catalogue, each requested once. */
@@ -87,15 +84,6 @@ export function downloadSize(models) {
   return models.reduce((sum, { bytes }) => sum + (bytes ?? Infinity), 0);
 }
 
-/** @param {Published} published @param {any} model of GET /models @returns {Comparison} */
-function compare({ figures }, model) {
-  const measured = model.metrics.map(({ set, metric, score }) => ({ dataset: datasetOf(set), metric, score }));
-  const known = new Map([...(model.installed?.published ?? []), ...measured].map((figure) => [keyOf(figure), figure]));
-  const inOrder = [...figures].sort((one, other) => (other.metric === "BLEU") - (one.metric === "BLEU"));
-  const figure = inOrder.find((each) => known.has(keyOf(each))) ?? inOrder[0];
-  return { figure: figure ?? null, served: (figure && known.get(keyOf(figure))?.score) ?? null };
-}
-
 function unscored(models) {
   return models.filter(({ figures }) => !figures.length).length;
 }
@@ -105,21 +93,10 @@ function unscored(models) {
  *  @returns {Recommendation | null} */
 export function recommendation(models, model) {
   const [published] = models;
-  if (!published) return null;
-  const compared = compare(published, model);
-  if (published.installed) return published.is_newer ? { published, kind: "newer", ...compared } : null;
-  const { figure, served } = compared;
-  // Without a common test set nobody knows which one is better: one that was chosen stays.
-  if (served === null) return model.installed ? null : { published, kind: "other", ...compared };
-  return figure.score > served ? { published, kind: "better", ...compared } : null;
-}
-
-function keyOf({ dataset, metric }) {
-  return `${metric} ${dataset}`;
-}
-
-/** The test set that a bundle's record names; files as flores-devtest/en-es.tsv are those of FLORES-200. */
-function datasetOf(set) {
-  const part = set.match(/^flores-(dev|devtest)\//)?.[1];
-  return part ? `FLORES-200 ${part}` : set;
+  if (!published || published.installed) return null;
+  const compared = compareFigures(published.figures, figuresOf(model));
+  const kind = verdict(compared);
+  // Where nobody knows which one is better, one that was chosen stays.
+  if (kind === null || (kind === "other" && model.installed)) return null;
+  return { published, kind, ...compared };
 }

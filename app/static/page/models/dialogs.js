@@ -12,7 +12,7 @@ import { text } from "../i18n/index.js";
  *    What it returns is called once the dialog is closed */
 export function askToInstall(models, dated, install) {
   const size = downloadSize(models);
-  const hosts = [...new Set(models.map(({ host, publisher }) => host ?? publisher))].join(text("installs.comma"));
+  const hosts = [...new Set(models.map(({ host }) => host))].join(text("installs.comma"));
   const download = Number.isFinite(size)
     ? text("installs.download", { size: sizeText(size), hosts })
     : text("installs.download.unknown", { hosts });
@@ -28,13 +28,13 @@ export function askToInstall(models, dated, install) {
 }
 
 /** @param {{direction: string, model: string}} removed its languages and its name
- *  @param {string | null | undefined} then the model that serves afterwards; null: none, undefined: not known
+ *  @param {string | null} then the model that serves afterwards; null if there is none
  *  @param {() => Promise<() => void>} remove as `install` above */
 export function askToRemove({ direction, model }, then, remove) {
-  const consequence = { string: "installs.then", undefined: "installs.then.unknown" }[typeof then];
+  const consequence = then === null ? "installs.then.none" : "installs.then";
   const content = [
     make("p", {}, make("code", {}, model)),
-    make("p", {}, text(consequence ?? "installs.then.none", { direction, model: then })),
+    make("p", {}, text(consequence, { direction, model: then })),
     make("p", { className: "about" }, text("installs.again.later")),
   ];
   ask({ title: text("installs.remove.title", { direction }), content, action: text("installs.remove"), act: remove });

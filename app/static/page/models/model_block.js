@@ -70,9 +70,8 @@ export class ModelBlock {
 
   #recommended({ published, kind, figure, served }, answer, isBusy) {
     const { may_install: mayInstall, how_to_install: advice, dated } = answer;
-    const facts = factTexts(published);
+    const facts = [...(figure ? comparedTexts(figure, served) : []), ...factTexts(published)];
     const values = { pair: directionText(published) };
-    if (figure) facts.unshift(comparedText(figure, served));
     const title = make("strong", {}, text(`installs.${kind}`, values));
     const words = make("p", {}, title, text("colon"), `${joined(facts)}${text("installs.stop")}`);
     if (!mayInstall) return block(words, published.page, adviceOf(advice));
@@ -84,9 +83,13 @@ export class ModelBlock {
   }
 }
 
-function comparedText(figure, served) {
-  if (served === null) return figureText(figure);
-  return text("installs.instead", { figure: figureText(figure), served: scoreText({ score: served }) });
+/** @returns {string[]} */
+function comparedTexts(figure, served) {
+  if (!served) return [figureText(figure)];
+  const [score, { metric, dataset }] = [scoreText(served), served];
+  if (metric !== figure.metric) return [figureText(figure), text("installs.served.other", { score, metric, dataset })];
+  if (dataset !== figure.dataset) return [figureText(figure), text("installs.served", { score, dataset })];
+  return [text("installs.instead", { figure: figureText(figure), served: score })];
 }
 
 /** What to do for those who may not install models. @param {string} advice the service's @returns {HTMLElement} */

@@ -36,12 +36,12 @@ export function scoreText({ score }) {
   return number(score, { minimumFractionDigits: Math.min(digits, 1), maximumFractionDigits: digits });
 }
 
-/** @param {import("./catalogue.js").Figure} figure @returns {string} such as "27.4 BLEU on FLORES-200 devtest" */
+/** @param {import("./figures.js").Figure} figure @returns {string} such as "27.4 BLEU on FLORES-200 devtest" */
 export function figureText(figure) {
   return text("installs.figure", { score: scoreText(figure), metric: figure.metric, dataset: figure.dataset });
 }
 
-/** @param {import("./catalogue.js").Figure[]} figures @returns {string} those of a test set together */
+/** @param {import("./figures.js").Figure[]} figures @returns {string} those of a test set together */
 export function figuresText(figures) {
   const sets = Map.groupBy(figures, ({ dataset }) => dataset);
   return joined(
