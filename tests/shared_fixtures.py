@@ -318,12 +318,13 @@ def listening(
     bundles: Path,
     protocol: type[Connection] = Connection,
     trainer: Sequence[str] | None = None,
+    importer: Sequence[str] | None = None,
     /,
     **settings: Any,
 ) -> Iterator[str]:
     """Serves a folder of bundles on a real socket, for clients that need one; yields the URL."""
     chosen = Settings(bundles=(bundles,), device="cpu", **{**HARDLY_BUSY, **settings})
-    app = create_app(chosen, load_catalogue(chosen), InProcessWorker, trainer=trainer)
+    app = create_app(chosen, load_catalogue(chosen), InProcessWorker, trainer=trainer, importer=importer)
     config = uvicorn.Config(app, **{**server_options(chosen), "http": protocol})
     server = QuickServer(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -68,10 +68,13 @@ class Site:
         path = self.script / f"{name.replace(':', '-')}.runs"
         return path.read_text().splitlines() if path.exists() else []
 
+    @property
+    def importer(self) -> list[str]:
+        return [sys.executable, str(SCRIPTED), str(self.script)]
+
     def serving(self, *models: str, **settings: Any) -> Service:
         names = tuple(name for text in models if (name := parse_name(text)))
-        command = [sys.executable, str(SCRIPTED), str(self.script)]
-        return serving(self.bundles, importer=command, models_dir=self.models, models=names, **settings)
+        return serving(self.bundles, importer=self.importer, models_dir=self.models, models=names, **settings)
 
 
 @pytest.fixture
