@@ -232,8 +232,10 @@ BETTER, OTHER = "A better model is published for English to French", "Another mo
         (
             [figure(0.8628, "COMET-22", PLUS), figure(34.34, "spBLEU", PLUS)],
             [(DEV, "chrF", 13.45), (DEV, "BLEU", 9.02)],
-            f"{OTHER}: 34.3 spBLEU on {PLUS}; the model that serves has 9.0 BLEU on FLORES-200 dev, another measure; 23 MB",
-            f"另有公开模型可用于英语译成法语：{PLUS} 上 spBLEU 34.3；现用模型在 FLORES-200 dev 上 BLEU 9.0，标准不同；23 MB",
+            f"{OTHER}: 34.3 spBLEU on {PLUS}; the model that serves has 9.0 BLEU on FLORES-200 dev, another measure; "
+            "23 MB",
+            f"另有公开模型可用于英语译成法语：{PLUS} 上 spBLEU 34.3；"
+            "现用模型在 FLORES-200 dev 上 BLEU 9.0，标准不同；23 MB",
         ),
         # Sets that have nothing in common, or no figures
         (
@@ -285,6 +287,9 @@ def test_an_installed_model_says_where_it_comes_from_and_is_told_only_of_a_bette
     service.catalogue[0]["figures"] = [figure(32.5, dataset=PLUS)]
     page.reload()
     expect(place).to_contain_text(f"{BETTER}: 32.5 BLEU on {PLUS}; the model that serves has 27.4 on {SET}")
+    service.model["installed"]["model"] = "firefox:en-fr@base"  # the catalogue has only a newer one
+    page.reload()
+    expect(place).to_contain_text("Downloaded from Mozilla on November 28, 2026: firefox:en-fr@base.")
 
 
 # Installing

@@ -9,7 +9,7 @@ const PIVOT = "en"; // through which the service translates between languages th
 
 /** @typedef {object} Published a model of the catalogue
  *  @property {string} model its name, as in firefox:en-es@base-memory
- *  @property {string} publisher @property {string} source @property {string} target
+ *  @property {string} registry @property {string} publisher @property {string} source @property {string} target
  *  @property {number | null} bytes @property {string} licence @property {string} page
  *  @property {string} host from which it is downloaded
  *  @property {import("./figures.js").Figure[]} figures @property {boolean} installed

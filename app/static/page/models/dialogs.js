@@ -3,7 +3,7 @@
 import { make } from "../lib/dom.js";
 import { errorMessage } from "../translate/notices.js";
 import { downloadSize } from "./catalogue.js";
-import { dateText, directionText, figuresText, licenceText, pageLink, sizeText } from "./published_facts.js";
+import { dateText, directionText, figuresText, licenceText, pageLink, sizeText, unbroken } from "./published_facts.js";
 import { text } from "../i18n/index.js";
 
 /** Shows licence, size and origin of models. @param {import("./catalogue.js").Published[]} models
@@ -69,14 +69,15 @@ function ask({ title, content, action, act }) {
 
 function termsOf(model, isOneOfSeveral) {
   const rows = [
-    ["model.licence", licenceText(model)],
+    ["model.licence", ...unbroken(licenceText(model))],
     ["installs.publisher", pageLink(model.page, model.publisher)],
     ["model.name", make("code", {}, model.model)],
     ["installs.size", model.bytes ? sizeText(model.bytes) : text("installs.unknown")],
   ];
-  if (model.figures.length) rows.push(["installs.scores", figuresText(model.figures)]);
-  const list = make("dl", {}, ...rows.flatMap(([key, value]) => [make("dt", {}, text(key)), make("dd", {}, value)]));
-  return make("section", {}, ...(isOneOfSeveral ? [make("h3", {}, directionText(model))] : []), list);
+  if (model.figures.length) rows.push(["installs.scores", ...unbroken(figuresText(model.figures))]);
+  const parts = rows.flatMap(([key, ...value]) => [make("dt", {}, text(key)), make("dd", {}, ...value)]);
+  const title = isOneOfSeveral ? [make("h3", {}, directionText(model))] : [];
+  return make("section", {}, ...title, make("dl", {}, ...parts));
 }
 
 function acceptance(licence) {

@@ -4,7 +4,7 @@
  *
  *  @typedef {object} Comparison
  *  @property {Figure | null} figure of the published model; null if it has none
- *  @property {Figure | null} served of the model that serves, on the same test set or a related one; null if it has none
+ *  @property {Figure | null} served of the model that serves, on the same test set or a related one; null if none is
  */
 
 const RELATED = /^FLORES-200\+? (dev|devtest)$/; // about as difficult: other sentences of the same pages, or corrected

@@ -219,8 +219,8 @@ function focusInstallButton() {
   shown.focus();
 }
 
-/** The direction of a model that has one alone, else of the pair if it is the model's. Null if the panel shows any model,
- *  since none translates into that language. */
+/** The direction of a model that has one alone, else of the pair if it is the model's. Null if the panel shows any
+ *  model, since none translates into that language. */
 function directionOf(model, { source, target }) {
   if (!model.targets.includes(target)) return null;
   if (model.sources.length === 1 && model.targets.length === 1) return { source: model.source, target: model.target };

@@ -11,6 +11,7 @@ import {
   joined,
   pageLink,
   scoreText,
+  unbroken,
 } from "./published_facts.js";
 import { text } from "../i18n/index.js";
 
@@ -58,11 +59,11 @@ export class ModelBlock {
 
   #installed(model, { models, may_install: mayInstall }) {
     const { model: name, page, published, downloaded, removable } = model.installed;
-    const publisher = models.find((each) => each.model === name)?.publisher;
+    const publisher = models.find(({ registry }) => name.startsWith(`${registry}:`))?.publisher;
     const values = { date: dateText(downloaded), publisher };
     const origin = text(publisher ? "installs.origin" : "installs.origin.unknown", values);
     const words = [origin, make("code", {}, name)];
-    if (published.length) words.push(text("installs.scored", { figures: figuresText(published) }));
+    if (published.length) words.push(...unbroken(text("installs.scored", { figures: figuresText(published) })));
     const click = () => this.actions.remove(model);
     const remove = make("button", { type: "button", className: "quiet", on: { click } }, text("installs.remove"));
     return block(make("p", {}, ...words), page, ...(mayInstall && removable ? [remove] : []));
@@ -73,7 +74,7 @@ export class ModelBlock {
     const facts = [...(figure ? comparedTexts(figure, served) : []), ...factTexts(published)];
     const values = { pair: directionText(published) };
     const title = make("strong", {}, text(`installs.${kind}`, values));
-    const words = make("p", {}, title, text("colon"), `${joined(facts)}${text("installs.stop")}`);
+    const words = make("p", {}, title, text("colon"), ...unbroken(`${joined(facts)}${text("installs.stop")}`));
     if (!mayInstall) return block(words, published.page, adviceOf(advice));
     if (isBusy) return block(words, published.page, make("span", { className: "about" }, text("installs.busy")));
     const click = () => this.actions.install([published], dated);

@@ -1,7 +1,7 @@
 // In place of the translation, for languages that are not served: which published models would translate between them.
 
 import { make } from "../lib/dom.js";
-import { directionText, factTexts, figureText, joined } from "./published_facts.js";
+import { directionText, factTexts, figureText, joined, unbroken } from "./published_facts.js";
 import { adviceOf } from "./model_block.js";
 import { announce } from "../translate/notices.js";
 import { languageName, text } from "../i18n/index.js";
@@ -55,13 +55,13 @@ export class Offer {
 
 function alsoBack({ from, into }, back) {
   const box = make("input", { type: "checkbox", checked: true });
-  const facts = joined(back.flatMap(factTexts));
+  const facts = unbroken(joined(back.flatMap(factTexts)));
   const words = make("span", {}, text("installs.also", { direction: text("model.pair", { from: into, into: from }) }));
-  return make("label", { className: "check" }, box, make("span", {}, words, " ", make("small", {}, facts)));
+  return make("label", { className: "check" }, box, make("span", {}, words, " ", make("small", {}, ...facts)));
 }
 
 function factsOf(model) {
   const figure = model.figures.find(({ metric }) => metric === "BLEU") ?? model.figures[0];
   const facts = [...(figure ? [figureText(figure)] : []), ...factTexts(model)];
-  return [make("strong", {}, directionText(model)), " ", make("small", {}, joined(facts))];
+  return [make("strong", {}, directionText(model)), " ", make("small", {}, ...unbroken(joined(facts)))];
 }

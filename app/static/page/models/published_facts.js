@@ -5,6 +5,7 @@ import { languageName, number, text } from "../i18n/index.js";
 
 const MEGABYTE = 1e6; // as registries and browsers count
 const GIGABYTE = 1e9;
+const NO_BREAK_SPACE = "\u00a0";
 
 /** @param {{source: string, target: string}} direction @returns {string} such as "English to Spanish" */
 export function directionText({ source, target }) {
@@ -14,7 +15,7 @@ export function directionText({ source, target }) {
 /** @param {number} bytes @returns {string} such as "23 MB" */
 export function sizeText(bytes) {
   const [unit, size] = bytes < GIGABYTE ? ["megabyte", bytes / MEGABYTE] : ["gigabyte", bytes / GIGABYTE];
-  return number(size, { style: "unit", unit, maximumFractionDigits: size < 10 ? 1 : 0 });
+  return number(size, { style: "unit", unit, maximumFractionDigits: size < 10 ? 1 : 0 }).replace(" ", NO_BREAK_SPACE);
 }
 
 /** @param {number} seconds @returns {string} such as "40 seconds", without false precision */
@@ -67,6 +68,12 @@ export function licenceText({ licence, forbids_commercial_use: isRestricted }) {
 /** @param {string[]} parts @returns {string} */
 export function joined(parts) {
   return parts.join(text("installs.semicolon"));
+}
+
+/** @param {string} words @returns {(HTMLElement | string)[]} that break no line within MPL-2.0 and FLORES-200+ */
+export function unbroken(words) {
+  const parts = words.split(/\b([A-Z]{2,8}-\d[\d.+]{0,4})/i);
+  return parts.map((part, index) => (index % 2 ? make("span", { className: "unbroken" }, part) : part));
 }
 
 /** @param {string} page an address @param {string} words @returns {(HTMLElement | string)} a link that opens beside the
