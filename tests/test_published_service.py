@@ -156,8 +156,7 @@ def test_a_service_killed_at_any_point_finishes_at_its_next_start(
         assert [path.name for path in left] in ([], ["en-fr"])
         again = start(models)
         again.until_installed()
-        again.until(lambda: is_clean(again.models))  # noqa: B023
-        assert again.names() == ["firefox:en-fr@tiny"]
+        again.until(lambda: is_clean(again.models) and again.names() == ["firefox:en-fr@tiny"])  # noqa: B023
         assert again.translate() == 200
         again.kill()
     assert len(set(states)) > 2, states

@@ -367,6 +367,8 @@ class _Progress:
         is_new, job.state, job.seconds_left = job.state != event.state, STEPS[event.state], None
         if event.state == "downloading":
             self._take_download(event, is_new, now_s)
+        elif event.state == "converting":
+            job.bytes = job.total or job.bytes  # the last event need not be at the end
         if is_new:
             log.info("%s: %s", job.name or job.model, job.description())
         if is_new or now_s - self._saved_s >= SAVE_INTERVAL_S:
