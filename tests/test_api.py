@@ -412,7 +412,10 @@ def test_sentence_that_breaks_every_step_causes_500_for_its_request_only(
 
 def test_ready_lists_the_models(service: Service, bundle: LoadedBundle) -> None:
     response = service.get("/ready")
-    assert (response.status_code, response.json()) == (200, {"status": "ready", "models": [bundle.name]})
+    assert (response.status_code, response.json()) == (
+        200,
+        {"status": "ready", "models": [bundle.name], "installing": []},
+    )
 
 
 @pytest.mark.parametrize("path", ["/health", "/ready"])
@@ -444,6 +447,8 @@ def test_models_are_described_by_their_training_record(service: Service, bundle:
             "corpora": [],
             "quality": {},
             "licence": "CC0-1.0",
+            "installed": None,
+            "installing": None,
             "decoding": {"beam_size": None, "length_penalty": 1.0, "narrowing": False, "replace_unknowns": False},
             "device": "cpu",
             "checksum": bundle.checksum,

@@ -168,7 +168,7 @@ ORDER = {
     " app.errors model",
     "app.services": "app.translation app.llm app.engine app.documents app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
-    "app.published": "app.services app.settings app.runtime app.errors model",
+    "app.published": "app.services app.engine app.settings app.runtime app.errors model",
     "app.cli": "app.published app.services app.translation app.llm app.engine app.formats app.text app.markup"
     " app.settings app.runtime app.errors model",
     "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"

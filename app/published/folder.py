@@ -91,7 +91,7 @@ class ModelsFolder:
                 if not place.exists():
                     old.rename(place)
         shutil.rmtree(self.new, ignore_errors=True)
-        if all(job.has_ended or not job.bytes for job in self.jobs()):
+        if all(job.has_ended or (job.state in ("queued", "waiting") and not job.bytes) for job in self.jobs()):
             self.drop_downloads()
 
     def drop_downloads(self) -> None:
