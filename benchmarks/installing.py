@@ -56,6 +56,8 @@ it; others go on to their limit."""
 SENTENCES = ["Good morning.", "The museum is open on Sundays.", "I lost my keys yesterday."]
 TIMEOUT_S = 600.0
 POLL_S = 0.02
+PAGE_POLL_S = 1.0
+"""About as often as the page asks; more would be load itself."""
 CHUNK_BYTES = 1 << 16
 cli = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
@@ -142,6 +144,7 @@ class Service:
     def __init__(self, folder: Path, address: str, **settings: str) -> None:
         self.port, self.began = free_port(), time.perf_counter()
         self.url = f"http://127.0.0.1:{self.port}"
+        self._client = httpx.Client(timeout=60)  # one, since each reads all certificates
         variables = {
             "BUNDLES": str(SHIPPED),
             "PORT": str(self.port),
@@ -159,7 +162,7 @@ class Service:
     def get(self, path: str) -> Any:
         """What the service answers; None while it does not."""
         try:
-            answer = httpx.get(f"{self.url}{path}", timeout=60)
+            answer = self._client.get(f"{self.url}{path}")
         except httpx.HTTPError:
             return None
         return answer.json() if answer.is_success else None
@@ -176,15 +179,15 @@ class Service:
 
     def install(self, model: str) -> str:
         """Asks for a model; the job's id."""
-        return str(httpx.post(f"{self.url}/models", json={"model": model}).raise_for_status().json()["id"])
+        return str(self._client.post(f"{self.url}/models", json={"model": model}).raise_for_status().json()["id"])
 
     def remove(self, direction: str) -> None:
-        httpx.delete(f"{self.url}/models/{direction}", timeout=60).raise_for_status()
+        self._client.delete(f"{self.url}/models/{direction}").raise_for_status()
 
     def await_end(self, job: str) -> dict[str, Any]:
         while (found := self.get(f"/models/jobs/{job}")) is None or found["state"] not in ("done", "failed"):
             self.check()
-            time.sleep(POLL_S)
+            time.sleep(PAGE_POLL_S)
         if found["state"] == "failed":
             raise SystemExit(f"{found['model']}: {found['error']['detail']}")
         return dict(found)
