@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -354,16 +353,6 @@ def test_a_model_that_the_settings_name_is_not_removed(site: Site) -> None:
         refused = ask(service, "DELETE", "/models/en-fr")
         assert refused.status_code == 409
         assert "INTERLINEAR_MODELS names firefox:en-fr@base-memory" in refused.json()["detail"]
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root writes where others may not")
-def test_a_folder_that_cannot_be_written_is_said(site: Site) -> None:
-    site.models.mkdir()
-    site.models.chmod(0o555)
-    with site.serving() as service:
-        refused = ask(service, "POST", "/models", json={"model": "firefox:en-fr"})
-        assert refused.status_code == 409
-        assert "cannot be written (Permission denied)" in refused.json()["detail"]
 
 
 def test_a_place_that_is_no_folder_is_said_and_the_service_serves(site: Site) -> None:
