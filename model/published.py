@@ -36,14 +36,14 @@ class ModelName:
     @property
     def direction(self) -> str:
         """The same for names of models that would take each other's place, as far as names say it."""
-        return _plain(self.model)
+        return plain_pair(self.model)
 
     def is_of(self, found: ModelName, pair: str) -> bool:
         """Whether this name means the model `found`, which has a variant and translates `pair`, in language tags.
 
         A revision of the Hub that is no commit, such as main, may be any.
         """
-        if self.registry != found.registry or _plain(self.model) not in (_plain(found.model), _plain(pair)):
+        if self.registry != found.registry or plain_pair(self.model) not in (plain_pair(found.model), plain_pair(pair)):
             return False
         if self.variant is None or (self.registry == "huggingface" and not _COMMIT.fullmatch(self.variant)):
             return True
@@ -64,7 +64,8 @@ def parse_name(text: str) -> ModelName | None:
     return ModelName({"hf": "huggingface"}.get(match[1], match[1]), match[2], match[3]) if match else None
 
 
-def _plain(pair: str) -> str:
+def plain_pair(pair: str) -> str:
+    """The same for spellings of one pair, such as en-zh_hant and en-zh-Hant."""
     return pair.replace("_", "-").casefold()
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import http.server
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 
@@ -123,3 +128,32 @@ def loopback_registry() -> Iterator[LoopbackRegistry]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def put_firefox_model(registry: LoopbackRegistry, model: Path, **other: Any) -> str:
+    """Serves a list of Mozilla's form with the model of `imported_families.firefox` in a folder, and nothing else; the
+    list's address. `other`: more entries of the list."""
+    weights = (model / "model.enfr.bin").read_bytes()
+    entry = {
+        "architecture": "tiny",
+        "releaseStatus": "Release",
+        "sourceLanguage": "en",
+        "targetLanguage": "fr",
+        "files": {
+            "model": {
+                "path": "models/model.enfr.bin.gz",
+                "uncompressedSize": len(weights),
+                "uncompressedHash": hashlib.sha256(weights).hexdigest(),
+            },
+            "vocab": {"path": "models/vocab.spm.gz"},
+        },
+        "metrics": {},
+    }
+    registry.files.clear()
+    registry.asked.clear()
+    registry.add(
+        "db/models.json", json.dumps({"baseUrl": registry.url, "models": {"en-fr": [entry], **other}}).encode()
+    )
+    registry.add("models/model.enfr.bin.gz", gzip.compress(weights, mtime=0))
+    registry.add("models/vocab.spm.gz", gzip.compress((model / "vocab.spm").read_bytes(), mtime=0))
+    return f"{registry.url}/db/models.json"

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 import os
 import re
 import shlex
@@ -19,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from imported_families import firefox
-from loopback_registry import LoopbackRegistry, loopback_registry
+from loopback_registry import loopback_registry, put_firefox_model
 from servers import becomes
 from shared_fixtures import PAIRS, SHIPPED
 from tuned import tune_quickly
@@ -133,31 +130,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put_firefox(registry: LoopbackRegistry, folder: Path) -> None:
-    """Serves a small model in the form of Mozilla's list."""
-    firefox(folder)
-    weights = (folder / "model.enfr.bin").read_bytes()
-    entry = {
-        "architecture": "tiny",
-        "releaseStatus": "Release",
-        "sourceLanguage": "en",
-        "targetLanguage": "fr",
-        "files": {
-            "model": {
-                "path": "model.enfr.intgemm.alphas.bin.gz",
-                "uncompressedSize": len(weights),
-                "uncompressedHash": hashlib.sha256(weights).hexdigest(),
-            },
-            "vocab": {"path": "vocab.enfr.spm.gz"},
-        },
-        "metrics": {},
-    }
-    listed = {"generated": "2026-01-01T00:00:00Z", "baseUrl": registry.url, "models": {"en-fr": [entry]}}
-    registry.add("db/models.json", json.dumps(listed).encode())
-    registry.add("model.enfr.intgemm.alphas.bin.gz", gzip.compress(weights))
-    registry.add("vocab.enfr.spm.gz", gzip.compress((folder / "vocab.spm").read_bytes()))
-
-
 @pytest.mark.slow
 @pytest.mark.bundle
 def test_first_example_of_each_verb_of_the_trainer_runs(
@@ -171,7 +143,8 @@ def test_first_example_of_each_verb_of_the_trainer_runs(
     for kernels in compiled:  # to compile them takes ten seconds
         shutil.copy(kernels, cache_folder())
     with loopback_registry() as registry:
-        put_firefox(registry, folder / "firefox")
+        firefox(folder / "firefox")
+        put_firefox_model(registry, folder / "firefox")
         for verb, quicker in QUICKER.items():
             _, _, *arguments = shlex.split(f"{examples(verb)[0]} {quicker}")
             if verb == "unpack":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from typing import Any
 
 import pytest
 from imported_families import firefox, limit_translations
-from loopback_registry import LoopbackRegistry, loopback_registry
+from loopback_registry import LoopbackRegistry, loopback_registry, put_firefox_model
 from typer.testing import CliRunner
 from warm import run_warm
 
@@ -66,34 +65,7 @@ def registry(model: Path) -> Iterator[LoopbackRegistry]:
 @pytest.fixture
 def address(registry: LoopbackRegistry, model: Path) -> str:
     """Of a list of Mozilla's form with the model, as it is before faults."""
-    return put_model(registry, model)
-
-
-def put_model(registry: LoopbackRegistry, model: Path, **other: Any) -> str:
-    weights = (model / "model.enfr.bin").read_bytes()
-    entry = {
-        "architecture": "tiny",
-        "releaseStatus": "Release",
-        "sourceLanguage": "en",
-        "targetLanguage": "fr",
-        "files": {
-            "model": {
-                "path": "models/model.enfr.bin.gz",
-                "uncompressedSize": len(weights),
-                "uncompressedHash": hashlib.sha256(weights).hexdigest(),
-            },
-            "vocab": {"path": "models/vocab.spm.gz"},
-        },
-        "metrics": {},
-    }
-    registry.files.clear()
-    registry.asked.clear()
-    registry.add(
-        "db/models.json", json.dumps({"baseUrl": registry.url, "models": {"en-fr": [entry], **other}}).encode()
-    )
-    registry.add("models/model.enfr.bin.gz", gzip.compress(weights, mtime=0))
-    registry.add("models/vocab.spm.gz", gzip.compress((model / "vocab.spm").read_bytes(), mtime=0))
-    return f"{registry.url}/db/models.json"
+    return put_firefox_model(registry, model)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -413,7 +385,7 @@ def test_bytes_of_the_same_size_that_are_not_the_model_are_refused(
 def test_one_broken_entry_of_the_list_is_left_out_with_a_note(
     registry: LoopbackRegistry, model: Path, tmp_path: Path
 ) -> None:
-    address = put_model(registry, model, **{"en-xx": [{"files": 3}]})
+    address = put_firefox_model(registry, model, **{"en-xx": [{"files": 3}]})
     command = ["firefox:en-fr", "--registry", address, "--downloads", tmp_path / "downloads", "--download-only"]
     said = events(*command, "--out", tmp_path / "out")
     assert (tmp_path / "out").exists()
@@ -470,7 +442,7 @@ def undisturbed(
 ) -> tuple[int, dict[str, bytes]]:
     """How many changes of files an import makes, and what is there afterwards."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    done = import_until("count", 0, put_model(registry, model), folder)
+    done = import_until("count", 0, put_firefox_model(registry, model), folder)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.splitlines()[-1]), contents(folder)
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from test_importing_real_lists import argos_entry, firefox_entry
 
-from app.published.catalogue import CATALOGUE, PublishedModels, load_catalogue
+from app.published.catalogue import CATALOGUE, PublishedModel, PublishedModels, load_catalogue
 from model.languages import NAMES, is_language_code
 from model.published import ModelName, parse_name
 from training.importing.catalogue import main, opus_index
@@ -25,13 +25,18 @@ def shipped() -> PublishedModels:
     return load_catalogue()
 
 
+def find(models: PublishedModels, name: ModelName) -> PublishedModel | None:
+    """The first model that a name means."""
+    return next((one for one in models.all if name.is_of(one.name, f"{one.source}-{one.target}")), None)
+
+
 def test_every_name_in_the_shipped_catalogue_finds_its_model(shipped: PublishedModels) -> None:
     assert len(shipped.all) > 500
     for model in shipped.all:
         name = parse_name(str(model.name))
         assert name is not None
         assert name.variant
-        assert shipped.find(name) is model
+        assert find(shipped, name) is model
 
 
 def test_shipped_catalogue_names_no_model_twice(shipped: PublishedModels) -> None:
@@ -72,7 +77,7 @@ def test_shipped_file_is_small_with_a_line_for_each_model(shipped: PublishedMode
 def test_firefox_has_models_both_ways_for_what_the_service_ships(shipped: PublishedModels) -> None:
     for code in ("fr", "de", "es", "zh"):
         for pair in (("en", code), (code, "en")):
-            best = shipped.of_pair(*pair)[0]
+            best = shipped.matching(*pair)[0]
             assert best.is_released
             assert best.registry == "firefox"
             assert best.figures
@@ -81,9 +86,9 @@ def test_firefox_has_models_both_ways_for_what_the_service_ships(shipped: Publis
 
 
 def test_pairs_are_found_as_clients_write_languages(shipped: PublishedModels) -> None:
-    assert shipped.of_pair("zh-CN", "en-US") == shipped.of_pair("zh", "en") != ()
-    assert {model.target for model in shipped.of_pair("en", "zh-TW")} == {"zh-Hant"}
-    assert shipped.of_pair("en", "tlh") == ()
+    assert shipped.matching("zh-CN", "en-US") == shipped.matching("zh", "en") != ()
+    assert {model.target for model in shipped.matching("en", "zh-TW")} == {"zh-Hant"}
+    assert shipped.matching("en", "tlh") == ()
 
 
 def test_models_touching_languages_are_from_or_into_them(shipped: PublishedModels) -> None:
@@ -111,7 +116,7 @@ def test_model_is_found_by_codes_of_its_registry_and_by_tags(
 ) -> None:
     parsed = parse_name(name)
     assert parsed is not None
-    model = shipped.find(parsed)
+    model = find(shipped, parsed)
     assert (model and str(model.name)) == found
 
 
@@ -194,7 +199,7 @@ def test_catalogue_says_what_the_lists_say_and_no_more(tmp_path: Path, lists: li
     assert (opus.size, opus.weights_bytes, opus.sha256, opus.licence) == (None, None, None, "CC-BY-4.0")
     assert opus.page == "https://github.com/Helsinki-NLP/OPUS-MT-train/tree/master/models/en-fr"
     assert (argos.target, argos.size, argos.figures) == ("zh-Hant", None, ())
-    assert made.find(ModelName("argos", "en-zh_Hant")) is argos
+    assert find(made, ModelName("argos", "en-zh_Hant")) is argos
 
 
 def test_list_in_a_file_needs_a_date_unless_it_says_one(tmp_path: Path, lists: list[str]) -> None:

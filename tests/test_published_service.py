@@ -15,10 +15,9 @@ from typing import Any
 import httpx
 import pytest
 from imported_families import firefox
-from loopback_registry import LoopbackRegistry, loopback_registry
+from loopback_registry import LoopbackRegistry, loopback_registry, put_firefox_model
 from servers import WAIT_S
 from shared_fixtures import make_bundle
-from test_importing_process import put_model
 
 from app.published.folder import ModelsFolder
 from app.published.jobs import InstallJob, job_id
@@ -111,7 +110,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def registry(model: Path) -> Iterator[LoopbackRegistry]:
     with loopback_registry() as server:
-        put_model(server, model)
+        put_firefox_model(server, model)
         yield server
 
 

@@ -49,15 +49,17 @@ def command_of(verb: Verb) -> Callable[[typer.Context], None]:
     """A command that runs `python -m training` with this `verb` and its arguments."""
 
     def run_trainer(context: typer.Context) -> None:
-        is_import = verb.name == "import"
-        if missing := missing_for_importer() if is_import else missing_for_trainer():
+        missing, command = missing_for_trainer(), [*trainer_command(), verb.name]
+        if verb.name == "import":  # needs no package but the service's, and a part of the trainer
+            missing, command = missing_for_importer(), importer_command()
+        if missing:
             print(
                 f"interlinear: {context.info_name} needs the extra `train`, of which {', '.join(missing)} is missing: "
                 "pip install 'interlinear[train]', or '.[train]' in a checkout",
                 file=sys.stderr,
             )
             raise typer.Exit(CANNOT_SERVE)
-        command = [*importer_command(), *context.args] if is_import else [*trainer_command(), verb.name, *context.args]
+        command += context.args
         if sys.platform == "win32":
             raise typer.Exit(subprocess.call(command))
         os.execv(command[0], command)  # replaces this process, so that signals and exit codes are the trainer's

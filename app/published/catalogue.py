@@ -98,12 +98,6 @@ class PublishedModels:
     def __init__(self, models: Iterable[PublishedModel], lists: dict[str, RegistryList]) -> None:
         self.all = tuple(models)
         self.lists = lists
-        self._by_name: dict[tuple[str, str], list[PublishedModel]] = {}
-        self._by_pair: dict[tuple[str, str], list[PublishedModel]] = {}
-        for model in self.all:
-            for pair in {_plain(model.name.model), _plain(f"{model.source}-{model.target}")}:
-                self._by_name.setdefault((model.registry, pair), []).append(model)
-            self._by_pair.setdefault((model.source, model.target), []).append(model)
         self.sources = tuple(sorted({model.source for model in self.all}))
         self.targets = tuple(sorted({model.target for model in self.all}))
 
@@ -111,11 +105,6 @@ class PublishedModels:
     def dated(self) -> str:
         """The date of the newest of the lists, in ISO 8601; `lists` has that of each."""
         return max((one.dated for one in self.lists.values()), default="")
-
-    def of_pair(self, source: str, target: str) -> tuple[PublishedModel, ...]:
-        """The models from `source` into `target`, which may be written as clients write them, such as zh-CN."""
-        from_code, to_code = served_code(source, self.sources), served_code(target, self.targets)
-        return tuple(self._by_pair.get((from_code or "", to_code or ""), ()))
 
     def matching(
         self, source: str | None = None, target: str | None = None, from_or_to: Collection[str] = ()
@@ -132,16 +121,6 @@ class PublishedModels:
             and (target is None or model.target == to_code)
             and (not from_or_to or model.source in sources or model.target in targets)
         )
-
-    def find(self, name: ModelName) -> PublishedModel | None:
-        """The model of that name, in the registry's codes or as language tags; without a variant, the best one."""
-        found = self._by_name.get((name.registry, _plain(name.model)), ())
-        wanted = name.variant and name.variant.casefold()
-        return next((model for model in found if wanted in (None, (model.variant or "").casefold())), None)
-
-
-def _plain(pair: str) -> str:
-    return pair.replace("_", "-").casefold()
 
 
 @lru_cache

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from model.languages import is_language_code
+from model.published import plain_pair
 from training.importing.errors import ImportFault
 
 MAX_MODEL_BYTES = 32 << 30
@@ -103,11 +104,7 @@ class Offer:
 
     def has_name(self, pair: str) -> bool:
         """Whether `pair` names it, in the registry's codes or as language tags."""
-        return _plain(pair) in (_plain(self.pair), _plain(f"{self.source}-{self.target}"))
-
-
-def _plain(pair: str) -> str:
-    return pair.replace("_", "-").casefold()
+        return plain_pair(pair) in (plain_pair(self.pair), plain_pair(f"{self.source}-{self.target}"))
 
 
 def language_tag(code: str) -> str:
