@@ -156,6 +156,21 @@ def test_resumed_run_with_regularisation_equals_an_uninterrupted_one_and_no_othe
         assert_same_weights(tmp_path / "whole", tmp_path / "plain")
 
 
+def test_frozen_encoder_learns_once_its_share_of_the_steps_is_over(data: Path, tmp_path: Path) -> None:
+    learns = list[bool]()
+
+    class Recording(Trainer):
+        def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
+            learns.append(self.encoder_learns)
+            return super().step(batches, learning_rate)
+
+    begun = Transformer(small_config(Tokenizer.load(data / "sentencepiece.model").vocab_size)).state_dict()
+    run_training(data, tmp_path / "run", trainer_type=Recording, initial=begun, freeze_encoder=0.5)
+    assert learns == [False] * 6 + [True] * 6
+    with pytest.raises(TrainingError, match="freeze_encoder needs initial weights"):
+        run_training(data, tmp_path / "random", freeze_encoder=0.5)
+
+
 def test_an_older_run_resumes_with_defaults_for_new_fields(data: Path, tmp_path: Path) -> None:
     run_training(data, tmp_path / "run", steps=5)
     snapshot = load_state(tmp_path / "run")

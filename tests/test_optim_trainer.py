@@ -169,6 +169,22 @@ def test_sampled_softmax_is_for_training_alone_and_not_for_r_drop() -> None:
     assert sampled.development_loss(pairs) == whole.development_loss(pairs)
 
 
+def test_frozen_encoder_keeps_its_weights_and_what_it_reads() -> None:
+    whole, frozen = trainer(), trainer(freeze_encoder=1.0)
+    frozen.encoder_learns = False
+    before = {name: parameter.clone() for name, parameter in frozen.model.named_parameters()}
+    batch = batch_of(range(4))
+    assert torch.equal(frozen.step([batch], 0.01), whole.step([batch], 0.01))
+    unchanged = {name for name, parameter in frozen.model.named_parameters() if torch.equal(parameter, before[name])}
+    assert unchanged == {name for name in before if name.startswith("encoder")}
+    shared = frozen.model.source_embedding.tokens.weight
+    learnt = (shared != before["source_embedding.tokens.weight"]).any(1)
+    assert learnt.nonzero()[:, 0].tolist() == batch.tgt_out.unique().tolist()
+    frozen.encoder_learns = True
+    frozen.step([batch_of(range(4, 8))], 0.01)
+    assert not any(torch.equal(parameter, before[name]) for name, parameter in frozen.model.named_parameters())
+
+
 def test_non_finite_gradient_stops_training_before_any_weight_changes() -> None:
     broken = trainer()
     with torch.no_grad():
@@ -220,6 +236,8 @@ def test_equal_seeds_give_equal_initial_weights_and_others_do_not() -> None:
         ("r_drop", -1.0),
         ("r_drop", float("nan")),
         ("sampled_softmax", -1),
+        ("freeze_encoder", -0.1),
+        ("freeze_encoder", 1.1),
     ],
 )
 def test_impossible_recipe_is_refused_by_name(field: str, value: object) -> None:

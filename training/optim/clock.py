@@ -86,6 +86,10 @@ class StepSchedule:
         """The learning rate of `step`."""
         return trainer.learning_rate(step)
 
+    def done_before(self, step: int) -> float:
+        """The share of the run that is over before `step`."""
+        return (step - 1) / self.recipe.steps
+
     def stepped(self) -> None:
         """Notes the end of a step."""
 
@@ -156,6 +160,9 @@ class ClockSchedule(StepSchedule):
         if step & (step - 1) == 0 or abs(self._rate[1] - rates[-1][1]) >= 1 / RATES:
             rates.append(self._rate)
         return rate
+
+    def done_before(self, step: int) -> float:
+        return self.done
 
     def evaluation_is_due(self, step: int) -> bool:
         """Whether another share of the time is over, unless the last evaluation was long or the end is near."""

@@ -51,12 +51,15 @@ class World:
         """Whether this process evaluates, saves and prints."""
         return self.rank == 0
 
-    def parallel(self, module: nn.Module) -> nn.Module:
-        """Wraps `module` so that its backward pass averages the gradients of all processes."""
+    def parallel(self, module: nn.Module, some_unused: bool) -> nn.Module:
+        """Wraps `module` so that its backward pass averages the gradients of all processes.
+
+        `some_unused`: whether there are passes in which some parameters have no gradient.
+        """
         # The model's buffers are constants, equal in all processes. PyTorch 2.13 renamed the option that says so.
         renamed = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
         constant: dict[str, Any] = {"forward_sync_buffers" if renamed else "broadcast_buffers": False}
-        return DistributedDataParallel(module, **constant)
+        return DistributedDataParallel(module, find_unused_parameters=some_unused, **constant)
 
     def no_sync(self, module: object) -> AbstractContextManager[None]:
         """A context in which the backward pass of a `parallel` module does not exchange gradients."""

@@ -104,8 +104,9 @@ def train(
         run.mkdir(parents=True, exist_ok=True)
     pairs, record = load_pairs(data, reverse)
     development = Development.load(data, limits, reverse)
-    if recipe.distil and initial is None:
-        raise TrainingError("distil needs initial weights, and there are none")
+    for name in ("distil", "freeze_encoder"):
+        if getattr(recipe, name) and initial is None:
+            raise TrainingError(f"{name} needs initial weights, and there are none")
     trainer = trainer_type(config, recipe, device, world, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, same_recipe, precision = _resume(run, trainer, identity)
@@ -139,6 +140,7 @@ def train(
         while not _is_finished(state, recipe) and not _out_of_patience(state, recipe):
             step = state.step + 1
             rate = schedule.rate(trainer, step)
+            trainer.encoder_learns = schedule.done_before(step) >= recipe.freeze_encoder
             _train_step(trainer, state, batches, progress, pending, rate, clock)
             schedule.stepped()
             evaluated = schedule.ends(step) or schedule.evaluation_is_due(step)

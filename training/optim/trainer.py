@@ -71,6 +71,9 @@ class Recipe:
     sampled_softmax: Annotated[int, Option(metavar="N", panel=RECIPE)] = 0
     """Compute the loss over the tokens of a batch's targets and N others, drawn anew for each batch, that stand for the
     rest: a step takes less time on a CPU. (default: 0, over the whole vocabulary)"""
+    freeze_encoder: Annotated[float, Option(metavar="SHARE", panel=RECIPE)] = 0.0
+    """Share of the steps, or with --minutes of the time, at the start, in which the encoder of initial weights, which
+    knows the language, does not learn: that saves half of a step. (default: 0)"""
     distil: float = 0.0
     clip_norm: Annotated[float, Option(panel=RECIPE)] = 1.0
     """Maximum gradient norm. (default: 1)"""
@@ -102,6 +105,8 @@ class Recipe:
         for name in ("cooldown", "label_smoothing", "bpe_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise TrainingError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        if not 0 <= self.freeze_encoder <= 1:
+            raise TrainingError(f"freeze_encoder must lie in [0, 1], not {self.freeze_encoder:g}")
         for name in ("learning_rate_factor", "clip_norm"):
             if not 0 < getattr(self, name) < math.inf:
                 raise TrainingError(f"{name} must be above 0, not {getattr(self, name)}")
@@ -140,8 +145,11 @@ class Trainer:
         fused = device.type in ("cpu", "cuda")
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=fused)
         self.precision = resolve_precision(recipe.precision, device)
+        self.encoder_learns = True
+        """Whether steps change the encoder's weights. Of the embeddings that it shares with the decoder, a frozen one
+        leaves those of target tokens to learn."""
         self._teacher = None if teacher is None else _frozen(config, teacher, device)
-        self._shared_loss = world.parallel(_Loss(self)) if world.size > 1 else None
+        self._shared_loss = world.parallel(_Loss(self), recipe.freeze_encoder > 0) if world.size > 1 else None
 
     def step(self, batches: Sequence[Batch], learning_rate: float) -> Tensor:
         """One update on the mean loss over all tokens of `batches`; returns their summed nats, unsmoothed.
@@ -158,6 +166,8 @@ class Trainer:
                 loss, nll = compute(batch.to(self.device), self.recipe.label_smoothing, self.recipe.r_drop)
                 torch.autograd.backward(loss * self.world.size / tokens)
             nats += nll
+        if not self.encoder_learns:
+            self._keep_source_embeddings(batches)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         if self.device.type == "cuda":  # reading the norm would wait for the GPU: its fused Adam checks this itself
             self.optimizer.found_inf = norm.isfinite().logical_not().float()  # type: ignore[attr-defined]
@@ -170,12 +180,30 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         return self.world.sum(nats)
 
+    def _keep_source_embeddings(self, batches: Sequence[Batch]) -> None:
+        """Lets only the embeddings of these batches' target tokens learn, where encoder and decoder share them.
+
+        As the wrong answers of the softmax all others would move away from what a frozen encoder reads: in 620 steps by
+        a quarter of their length, which cost 0.04 nats a token.
+        """
+        if self.model.config.share_embeddings != "all":
+            return
+        weight = self.model.source_embedding.tokens.weight
+        is_target = torch.zeros(len(weight), device=self.device)
+        for batch in batches:
+            is_target[batch.tgt_out.flatten().to(self.device)] = 1.0
+        assert weight.grad is not None
+        weight.grad *= self.world.sum(is_target).clamp_(max=1.0)[:, None]
+
     def loss(self, batch: Batch, smoothing: float, r_drop: float = 0.0) -> tuple[Tensor, Tensor]:
         """The summed loss of a batch, and its summed nats: `projected_loss`, or with `r_drop` `r_drop_loss`."""
         if r_drop:
             batch = batch.doubled()
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
-            hidden = self.model.hidden(batch.src, batch.tgt_in)  # [batch, target, d_model]
+            with nullcontext() if self.encoder_learns else torch.no_grad():
+                encoded = self.model.encode(batch.src)  # [batch, source, d_model]
+            memory, mask = self.model.memory(encoded), self.model.source_mask(batch.src)
+            hidden = self.model.decode(batch.tgt_in, memory, mask)  # [batch, target, d_model]
             target_positions = batch.target_positions
             if target_positions is None:
                 target_positions = (batch.tgt_out != self.model.config.pad_id).flatten().nonzero()[:, 0]
