@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -13,17 +13,17 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.api import (
     adaptation,
     attention,
-    deepl,
     docs_page,
     files,
     health,
     installs,
-    libretranslate,
     manual,
     memory,
     models,
@@ -35,17 +35,21 @@ from app.api import (
 from app.api.admin_server import AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
+from app.api.dialects.dialect import Dialect
+from app.api.dialects.router import router_of
+from app.api.dialects.table import DIALECTS
 from app.api.readiness import readiness
 from app.documents.processes import DocumentProcesses
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.access_log import ID_HEADER, AccessLog
 from app.http.auth import AccessControl
+from app.http.clean_path import CleanPath, first_part
 from app.http.forms import FORM_OVERHEAD_BYTES
 from app.http.held_bytes import HeldBytes
 from app.http.host_check import HostCheck
 from app.http.json_body import JSONFastPath
-from app.http.problems import ErrorRenderers, ProblemResponse, add_handlers
+from app.http.problems import ErrorRenderer, ErrorRenderers, ProblemResponse, add_handlers
 from app.http.shutdown_errors import ShutdownErrors
 from app.llm.client import LargeModel
 from app.published.installer import Installer
@@ -76,11 +80,15 @@ from app.services.reload import (
 from app.services.store import Store
 from app.services.store_memory import MemoryStore
 from app.services.translation_memory import TranslationMemory
-from app.settings import DEEPL, IN_STORE, INTERLINEAR, LIBRETRANSLATE, PREFIX, Settings, SettingsError, without_password
+from app.settings import IN_STORE, PREFIX, Settings, SettingsError, without_password
 from app.text.glossary_files import load_glossaries
 from model import __version__
 
+OURS = translate, score, files, attention, memory, models, installs, adaptation
+"""The modules of our own API, which is at /interlinear where another takes its paths."""
 OPERATION_PATHS = "/health", "/ready", "/metrics"
+EXTENSIONS = r"(chrome|moz|safari-web)-extension://.*"
+"""Origins of browser extensions, which users install themselves; no page can have one."""
 EXPOSED_HEADERS = [
     ID_HEADER,
     "Retry-After",
@@ -114,6 +122,7 @@ def create_app(
     `detect_early`: load the language detector at startup, rather than delay the first request that needs it. Raises
     SettingsError and BundleError.
     """
+    at_root, ours = _root_dialects(settings)
     metrics, shutdown = Metrics(), Shutdown()
     store = _store(settings, metrics)
     access_control = AccessControl(settings, store)
@@ -170,6 +179,7 @@ def create_app(
         try:
             yield State(
                 settings=settings,
+                prefix=ours,
                 shutdown=shutdown,
                 body_timeout=SharedTimeout(settings.deadline_ms / 1000),
                 metrics=metrics,
@@ -220,14 +230,14 @@ def create_app(
         title="Interlinear",
         version=__version__,
         description=openapi.DESCRIPTION,
-        openapi_tags=openapi.TAGS,
+        openapi_tags=[*openapi.TAGS, *({"name": each.title, "description": each.description} for each in DIALECTS)],
         # FastAPI's own handler would pass request contents to any configured listener.
         telemetry={"tracing": False, "metrics": False, "logs": False},
         lifespan=lifespan,
     )
-    renderers = _add_routes(app, settings, metrics)
+    renderers = _add_routes(app, at_root, ours, metrics)
     openapi.complete(app, with_keys=access_control.requires_key)
-    _add_middleware(app, settings, metrics, renderers)
+    _add_middleware(app, settings, at_root, ours, metrics, renderers)
     return app
 
 
@@ -275,45 +285,74 @@ def _translation_memory(settings: Settings, store: Store) -> TranslationMemory |
     return TranslationMemory(SQLiteLog(Path(place), limits))
 
 
-def _add_routes(app: FastAPI, settings: Settings, metrics: Metrics) -> ErrorRenderers:
+def _paths(routes: Iterable[BaseRoute]) -> set[str]:
+    return {route.path for route in routes if isinstance(route, APIRoute)}
+
+
+def _root_dialects(settings: Settings) -> tuple[list[Dialect], str]:
+    """The dialects that are at the root as well, and the path of our own API. Raises SettingsError."""
+    taken: dict[str, str] = {}
+    chosen = [dialect for dialect in DIALECTS if dialect.name in settings.root_api]
+    for dialect in chosen:
+        for path in _paths(router_of(dialect).routes):
+            if path in taken:
+                raise SettingsError(
+                    f"{PREFIX}ROOT_API: {taken[path]} and {dialect.name} both have {path}; one of them can be at /"
+                )
+            taken[path] = dialect.name
+    ours = set[str]().union(*(_paths(module.router.routes) for module in OURS))
+    return chosen, "/interlinear" if ours & taken.keys() else ""
+
+
+def _add_routes(app: FastAPI, at_root: Sequence[Dialect], ours: str, metrics: Metrics) -> ErrorRenderers:
     """Adds the routes, and returns each API's error format."""
-    ours, theirs = settings.prefixes
-    for module in (translate, score, files, attention, memory, models, installs, adaptation):
+    for module in OURS:
         app.include_router(module.router, prefix=ours)
     app.include_router(health.router)
-    app.include_router(libretranslate.router, prefix=theirs)
-    app.include_router(deepl.router, prefix=DEEPL)
+    by_prefix: dict[str, ErrorRenderer] = {"": at_root[0].render_problem if ours else ProblemResponse}
+    by_prefix[ours] = ProblemResponse
+    for dialect in DIALECTS:
+        router = router_of(dialect)
+        app.include_router(router, prefix=dialect.prefix)
+        by_prefix[dialect.prefix] = dialect.render_problem
+        if dialect in at_root:
+            app.include_router(router, include_in_schema=False)
+            by_prefix |= {path.partition("/{")[0]: dialect.render_problem for path in _paths(router.routes)}
     app.include_router(page.router)
     app.include_router(docs_page.router)
     app.mount(docs_page.ASSETS, docs_page.ASSET_FILES)
     app.mount(manual.PATH, manual.Manual())
-    by_prefix = {ours: ProblemResponse, theirs: libretranslate.render_problem, DEEPL: deepl.render_problem}
     by_prefix |= dict.fromkeys(OPERATION_PATHS, ProblemResponse)
     renderers = ErrorRenderers(by_prefix, metrics.count_refusal)
     add_handlers(app, renderers)
     return renderers
 
 
-def _add_middleware(app: FastAPI, settings: Settings, metrics: Metrics, renderers: ErrorRenderers) -> None:
+def _add_middleware(
+    app: FastAPI, settings: Settings, at_root: Sequence[Dialect], ours: str, metrics: Metrics, renderers: ErrorRenderers
+) -> None:
     """Adds the middleware; the last one added runs first."""
     json_routes = [*translate.router.routes, *score.router.routes, *attention.router.routes]
-    app.add_middleware(JSONFastPath, routes=json_routes, renderers=renderers, prefix=settings.prefixes[0])
+    app.add_middleware(JSONFastPath, routes=json_routes, renderers=renderers, prefix=ours)
     app.add_middleware(HostCheck, renderers=renderers)
     app.add_middleware(ShutdownErrors, renderers=renderers)
-    if settings.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.cors_origins,
-            allow_methods=["*"],
-            allow_headers=["*"],
-            expose_headers=EXPOSED_HEADERS,
-        )
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=settings.cors_origins,
+        allow_origin_regex=EXTENSIONS,
+        allow_methods=["*"],
+        allow_headers=["*"],
+        expose_headers=EXPOSED_HEADERS,
+    )
     app.add_middleware(DeploymentMiddleware)
     app.add_middleware(HeldBytes, renderers=renderers)
-    apis = {INTERLINEAR: (), LIBRETRANSLATE: (), DEEPL: ("X-Trace-ID",)}
     if settings.trusted_proxies:
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
+    apis: dict[str, Sequence[str]] = {dialect.prefix: dialect.id_headers for dialect in DIALECTS} | {"/interlinear": ()}
+    for dialect in at_root:
+        apis |= {first_part(path): dialect.id_headers for path in _paths(router_of(dialect).routes)}
     app.add_middleware(AccessLog, metrics=metrics, apis=apis, proxies=settings.trusted_proxies)
+    app.add_middleware(CleanPath, prefixes=apis)
 
 
 def server_options(settings: Settings) -> dict[str, Any]:

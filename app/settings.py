@@ -20,8 +20,23 @@ from model.machine import cache_folder
 from model.published import REGISTRIES, ModelName, parse_name
 
 PREFIX = "INTERLINEAR_"
-INTERLINEAR, LIBRETRANSLATE, DEEPL = "/interlinear", "/libretranslate", "/deepl"
-"""The path of each API that is not at the root."""
+RootAPI = Literal[
+    "interlinear",
+    "libretranslate",
+    "deepl",
+    "deeplx",
+    "mtranserver",
+    "immersive",
+    "kiss",
+    "hcfy",
+    "google",
+    "azure",
+    "nllb",
+    "plain",
+    "omegat",
+    "openai",
+]
+"""Our own API, and the names of `app.api.dialects.table`."""
 IN_STORE = "store"
 """The value of `translation_memory` for memories in the store."""
 
@@ -165,8 +180,10 @@ class Settings(BaseSettings):
         default=None, description="Limit per key, or per address without keys, such as 600/minute"
     )
     rate_characters: Annotated[Rate | None, NoDecode] = Field(default=None, description="Likewise, such as 1000000/day")
-    root_api: Literal["interlinear", "libretranslate"] = Field(
-        default="interlinear", description="The API at /; with libretranslate, ours moves to /interlinear"
+    root_api: Annotated[tuple[RootAPI, ...], NoDecode] = Field(
+        default=("interlinear",),
+        description="APIs that are at / as well, separated by commas: libretranslate, deepl, ...; ours moves to "
+        "/interlinear where one takes its paths",
     )
     cors_origins: Annotated[list[str], NoDecode] = Field(default=[], description="Separated by commas; * for any")
     root_path: str = Field(default="", description="The path under which a proxy shows the service, such as /mt")
@@ -188,11 +205,6 @@ class Settings(BaseSettings):
         """The pairs that the large model is named for, whether a bundle serves them or not."""
         pairs = (pair.partition("-") for pair in self.llm_pairs) if self.llm else ()
         return [(source, target) for source, _, target in pairs]
-
-    @property
-    def prefixes(self) -> tuple[str, str]:
-        """The paths of our own API and of LibreTranslate's."""
-        return ("", LIBRETRANSLATE) if self.root_api == "interlinear" else (INTERLINEAR, "")
 
     @field_validator("bundles", mode="before")
     @classmethod
@@ -246,7 +258,7 @@ class Settings(BaseSettings):
                 raise ValueError("a host is models.example, *.models.example or models.example:8443")
         return value
 
-    @field_validator("cors_origins", "trusted_proxies", "llm_pairs", "registry_hosts", mode="before")
+    @field_validator("root_api", "cors_origins", "trusted_proxies", "llm_pairs", "registry_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

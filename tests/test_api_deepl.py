@@ -177,7 +177,7 @@ def test_wrong_key_is_refused_if_keys_are_configured(
         for call in calls:
             with pytest.raises(deepl.AuthorizationException, match="the one that was sent is unknown"):
                 call()
-        refused = httpx.post(f"{url}/deepl/v2/translate", content=b"{", headers={"Authorization": f"Bearer {ann}"})
+        refused = httpx.post(f"{url}/deepl/v2/translate", content=b"text=a", headers={"Authorization": "Bearer wrong"})
         assert refused.status_code == 403
         assert "www-authenticate" not in refused.headers
         assert str(client.translate_text("Hello.", **EN_FR))

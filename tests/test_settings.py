@@ -73,7 +73,7 @@ def test_settings_of_the_shell_reach_the_container() -> None:
         ("INTERLINEAR_RATE_CHARACTERS", "0/day"),
         ("INTERLINEAR_TRUSTED_PROXIES", "my-proxy"),
         ("INTERLINEAR_ROOT_PATH", "mt"),
-        ("INTERLINEAR_ROOT_API", "deepl"),
+        ("INTERLINEAR_ROOT_API", "weblate"),
         ("INTERLINEAR_CORS_ORIGINS", "example.org"),
         ("INTERLINEAR_CORS_ORIGINS", "https://example.org/page"),
     ],

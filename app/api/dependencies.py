@@ -37,6 +37,8 @@ class State(TypedDict):
     """State that lives as long as the application."""
 
     settings: Settings
+    prefix: str
+    """The path of our own API; "" at the root."""
     shutdown: Shutdown
     body_timeout: SharedTimeout
     """Of `settings.deadline_ms`."""

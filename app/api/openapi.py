@@ -14,8 +14,8 @@ from app.http.access_log import ID_HEADER
 DESCRIPTION = """Translates text with your own models, and shows their attention. [The page](./) is its user interface.
 Guides are in `docs/` of the source; `make docs` makes a site of them.
 
-Errors are `application/problem+json` (RFC 9457); the LibreTranslate and DeepL routes use the formats that their clients
-expect. Unknown fields are refused, except by the LibreTranslate and DeepL routes, which ignore them. If the service has
+Errors are `application/problem+json` (RFC 9457); the routes of other services' APIs use the formats that their clients
+expect. Unknown fields are refused, except by the routes of others' APIs, which ignore them. If the service has
 API keys, the routes with a lock require one. Every response has an `X-Request-ID`, which is also in the log."""
 TAGS = [
     {"name": "translation", "description": "Translate texts and documents, and inspect the attention of a sentence"},
@@ -24,8 +24,6 @@ TAGS = [
     {"name": "published models", "description": "Models of Mozilla, OPUS-MT, Argos and others, to install and serve"},
     {"name": "adaptation", "description": "Bundles that learn the pairs of a file; for keys marked `admin`"},
     {"name": "operation", "description": "For operators and monitoring"},
-    {"name": "LibreTranslate", "description": "LibreTranslate's API, for its clients"},
-    {"name": "DeepL", "description": "DeepL's API, for its clients: version 2, and version 3 for glossaries"},
 ]
 _BEARER = {"type": "http", "scheme": "bearer", "description": "A key of this service: `Authorization: Bearer KEY`"}
 _API_KEY = {

@@ -62,14 +62,17 @@ def error_responses(
 
 
 def _status_response(rendered: list[_RenderedError], schema: Mapping[str, Any]) -> dict[str, Any]:
-    examples = {
-        error.slug: {"summary": error.title, "value": json.loads(bytes(error.response.body))} for error in rendered
-    }
+    examples = {error.slug: {"summary": error.title, "value": example_of(error.response)} for error in rendered}
     return {
         "description": "; ".join(dict.fromkeys(error.title for error in rendered)),
         "content": {rendered[0].response.media_type: {"schema": schema, "examples": examples}},
         **({"headers": headers} if (headers := _response_headers(rendered)) else {}),
     }
+
+
+def example_of(response: Response) -> Any:
+    body = bytes(response.body)
+    return json.loads(body) if "json" in str(response.media_type) else body.decode()
 
 
 def _response_headers(rendered: list[_RenderedError]) -> dict[str, Any]:

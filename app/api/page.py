@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from html import escape
 from pathlib import Path, PurePath
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
@@ -43,7 +44,7 @@ _HEADERS = {
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
     """The page, with what this service has and accepts filled in."""
-    content = _rendered(request.state.settings, request.state.adaptations, request.state.installer)
+    content = _rendered(request.state)
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -61,10 +62,12 @@ async def part_of_page(path: str, request: Request) -> Response:
     return response
 
 
-def _rendered(settings: Settings, adaptations: Adaptations, installer: Installer) -> bytes:
-    ours, _ = settings.prefixes
+def _rendered(state: Any) -> bytes:
+    settings: Settings = state.settings
+    adaptations: Adaptations = state.adaptations
+    installer: Installer = state.installer
     values = {
-        "API": f".{ours}/",
+        "API": f".{state.prefix}/",
         "MAX_CHARACTERS": settings.max_text_chars,
         "MAX_BYTES": settings.max_file_bytes,
         "FORMATS": ",".join(MEDIA_TYPES),

@@ -17,6 +17,7 @@ from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.http.auth import Client
+from app.http.clean_path import first_part
 from app.runtime.json_logs import PreformattedRecord, timestamp
 from app.runtime.metrics import Metrics
 from app.server.paths import route_path
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 class AccessLog:
     """ASGI middleware that logs and measures requests, and forbids caching unless a response allows it.
 
-    `apis`: those below a prefix of their added, each with the additional headers in which its clients look for the id.
+    `apis`: those below a prefix of their own, each with the additional headers in which its clients look for the id.
     `proxies`: addresses and networks, or "*" alone; a request from one of them keeps the id that it has. This
     middleware must therefore run before the one that replaces the proxy's address by the client's.
     """
@@ -93,8 +94,8 @@ class AccessLog:
         return any(peer in proxy for proxy in self._proxies)
 
     def _prefix(self, scope: Scope) -> str:
-        path = route_path(scope)
-        return next((prefix for prefix in self.apis if path.startswith(f"{prefix}/")), "")
+        prefix = first_part(route_path(scope))
+        return prefix if prefix in self.apis else ""
 
     def _count(self, scope: Scope, route: str, request_id: str, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in _METHODS else "other"

@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 from base64 import b64decode
+from codecs import BOM_UTF8
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +22,15 @@ from starlette.datastructures import FormData, Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.errors import InvalidFields, TooMuchText, WrongContentType
-from app.http.json_body import JSONRequest, check_uncompressed, mark_read, receiving_body, too_large, wrong_type
+from app.http.json_body import (
+    JSONRequest,
+    check_uncompressed,
+    decoded_json,
+    mark_read,
+    receiving_body,
+    too_large,
+    wrong_type,
+)
 from app.runtime.byte_budgets import Reservation
 from app.settings import Settings
 
@@ -79,33 +88,35 @@ class Fields:
         return {**strings, **self.typed}
 
 
-async def read_fields(request: Request) -> Fields:
+async def read_fields(request: Request, list_field: str | None = None) -> Fields:
     """Reads the fields of the request's query and body; a GET may have a body too.
 
-    Raises NotJSON, WrongContentType, BodyTooSlow, ClientLeft, TooMuchText (as soon as too much has arrived),
-    InvalidFields, and Overloaded if too much is being uploaded at once.
+    A body that begins like JSON is JSON, whatever its type: many clients send none, or a form's. `list_field`: the
+    field that a JSON list is. Raises NotJSON, WrongContentType, BodyTooSlow, ClientLeft, TooMuchText (as soon as too
+    much has arrived), InvalidFields, and Overloaded if too much is being uploaded at once.
     """
     max_fields = _max_fields(request)
     query = _parse_form(request.scope["query_string"], max_fields)
     media_type = _content_type(request)
-    if media_type == MULTIPART:
+    if media_type == MULTIPART and request.headers.get("content-length") != "0":
         settings: Settings = request.state.settings
         limit = settings.max_body_bytes
         parts = await _read_multipart(request, limit, too_large("body", limit))
         return Fields(strings={**query, **_form_values(parts)})
-    reader = JSONRequest(request.scope, request.receive)  # it checks headers and limits
+    reader = JSONRequest(request.scope, request.receive)  # it checks limits
     body = await reader.body()
     if not body:
         return Fields(strings=query)
-    if media_type == FORM:
-        if len(body) < _MAX_INLINE_FORM_BYTES:
-            form = _parse_form(body, max_fields)
-        else:
-            form = await asyncio.to_thread(_parse_form, body, max_fields)
-        return Fields(strings={**query, **form})
-    if media_type != JSON:
+    if media_type == JSON or body.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"["):
+        return Fields(_json_fields(decoded_json(body), list_field), query)
+    if media_type not in ("", FORM):
         raise wrong_type(f"{JSON}, {FORM} or {MULTIPART}", media_type)
-    return Fields(_json_fields(await reader.json()), query)
+    body = body.removeprefix(BOM_UTF8)
+    if len(body) < _MAX_INLINE_FORM_BYTES:
+        form = _parse_form(body, max_fields)
+    else:
+        form = await asyncio.to_thread(_parse_form, body, max_fields)
+    return Fields(strings={**query, **form})
 
 
 def read_query(request: Request) -> Fields:
@@ -251,7 +262,9 @@ def _parse_form(sent: bytes, max_fields: int) -> FormValues:
     return found
 
 
-def _json_fields(value: Any) -> dict[str, Any]:
+def _json_fields(value: Any, list_field: str | None) -> dict[str, Any]:
+    if list_field is not None and isinstance(value, list):
+        value = {list_field: value}
     if not isinstance(value, dict):
         raise InvalidFields.at("#", "The body must be a JSON object")
     try:

@@ -47,13 +47,7 @@ class JSONRequest(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
             self._check_headers()
-            body = await self.body()
-            try:
-                self._json = _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
-            except RecursionError:
-                raise NotJSON("The JSON is nested too deeply.") from None
-            except ValueError as error:
-                raise NotJSON(str(error)) from None
+            self._json = decoded_json(await self.body())
         return self._json
 
     def _check_headers(self) -> None:
@@ -64,6 +58,16 @@ class JSONRequest(Request):
             hint = f" Forms are for {LIBRETRANSLATE_HINT}." if content_type in _FORMS else ""
             raise wrong_type("application/json", content_type.decode("latin-1"), hint)
         check_uncompressed(headers)
+
+
+def decoded_json(body: bytes) -> Any:
+    """Raises NotJSON."""
+    try:
+        return _DECODER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
+    except RecursionError:
+        raise NotJSON("The JSON is nested too deeply.") from None
+    except ValueError as error:
+        raise NotJSON(str(error)) from None
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""DeepL's API, compatible with its clients: `/v2/translate` and the rest. Exports `router` and `render_problem`."""
+"""DeepL's API, compatible with its clients: `/v2/translate` and the rest. Exports the dialect."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Response
 
-from app.api.deepl import documents, glossaries, languages, memory_jobs, text, translation_memories
-from app.api.deepl.wire_format import Caller, render_problem
+from app.api.deepl import documents, glossaries, languages, memory_jobs, translation_memories
+from app.api.deepl.text import TRANSLATE
+from app.api.deepl.wire_format import Caller, DeepLError, render_problem
+from app.api.dialects.dialect import Dialect
 
-__all__ = ["render_problem", "router"]
-
-router = APIRouter(tags=["DeepL"])
-for module in (text, languages, documents, glossaries, memory_jobs, translation_memories):
+router = APIRouter()
+for module in (languages, documents, glossaries, memory_jobs, translation_memories):
     router.include_router(module.router)
 
 
@@ -38,3 +38,14 @@ for path, what in {
         methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         include_in_schema=False,
     )
+
+DEEPL = Dialect(
+    "deepl",
+    "DeepL",
+    "DeepL's API, for its clients: version 2, and version 3 for glossaries",
+    render_problem,
+    (TRANSLATE,),
+    router,
+    DeepLError,
+    ("X-Trace-ID",),
+)

@@ -180,13 +180,12 @@ async def job_state(job_id: JobId, request: Request, caller: Caller) -> dict[str
 
 
 def _shown_export(request: Request, id: str) -> dict[str, Any]:
-    _, prefix = state_of(request)["settings"].prefixes
     return {
         "job_id": id,
         "product": "translation_memory",
         "operation": "export",
         "parameters": {"translation_memory_id": id.split(".")[1]},
-        "results": [{"status": "completed", "download_url": _url(request, f"{prefix}/download_file/{id}")}],
+        "results": [{"status": "completed", "download_url": _url(request, f"/libretranslate/download_file/{id}")}],
     }
 
 
@@ -208,5 +207,5 @@ async def _keep(request: Request, file: Download) -> str:
 
 def _url(request: Request, path: str) -> str:
     """The URL of a path of this service. Not by `url_for`, which fails on a wrong Host header."""
-    before = request.scope["path"].partition("/deepl/v3/")[0]
+    before = request.scope.get("root_path", "")
     return f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}{before}{path}"

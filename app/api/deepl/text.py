@@ -7,40 +7,32 @@ import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, BeforeValidator, Field
 
+from app.api.deepl import wire_format
 from app.api.deepl.translation_memories import memory_of
 from app.api.deepl.wire_format import (
     MAX_GLOSSARIES,
     Body,
-    Caller,
     Names,
     Strings,
-    error_responses,
+    example_problem,
     glossary_of,
     invalid_field,
+    not_found,
     pair_of,
-    request_body,
-    validated,
 )
-from app.api.dependencies import state_of
-from app.api.engine_option import Engine, note_engine
-from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
+from app.api.dialects.dialect import Asked, Call, Row, TextQuestion, translated
+from app.api.engine_option import Engine
 from app.api.schemas.fields import Language
 from app.errors import StoreUnavailable
-from app.http.forms import read_fields
-from app.http.json_body import check_load, while_connected
+from app.http.forms import Fields
 from app.markup.extract import markup_pieces
 from app.markup.html_elements import Rules
 from app.markup.passage import Passage
-from app.translation.planner import UNDETERMINED
-from app.translation.translator import Translator
 from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedText
 from model.languages import language_alone
 
-router = APIRouter()
 _UNSUPPORTED = {
     "style_id": "Style rules",
     "style_profile_id": "Style profiles",
@@ -104,8 +96,8 @@ class TranslationOptions(Body):
         return [self.glossary_id] if self.glossary_id is not None else self.glossary_ids or []
 
 
-class TextRequest(TranslationOptions):
-    """Texts to translate."""
+class TextRequest(TranslationOptions, TextQuestion):
+    """Translate texts. If one of them cannot be translated, the response is its error."""
 
     text: OneOrSeveral = Field(min_length=1, description="One text or several")
     split_sentences: Literal["0", "1", "nonewlines"] | None = Field(
@@ -133,6 +125,34 @@ class TextRequest(TranslationOptions):
         untouched, splitting, joining = (frozenset(name.lower() for name in names) for names in named)
         return Rules(untouched, splitting, joining, self.outline_detection, self.tag_handling == "html")
 
+    @classmethod
+    def read(cls, fields: Fields) -> TextRequest:
+        return wire_format.validated(cls, fields)
+
+    async def respond(self, call: Call) -> object:
+        self.check()
+        translator, client = call.translator, call.client
+        assert client is not None
+        translator.check(self.text)
+        source, target = pair_of(call.catalogue, self.source_lang, self.target_lang)
+        glossary = await glossary_of(call.request.state.glossaries, client.name, self.glossaries, source, target)
+        memory = await memory_of(call.request, client.name, self.translation_memory_id, source or AUTO, target)
+        engine = self.engine or (_ENGINES.get(self.model_type or "") if translator.large_model else None)
+        options = Options(source or AUTO, target, glossary, memory=memory, engine=engine)
+        asked = Asked(self.text, options.source, target)
+        done = await translated(call, asked, options, await to_items(self))
+        return {"translations": [self._entry(*each) for each in zip(self.text, done.items, done.sources, strict=True)]}
+
+    def _entry(self, text: str, done: TranslatedText, source: str) -> dict[str, Any]:
+        """Raises the text's error, if it has one."""
+        if done.error:
+            raise done.error
+        detected = self.source_lang or language_alone(source)
+        entry = {"detected_source_language": detected.upper(), "text": done.text, "billed_characters": len(text)}
+        if self.model_type:
+            entry["model_type_used"] = self.model_type.removeprefix("prefer_")
+        return entry
+
 
 class TextTranslation(BaseModel):
     """The result of one text."""
@@ -147,46 +167,6 @@ class TextResponse(BaseModel):
     """One entry for each text, in order."""
 
     translations: list[TextTranslation] = Field(description="One per text, in order")
-
-
-@router.post(
-    "/v2/translate",
-    summary="Translate texts",
-    response_model=TextResponse,
-    openapi_extra=request_body(
-        TextRequest,
-        {"text": ["Hello.", "How are you?"], "target_lang": "FR", "source_lang": "EN"},
-        {"text": ["<p>Hello, <b>my friend</b>!</p>"], "target_lang": "FR", "tag_handling": "html"},
-    ),
-    responses=error_responses(*BODY_ERRORS, *TRANSLATION_ERRORS, StoreUnavailable, missing=["glossary"]),
-)
-async def translate(request: Request, caller: Caller) -> Response:
-    """Translate texts. If one of them cannot be translated, the response is its error."""
-    check_load(request)
-    body = validated(TextRequest, await read_fields(request))
-    body.check()
-    translator = state_of(request)["translator"]
-    translator.check(body.text)
-    source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
-    glossary = await glossary_of(request.state.glossaries, caller.name, body.glossaries, source, target)
-    await caller.charge(translator.cost(body.text))
-    memory = await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)
-    engine = body.engine or (_ENGINES.get(body.model_type or "") if translator.large_model else None)
-    options = Options(
-        source or AUTO,
-        target,
-        glossary,
-        waited_s=request.state.waited_s,
-        client=caller.scheduled_as,
-        memory=memory,
-        engine=engine,
-    )
-    items = await to_items(body)
-    done = note_engine(request, await while_connected(request, translator.translate(items, options)))
-    fallback = _fallback_source(translator, target)
-    return JSONResponse(
-        {"translations": [_entry(*pair, body, fallback) for pair in zip(body.text, done.items, strict=True)]}
-    )
 
 
 async def to_items(body: TextRequest) -> list[Item]:
@@ -210,18 +190,15 @@ def _to_item(text: str, body: TextRequest) -> Item:
     return [replace(piece, whole=True) if isinstance(piece, Passage) else piece for piece in items]
 
 
-def _fallback_source(translator: Translator, target: str) -> str:
-    """The language to report for a text without words, since the format requires one: any that is translated to
-    `target`."""
-    return translator.catalogue.sources(target)[0]
-
-
-def _entry(text: str, done: TranslatedText, body: TextRequest, fallback: str) -> dict[str, Any]:
-    """Raises the text's error, if it has one."""
-    if done.error:
-        raise done.error
-    detected = body.source_lang or language_alone(fallback if done.source == UNDETERMINED else done.source)
-    entry = {"detected_source_language": detected.upper(), "text": done.text, "billed_characters": len(text)}
-    if body.model_type:
-        entry["model_type_used"] = body.model_type.removeprefix("prefer_")
-    return entry
+TRANSLATE = Row(
+    "/v2/translate",
+    TextRequest,
+    "Translate texts",
+    (
+        {"text": ["Hello.", "How are you?"], "target_lang": "FR", "source_lang": "EN"},
+        {"text": ["<p>Hello, <b>my friend</b>!</p>"], "target_lang": "FR", "tag_handling": "html"},
+    ),
+    TextResponse,
+    errors=(StoreUnavailable,),
+    problems={"no-glossary": example_problem(404, "Not Found", not_found("glossary").detail)},
+)

@@ -16,12 +16,13 @@ from starlette.exceptions import HTTPException
 from app import errors
 from app.api import openapi_parts
 from app.api.dependencies import state_of
+from app.api.dialects.router import key_of
 from app.api.openapi_parts import schema_of
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, ServiceError
 from app.http import problems
-from app.http.auth import Client, authorization
-from app.http.forms import FORM, JSON, MULTIPART, Fields
+from app.http.auth import Client
+from app.http.forms import FORM, JSON, MULTIPART, Fields, read_query
 from app.http.problems import ASCIIResponse, M, Problem
 from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary
 from app.text.glossary import Glossary, GlossaryChain
@@ -48,12 +49,12 @@ _MAX_NESTING = 3
 
 async def _caller(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    return await state_of(request)["access_control"].admit(request, authorization(request, b"deepl-auth-key"))
+    return await state_of(request)["access_control"].admit(request, key_of(request, read_query(request)))
 
 
 Caller = Annotated[Client, Depends(_caller)]
-"""The client that sends `Authorization: DeepL-Auth-Key KEY`, or any client if the service has no keys. Resolved before
-the body is read."""
+"""The client with the key in the header `Authorization: DeepL-Auth-Key KEY` or the query, or any client if the service has
+no keys. Resolved before the body is read."""
 
 
 # ---- Errors
@@ -90,16 +91,16 @@ def error_responses(
 
     `missing`: kinds of resources that may not exist; `not_ready`: the detail of a 503.
     """
-    others = {f"no-{what}": _example_problem(404, "Not Found", not_found(what).detail) for what in missing}
+    others = {f"no-{what}": example_problem(404, "Not Found", not_found(what).detail) for what in missing}
     if not_ready:
-        others["not-ready"] = _example_problem(503, "Service Unavailable", not_ready)
+        others["not-ready"] = example_problem(503, "Service Unavailable", not_ready)
     found = openapi_parts.error_responses(
         *openapi_parts.ADMISSION_ERRORS, *kinds, renderer=render_problem, schema=_ERROR, others=others
     )
     return {status: {**response, "model": DeepLError} for status, response in found.items()}
 
 
-def _example_problem(status: int, title: str, detail: str) -> Problem:
+def example_problem(status: int, title: str, detail: str) -> Problem:
     return Problem(type="", title=title, status=status, detail=detail)
 
 

@@ -1,11 +1,21 @@
-"""LibreTranslate's API, compatible with its clients. Exports `router` and `render_problem`.
+"""LibreTranslate's API, compatible with its clients. Exports the dialect.
 
 Imports what app.api may.
 """
 
 from __future__ import annotations
 
-from app.api.libretranslate.openapi import render_problem
-from app.api.libretranslate.routes import router
+from app.api.dialects.dialect import Dialect
+from app.api.libretranslate import files
+from app.api.libretranslate.rows import ROWS
+from app.api.libretranslate.schemas import LibreError
 
-__all__ = ["render_problem", "router"]
+LIBRETRANSLATE = Dialect(
+    "libretranslate",
+    "LibreTranslate",
+    "LibreTranslate's API, for its clients",
+    files.render_problem,
+    ROWS,
+    files.router,
+    LibreError,
+)

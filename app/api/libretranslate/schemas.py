@@ -1,80 +1,8 @@
-"""Schemas of LibreTranslate's requests and responses, as its own clients expect them."""
+"""Schemas of LibreTranslate's responses, as its own clients expect them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
-
-from app.api.engine_option import Engine
-from app.api.schemas.fields import Language, Text, Texts
-
-MAX_ALTERNATIVES = 8
-
-
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError("is not a number")
-    return value
-
-
-Number = Annotated[
-    int,
-    BeforeValidator(_number),
-    Field(strict=False),
-    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,18}$"}]}),
-]
-"""Digits in forms and queries, and optionally in JSON."""
-
-
-class LibreRequest(BaseModel):
-    """Fields of every request. Ignores unknown fields, as LibreTranslate does."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-    api_key: Text | None = Field(
-        None, description="Needed if the service requires a key; `Authorization: Bearer` works too"
-    )
-
-
-class ToTranslate(LibreRequest):
-    """A text, or a list of texts, to translate."""
-
-    q: Texts = Field(description="The text; in JSON also a list of texts, for which the response has lists")
-    source: Language = Field(description="The language of the text; `auto`: detected for each text separately")
-    target: Language = Field(description="The language to translate into")
-    format: Literal["text", "html"] = Field("text", description="`html`: the markup is preserved")
-    engine: Engine = None
-    alternatives: Number = Field(
-        0, description=f"Maximum number of alternative translations, best first; up to {MAX_ALTERNATIVES}"
-    )
-
-    @property
-    def texts(self) -> list[str]:
-        return self.q if isinstance(self.q, list) else [self.q]
-
-
-class ToDetect(LibreRequest):
-    """A text whose language to detect."""
-
-    q: Texts = Field(description="The text; in JSON also a list of texts, which are treated as one text")
-
-
-class FileToTranslate(LibreRequest):
-    """Fields sent along with a file."""
-
-    source: Language = Field(description="The language of the document, or `auto`")
-    target: Language = Field(description="The language to translate into")
-    engine: Engine = None
-
-
-class Suggestion(LibreRequest):
-    """A better translation."""
-
-    q: str = Field(min_length=1, description="The text", examples=["Hello."])
-    s: str = Field(min_length=1, description="The translation that it shall have", examples=["Salut."])
-    source: Language = Field(description="The language of the text; `auto` is detected")
-    target: Language = Field(description="The language of the translation")
+from pydantic import BaseModel, Field
 
 
 class LibreSuggested(BaseModel):

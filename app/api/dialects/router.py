@@ -1,0 +1,156 @@
+"""The router of a dialect: the handler of its rows, and their OpenAPI descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from app.api.dependencies import state_of
+from app.api.dialects.dialect import Call, Dialect, Row, TextQuestion
+from app.api.openapi_parts import (
+    ADMISSION_ERRORS,
+    BODY_ERRORS,
+    TRANSLATION_ERRORS,
+    error_responses,
+    example_of,
+    schema_of,
+)
+from app.errors import InvalidFields, ServiceError
+from app.http.auth import Client
+from app.http.forms import FORM, JSON, MULTIPART, Fields, read_fields, read_query
+from app.http.json_body import check_load
+from app.http.problems import error_response
+
+_KEY_HEADERS = b"authorization", b"ocp-apim-subscription-key", b"x-goog-api-key", b"x-api-key", b"x-api-token"
+_KEY_SCHEMES = "bearer", "deepl-auth-key"
+_KEY_FIELDS = "api_key", "auth_key", "key", "token", "api_token", "Subscription-Key"
+
+
+def router_of(dialect: Dialect) -> APIRouter:
+    router = APIRouter(tags=[dialect.title])
+    for row in dialect.rows:
+        docs = _docs(dialect, row)
+        router.add_api_route(row.path, _endpoint(row), methods=list(row.methods), summary=row.summary, **docs)
+    if dialect.others is not None:
+        router.include_router(dialect.others)
+    return router
+
+
+def _endpoint(row: Row) -> Callable[..., Any]:
+    async def endpoint(request: Request) -> Response:
+        answer = await _respond(row, request)
+        return answer if isinstance(answer, Response) else JSONResponse(answer)
+
+    endpoint.__name__ = row.question.__name__
+    endpoint.__doc__ = row.question.__doc__
+    return endpoint
+
+
+async def _respond(row: Row, request: Request) -> object:
+    if issubclass(row.question, TextQuestion):
+        check_load(request)
+    client = await admit_early(request) if row.needs_key else None
+    fields = await read_fields(request, row.question.body_list)
+    if row.needs_key and client is None:
+        client = await admit(request, fields)
+    return await row.question.read(fields).respond(Call(request, client))
+
+
+async def admit_early(request: Request) -> Client | None:
+    """Admits the client before its body is read if no key is required, so that unreadable bodies count as requests too.
+
+    A required key may be in the body: unless it is in the query or a header, the body counts against the budget of
+    unauthenticated clients. Raises InvalidFields and TooManyRequests.
+    """
+    access_control = state_of(request)["access_control"]
+    if not access_control.requires_key:
+        return await access_control.admit(request, None)
+    request.state.is_known = access_control.is_valid(key_of(request, read_query(request)))
+    return None
+
+
+async def admit(request: Request, fields: Fields) -> Client:
+    """Raises NotAuthorised and TooManyRequests."""
+    return await state_of(request)["access_control"].admit(request, key_of(request, fields))
+
+
+def key_of(request: Request, fields: Fields) -> str | None:
+    """The key that a client sends, in whichever way its dialect has."""
+    for name in _KEY_FIELDS:
+        if (key := fields.one(name)) and isinstance(key, str):
+            return key
+    for name, value in request.scope["headers"]:
+        if name in _KEY_HEADERS and value:
+            scheme, _, key = value.decode("latin-1").partition(" ")
+            return (key.strip() or None) if scheme.lower() in _KEY_SCHEMES else value.decode("latin-1")
+    return None
+
+
+# ---- OpenAPI
+
+
+def _docs(dialect: Dialect, row: Row) -> dict[str, Any]:
+    """Arguments for the router that describe the route."""
+    question, schema = row.question, schema_of(row.question)
+    extra: dict[str, Any] = {"parameters": query_parameters(question)}
+    if "POST" in row.methods:
+        numbered = {f"example {number}": {"value": example} for number, example in enumerate(row.examples, 1)}
+        if question.body_list is None:
+            form = {"schema": form_schema(question), "example": row.examples[0] if row.examples else {}}
+            content = {JSON: {"schema": schema, "examples": numbered}, FORM: form, MULTIPART: form}
+        else:
+            content = {JSON: {"schema": schema["properties"][question.body_list], "examples": numbered}}
+        extra["requestBody"] = {"required": False, "content": content}
+    kinds: tuple[type[ServiceError], ...] = (*ADMISSION_ERRORS, *BODY_ERRORS) if row.needs_key else ()
+    kinds += (*TRANSLATION_ERRORS,) if issubclass(question, TextQuestion) else ()
+    responses = error_responses(
+        *kinds,
+        *row.errors,
+        renderer=dialect.render_problem,
+        schema=_error_schema(dialect),
+        others=row.problems,
+    )
+    for response in responses.values():
+        response |= {"model": dialect.error} if dialect.error else {}
+        for content in response["content"].values():
+            if InvalidFields.slug in content["examples"]:
+                content["examples"][InvalidFields.slug]["value"] = _missing_fields(dialect, row)
+    return {"openapi_extra": extra, "responses": responses, "response_model": row.response}
+
+
+def _missing_fields(dialect: Dialect, row: Row) -> Any:
+    """The answer to a request without fields."""
+    try:
+        row.question.read(Fields())
+    except InvalidFields as error:
+        return example_of(error_response(error, dialect.render_problem))
+    return None
+
+
+def _error_schema(dialect: Dialect) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{dialect.error.__name__}"} if dialect.error else {}
+
+
+def form_schema(kind: type[BaseModel]) -> dict[str, Any]:
+    """The schema of `kind` for forms and queries, where values are strings and never lists or null."""
+    schema = schema_of(kind)
+    for field in schema.get("properties", {}).values():
+        for choice in ("anyOf", "oneOf"):
+            types = [option.get("type") for option in field.get(choice, [])]
+            if "array" in types or "null" in types:
+                del field[choice]
+                field["type"] = "string"
+                field.pop("default", None)
+    return schema
+
+
+def query_parameters(kind: type[BaseModel]) -> list[dict[str, Any]]:
+    """The fields as query parameters; none is required, since they may be in the body."""
+    return [
+        {"name": name, "in": "query", "description": "As in the body, which takes precedence", "schema": field}
+        for name, field in form_schema(kind).get("properties", {}).items()
+    ]
