@@ -479,7 +479,8 @@ def test_detect_accepts_a_text_in_any_format(service: Service) -> None:
 
 
 def test_detecting_an_invalid_text_is_refused(service: Service) -> None:
-    for body in ({}, {"q": ""}, {"q": {}}, {"q": "a" * 50_001}):
+    bodies: list[Any] = [{}, {"q": ""}, {"q": {}}, {"q": "a" * 50_001}]
+    for body in bodies:
         answer = service.post(f"{PREFIX}/detect", body)
         assert answer.status_code == 400
         assert error_of(answer)

@@ -182,15 +182,10 @@ class AccessControl:
 
 def bearer(request: HTTPConnection) -> str | None:
     """The key in the header `Authorization: Bearer KEY` (RFC 6750, section 2.1)."""
-    return authorization(request, b"bearer")
-
-
-def authorization(request: HTTPConnection, scheme: bytes) -> str | None:
-    """What follows `scheme`, in lower case, in the Authorization header."""
     for name, value in request.scope["headers"]:
         if name == b"authorization":
-            found, _, key = value.partition(b" ")
-            return key.strip().decode("latin-1") if found.lower() == scheme else None
+            scheme, _, key = value.partition(b" ")
+            return key.strip().decode("latin-1") if scheme.lower() == b"bearer" else None
     return None
 
 

@@ -53,8 +53,8 @@ async def _caller(request: Request) -> Client:
 
 
 Caller = Annotated[Client, Depends(_caller)]
-"""The client with the key in the header `Authorization: DeepL-Auth-Key KEY` or the query, or any client if the service has
-no keys. Resolved before the body is read."""
+"""The client with the key in the header `Authorization: DeepL-Auth-Key KEY` or the query, or any client if the service
+has no keys. Resolved before the body is read."""
 
 
 # ---- Errors
