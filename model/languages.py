@@ -115,12 +115,27 @@ NAMES = {
 }
 
 TWO_LETTERS = {
-    "ara": "ar", "ces": "cs", "dan": "da", "deu": "de", "ell": "el", "eng": "en", "fin": "fi", "fra": "fr", "heb": "he",
-    "hin": "hi", "ita": "it", "jpn": "ja", "kor": "ko", "nld": "nl", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro",
-    "rus": "ru", "spa": "es", "swe": "sv", "tur": "tr", "ukr": "uk", "vie": "vi", "zho": "zh",
-    "chi": "zh", "cze": "cs", "dut": "nl", "fre": "fr", "ger": "de", "gre": "el", "rum": "ro",
+    "afr": "af", "aka": "ak", "alb": "sq", "als": "sq", "amh": "am", "ara": "ar", "arb": "ar", "arm": "hy", "asm": "as",
+    "ayr": "ay", "aze": "az", "azj": "az", "bak": "ba", "bam": "bm", "baq": "eu", "bel": "be", "ben": "bn", "bod": "bo",
+    "bos": "bs", "bre": "br", "bul": "bg", "bur": "my", "cat": "ca", "ces": "cs", "chi": "zh", "cmn": "zh", "cym": "cy",
+    "cze": "cs", "dan": "da", "deu": "de", "dut": "nl", "dzo": "dz", "ekk": "et", "ell": "el", "eng": "en", "epo": "eo",
+    "est": "et", "eus": "eu", "ewe": "ee", "fao": "fo", "fas": "fa", "fij": "fj", "fil": "tl", "fin": "fi", "fra": "fr",
+    "fre": "fr", "gaz": "om", "geo": "ka", "ger": "de", "gla": "gd", "gle": "ga", "glg": "gl", "gre": "el", "grn": "gn",
+    "guj": "gu", "hat": "ht", "hau": "ha", "heb": "he", "hin": "hi", "hrv": "hr", "hun": "hu", "hye": "hy", "ibo": "ig",
+    "ice": "is", "ind": "id", "isl": "is", "ita": "it", "jav": "jv", "jpn": "ja", "kan": "kn", "kat": "ka", "kaz": "kk",
+    "khk": "mn", "khm": "km", "kik": "ki", "kin": "rw", "kir": "ky", "kmr": "ku", "kon": "kg", "kor": "ko", "lao": "lo",
+    "lav": "lv", "lim": "li", "lin": "ln", "lit": "lt", "ltz": "lb", "lug": "lg", "lvs": "lv", "mac": "mk", "mal": "ml",
+    "mar": "mr", "may": "ms", "mkd": "mk", "mlg": "mg", "mlt": "mt", "mon": "mn", "mri": "mi", "msa": "ms", "mya": "my",
+    "nep": "ne", "nld": "nl", "nno": "nn", "nob": "nb", "nor": "no", "npi": "ne", "nya": "ny", "oci": "oc", "ori": "or",
+    "ory": "or", "pan": "pa", "pbt": "ps", "per": "fa", "pes": "fa", "plt": "mg", "pol": "pl", "por": "pt", "pus": "ps",
+    "quy": "qu", "ron": "ro", "rum": "ro", "run": "rn", "rus": "ru", "sag": "sg", "san": "sa", "sin": "si", "slk": "sk",
+    "slo": "sk", "slv": "sl", "smo": "sm", "sna": "sn", "snd": "sd", "som": "so", "sot": "st", "spa": "es", "sqi": "sq",
+    "srd": "sc", "srp": "sr", "ssw": "ss", "sun": "su", "swa": "sw", "swe": "sv", "swh": "sw", "tam": "ta", "tat": "tt",
+    "tel": "te", "tgk": "tg", "tgl": "tl", "tha": "th", "tib": "bo", "tir": "ti", "tsn": "tn", "tso": "ts", "tuk": "tk",
+    "tur": "tr", "twi": "tw", "uig": "ug", "ukr": "uk", "urd": "ur", "uzb": "uz", "uzn": "uz", "vie": "vi", "wel": "cy",
+    "wol": "wo", "xho": "xh", "ydd": "yi", "yid": "yi", "yor": "yo", "zho": "zh", "zsm": "ms", "zul": "zu",
 }  # fmt: skip
-"""ISO 639-2 codes, with the two-letter codes that services use where there is one."""
+"""ISO 639-2 and 639-3 codes, those of FLORES-200 included, with the two-letter codes that services use."""
 
 WITHOUT_SPACES = {"bo", "ja", "km", "lo", "my", "th", "wuu", "yue", "zh"}
 _NOR_BETWEEN_SENTENCES = {"ja", "wuu", "yue", "zh"}
@@ -183,17 +198,23 @@ def served_code(wanted: str, codes: Collection[str]) -> str | None:
     return variants[0] if variants and spelled in (alone, "zh-hans") else None
 
 
-_OTHER_NAMES = {"zt": "zh-hant", "pb": "pt-br"}
-"""LibreTranslate's codes."""
+_OTHER_NAMES = {
+    **{"zt": "zh-hant", "pb": "pt-br"},  # LibreTranslate's
+    **{"iw": "he", "in": "id", "ji": "yi", "jw": "jv", "fil": "tl"},  # Google's, from an older ISO 639
+    **{"cht": "zh-hant", "cn": "zh", "jp": "ja", "kr": "ko"},  # common mistakes
+    "nb": "no",  # services have one of them
+}
 _CHINESE = re.compile(r"zh-(?:(hant|tw|hk|mo)|hans|cn|sg)\b.*")
 
 
 def _spelled(code: str) -> str:
     """`code` in lower case, with hyphens, and for Chinese with the script in place of a region that implies it."""
-    code = code.replace("_", "-").lower()
+    alone, *rest = code.replace("_", "-").lower().split("-")
+    code = "-".join([TWO_LETTERS.get(alone, alone), *rest])
     if chinese := _CHINESE.fullmatch(code):
         return "zh-hant" if chinese[1] else "zh-hans"
-    return _OTHER_NAMES.get(code, code)
+    alone, _, rest = code.partition("-")
+    return _OTHER_NAMES.get(code) or "-".join(filter(None, [_OTHER_NAMES.get(alone, alone), rest]))
 
 
 END_MARKS_EXPECTED = 0.9

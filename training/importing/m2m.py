@@ -47,21 +47,6 @@ _M2M_LANGUAGES = [
 ]  # fmt: skip
 """Languages of M2M-100 in the order of their tokens, for folders that do not list them."""
 _CHINESE = {"zho_Hans": "zh", "zho_Hant": "zh-Hant"}
-_TWO_LETTERS = TWO_LETTERS | {
-    "afr": "af", "aka": "ak", "als": "sq", "amh": "am", "arb": "ar", "asm": "as", "ayr": "ay", "azj": "az", "bak": "ba",
-    "bam": "bm", "bel": "be", "ben": "bn", "bod": "bo", "bos": "bs", "bul": "bg", "cat": "ca", "cym": "cy", "dzo": "dz",
-    "epo": "eo", "est": "et", "eus": "eu", "ewe": "ee", "fao": "fo", "fij": "fj", "gaz": "om", "gla": "gd", "gle": "ga",
-    "glg": "gl", "grn": "gn", "guj": "gu", "hat": "ht", "hau": "ha", "hrv": "hr", "hun": "hu", "hye": "hy", "ibo": "ig",
-    "ind": "id", "isl": "is", "jav": "jv", "kan": "kn", "kat": "ka", "kaz": "kk", "khk": "mn", "khm": "km", "kik": "ki",
-    "kin": "rw", "kir": "ky", "kmr": "ku", "kon": "kg", "lao": "lo", "lim": "li", "lin": "ln", "lit": "lt", "ltz": "lb",
-    "lug": "lg", "lvs": "lv", "mal": "ml", "mar": "mr", "mkd": "mk", "mlt": "mt", "mri": "mi", "mya": "my", "nno": "nn",
-    "nob": "nb", "npi": "ne", "nya": "ny", "oci": "oc", "ory": "or", "pan": "pa", "pbt": "ps", "pes": "fa", "plt": "mg",
-    "quy": "qu", "run": "rn", "sag": "sg", "san": "sa", "sin": "si", "slk": "sk", "slv": "sl", "smo": "sm", "sna": "sn",
-    "snd": "sd", "som": "so", "sot": "st", "srd": "sc", "srp": "sr", "ssw": "ss", "sun": "su", "swh": "sw", "tam": "ta",
-    "tat": "tt", "tel": "te", "tgk": "tg", "tgl": "tl", "tha": "th", "tir": "ti", "tsn": "tn", "tso": "ts", "tuk": "tk",
-    "twi": "tw", "uig": "ug", "urd": "ur", "uzn": "uz", "wol": "wo", "xho": "xh", "ydd": "yi", "yor": "yo", "zsm": "ms",
-    "zul": "zu",
-}  # fmt: skip
 
 
 def is_m2m(path: Path) -> bool:
@@ -261,7 +246,7 @@ def _tag(token: str, match: re.Match[str], tokens: Any) -> str:
         return match[1]
     if token in _CHINESE:
         return _CHINESE[token]
-    code = _TWO_LETTERS.get(match[2], match[2])
+    code = TWO_LETTERS.get(match[2], match[2])
     rivals = [other for other in tokens if other.startswith(f"{match[2]}_") and _LANGUAGE.fullmatch(other)]
     return code if rivals[0] == token or len(rivals) == 1 else f"{code}-{match[3]}"
 
