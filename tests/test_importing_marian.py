@@ -195,9 +195,9 @@ def test_symbols_for_target_languages_make_directions(pieces: bytes) -> None:
     [vocabulary] = build_sides([side], (8, 8), ("en", "fr"), Specials("<unk>", ZERO_START, "</s>", ZERO_START))
     directions = directions_of(vocabulary, "en", "fr")
     assert directions is not None
-    assert list(directions.targets) == ["fr", "de", "oci", "cmn-Hans"]
+    assert list(directions.targets) == ["fr", "de", "oc", "cmn-Hans"]
     assert directions.direction("en", "de").source_prefix == (5,)
-    with pytest.raises(ImportFault, match="does not translate into es, but into cmn-Hans, de, fr, oci"):
+    with pytest.raises(ImportFault, match="does not translate into es, but into cmn-Hans, de, fr, oc"):
         directions_of(vocabulary, "en", "es")
 
 
