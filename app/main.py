@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.routing import APIRoute
-from starlette.routing import BaseRoute
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from app.api import (
@@ -35,7 +33,7 @@ from app.api import (
 from app.api.admin_server import AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
 from app.api.dependencies import State
-from app.api.dialects.dialect import Dialect
+from app.api.dialects.dialect import Dialect, paths_of
 from app.api.dialects.router import router_of
 from app.api.dialects.table import DIALECTS
 from app.api.readiness import readiness
@@ -285,22 +283,18 @@ def _translation_memory(settings: Settings, store: Store) -> TranslationMemory |
     return TranslationMemory(SQLiteLog(Path(place), limits))
 
 
-def _paths(routes: Iterable[BaseRoute]) -> set[str]:
-    return {route.path for route in routes if isinstance(route, APIRoute)}
-
-
 def _root_dialects(settings: Settings) -> tuple[list[Dialect], str]:
     """The dialects that are at the root as well, and the path of our own API. Raises SettingsError."""
     taken: dict[str, str] = {}
     chosen = [dialect for dialect in DIALECTS if dialect.name in settings.root_api]
     for dialect in chosen:
-        for path in _paths(router_of(dialect).routes):
+        for path in dialect.paths:
             if path in taken:
                 raise SettingsError(
                     f"{PREFIX}ROOT_API: {taken[path]} and {dialect.name} both have {path}; one of them can be at /"
                 )
             taken[path] = dialect.name
-    ours = set[str]().union(*(_paths(module.router.routes) for module in OURS))
+    ours = set[str]().union(*(paths_of(module.router) for module in OURS))
     return chosen, "/interlinear" if ours & taken.keys() else ""
 
 
@@ -317,7 +311,7 @@ def _add_routes(app: FastAPI, at_root: Sequence[Dialect], ours: str, metrics: Me
         by_prefix[dialect.prefix] = dialect.render_problem
         if dialect in at_root:
             app.include_router(router, include_in_schema=False)
-            by_prefix |= {path.partition("/{")[0]: dialect.render_problem for path in _paths(router.routes)}
+            by_prefix |= {path.partition("{")[0].rstrip("/"): dialect.render_problem for path in dialect.paths}
     app.include_router(page.router)
     app.include_router(docs_page.router)
     app.mount(docs_page.ASSETS, docs_page.ASSET_FILES)
@@ -350,7 +344,7 @@ def _add_middleware(
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=settings.trusted_proxies)
     apis: dict[str, Sequence[str]] = {dialect.prefix: dialect.id_headers for dialect in DIALECTS} | {"/interlinear": ()}
     for dialect in at_root:
-        apis |= {first_part(path): dialect.id_headers for path in _paths(router_of(dialect).routes)}
+        apis |= {first_part(path): dialect.id_headers for path in dialect.paths}
     app.add_middleware(AccessLog, metrics=metrics, apis=apis, proxies=settings.trusted_proxies)
     app.add_middleware(CleanPath, prefixes=apis)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from model.languages import NAMES, TWO_LETTERS, is_language_code, language_alone
+from model.languages import NAMES, TWO_LETTERS, is_language_code, is_traditional, language_alone
 
 _OTHER_NAMES = """
 ar 阿拉伯 العربية
@@ -97,3 +97,12 @@ def language_named(text: str) -> str | None:
     if code == "zh" and (variety := re.search("(simplified|简|簡体)|traditional|繁", text)):
         return "zh-Hans" if variety[1] else "zh-Hant"
     return "pt-BR" if code == "pt" and "brazil" in text else code
+
+
+def chinese_name(code: str) -> str:
+    """The Chinese name of a language, or the code if it has none here."""
+    alone = language_alone(code)
+    if alone == "zh":
+        return f"中文({'繁体' if is_traditional(code) else '简体'})"
+    found = re.search(rf"^{re.escape(alone)} ([\u4e00-\u9fff]+)", _OTHER_NAMES, re.MULTILINE)
+    return f"{found[1]}语" if found else code

@@ -213,8 +213,8 @@ def _spelled(code: str) -> str:
     code = "-".join([TWO_LETTERS.get(alone, alone), *rest])
     if chinese := _CHINESE.fullmatch(code):
         return "zh-hant" if chinese[1] else "zh-hans"
-    alone, _, rest = code.partition("-")
-    return _OTHER_NAMES.get(code) or "-".join(filter(None, [_OTHER_NAMES.get(alone, alone), rest]))
+    language = code.partition("-")[0]
+    return _OTHER_NAMES.get(code) or _OTHER_NAMES.get(language, language) + code[len(language) :]
 
 
 END_MARKS_EXPECTED = 0.9

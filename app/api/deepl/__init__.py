@@ -13,8 +13,6 @@ from app.api.deepl.wire_format import Caller, DeepLError, render_problem
 from app.api.dialects.dialect import Dialect
 
 router = APIRouter()
-for module in (languages, documents, glossaries, memory_jobs, translation_memories):
-    router.include_router(module.router)
 
 
 def _refusal(what: str) -> Callable[[Caller], Coroutine[Any, Any, Response]]:
@@ -45,7 +43,7 @@ DEEPL = Dialect(
     "DeepL's API, for its clients: version 2, and version 3 for glossaries",
     render_problem,
     (TRANSLATE,),
-    router,
+    [router, *(each.router for each in (languages, documents, glossaries, memory_jobs, translation_memories))],
     DeepLError,
     ("X-Trace-ID",),
 )

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Request, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
 from app.api.dependencies import state_of
@@ -27,8 +28,6 @@ from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedT
 from model.languages import served_code
 
 Q = TypeVar("Q", bound="Question")
-_DETECTED = {"", AUTO, "detect", "undefined"}
-"""What clients send for a source language that is to be detected."""
 STATUSES = {408: 400, 415: 400, 422: 400}
 """Statuses of others for ours, where they have fewer."""
 
@@ -90,10 +89,12 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
-    text_fields: ClassVar[tuple[str, ...]] = ("text",)
+    text_fields: ClassVar[Sequence[str]] = ("text",)
     """Fields of texts: they may be empty, and repeat; a form may have a JSON list there."""
     repeats: ClassVar[bool] = True
     """Whether a repeated field of texts is a list; otherwise the first is taken."""
+    splits_query: ClassVar[bool] = False
+    """Whether a "?" in the query is an "&": some clients add "?text=..." even to an address with "?key=..."."""
     body_list: ClassVar[str | None] = None
     """The field that a body is, if it is a JSON list."""
 
@@ -155,7 +156,7 @@ class Dialect:
     description: str
     render_problem: ErrorRenderer
     rows: Sequence[Row] = ()
-    others: APIRouter | None = None
+    others: Sequence[APIRouter] = ()
     """Routes that are no rows."""
     error: type[BaseModel] | None = None
     """The model of an error, for the documentation."""
@@ -166,16 +167,28 @@ class Dialect:
     def prefix(self) -> str:
         return f"/{self.name}"
 
+    @property
+    def paths(self) -> set[str]:
+        return {row.path for row in self.rows}.union(*map(paths_of, self.others))
+
+
+def paths_of(router: APIRouter) -> set[str]:
+    return {route.path for route in router.routes if isinstance(route, APIRoute)}
+
 
 def json_errors(shape: Callable[[str, int, Problem], object], statuses: Mapping[int, int] = STATUSES) -> ErrorRenderer:
     """A renderer of problems as the JSON that `shape` makes of a message, a status and the problem."""
 
     def render(problem: Problem, headers: dict[str, str]) -> Response:
-        is_pair = problem.type.endswith(f":{PairNotServed.slug}")
-        status = 400 if is_pair else statuses.get(problem.status, problem.status)
+        status = status_of(problem, statuses)
         return ASCIIResponse(shape(message_of(problem), status, problem), status, headers)
 
     return render
+
+
+def status_of(problem: Problem, statuses: Mapping[int, int] = STATUSES) -> int:
+    is_pair = problem.type.endswith(f":{PairNotServed.slug}")
+    return 400 if is_pair else statuses.get(problem.status, problem.status)
 
 
 def message_of(problem: Problem) -> str:
@@ -202,6 +215,11 @@ def _languages(catalogue: Catalogue) -> set[str]:
     return {*catalogue.source_languages, *catalogue.target_languages}
 
 
+def is_detected(source: str) -> bool:
+    """Whether a client means that the language of its texts shall be detected."""
+    return source.lower() in ("", AUTO, "detect", "undefined")
+
+
 def served_pair(catalogue: Catalogue, source: str, target: str) -> tuple[str, str]:
     """The codes under which the languages are served; the source may be AUTO. Raises PairNotServed."""
     known = _languages(catalogue)
@@ -211,7 +229,7 @@ def served_pair(catalogue: Catalogue, source: str, target: str) -> tuple[str, st
             return found
         raise PairNotServed(f"{code} is not supported")
 
-    return catalogue.codes(AUTO if source.lower() in _DETECTED else served(source), served(target))
+    return catalogue.codes(AUTO if is_detected(source) else served(source), served(target))
 
 
 async def translated(

@@ -33,10 +33,11 @@ _KEY_FIELDS = "api_key", "auth_key", "key", "token", "api_token", "Subscription-
 def router_of(dialect: Dialect) -> APIRouter:
     router = APIRouter(tags=[dialect.title])
     for row in dialect.rows:
-        docs = _docs(dialect, row)
-        router.add_api_route(row.path, _endpoint(row), methods=list(row.methods), summary=row.summary, **docs)
-    if dialect.others is not None:
-        router.include_router(dialect.others)
+        for method in row.methods:
+            docs = _docs(dialect, row, method)
+            router.add_api_route(row.path, _endpoint(row), methods=[method], summary=row.summary, **docs)
+    for other in dialect.others:
+        router.include_router(other)
     return router
 
 
@@ -53,6 +54,8 @@ def _endpoint(row: Row) -> Callable[..., Any]:
 async def _respond(row: Row, request: Request) -> object:
     if issubclass(row.question, TextQuestion):
         check_load(request)
+    if row.question.splits_query:
+        request.scope["query_string"] = request.scope["query_string"].replace(b"?", b"&")
     client = await admit_early(request) if row.needs_key else None
     fields = await read_fields(request, row.question.body_list)
     if row.needs_key and client is None:
@@ -93,17 +96,18 @@ def key_of(request: Request, fields: Fields) -> str | None:
 # ---- OpenAPI
 
 
-def _docs(dialect: Dialect, row: Row) -> dict[str, Any]:
+def _docs(dialect: Dialect, row: Row, method: str) -> dict[str, Any]:
     """Arguments for the router that describe the route."""
     question, schema = row.question, schema_of(row.question)
     extra: dict[str, Any] = {"parameters": query_parameters(question)}
-    if "POST" in row.methods:
-        numbered = {f"example {number}": {"value": example} for number, example in enumerate(row.examples, 1)}
-        if question.body_list is None:
-            form = {"schema": form_schema(question), "example": row.examples[0] if row.examples else {}}
-            content = {JSON: {"schema": schema, "examples": numbered}, FORM: form, MULTIPART: form}
-        else:
-            content = {JSON: {"schema": schema["properties"][question.body_list], "examples": numbered}}
+    if method == "POST":
+        field = question.body_list
+        bodies = [example[field] if field else example for example in row.examples]
+        numbered = {f"example {number}": {"value": body} for number, body in enumerate(bodies, 1)}
+        content = {JSON: {"schema": schema["properties"][field] if field else schema, "examples": numbered}}
+        if field is None:
+            form = {"schema": form_schema(question), "example": next(iter(bodies), {})}
+            content |= {FORM: form, MULTIPART: form}
         extra["requestBody"] = {"required": False, "content": content}
     kinds: tuple[type[ServiceError], ...] = (*ADMISSION_ERRORS, *BODY_ERRORS) if row.needs_key else ()
     kinds += (*TRANSLATION_ERRORS,) if issubclass(question, TextQuestion) else ()

@@ -16,6 +16,6 @@ LIBRETRANSLATE = Dialect(
     "LibreTranslate's API, for its clients",
     files.render_problem,
     ROWS,
-    files.router,
+    [files.router],
     LibreError,
 )

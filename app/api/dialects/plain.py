@@ -1,0 +1,112 @@
+"""Small dialects: nllb-serve's, nllb-api's, and plain GET requests, as of XUnity.AutoTranslator and OmegaT."""
+
+from __future__ import annotations
+
+from fastapi import Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import Field
+
+from app.api.dialects.dialect import Asked, Dialect, Done, Row, TextQuestion, message_of, status_of
+from app.api.schemas.fields import Language, Text, Texts
+from app.http.problems import Problem
+
+_BOTH = ("GET", "POST")
+
+
+class NLLBTranslate(TextQuestion):
+    """Translate texts, with codes as of FLORES-200."""
+
+    text_fields = ("source",)
+
+    source: Texts = Field(description="The text, or a list of texts")
+    src_lang: str = Field("eng_Latn", description="Their language")
+    tgt_lang: Language = Field(description="The language to translate into")
+
+    def asked(self) -> Asked:
+        return Asked(self.source if isinstance(self.source, list) else [self.source], self.src_lang, self.tgt_lang)
+
+    def answer(self, done: Done) -> object:
+        languages = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
+        return {"source": list(done.asked.texts), "translation": done.texts, **languages}
+
+
+class NLLBTranslator(TextQuestion):
+    """Translate a text, with codes as of FLORES-200."""
+
+    text: Text = Field(description="The text")
+    source: str = Field("", description="Its language")
+    target: Language = Field(description="The language to translate into")
+
+    def asked(self) -> Asked:
+        return Asked([self.text], self.source, self.target)
+
+    def answer(self, done: Done) -> object:
+        return {"result": done.texts[0]}
+
+
+class PlainTranslate(TextQuestion):
+    """Translate a text; the response is the translation alone."""
+
+    splits_query = True
+
+    text: Text = Field(description="The text")
+    from_: str = Field("", alias="from", description="Its language; `auto`: it is detected")
+    to: Language = Field(description="The language to translate into")
+
+    def asked(self) -> Asked:
+        return Asked([self.text], self.from_, self.to)
+
+    def answer(self, done: Done) -> object:
+        return PlainTextResponse(done.texts[0])
+
+
+class OmegaTTranslate(NLLBTranslator):
+    """Translate a text."""
+
+    splits_query = True
+
+    def answer(self, done: Done) -> object:
+        # Without a charset, OmegaT reads ISO 8859-1.
+        return JSONResponse({"translation": done.texts[0]}, media_type="application/json; charset=utf-8")
+
+
+def _as_text(problem: Problem, headers: dict[str, str]) -> Response:
+    text = message_of(problem).encode("utf-8", "replace")
+    return PlainTextResponse(text, status_of(problem), headers)
+
+
+_NLLB = {"source": ["Hello."], "src_lang": "eng_Latn", "tgt_lang": "fra_Latn"}
+_HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
+_FROM_TO = {"text": "Hello.", "from": "en", "to": "fr"}
+NLLB = Dialect(
+    "nllb",
+    "nllb-serve",
+    "The APIs of nllb-serve and nllb-api, for their clients",
+    _as_text,
+    (
+        Row("/translate", NLLBTranslate, "Translate texts", (_NLLB,), methods=_BOTH),
+        Row("/api/v4/translator", NLLBTranslator, "Translate a text", (_HELLO,), methods=_BOTH),
+    ),
+)
+PLAIN = Dialect(
+    "plain",
+    "Plain GET",
+    "A text in the query, its translation alone in the response",
+    _as_text,
+    (
+        Row(
+            "/translate",
+            PlainTranslate,
+            "Translate a text",
+            ({"text": "Hello.", "from": "en", "to": "fr"},),
+            methods=_BOTH,
+        ),
+    ),
+)
+OMEGAT = Dialect(
+    "omegat",
+    "OmegaT",
+    "What OmegaT's fake-MT plugin asks",
+    _as_text,
+    (Row("/translate", OmegaTTranslate, "Translate a text", (_HELLO,), methods=_BOTH),),
+)
