@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from shared_fixtures import Gate, Service, make_bundle, serving
 
+from app.api.deepl.memory_jobs import ImportRequest
 from app.api.deepl.schemas import MultilingualRequest
 from app.api.deepl.text import TextRequest
 from app.api.deepl.wire_format import pair_of, target_languages, validated
@@ -88,6 +89,32 @@ def test_form_and_json_requests_are_equivalent(service: Service) -> None:
     tags: dict[str, Any] = {**EN_FR, "text": "<x>Hello.</x> Bye.", "tag_handling": "xml", "outline_detection": "0"}
     kept = service.request("POST", "/deepl/v2/translate", data={**tags, "ignore_tags": "y, x"}).json()
     assert "<x>Hello.</x>" in kept["translations"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ({"source_lang": "", "formality": "", "tag_handling": "", "glossary_id": "", "context": ""}, {}),
+        ({"source_lang": None, "glossary_ids": [], "ignore_tags": ""}, {"glossary_ids": []}),
+        ({"split_sentences": 0, "outline_detection": 0}, {"split_sentences": "0", "outline_detection": False}),
+        ({"split_sentences": True, "preserve_formatting": "1"}, {"split_sentences": "1", "preserve_formatting": True}),
+        ({"translation_memory_threshold": "75"}, {"translation_memory_threshold": 75}),
+        ({"glossary_ids": "a, b", "ignore_tags": 1}, {"glossary_ids": ["a", "b"], "ignore_tags": ["1"]}),
+        ({"text": ["", 5, 1.5]}, {"text": ["", "5", "1.5"]}),
+        ({"text": ""}, {"text": [""]}),
+    ],
+)
+def test_json_is_read_as_leniently_as_a_form(sent: dict[str, Any], read: dict[str, Any]) -> None:
+    body = validated(TextRequest, Fields({"text": "Hello.", "target_lang": "FR", **sent}))
+    expected = {"text": ["Hello."], "target_lang": "FR", **read}
+    assert body.model_dump(exclude_defaults=True) == expected
+
+
+def test_an_empty_object_stays_one() -> None:
+    body = validated(
+        ImportRequest, Fields({"source_file": {"file_name": "a", "content_length": "5"}, "parameters": {}})
+    )
+    assert body.source_file.content_length == 5
 
 
 @pytest.mark.parametrize(
@@ -246,10 +273,10 @@ def test_languages_of_a_resource_have_its_features(tmp_path: Path) -> None:
         ("POST", "translate", {"json": {"text": ["a"]}}, 400),
         ("POST", "translate", {"json": {"target_lang": "FR"}}, 400),
         ("POST", "translate", {"json": {"target_lang": "FR", "text": []}}, 400),
-        ("POST", "translate", {"json": {"target_lang": "FR", "text": [1]}}, 400),
-        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "split_sentences": 1}}, 400),
-        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "outline_detection": "0"}}, 400),
-        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "ignore_tags": [1]}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": [{}]}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "split_sentences": 2}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "outline_detection": "no way"}}, 400),
+        ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "ignore_tags": [{}]}}, 400),
         ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "glossary_id": "a"}}, 400),
         ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "style_id": "a"}}, 400),
         ("POST", "translate", {"json": {"target_lang": "FR", "text": ["a"], "translation_memory_id": "a"}}, 400),
@@ -296,9 +323,9 @@ def test_missing_query_parameter_is_named(service: Service, method: str) -> None
 @pytest.mark.parametrize(
     ("path", "fields"),
     [
-        ("v2/translate", {"target_lang": "FR", "text": [1] * 100_000}),
-        ("v2/translate", {"target_lang": "FR", "text": ["a"], "ignore_tags": [1] * 100_000}),
-        ("v2/translate", {"target_lang": "FR", "text": ["a"], "custom_instructions": [1] * 100_000}),
+        ("v2/translate", {"target_lang": "FR", "text": [[]] * 100_000}),
+        ("v2/translate", {"target_lang": "FR", "text": ["a"], "ignore_tags": [[]] * 100_000}),
+        ("v2/translate", {"target_lang": "FR", "text": ["a"], "custom_instructions": [[]] * 100_000}),
         ("v3/glossaries", {"name": "a", "dictionaries": [1] * 100_000}),
         ("v3/glossaries", {"name": "a", "dictionaries": [{}] * 100}),
     ],

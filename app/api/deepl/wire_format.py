@@ -129,17 +129,16 @@ Names = Annotated[Strings, BeforeValidator(_split_names, json_schema_input_type=
 
 
 def validated(model: type[M], fields: Fields) -> M:
-    """Validates `fields` as a `model`: with its types in JSON, converted from strings in a form. Raises
-    InvalidFields."""
-    sent = fields.by_name() if fields.typed else _nested(fields.by_name())
-    return problems.validated(model, sent, strict=bool(fields.typed))
+    """Validates `fields` as a `model`. JSON is read as a form is: clients send `"0"`, `0` and `false` alike, and empty
+    strings for what they leave open. Raises InvalidFields."""
+    return problems.validated(model, _nested(fields.by_name()))
 
 
-def _nested(form: Mapping[str, Any]) -> dict[str, Any]:
-    """A form's fields shaped like JSON: `a[0].b`, `a[0][b]` and `a.0.b` are the field `b` of the first item of the list
-    `a`. Empty fields but texts are left out. Raises InvalidFields."""
+def _nested(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields in the shape of the models: `a[0].b`, `a[0][b]` and `a.0.b` are the field `b` of the first item of the
+    list `a`. Empty fields but texts are left out. Raises InvalidFields."""
     found: dict[str, Any] = {}
-    for name, value in form.items():
+    for name, value in fields.items():
         *path, last = _PARTS_OF_NAME.findall(name) or [name]
         if value == "" and (path or [last])[0] != "text":
             continue
@@ -153,15 +152,22 @@ def _nested(form: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(place, dict) or last in place:
             raise invalid_field(name[:100], "Another field of the form contradicts this one")
         place[last] = value
-    return {name: _with_lists(value) for name, value in found.items()}
+    return {name: _as_in_form(value) for name, value in found.items()}
 
 
-def _with_lists(value: Any) -> Any:
-    """`value`, with lists for the dicts whose names are all numbers."""
+def _as_in_form(value: Any, depth: int = _MAX_NESTING) -> Any:
+    """`value`, with strings for numbers and truth values, and lists for the dicts whose names are all numbers."""
+    if isinstance(value, bool | int | float):
+        return str(int(value) if isinstance(value, bool) else value)
+    if not depth:
+        return value
+    if isinstance(value, list):
+        return [_as_in_form(each, depth - 1) for each in value]
     if not isinstance(value, dict):
         return value
-    within = {name: _with_lists(value[name]) for name in sorted(value, key=lambda name: (len(name), name))}
-    return list(within.values()) if all(map(str.isdecimal, within)) else within
+    names = sorted(value, key=lambda name: (len(name), name))
+    within = {name: _as_in_form(value[name], depth - 1) for name in names}
+    return list(within.values()) if within and all(map(str.isdecimal, within)) else within
 
 
 def request_body(model: type[BaseModel], *examples: dict[str, Any]) -> dict[str, Any]:
