@@ -420,7 +420,8 @@ def _made(manual: Manual, operation: Operation, served: Service) -> Json:
         _await(manual, making, served, answer)
     if "translatedFileUrl" in answer:
         return {"name": answer["translatedFileUrl"].rpartition("/")[2]}
-    return {name: value for name, value in answer.items() if name in ("document_id", "document_key", "glossary_id")}
+    names = "document_id", "document_key", "glossary_id", "job_id"
+    return {name: value for name, value in answer.items() if name in names}
 
 
 def _made_memory(manual: Manual, served: Service, operation: Operation) -> Json:
@@ -443,6 +444,7 @@ _MAKERS = {
     "/v2/document/": "/v2/document",
     "/v2/glossaries/": "/v2/glossaries",
     "/v3/glossaries/": "/v3/glossaries",
+    "/v1/quality-evaluation/": "/v1/quality-evaluation",
 }
 """By how a path begins: where what it names is made."""
 

@@ -15,7 +15,7 @@ from shared_fixtures import SHIPPED, Service, serving
 
 from app.engine.job import Job
 from app.engine.sequence import Sequence
-from app.translation.scoring import GivenPair, score_pairs
+from app.translation.scoring import GivenPair, ScoredPair, score_pairs
 from app.translation.types import Options
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import as_backend, decode_all
@@ -182,4 +182,8 @@ def test_texts_that_are_long_are_prepared_alike(service: Service) -> None:
     pair = GivenPair("How are you?", "Il va bien.")
     one = service.run(score_pairs(translator, [pair], "en", "fr")).pairs[0]
     many = service.run(score_pairs(translator, [pair] * 100, "en", "fr")).pairs
-    assert many == [one] * 100
+    assert isinstance(one, ScoredPair)
+    expected = one.tokens, one.decoded, one.quality
+    assert [(each.tokens, each.decoded, each.quality) for each in many if isinstance(each, ScoredPair)] == [
+        expected
+    ] * 100

@@ -71,7 +71,7 @@ def check_translation(sentence: Sentence) -> None:
     given = "".join([text, *(term.raw for term in sentence.terms)])
     if symbols := find_invented_symbols(given, translation):
         sentence.warnings.append(f"Perhaps made up in the translation of “{_shortened(text)}”: {quoted(symbols)}.")
-    sentence.untranslated_words = find_untranslated_words(sentence)
+    sentence.untranslated_words = [normalise_source(word[0]) for word in find_untranslated_words(sentence)]
     if sentence.passage.tags and (unmarked := sentence.empty_elements(best)):
         sentence.warnings.append(f"No word of the translation has the markup of {quoted(map(_shortened, unmarked))}.")
     if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
@@ -233,8 +233,8 @@ def _symbol_class(symbol: str) -> str:
     return next((kind for kind in (QUOTES, _BRACKETS, _PERCENT) if symbol[0] in kind), symbol.lower())
 
 
-def find_untranslated_words(sentence: Sentence) -> list[str]:
-    """The source words to which the translation pays hardly any attention."""
+def find_untranslated_words(sentence: Sentence) -> list[re.Match[str]]:
+    """The source words to which the translation pays hardly any attention, with their places in the passage."""
     coverage = sentence.best.decoded.coverage
     if not coverage or min(coverage[: len(sentence.sequence.source)], default=1) >= MIN_COVERAGE:
         return []
@@ -247,10 +247,9 @@ def find_untranslated_words(sentence: Sentence) -> list[str]:
     parts = join_endings(split_at_protected(sentence.passage), sentence.bundle.source)
     protected = sentence.passage.protected
     shown = "".join(p if isinstance(p, str) else " " * (protected[p].end - protected[p].start) for p in parts)
-    words = _WORD.finditer(shown)
     return [
-        normalise_source(word[0])
-        for word in words
+        word
+        for word in _WORD.finditer(shown)
         if upto[word.end()] - upto[_token_start(text, word.start())] < MIN_COVERAGE
     ]
 

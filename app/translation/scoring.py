@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.engine.sequence import Decoded
-from app.engine.sequence import Sequence as EngineSequence
 from app.errors import InvalidFields, ServiceError, TooMuchText
 from app.markup.passage import Passage
 from app.translation.given_translation import given_pieces
 from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.planner import check_tokens
 from app.translation.request import MAX_INLINE_CHARS
-from app.translation.sentence import make_sequence
+from app.translation.sentence import Sentence, make_sequence
 from app.translation.text_plan import protected_passage
 from app.translation.translator import Translator
 from model.bundle import Bundle
-from model.languages import has_end_mark
 from model.tokenizer import Piece
 
 END = "</s>"
@@ -37,9 +35,18 @@ class ScoredPair:
     """The tokens of a translation with their log probabilities. Offsets are code points of the translation given."""
 
     tokens: list[Piece]
-    decoded: Decoded
-    quality: float | None
-    """The probability that the translation is good enough to use as it is; None if the bundle does not estimate it."""
+    sentence: Sentence
+    """The text, with the translation as its only candidate."""
+
+    @property
+    def decoded(self) -> Decoded:
+        return self.sentence.best.decoded
+
+    @property
+    def quality(self) -> float | None:
+        """The probability that the translation is good enough to use as it is; None if the bundle does not estimate
+        it."""
+        return self.sentence.quality
 
     @property
     def score(self) -> float:
@@ -59,12 +66,6 @@ class Scores:
     model: str
     source_tokens: int
     target_tokens: int
-
-
-class _Prepared(NamedTuple):
-    sequence: EngineSequence
-    tokens: list[Piece]
-    has_end_mark: bool
 
 
 async def score_pairs(
@@ -87,33 +88,27 @@ async def score_pairs(
         prepared = _prepare_all(translator, bundle, pairs)
     else:
         prepared = await asyncio.to_thread(_prepare_all, translator, bundle, pairs)
-    found = [one for one in prepared if isinstance(one, _Prepared)]
-    results = iter(await translator.decode_all([one.sequence for one in found], deadline_ms, waited_s, client))
-    scored = [one if isinstance(one, ServiceError) else _scored(bundle, one, next(results)) for one in prepared]
+    sequences = [one.sentence.sequence for one in prepared if isinstance(one, ScoredPair)]
+    results = iter(await translator.decode_all(sequences, deadline_ms, waited_s, client))
+    scored = [one if isinstance(one, ServiceError) else _scored(one, next(results)) for one in prepared]
     errors = [one for one in scored if isinstance(one, ServiceError)]
     if errors and len(errors) == len(scored):
         raise errors[0]
     done = [pair for pair in scored if isinstance(pair, ScoredPair)]
-    lengths = [
-        len(one.sequence.source)
-        for one, pair in zip(prepared, scored, strict=True)
-        if isinstance(one, _Prepared) and isinstance(pair, ScoredPair)
-    ]
-    source_tokens = sum(lengths) + sum(map(bundle.architecture.source_ends, lengths))
+    source_tokens = sum(pair.sentence.source_tokens for pair in done)
     return Scores(scored, bundle.name, source_tokens, sum(len(pair.decoded.tokens) for pair in done))
 
 
-def _scored(bundle: Bundle, prepared: _Prepared, result: Decoded | ServiceError) -> ScoredPair | ServiceError:
+def _scored(pair: ScoredPair, result: Decoded | ServiceError) -> ScoredPair | ServiceError:
     if isinstance(result, ServiceError):
         return result
-    quality = (
-        None if bundle.quality is None else bundle.quality.quality(result.log_probs, has_end_mark=prepared.has_end_mark)
-    )
-    return ScoredPair(prepared.tokens, result, quality)
+    pair.sentence.set_decoded(result)
+    pair.sentence.estimate_quality()
+    return pair
 
 
-def _prepare_all(translator: Translator, bundle: Bundle, pairs: Sequence[GivenPair]) -> list[_Prepared | ServiceError]:
-    prepared: list[_Prepared | ServiceError] = []
+def _prepare_all(translator: Translator, bundle: Bundle, pairs: Sequence[GivenPair]) -> list[ScoredPair | ServiceError]:
+    prepared: list[ScoredPair | ServiceError] = []
     for number, pair in enumerate(pairs):
         try:
             for text in pair:
@@ -124,8 +119,8 @@ def _prepare_all(translator: Translator, bundle: Bundle, pairs: Sequence[GivenPa
     return prepared
 
 
-def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> _Prepared:
-    """Raises InvalidFields and TooMuchText."""
+def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> ScoredPair:
+    """The pair, to be decoded. Raises InvalidFields and TooMuchText."""
     passage = Passage(pair.text.strip())
     if not passage.text:
         raise InvalidFields.at(f"#/pairs/{number}/text", "holds no sentence")
@@ -143,4 +138,4 @@ def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> _Prepared:
     end = len(pair.translation.rstrip())
     tokens.append(Piece(bundle.target_tokenizer.eos_id, END, end, end))
     sequence = make_sequence(bundle, ids, len(forced), forced=forced)
-    return _Prepared(sequence, tokens, has_end_mark(passage.text))
+    return ScoredPair(tokens, Sentence(passage, bundle, sequence))

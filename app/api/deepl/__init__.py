@@ -7,11 +7,12 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException, Response
 
-from app.api.deepl import documents, glossaries, languages, memory_jobs, translation_memories
+from app.api.deepl import documents, glossaries, languages, memory_jobs, quality_evaluation, translation_memories
 from app.api.deepl.text import TRANSLATE
 from app.api.deepl.wire_format import Caller, DeepLError, render_problem
 from app.api.dialects.dialect import Dialect
 
+_MODULES = languages, documents, glossaries, memory_jobs, translation_memories, quality_evaluation
 router = APIRouter()
 
 
@@ -43,7 +44,7 @@ DEEPL = Dialect(
     "DeepL's API, for its clients: version 2, and version 3 for glossaries",
     render_problem,
     (TRANSLATE,),
-    [router, *(each.router for each in (languages, documents, glossaries, memory_jobs, translation_memories))],
+    [router, *(module.router for module in _MODULES)],
     DeepLError,
     ("X-Trace-ID",),
 )

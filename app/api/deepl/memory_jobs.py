@@ -97,7 +97,7 @@ async def create_import(request: Request, caller: Caller) -> dict[str, Any]:
         "source_file": {"content_type": file.content_type, "content_length": file.content_length},
         "results": [{"status": "awaiting_input", "status_metadata": {"required_action": "Waiting for upload"}}],
     }
-    id = await _keep(request, Download(file.file_name, json.encode(_Import(caller.name, job)), _IMPORT))
+    id = await keep(request, Download(file.file_name, json.encode(_Import(caller.name, job)), _IMPORT))
     url = _url(request, f"/deepl/v3/translation_memories/jobs/{id}/file")
     until = datetime.now(UTC) + timedelta(seconds=LIFETIME_S)
     return {"job_id": id, "upload_url": url, "expires_at": until.isoformat(), **job}
@@ -158,7 +158,7 @@ async def create_export(memory_id: MemoryId, request: Request, caller: Caller) -
     memory, found = await find_memory(request, caller, memory_id)
     of = found.memory
     content = await memory.turns(caller.name).long.run(write_tmx, found.pairs(), of.source, of.target, __version__)
-    id = await _keep(request, Download(f"{memory_id}.tmx", content, TMX))
+    id = await keep(request, Download(f"{memory_id}.tmx", content, TMX))
     return _shown_export(request, id)
 
 
@@ -197,7 +197,7 @@ async def _find(request: Request, job_id: str) -> Download:
     return file
 
 
-async def _keep(request: Request, file: Download) -> str:
+async def keep(request: Request, file: Download) -> str:
     """Raises TooMuchText and StoreUnavailable."""
     kept = await state_of(request)["downloads"].add(file)
     if kept is None:
