@@ -9,8 +9,9 @@ import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
@@ -55,6 +56,7 @@ class Answer:
     """A response. Header names are in lower case."""
 
     status: int
+    reason: str
     headers: Mapping[str, str]
     body: bytes
 
@@ -107,7 +109,8 @@ class Wire:
     def _read(self, method: str) -> Answer:
         head = self._until(b"\r\n\r\n").decode("latin-1")
         first, *lines = head.rstrip("\r\n").split("\r\n")
-        status = int(first.split()[1])
+        _, code, reason = first.split(" ", 2)
+        status = int(code)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
         if method == "HEAD" or status in (204, 304):
             body = b""
@@ -117,7 +120,7 @@ class Wire:
             body = self._exactly(int(headers["content-length"]))
         if headers.get("content-encoding") == "gzip":
             body = gzip.decompress(body)
-        return Answer(status, headers, body)
+        return Answer(status, reason, headers, body)
 
     def _chunks(self) -> Iterator[bytes]:
         while size := int(self._until(b"\r\n").split(b";")[0], 16):
@@ -180,8 +183,8 @@ class Tool:
     read: Read
     """Takes from a response what the tool takes from it. Raises Shown."""
     shown: Mapping[str, str]
-    """What its user sees of refusals, by kind: "pair", "empty", "no key", "wrong key", "rate", "busy". `*` stands for
-    any text."""
+    """What its user sees of refusals, by kind: "pair", "empty", "too long", "no key", "wrong key", "rate", "busy". `*`
+    stands for any text. Without "empty", empty texts are translated, or not sent."""
     start: Sequence[Step] = ()
     root_api: str = ""
     """INTERLINEAR_ROOT_API, if the tool needs one."""
@@ -191,7 +194,8 @@ class Tool:
     connections: int = 30
     """How many it opens at most to translate texts at once."""
     attempts: int = 1
-    """How often it sends a request that is refused by 429 or 503."""
+    """How often it sends a request that is refused with one of the statuses `retried`."""
+    retried: Sequence[int] = (429, 503)
     source: str = "en"
     """The tool's name of English as a source."""
     target: str = "fr"
@@ -199,6 +203,11 @@ class Tool:
     """A language that the service does not translate into, in the tool's spelling."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of the service that the tool needs."""
+
+    @property
+    def slug(self) -> str:
+        """Its name as that of a key."""
+        return re.sub(r"\W+", "-", self.name).strip("-")
 
     def shows(self, kind: str, shown: str) -> bool:
         """Whether the tool may show this for that kind of refusal."""
@@ -216,22 +225,42 @@ def deepl_shown(wording: str = "{}") -> dict[str, str]:
     return {kind: wording.format(message) for kind, message in DEEPL_ERRORS.items()}
 
 
-_COMMON = {
-    "no key": "This service requires an API key; none was sent.",
-    "wrong key": "This service requires an API key; the one that was sent is unknown.",
-    "rate": "Over the limit of 1/hour requests. Retry after * s.",
-    "busy": "The queue is full. Retry after * s.",
-}
+_RATE = "Over the limit of 1/hour requests. Retry after * s."
+_BUSY = "The queue is full. Retry after * s."
 LIBRETRANSLATE_ERRORS = {
-    **_COMMON,
     "pair": "xx is not supported",
     "empty": "Invalid request: missing q parameter",
+    "too long": "Invalid request: request exceeds text limit: The text has 50001 characters, over the limit of 50000.",
+    "no key": "Please contact the server operator to obtain an API key",
+    "wrong key": "Invalid API key",
+    "rate": f"Slowdown: {_RATE}",
+    "busy": _BUSY,
 }
 DEEPL_ERRORS = {
-    **_COMMON,
-    "pair": "Value for 'target_lang' not supported. Supported: *.",
-    "empty": "",
+    "pair": "*Value for 'target_lang' not supported. Supported: *.",
+    "too long": "The text has 50001 characters, over the limit of 50000.",
+    "no key": "This service requires an API key; none was sent.",
+    "wrong key": "This service requires an API key; the one that was sent is unknown.",
+    "rate": _RATE,
+    "busy": _BUSY,
 }
+_STATUSES = {"pair": 400, "too long": 400, "no key": 403, "wrong key": 403, "rate": 429, "busy": 503}
+
+
+def status_shown(wording: str, **statuses: int) -> dict[str, str]:
+    """What a tool shows that puts the status into `wording`: as `{status}`, `{reason}`, or `{name}`, .NET's name.
+
+    `statuses`: those that differ from LibreTranslate's, by kind, `_` for a blank.
+    """
+    given = {**_STATUSES, **{kind.replace("_", " "): status for kind, status in statuses.items()}}
+    return {kind: wording.format(**status_fields(status)) for kind, status in given.items()}
+
+
+def status_fields(status: int) -> dict[str, Any]:
+    """The status, its `reason` phrase, and `name`, that of .NET's HttpStatusCode."""
+    reason = HTTPStatus(status).phrase
+    name = "RequestEntityTooLarge" if status == 413 else reason.replace(" ", "")
+    return {"status": status, "reason": reason, "name": name}
 
 
 # ---- How HTTP libraries write a request; `{host}` is filled in when it is sent
@@ -351,6 +380,70 @@ def dotnet(method: str, target: str, body: bytes = b"", kind: str = "", headers:
         *headers,
         *([("Content-Type", kind)] if kind else []),
         *([("Content-Length", str(len(body)))] if method != "GET" else []),
+    ]
+    return RawRequest(method, target, lines, body)
+
+
+def dotnet_json(value: object) -> bytes:
+    """JSON by System.Text.Json, which escapes all but ASCII, and what HTML could take for markup."""
+    written = json.dumps(value, separators=(",", ":"))
+    for character in "&'<>+`":
+        written = written.replace(character, f"\\u{ord(character):04X}")
+    return written.encode()
+
+
+def php_json(value: object) -> bytes:
+    """JSON by PHP's json_encode."""
+    return json.dumps(value, separators=(",", ":")).replace("/", "\\/").encode()
+
+
+def node_http(method: str, target: str, body: bytes = b"", headers: Headers = (), agent: str = "") -> RawRequest:
+    """Node's http, below node-fetch and axios: the program's headers first. `agent`: its User-Agent."""
+    lines = [
+        *headers,
+        *([("User-Agent", agent)] if agent else []),
+        *([("Content-Length", str(len(body)))] if method != "GET" else []),
+        ("Accept-Encoding", "gzip, deflate, br"),
+        ("Host", "{host}"),
+        ("Connection", "keep-alive"),
+    ]
+    return RawRequest(method, target, lines, body)
+
+
+def okhttp(method: str, target: str, body: bytes = b"", headers: Headers = (), kind: str = "") -> RawRequest:
+    """Java's and Kotlin's OkHttp."""
+    lines = [
+        *headers,
+        *([("Content-Type", kind)] if kind else []),
+        *([("Content-Length", str(len(body)))] if method != "GET" else []),
+        ("Host", "{host}"),
+        ("Connection", "Keep-Alive"),
+        ("Accept-Encoding", "gzip"),
+        ("User-Agent", "okhttp/4.12.0"),
+    ]
+    return RawRequest(method, target, lines, body)
+
+
+def curl(method: str, target: str, body: bytes = b"", kind: str = "", headers: Headers = ()) -> RawRequest:
+    """libcurl, also below PHP: no User-Agent unless the program sets one."""
+    length = [("Content-Length", str(len(body))), ("Content-Type", kind)] if kind else []
+    return RawRequest(method, target, [("Host", "{host}"), ("Accept", "*/*"), *headers, *length], body)
+
+
+def electron(method: str, target: str, body: bytes = b"", kind: str = "", headers: Headers = ()) -> RawRequest:
+    """Chromium's network stack without a page: net.request of Electron, and Obsidian's requestUrl."""
+    lines = [
+        ("Host", "{host}"),
+        ("Connection", "keep-alive"),
+        *([("Content-Length", str(len(body)))] if method != "GET" else []),
+        *([("Content-Type", kind)] if kind else []),
+        *headers,
+        ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0"),
+        ("Sec-Fetch-Site", "none"),
+        ("Sec-Fetch-Mode", "no-cors"),
+        ("Sec-Fetch-Dest", "empty"),
+        ("Accept-Encoding", "gzip, deflate, br, zstd"),
+        ("Accept-Language", "en-US"),
     ]
     return RawRequest(method, target, lines, body)
 
@@ -516,7 +609,7 @@ def asked(tool: Tool, wire: Wire, request: RawRequest) -> list[str]:
     """Sends a request as often as the tool does, without its pauses, and reads the last answer."""
     answer = wire.send(request)
     for _ in range(tool.attempts - 1):
-        if answer.status not in (429, 503):
+        if answer.status not in tool.retried:
             break
         answer = wire.send(request)
     return tool.read(answer)
@@ -525,11 +618,12 @@ def asked(tool: Tool, wire: Wire, request: RawRequest) -> list[str]:
 def at_once(tool: Tool, live: Live, texts: Sequence[str], key: str | None = None) -> list[str]:
     """What the tool shows for texts that it sends over several connections at once."""
     requests = tool.translate(texts, tool.source, tool.target, key)
-    wires = [Wire(live.host) for _ in range(min(tool.connections, len(requests)))]
-    with ThreadPoolExecutor(len(wires)) as pool:
-        shares = list(
-            pool.map(lambda n: [asked(tool, wires[n], each) for each in requests[n :: len(wires)]], range(len(wires)))
-        )
-    for wire in wires:
-        wire.close()
-    return [text for place in range(len(requests)) for text in shares[place % len(wires)][place // len(wires)]]
+    with ExitStack() as stack:
+        wires = [stack.enter_context(Wire(live.host)) for _ in range(min(tool.connections, len(requests)))]
+
+        def shares(number: int) -> list[list[str]]:
+            return [asked(tool, wires[number], request) for request in requests[number :: len(wires)]]
+
+        with ThreadPoolExecutor(len(wires)) as pool:
+            found = list(pool.map(shares, range(len(wires))))
+    return [text for place in range(len(requests)) for text in found[place % len(wires)][place // len(wires)]]

@@ -10,7 +10,11 @@ import client_tools_libretranslate
 import pytest
 from client_transcripts import BLANKS, HELLO, Live, Services, Shown, Tool, Wire, at_once, dialogue, translations
 
-TOOLS = [*client_tools_libretranslate.TOOLS, *client_tools_deepl.TOOLS]
+MODULES = (
+    client_tools_libretranslate,
+    client_tools_deepl,
+)
+TOOLS = [tool for module in MODULES for tool in module.TOOLS]
 THIRTY = [f"My friend number {number} sleeps here." for number in range(30)]
 LONG = " ".join(f"This is the sentence with the number {number}, and it is not the last." for number in range(20))
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -19,7 +23,7 @@ with_key = pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool.takes
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    services = Services(tmp_path_factory.mktemp("tools"), [tool.name.replace(" ", "-") for tool in TOOLS])
+    services = Services(tmp_path_factory.mktemp("tools"), [tool.slug for tool in TOOLS])
     yield services
     services.stop()
 
@@ -29,7 +33,7 @@ def live_for(services: Services, tool: Tool, **settings: object) -> Live:
 
 
 def key_of(live: Live, tool: Tool, limited: bool = False) -> str:
-    return live.keys[tool.name.replace(" ", "-") + ("-limited" if limited else "")]
+    return live.keys[tool.slug + ("-limited" if limited else "")]
 
 
 def works(tool: Tool, live: Live, wire: Wire, key: str | None = None) -> None:
@@ -39,10 +43,18 @@ def works(tool: Tool, live: Live, wire: Wire, key: str | None = None) -> None:
     assert wire.opened == max(1, opened) or not tool.keeps_alive
 
 
-def refused(tool: Tool, wire: Wire, kind: str, key: str | None = None, target: str = "", text: str = HELLO) -> None:
-    """Asserts that the tool shows what it should for this kind of refusal."""
+def refused(
+    tool: Tool, wire: Wire, kind: str, key: str | None = None, target: str = "", text: str = HELLO, times: int = 1
+) -> None:
+    """Asserts that the tool shows what it should for this kind of refusal, at the latest for the last of `times`
+    texts."""
+
+    def ask() -> None:
+        for _ in range(times):
+            dialogue(tool, wire, [text], key, target)
+
     with pytest.raises(Shown) as caught:
-        dialogue(tool, wire, [text], key, target)
+        ask()
     assert tool.shows(kind, str(caught.value)), str(caught.value)
 
 
@@ -99,6 +111,14 @@ def test_an_unknown_pair_is_refused(services: Services, tool: Tool) -> None:
         works(tool, live, wire)
 
 
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if "too long" in tool.shown], ids=lambda tool: tool.name)
+def test_a_text_over_the_limit_is_refused(services: Services, tool: Tool) -> None:
+    live = live_for(services, tool)
+    with Wire(live.host) as wire:
+        refused(tool, wire, "too long", text="a" * 50_001)
+        works(tool, live, wire)
+
+
 @every_tool
 def test_without_a_key_it_shows_why(services: Services, tool: Tool) -> None:
     live = live_for(services, tool, keys=True)
@@ -126,8 +146,7 @@ def test_over_the_rate_it_shows_why(services: Services, tool: Tool) -> None:
         live = live_for(services, tool, rate_requests="1/hour")
         address, key = f"127.0.1.{1 + TOOLS.index(tool)}", None
     with Wire(live.host, address) as wire:
-        dialogue(tool, wire, [HELLO], key)
-        refused(tool, wire, "rate", key)
+        refused(tool, wire, "rate", key, times=2)
         if tool.takes_key:
             works(tool, live, wire, key_of(live, tool))
 
