@@ -359,6 +359,15 @@ KINDS = [
 ]
 
 
+WORDINGS = {
+    errors.NotAuthorised: "Invalid API key",
+    errors.TooMuchText: "Invalid request: request exceeds text limit: why",
+    errors.TooManyRequests: "Slowdown: why",
+    errors.TooManyCharacters: "Slowdown: why",
+}
+"""What programs look for in LibreTranslate's messages."""
+
+
 @pytest.mark.parametrize(("kind", "status"), KINDS)
 def test_every_error_has_libretranslates_status_and_format(
     service: Service, monkeypatch: pytest.MonkeyPatch, kind: type[ServiceError], status: int
@@ -368,7 +377,7 @@ def test_every_error_has_libretranslates_status_and_format(
 
     monkeypatch.setattr(Translator, "translate", fail)
     answer = service.post(PATH, HELLO)
-    assert (answer.status_code, error_of(answer)) == (status, "why")
+    assert (answer.status_code, error_of(answer)) == (status, WORDINGS.get(kind, "why"))
     assert answer.headers.get("retry-after") == ("3" if status in (429, 503) else None)
     assert "www-authenticate" not in answer.headers
 
