@@ -4,6 +4,7 @@ blank and long ones, and refusals, with what its user then sees."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import client_tools_deepl
 import client_tools_libretranslate
@@ -158,3 +159,9 @@ def test_while_the_service_is_overloaded_it_shows_why(services: Services, tool: 
         with live.overloaded():
             refused(tool, wire, "busy")
         works(tool, live, wire)
+
+
+def test_the_documentation_lists_every_tool_with_the_version_that_was_read() -> None:
+    page = Path(__file__).parent.parent.joinpath("docs", "tools.md").read_text(encoding="utf-8")
+    listed = [tuple(map(str.strip, line.split("|")))[1:3] for line in page.splitlines() if line.startswith("| ")]
+    assert [tool.name for tool in TOOLS if (tool.name, tool.version) not in listed] == []
