@@ -151,7 +151,7 @@ def _subtitle_edit_translate(texts: Sequence[str], source: str, target: str, key
                 ("text", text),
                 ("target_lang", target),
                 ("source_lang", source.split("-")[0]),
-                *([("formality", "less")] if target == "fr" else []),
+                *([("formality", "default")] if target == "fr" else []),
             ),
             FORM,
             [authorization(key or "any")],

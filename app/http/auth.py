@@ -21,6 +21,7 @@ from app.settings import PREFIX, Settings, SettingsError
 
 _IPV6_PREFIX_BITS = 64
 """Length of the shortest IPv6 prefix that a provider assigns to each customer (RFC 6177)."""
+NO_KEY = "This service requires an API key; none was sent."
 
 
 class Account(Struct, frozen=True):
@@ -160,7 +161,7 @@ class AccessControl:
     def _client_of_key(self, key: str | None) -> tuple[Client, Rate | None]:
         assert self._keys
         if key is None:
-            raise NotAuthorised("This service requires an API key; none was sent.")
+            raise NotAuthorised(NO_KEY)
         found = self._keys.find(key)
         if found is None:
             raise NotAuthorised("This service requires an API key; the one that was sent is unknown.")

@@ -25,17 +25,34 @@ from app.api.openapi_parts import (
     form_with_file,
 )
 from app.api.schemas.fields import Language
-from app.errors import StoreUnavailable, TooMuchText
-from app.http.auth import Client
+from app.errors import NotAuthorised, StoreUnavailable, TooManyCharacters, TooManyRequests, TooMuchText
+from app.http.auth import NO_KEY, Client
 from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Upload, read_upload
 from app.http.json_body import check_load, while_connected
+from app.http.problems import Problem
 from app.services.downloads import Download
 from app.translation.documents import document_file, in_time, open_document, translate_document
 from app.translation.types import Options
 
 router = APIRouter()
-render_problem = json_errors(lambda message, status, problem: {"error": message}, {**STATUSES, 401: 403, 413: 400})
+_WORDINGS = {
+    TooMuchText.slug: "Invalid request: request exceeds text limit: {}",
+    TooManyRequests.slug: "Slowdown: {}",
+    TooManyCharacters.slug: "Slowdown: {}",
+    NotAuthorised.slug: "Invalid API key",
+}
+"""LibreTranslate's messages, which programs compare, around ours."""
+_NO_KEY = "Please contact the server operator to obtain an API key"
+"""Dialect compares all of it; LibreTranslate has said "to get" since 2022."""
+
+
+def _error(message: str, status: int, problem: Problem) -> dict[str, str]:
+    wording = _NO_KEY if message == NO_KEY else _WORDINGS.get(problem.type.rpartition(":")[2], "{}")
+    return {"error": wording.format(message)}
+
+
+render_problem = json_errors(_error, {**STATUSES, 401: 403, 413: 400})
 """LibreTranslate has no 503 and 504, but proxies between it and its clients do."""
 
 
