@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import client_tools_deepl
+import client_tools_deeplx
+import client_tools_dialects
+import client_tools_google
 import client_tools_libretranslate
 import pytest
 from client_transcripts import BLANKS, HELLO, Live, Services, Shown, Tool, Wire, at_once, dialogue, translations
@@ -14,6 +17,9 @@ from client_transcripts import BLANKS, HELLO, Live, Services, Shown, Tool, Wire,
 MODULES = (
     client_tools_libretranslate,
     client_tools_deepl,
+    client_tools_deeplx,
+    client_tools_dialects,
+    client_tools_google,
 )
 TOOLS = [tool for module in MODULES for tool in module.TOOLS]
 THIRTY = [f"My friend number {number} sleeps here." for number in range(30)]
