@@ -434,6 +434,49 @@ STRANSLATE = Tool(
 )
 
 
+# ---- Bob, with bob-plugin-deeplx: src/main.js
+
+
+def _bob_write(text: str, source: str, target: str, key: str | None) -> RawRequest:
+    """By macOS; without a token there is only `Bearer`, with a blank."""
+    body = json_bytes({"text": text, "source_lang": source, "target_lang": target})
+    headers = [
+        ("Host", "{host}"),
+        ("Content-Type", JSON),
+        ("Connection", "keep-alive"),
+        ("Accept", "*/*"),
+        ("User-Agent", "Bob/1.15.2 CFNetwork/1568.200.51 Darwin/24.1.0"),
+        ("Authorization", f"Bearer {key or ''}"),
+        ("Content-Length", str(len(body))),
+        ("Accept-Language", "en-US,en;q=0.9"),
+        ("Accept-Encoding", "gzip, deflate"),
+    ]
+    return RawRequest("POST", PATH, headers, body)
+
+
+def _bob_read(answer: Answer) -> list[str]:
+    """It has no message for other errors: its window goes on waiting."""
+    if answer.status != 200 or not answer.json()["data"]:
+        raise Shown(
+            {401: "Access denied", 406: "Unsupported target languages", 429: "Too many requests"}.get(answer.status, "")
+        )
+    assert isinstance(answer.json()["alternatives"], list | None)
+    return deeplx_data(answer)
+
+
+BOB = Tool(
+    "Bob DeepLX",
+    "bob-plugin-deeplx df0b7aa, 15 August 2024",
+    "DeepLX, URL: http://HOST:8000/deeplx/translate, Token",
+    per_text(_bob_write),
+    _bob_read,
+    {"pair": "", "no key": "Access denied", "wrong key": "Access denied", "rate": "Too many requests", "busy": ""},
+    source="EN",
+    target="FR",
+    unserved="XX",
+)
+
+
 # ---- A script, such as those of DeepLX's manual: JSON as httpx writes a string, without a Content-Type
 
 
@@ -477,5 +520,6 @@ TOOLS = [
     PDF2ZH,
     LUNA,
     STRANSLATE,
+    BOB,
     SCRIPT,
 ]

@@ -263,6 +263,60 @@ POT = Tool(
 )
 
 
+# ---- Comment Translate for VS Code: src/translate/GoogleTranslate.ts, google-translate-token-with-mirror
+
+
+def _got_request(target: str) -> RawRequest:
+    headers = [
+        (
+            "user-agent",
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/70.0.3538.102",
+        ),
+        ("accept", JSON),
+        ("accept-encoding", "gzip, deflate, br"),
+        ("Host", "{host}"),
+        ("Connection", "keep-alive"),
+    ]
+    return RawRequest("GET", target, headers)
+
+
+def _comment_translate_write(text: str, source: str, target: str, key: str | None) -> RawRequest:
+    kinds = [("dt", kind) for kind in ("at", "bd", "ex", "ld", "md", "qca", "rw", "rm", "ss", "t")]
+    rest = [("ie", "UTF-8"), ("oe", "UTF-8"), ("otf", "1"), ("ssel", "0"), ("tsel", "0"), ("kc", "7"), ("q", text)]
+    names = [("client", "gtx"), ("sl", source), ("tl", target), ("hl", target)]
+    return _got_request(f"{SINGLE}?{urlencode([*names, *kinds, *rest, ('tk', '466116.73230')], quote_via=quote)}")
+
+
+def _comment_translate_page(answer: Answer) -> None:
+    """It looks for a number in the page of the mirror, and can do without, but not without a page."""
+    if not answer.ok:
+        raise Shown("BAD_NETWORK")
+
+
+def _comment_translate_read(answer: Answer) -> list[str]:
+    if not answer.ok:
+        raise Shown(f"HTTPError: Response code {answer.status} ({phrase(answer)})")
+    return segments(answer)
+
+
+COMMENT_TRANSLATE = Tool(
+    "Comment Translate Google",
+    "MTranCode 19c0702, 2025",
+    "googleTranslate.mirror: http://HOST:8000/google",
+    per_text(_comment_translate_write),
+    _comment_translate_read,
+    {
+        "pair": "HTTPError: Response code 400 *",
+        "no key": "HTTPError: Response code 403 *",
+        "rate": "HTTPError: Response code 429 *",
+        "busy": "HTTPError: Response code 503 *",
+    },
+    [Step(lambda key: _got_request("/google"), _comment_translate_page)],
+    takes_key=False,
+    source="auto",
+)
+
+
 # ---- Google's own clients
 
 
@@ -318,7 +372,7 @@ def _google_shown(wording: str) -> dict[str, str]:
 
 
 GOOGLE_PYTHON = Tool(
-    "google-cloud-translate",
+    "google-cloud-translate Python",
     "3.28.0 of PyPI, translate_v2",
     'Client(client_options={"api_endpoint": "http://HOST:8000/google"})',
     _google_python_translate,
@@ -352,8 +406,8 @@ def _google_node_translate(texts: Sequence[str], source: str, target: str, key: 
 
 
 GOOGLE_NODE = Tool(
-    "@google-cloud/translate",
-    "9.4.2 of npm, v2",
+    "google-cloud-translate Node",
+    "@google-cloud/translate 9.4.2 of npm, v2",
     "GOOGLE_CLOUD_TRANSLATE_ENDPOINT=http://HOST:8000/google/language/translate/v2",
     _google_node_translate,
     _google_read,
@@ -552,6 +606,7 @@ TOOLS = [
     KISS_GOOGLE,
     KISS_AZURE,
     POT,
+    COMMENT_TRANSLATE,
     GOOGLE_PYTHON,
     GOOGLE_NODE,
     WEBLATE,
