@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from http import HTTPStatus
 from typing import Any
 
 from client_transcripts import (
@@ -22,6 +21,8 @@ from client_transcripts import (
     json_bytes,
     node_fetch,
     python_requests,
+    status_fields,
+    status_shown,
 )
 
 PATH = "/deeplx/translate"
@@ -45,23 +46,14 @@ def with_token(target: str, key: str | None, name: str = "token") -> str:
     return f"{target}?{name}={key}" if key else target
 
 
-def phrase(answer: Answer) -> str:
-    return HTTPStatus(answer.status).phrase
-
-
-def statuses_shown(wording: str, spell: Callable[[int], object] = int, **others: int) -> dict[str, str]:
-    """What a tool shows that puts the status into `wording`, as `spell` makes of it."""
-    statuses = {"pair": 400, "no key": 401, "wrong key": 401, "rate": 429, "busy": 503, **others}
-    return {kind: wording.format(spell(status)) for kind, status in statuses.items()}
-
-
-def dotnet_status(status: int) -> str:
-    """.NET's HttpStatusCode."""
-    return HTTPStatus(status).phrase.replace(" ", "")
+def refused_shown(wording: str, **statuses: int) -> dict[str, str]:
+    """status_shown with the statuses that most dialects have."""
+    return status_shown(wording, **{"no_key": 401, "wrong_key": 401, "too_long": 413, **statuses})
 
 
 MESSAGES = {
     "pair": "*xx*",
+    "too long": "The text has 50001 characters, over the limit of 50000.",
     "no key": "This service requires an API key; none was sent.",
     "wrong key": "This service requires an API key; the one that was sent is unknown.",
     "rate": "Over the limit of 1/hour requests. Retry after * s.",
@@ -95,7 +87,7 @@ def zotero_ok(answer: Answer) -> None:
         raise Shown(f"HTTP request failed with status code {answer.status}")
 
 
-ZOTERO_SHOWN = statuses_shown("HTTP request failed with status code {}")
+ZOTERO_SHOWN = refused_shown("HTTP request failed with status code {status}")
 
 
 def tauri_request(method: str, target: str, body: bytes = b"") -> RawRequest:
@@ -127,7 +119,7 @@ def _subtitle_edit_write(text: str, source: str, target: str, key: str | None) -
 def _subtitle_edit_read(answer: Answer) -> list[str]:
     """The first of the alternatives before the translation itself."""
     if not answer.ok:
-        raise Shown(f"DeepLXTranslate error: StatusCode={dotnet_status(answer.status)}\n{answer.text}")
+        raise Shown(f"DeepLXTranslate error: StatusCode={status_fields(answer.status)['name']}\n{answer.text}")
     found = answer.json()
     best: str = (found["alternatives"] or [""])[0] or found["data"]
     return [best.strip()]
@@ -135,11 +127,11 @@ def _subtitle_edit_read(answer: Answer) -> list[str]:
 
 SUBTITLE_EDIT = Tool(
     "Subtitle Edit DeepLX",
-    "5c98fbdf, 22 August 2026",
+    "5c98fbdf, August 2026",
     "INTERLINEAR_ROOT_API=deeplx; URL: http://HOST:8000",
     per_text(_subtitle_edit_write),
     _subtitle_edit_read,
-    statuses_shown("DeepLXTranslate error: StatusCode={}\n*", dotnet_status),
+    refused_shown("DeepLXTranslate error: StatusCode={name}\n*"),
     root_api="deeplx",
     takes_key=False,
     attempts=4,
@@ -173,11 +165,11 @@ def _sharkey_read(answer: Answer) -> list[str]:
 
 SHARKEY = Tool(
     "Sharkey DeepLX",
-    "2025.5, 2026",
+    "1e2355d",
     "DeepLX-JS URL: http://HOST:8000/deeplx/translate",
     per_text(_sharkey_write),
     _sharkey_read,
-    statuses_shown("Failed to translate note."),
+    refused_shown("Failed to translate note."),
 )
 
 
@@ -201,17 +193,17 @@ def _sillytavern_write(text: str, source: str, target: str, key: str | None) -> 
 def _sillytavern_read(answer: Answer) -> list[str]:
     """Its server passes the status on; its page shows the phrase."""
     if not answer.ok:
-        raise Shown(f"Error: {phrase(answer)}")
+        raise Shown(f"Error: {answer.reason}")
     return deeplx_data(answer)
 
 
 SILLYTAVERN = Tool(
     "SillyTavern DeepLX",
-    "1.16, 2026",
+    "ba6f7b7, September 2024",
     "DeepLX, Custom URL: http://HOST:8000/deeplx/translate",
     per_text(_sillytavern_write, str),
     _sillytavern_read,
-    statuses_shown("Error: {}", lambda status: HTTPStatus(status).phrase),
+    refused_shown("Error: {reason}"),
     keeps_alive=False,
 )
 
@@ -239,7 +231,7 @@ POT = Tool(
     "DeepL, Type: DeepLX, Custom URL: http://HOST:8000/deeplx/translate",
     per_text(_pot_write),
     _pot_read,
-    statuses_shown("Http Request Error\nHttp Status: {}\n*"),
+    refused_shown("Http Request Error\nHttp Status: {status}\n*"),
     source="auto",
     target="FR",
 )
@@ -250,10 +242,10 @@ POT = Tool(
 
 def kiss_failed(answer: Answer) -> Shown:
     """The whole response, as JSON."""
-    return Shown(f"{answer.status} {phrase(answer)} {answer.json()}")
+    return Shown(f"{answer.status} {answer.reason} {answer.json()}")
 
 
-KISS_SHOWN = statuses_shown("{} *")
+KISS_SHOWN = refused_shown("{status} *")
 
 
 def _kiss_write(text: str, source: str, target: str, key: str | None) -> RawRequest:
@@ -271,7 +263,7 @@ def _kiss_read(answer: Answer) -> list[str]:
 
 KISS = Tool(
     "KISS Translator DeepLX",
-    "2.0.31, 9 August 2026",
+    "97c08cf, August 2026",
     "DeepLX, URL: http://HOST:8000/deeplx/translate, KEY",
     per_text(_kiss_write, str),
     _kiss_read,
@@ -295,8 +287,8 @@ def _zotero_read(answer: Answer) -> list[str]:
 
 
 ZOTERO = Tool(
-    "Zotero DeepLX",
-    "zotero-pdf-translate ac91aca, 2 August 2026",
+    "Translate for Zotero DeepLX",
+    "ac91aca, August 2026",
     "DeepL (custom), Endpoint: http://HOST:8000/deeplx/translate",
     per_text(_zotero_write),
     _zotero_read,
@@ -318,7 +310,7 @@ def _fluentread_write(text: str, source: str, target: str, key: str | None) -> R
 
 def _fluentread_read(answer: Answer) -> list[str]:
     if not answer.ok:
-        raise Shown(f"HTTP {answer.status} {phrase(answer)}, {answer.text[:200]}")
+        raise Shown(f"HTTP {answer.status} {answer.reason}, {answer.text[:200]}")
     found = answer.json()
     assert found["code"] == 200
     if not found["data"].strip():
@@ -328,7 +320,7 @@ def _fluentread_read(answer: Answer) -> list[str]:
 
 FLUENTREAD = Tool(
     "FluentRead DeepLX",
-    "f799b6b, 20 August 2026",
+    "f799b6b, August 2026",
     "DeepLX: http://HOST:8000/deeplx/translate, Token",
     per_text(_fluentread_write),
     _fluentread_read,
@@ -346,17 +338,17 @@ def _pdf2zh_write(text: str, source: str, target: str, key: str | None) -> RawRe
 
 def _pdf2zh_read(answer: Answer) -> list[str]:
     if not answer.ok:
-        raise Shown(f"{answer.status} Client Error: {phrase(answer)} for url")
+        raise Shown(f"{answer.status} Client Error: {answer.reason} for url")
     return deeplx_data(answer)
 
 
 PDF2ZH = Tool(
     "PDFMathTranslate DeepLX",
-    "1.9.11, 7 November 2025",
+    "ad6dd92, November 2025",
     "DEEPLX_ENDPOINT=http://HOST:8000/deeplx/translate and DEEPLX_ACCESS_TOKEN",
     per_text(_pdf2zh_write),
     _pdf2zh_read,
-    statuses_shown("{} Client Error: *"),
+    refused_shown("{status} Client Error: *"),
 )
 
 
@@ -387,11 +379,11 @@ def _luna_read(answer: Answer) -> list[str]:
 
 LUNA = Tool(
     "LunaTranslator DeepLX",
-    "c7940af0, 23 August 2026",
+    "c7940af0, August 2026",
     "DeepLX, api: http://HOST:8000/deeplx/translate",
     per_text(_luna_write),
     _luna_read,
-    statuses_shown("https://github.com/OwO-Network/DeepLX/issues/179"),
+    refused_shown("https://github.com/OwO-Network/DeepLX/issues/179"),
     source="EN",
     target="FR",
     unserved="XX",
@@ -403,7 +395,7 @@ LUNA = Tool(
 
 def stranslate_failed(answer: Answer, message: object) -> Shown:
     """The phrase, then what it takes from the body."""
-    return Shown(f"{phrase(answer)} {message}".strip())
+    return Shown(f"{answer.reason} {message}".strip())
 
 
 def stranslate_request(target: str, body: object, headers: Headers = ()) -> RawRequest:
@@ -423,7 +415,7 @@ def _stranslate_read(answer: Answer) -> list[str]:
 
 STRANSLATE = Tool(
     "STranslate DeepLX",
-    "92f09c9, 15 October 2025",
+    "92f09c9, October 2025",
     "DeepLX, API: http://HOST:8000/deeplx/translate, Token",
     per_text(_stranslate_write),
     _stranslate_read,
@@ -466,7 +458,7 @@ def _bob_read(answer: Answer) -> list[str]:
 
 BOB = Tool(
     "Bob DeepLX",
-    "bob-plugin-deeplx df0b7aa, 15 August 2024",
+    "bob-plugin-deeplx df0b7aa, August 2024",
     "DeepLX, URL: http://HOST:8000/deeplx/translate, Token",
     per_text(_bob_write),
     _bob_read,

@@ -9,12 +9,10 @@ from urllib.parse import quote, quote_plus
 from client_tools_deeplx import (
     KISS_SHOWN,
     ZOTERO_SHOWN,
-    dotnet_status,
     kiss_failed,
     messages_shown,
     per_text,
-    phrase,
-    statuses_shown,
+    refused_shown,
     stranslate_failed,
     stranslate_request,
     with_token,
@@ -33,6 +31,7 @@ from client_transcripts import (
     json_bytes,
     libretranslate_shown,
     python_httpx,
+    status_fields,
 )
 
 # ---- MTranServer
@@ -58,8 +57,8 @@ def _zotero_read(answer: Answer) -> list[str]:
 
 
 ZOTERO = Tool(
-    "Zotero MTranServer",
-    "zotero-pdf-translate ac91aca, 2 August 2026",
+    "Translate for Zotero MTranServer",
+    "ac91aca, August 2026",
     "MTranServer, Endpoint: http://HOST:8000/mtranserver/translate, secret: the key",
     per_text(_zotero_write),
     _zotero_read,
@@ -79,17 +78,17 @@ def _live_captions_write(text: str, source: str, target: str, key: str | None) -
 
 def _live_captions_read(answer: Answer) -> list[str]:
     if not answer.ok:
-        raise Shown(f"[ERROR] Translation Failed: HTTP Error - {dotnet_status(answer.status)}")
+        raise Shown(f"[ERROR] Translation Failed: HTTP Error - {status_fields(answer.status)['name']}")
     return _mtranserver_result(answer)
 
 
 LIVE_CAPTIONS = Tool(
     "LiveCaptions-Translator MTranServer",
-    "7a6fe4a, 22 July 2026",
+    "7a6fe4a, July 2026",
     "MTranServer, API Url: http://HOST:8000/mtranserver/translate, API Key",
     per_text(_live_captions_write),
     _live_captions_read,
-    statuses_shown("[ERROR] Translation Failed: HTTP Error - {}", dotnet_status),
+    refused_shown("[ERROR] Translation Failed: HTTP Error - {name}"),
     unserved="nl-NL",
 )
 
@@ -109,7 +108,7 @@ def _stranslate_read(answer: Answer) -> list[str]:
 
 STRANSLATE = Tool(
     "STranslate MTranServer",
-    "92f09c9, 15 October 2025",
+    "92f09c9, October 2025",
     "MTranServer, API: http://HOST:8000/mtranserver/translate",
     per_text(_stranslate_write),
     _stranslate_read,
@@ -148,7 +147,7 @@ MTRANCODE = Tool(
     "apiUrl: http://HOST:8000/mtranserver",
     per_text(_mtrancode_write),
     _mtrancode_read,
-    statuses_shown(""),
+    refused_shown(""),
     takes_key=False,
 )
 
@@ -244,7 +243,7 @@ IMMERSIVE = Tool(
     "Custom API: http://HOST:8000/immersive/translate",
     _immersive_translate,
     _immersive_read,
-    statuses_shown("{}: *"),
+    refused_shown("{status}: *"),
     source="auto",
 )
 
@@ -271,7 +270,7 @@ def _kiss_read(answer: Answer) -> list[str]:
 
 KISS = Tool(
     "KISS Translator",
-    "2.0.31, 9 August 2026",
+    "97c08cf, August 2026",
     "Custom, URL: http://HOST:8000/kiss/translate, KEY",
     per_text(_kiss_write, str),
     _kiss_read,
@@ -318,7 +317,7 @@ def _hcfy_write(text: str, source: str, target: str, key: str | None) -> RawRequ
 def _hcfy_read(answer: Answer) -> list[str]:
     """A paragraph for each line."""
     if not answer.ok:
-        raise Shown(f"{answer.status} {phrase(answer)}")
+        raise Shown(f"{answer.status} {answer.reason}")
     found = answer.json()
     assert (found["from"], found["to"]) == ("英语", "法语") and found["text"]
     return ["\n".join(found["result"])]
@@ -330,7 +329,7 @@ HCFY = Tool(
     "自定义翻译源: http://HOST:8000/hcfy/translate",
     per_text(_hcfy_write),
     _hcfy_read,
-    statuses_shown("{} *"),
+    refused_shown("{status} *"),
     source="英语",
     target="法语",
     unserved="世界语",
@@ -342,7 +341,7 @@ HCFY = Tool(
 
 def _nllb_serve_read(answer: Answer) -> list[str]:
     if not answer.ok:
-        raise Shown(f"Response status code does not indicate success: {answer.status} ({phrase(answer)}).")
+        raise Shown(f"Response status code does not indicate success: {answer.status} ({answer.reason}).")
     found = answer.json()
     assert isinstance(found["source"], list) and found["tgt_lang"] == "fra_Latn"
     return ["\n".join(found["translation"]).strip()]
@@ -360,11 +359,11 @@ def _subtitle_edit_write(text: str, source: str, target: str, key: str | None) -
 
 SUBTITLE_EDIT = Tool(
     "Subtitle Edit nllb-serve",
-    "5c98fbdf, 22 August 2026",
+    "5c98fbdf, August 2026",
     "URL: http://HOST:8000/nllb",
     per_text(_subtitle_edit_write),
     _nllb_serve_read,
-    statuses_shown("Response status code does not indicate success: {} (*)."),
+    refused_shown("Response status code does not indicate success: {status} (*)."),
     takes_key=False,
     source="eng_Latn",
     target="fra_Latn",
@@ -386,8 +385,8 @@ def _zotero_nllb_read(answer: Answer) -> list[str]:
 
 
 ZOTERO_NLLB = Tool(
-    "Zotero nllb-serve",
-    "zotero-pdf-translate ac91aca, 2 August 2026",
+    "Translate for Zotero nllb-serve",
+    "ac91aca, August 2026",
     "NLLB, nllb-serve, serve endpoint: http://HOST:8000/nllb",
     per_text(_zotero_nllb_write),
     _zotero_nllb_read,
@@ -425,11 +424,11 @@ def _xunity_read(answer: Answer) -> list[str]:
 
 XUNITY = Tool(
     "XUnity.AutoTranslator",
-    "5.6.0, 10 April 2026",
+    "5.6.0, 765b2bc",
     "Endpoint=CustomTranslate, Url=http://HOST:8000/plain/translate",
     per_text(_xunity_write),
     _xunity_read,
-    statuses_shown("* The remote server returned an error: ({})"),
+    refused_shown("* The remote server returned an error: ({status})"),
 )
 
 
@@ -451,7 +450,7 @@ def _omegat_write(text: str, source: str, target: str, key: str | None) -> RawRe
 def _omegat_read(answer: Answer) -> list[str]:
     """An error is shown in the place of the translation; without a charset it would take the text for ISO 8859-1."""
     if not answer.ok:
-        raise Shown(f"{answer.status}: {phrase(answer)}")
+        raise Shown(f"{answer.status}: {answer.reason}")
     is_ascii = answer.body.isascii()
     assert is_ascii or answer.headers["content-type"].lower().endswith("charset=utf-8")
     return [answer.json()["translation"]]
@@ -463,7 +462,7 @@ OMEGAT = Tool(
     "URL: http://HOST:8000/omegat/translate",
     per_text(_omegat_write),
     _omegat_read,
-    statuses_shown("{}: *"),
+    refused_shown("{status}: *"),
     keeps_alive=False,
     source="EN-US",
     target="FR-FR",
@@ -492,7 +491,7 @@ def _ltengine_read(answer: Answer) -> list[str]:
 
 LTENGINE = Tool(
     "Weblate LTEngine",
-    "01c5add9, 2026",
+    "01c5add9",
     "LTEngine, API URL: http://HOST:8000/libretranslate/",
     _ltengine_translate,
     _ltengine_read,

@@ -4,7 +4,6 @@ the clients of PyPI and npm send."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -15,7 +14,6 @@ from client_tools_deeplx import (
     kiss_failed,
     messages_shown,
     per_text,
-    phrase,
     stranslate_failed,
     stranslate_request,
     tauri_request,
@@ -79,9 +77,7 @@ def _jetbrains_single(text: str, source: str, target: str, key: str | None) -> R
 def _jetbrains_failed(answer: Answer) -> None:
     if not answer.ok:
         raise Shown(
-            {429: "Too many requests", 400: "Bad request", 503: "Service unavailable"}.get(
-                answer.status, phrase(answer)
-            )
+            {429: "Too many requests", 400: "Bad request", 503: "Service unavailable"}.get(answer.status, answer.reason)
         )
 
 
@@ -109,7 +105,7 @@ _JETBRAINS_SHOWN = {
 
 JETBRAINS = Tool(
     "TranslationPlugin",
-    "773f89e8, 26 February 2026",
+    "773f89e8, February 2026",
     "Google, custom server: http://HOST:8000/google",
     per_text(_jetbrains_single),
     _jetbrains_read,
@@ -136,7 +132,7 @@ def _jetbrains_documentation_read(answer: Answer) -> list[str]:
 
 JETBRAINS_DOCUMENTATION = Tool(
     "TranslationPlugin documentation",
-    "773f89e8, 26 February 2026",
+    "773f89e8, February 2026",
     "Google, custom server: http://HOST:8000/google",
     per_text(_jetbrains_documentation),
     _jetbrains_documentation_read,
@@ -162,8 +158,8 @@ def _zotero_read(answer: Answer) -> list[str]:
 
 
 ZOTERO = Tool(
-    "Zotero Google",
-    "zotero-pdf-translate ac91aca, 2 August 2026",
+    "Translate for Zotero Google",
+    "ac91aca, August 2026",
     "Google, secret: http://HOST:8000/google",
     per_text(_zotero_write),
     _zotero_read,
@@ -193,7 +189,7 @@ def _kiss_google_read(answer: Answer) -> list[str]:
 
 KISS_GOOGLE = Tool(
     "KISS Translator Google",
-    "2.0.31, 9 August 2026",
+    "97c08cf, August 2026",
     "Google, URL: http://HOST:8000/google/translate_a/single, KEY",
     per_text(_kiss_google),
     _kiss_google_read,
@@ -219,7 +215,7 @@ def _kiss_azure_read(answer: Answer) -> list[str]:
 
 KISS_AZURE = Tool(
     "KISS Translator Azure",
-    "2.0.31, 9 August 2026",
+    "97c08cf, August 2026",
     "Azure AI, URL: http://HOST:8000/azure/translate?api-version=3.0, KEY",
     _kiss_azure,
     _kiss_azure_read,
@@ -295,7 +291,7 @@ def _comment_translate_page(answer: Answer) -> None:
 
 def _comment_translate_read(answer: Answer) -> list[str]:
     if not answer.ok:
-        raise Shown(f"HTTPError: Response code {answer.status} ({phrase(answer)})")
+        raise Shown(f"HTTPError: Response code {answer.status} ({answer.reason})")
     return segments(answer)
 
 
@@ -470,7 +466,7 @@ def azure_message(answer: Answer) -> str:
 
 WEBLATE = Tool(
     "Weblate Azure",
-    "19117864, 2026",
+    "19117864",
     "Azure AI Translator, Base URL: HOST/azure, Endpoint URL: HOST/azure; behind TLS, without http:// or https://",
     _weblate_translate,
     _weblate_read,
@@ -586,12 +582,12 @@ def _stranslate_read(answer: Answer) -> list[str]:
 
 STRANSLATE = Tool(
     "STranslate Microsoft",
-    "92f09c9, 15 October 2025",
+    "92f09c9, October 2025",
     "Microsoft, API: http://HOST:8000/azure, Key",
     per_text(_stranslate_write),
     _stranslate_read,
     {
-        "pair": f"{HTTPStatus(400).phrase} 400*",
+        "pair": "Bad Request 400*",
         "no key": "Unauthorized 401000",
         "wrong key": "Unauthorized 401000",
         "rate": "Too Many Requests 429*",
