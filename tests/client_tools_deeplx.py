@@ -491,7 +491,7 @@ def _script_read(answer: Answer) -> list[str]:
 
 SCRIPT = Tool(
     "a DeepLX script",
-    "by the manual of DeepLX 5e04163, December 2025",
+    "the manual of DeepLX 5e04163, December 2025",
     "http://HOST:8000/deeplx/translate",
     per_text(_script_write, lambda text: True),
     _script_read,

@@ -196,7 +196,7 @@ def _mtranserver_health(answer: Answer) -> None:
 
 MTRANSERVER = Tool(
     "a MTranServer script",
-    "by the manual of MTranServer 4.0.33, January 2026",
+    "the manual of MTranServer 4.0.33, January 2026",
     "http://HOST:8000/mtranserver",
     _mtranserver_batch,
     _mtranserver_batch_read,

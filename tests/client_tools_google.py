@@ -244,7 +244,7 @@ def _pot_read(answer: Answer) -> list[str]:
 
 POT = Tool(
     "Pot Google",
-    "4e78b50b, 2026",
+    "4e78b50b",
     "Google, Custom URL: http://HOST:8000/google",
     per_text(_pot_write),
     _pot_read,
