@@ -1,4 +1,4 @@
-"""The command line: `python -m app serve`, `key`, `doctor` and `translate`."""
+"""The command line: `python -m app serve`, `key`, `doctor`, `translate` and `mcp`."""
 
 from __future__ import annotations
 
@@ -356,6 +356,26 @@ def _translate_bulk(command: Command, bulk: Bulk, ray: str | None) -> int:
         print(f"interlinear: --ray needs Ray ({error}): pip install 'ray[data]'", file=sys.stderr)
         return 2
     return run(command, bulk, on_cluster(ray))
+
+
+@cli.command(rich_help_panel=SERVE)
+def mcp(
+    url: Annotated[str, typer.Option(envvar=f"{PREFIX}URL", help="Address of the service")] = "http://127.0.0.1:8000",
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP on this machine, at /mcp")] = False,
+    port: Annotated[int, typer.Option(help="For --http")] = 8001,
+) -> None:
+    """Offer a running service to assistants, by the Model Context Protocol.
+
+    interlinear mcp --url http://127.0.0.1:8000
+
+    An assistant starts this itself, and speaks to it over standard input and output. INTERLINEAR_KEY: an API key.
+    """
+    try:
+        from app.cli.mcp import run
+    except ImportError as error:
+        print(f"interlinear: mcp needs its SDK ({error}): pip install 'interlinear[mcp]'", file=sys.stderr)
+        raise typer.Exit(2) from None
+    run(url, os.environ.get(f"{PREFIX}KEY", ""), port if http else None)
 
 
 def with_training() -> typer.Typer:

@@ -47,10 +47,10 @@ _MARKED_BY_MODULE = {
         api_weblate benchmarks benchmarks_ablation benchmarks_calibration benchmarks_engine benchmarks_gpu
         benchmarks_gpu_training benchmarks_heads benchmarks_hostile benchmarks_invariance
         benchmarks_memory_replay benchmarks_mixed_soak benchmarks_overload benchmarks_pivot benchmarks_scale
-        benchmarks_serving bundle cleaning_simplified_chinese cli_d2l cli_models cli_toy cli_translate
-        client_transcripts cluster_hosting corpora_sources data_parts data_prepare data_token_shards data_vocabulary
-        deploy_balancer deploy_kubernetes deploy_pytorch_index docs_examples docs_notebook docs_site doctor
-        documents_processes end_to_end engine engine_worker evaluation_calibration evaluation_evaluate
+        benchmarks_serving bundle cleaning_simplified_chinese cli_d2l cli_mcp cli_models cli_toy
+        cli_translate client_transcripts cluster_hosting corpora_sources data_parts data_prepare data_token_shards
+        data_vocabulary deploy_balancer deploy_kubernetes deploy_pytorch_index docs_examples docs_notebook docs_site
+        doctor documents_processes end_to_end engine engine_worker evaluation_calibration evaluation_evaluate
         evaluation_scoring evaluation_service_command export_bundle export_ctranslate2 export_interpolation
         file_lock formats_large formats_mutations formats_packages formats_pdf formats_slowness
         formats_small_packages http_auth http_held_bytes http_shutdown_errors importing_bundle

@@ -364,7 +364,8 @@ def test_serving_code_imports_only_what_the_container_installs() -> None:
     allowed |= {*TOP_PACKAGES, *sys.stdlib_module_names}
     files = [path for path in python_files("app", "model") if str(path.relative_to(ROOT)) not in RAY_FILES]
     names = {name.split(".")[0] for path in files for name in imports_of(path)}
-    assert names - allowed == {"pyarrow", "triton"}  # the extra `bulk`; what PyTorch brings for CUDA
+    # The extras `bulk` and `mcp`; what PyTorch brings for CUDA
+    assert names - allowed == {"pyarrow", "mcp", "triton"}
 
 
 def test_redis_is_imported_only_if_there_is_a_store() -> None:
