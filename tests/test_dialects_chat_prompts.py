@@ -347,6 +347,18 @@ PROMPTS = {
         "ja",
         "zh",
     ),
+    "Sakura, many terms": Sent(
+        [
+            system(SAKURA),
+            user(
+                "根据以下术语表（可以为空）：\n"
+                + "猫->猫 #动物\n" * 100
+                + f"将下面的日文文本根据对应关系和备注翻译成中文：{TEXT}"
+            ),
+        ],
+        "ja",
+        "zh",
+    ),
     "GalTransl": Sent(
         [
             system(GALTRANSL),
