@@ -495,7 +495,7 @@ SCRIPT = Tool(
     "http://HOST:8000/deeplx/translate",
     per_text(_script_write, lambda text: True),
     _script_read,
-    {**messages_shown(messages={**MESSAGES, "pair": "*XX*"}), "empty": "No text to translate"},
+    messages_shown(messages={**MESSAGES, "pair": "*XX*"}),
     source="EN",
     target="FR",
     unserved="XX",

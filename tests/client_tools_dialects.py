@@ -187,11 +187,7 @@ def _mtranserver_detected(answer: Answer) -> None:
 
 
 def _mtranserver_version(answer: Answer) -> None:
-    assert [int(number) for number in answer.json()["version"].split(".")] >= [4]
-
-
-def _mtranserver_health(answer: Answer) -> None:
-    assert answer.json() == {"status": "ok"}
+    assert all(number.isdigit() for number in answer.json()["version"].split(".")[:2])
 
 
 MTRANSERVER = Tool(
@@ -203,7 +199,6 @@ MTRANSERVER = Tool(
     messages_shown(),
     [
         Step(lambda key: _mtranserver_request("GET", "/version"), _mtranserver_version),
-        Step(lambda key: _mtranserver_request("GET", "/health"), _mtranserver_health),
         Step(lambda key: _mtranserver_request("GET", "/languages", key=key), _mtranserver_languages),
         Step(
             lambda key: _mtranserver_request(

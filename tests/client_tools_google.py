@@ -97,8 +97,7 @@ def _jetbrains_read(answer: Answer) -> list[str]:
 
 _JETBRAINS_SHOWN = {
     "pair": "Bad request",
-    "no key": "Forbidden",
-    "wrong key": "Bad request",
+    "no key": "Unauthorized",
     "rate": "Too many requests",
     "busy": "Service unavailable",
 }
@@ -163,7 +162,7 @@ ZOTERO = Tool(
     "Google, secret: http://HOST:8000/google",
     per_text(_zotero_write),
     _zotero_read,
-    {**ZOTERO_SHOWN, "no key": ZOTERO_SHOWN["no key"].replace("401", "403")},
+    ZOTERO_SHOWN,
     takes_key=False,
     source="en-US",
 )
@@ -193,7 +192,7 @@ KISS_GOOGLE = Tool(
     "Google, URL: http://HOST:8000/google/translate_a/single, KEY",
     per_text(_kiss_google),
     _kiss_google_read,
-    {**KISS_SHOWN, "no key": "403 *", "wrong key": "400 *"},
+    KISS_SHOWN,
     source="auto",
 )
 
@@ -219,7 +218,7 @@ KISS_AZURE = Tool(
     "Azure AI, URL: http://HOST:8000/azure/translate?api-version=3.0, KEY",
     _kiss_azure,
     _kiss_azure_read,
-    KISS_SHOWN,
+    {**KISS_SHOWN, "too long": "400 *"},
     source="",
 )
 
@@ -250,7 +249,7 @@ POT = Tool(
     _pot_read,
     {
         "pair": "*Http Status: 400\n*",
-        "no key": "*Http Status: 403\n*",
+        "no key": "*Http Status: 401\n*",
         "rate": "*Http Status: 429\n*",
         "busy": "*Http Status: 503\n*",
     },
@@ -303,7 +302,7 @@ COMMENT_TRANSLATE = Tool(
     _comment_translate_read,
     {
         "pair": "HTTPError: Response code 400 *",
-        "no key": "HTTPError: Response code 403 *",
+        "no key": "HTTPError: Response code 401 *",
         "rate": "HTTPError: Response code 429 *",
         "busy": "HTTPError: Response code 503 *",
     },
@@ -363,7 +362,7 @@ def _google_detected(answer: Answer) -> None:
 
 
 def _google_shown(wording: str) -> dict[str, str]:
-    statuses = {"pair": 400, "no key": 403, "wrong key": 400, "rate": 429, "busy": 503}
+    statuses = {"pair": 400, "too long": 413, "no key": 401, "wrong key": 401, "rate": 429, "busy": 503}
     return {kind: wording.format(status, MESSAGES[kind]) for kind, status in statuses.items()}
 
 
@@ -407,7 +406,7 @@ GOOGLE_NODE = Tool(
     "GOOGLE_CLOUD_TRANSLATE_ENDPOINT=http://HOST:8000/google/language/translate/v2",
     _google_node_translate,
     _google_read,
-    _google_shown("{} POST {}") | {"no key": f"400 POST {MESSAGES['wrong key']}"},
+    _google_shown("{} POST {}") | {"no key": f"401 POST {MESSAGES['wrong key']}"},
     [
         Step(lambda key: _google_node_request("GET", "/languages", "target=en&", key), _google_languages),
         Step(
@@ -470,7 +469,7 @@ WEBLATE = Tool(
     "Azure AI Translator, Base URL: HOST/azure, Endpoint URL: HOST/azure; behind TLS, without http:// or https://",
     _weblate_translate,
     _weblate_read,
-    messages_shown() | {"no key": MESSAGES["wrong key"]},
+    {kind: shown for kind, shown in MESSAGES.items() if kind != "too long"} | {"no key": MESSAGES["wrong key"]},
     [
         Step(_weblate_token, _weblate_token_demand),
         Step(
