@@ -308,6 +308,7 @@ def _add_routes(app: FastAPI, at_root: Sequence[Dialect], ours: str, metrics: Me
     for dialect in DIALECTS:
         router = router_of(dialect)
         app.include_router(router, prefix=dialect.prefix)
+        app.add_api_route(dialect.prefix, partial(_about, dialect), include_in_schema=False)
         by_prefix[dialect.prefix] = dialect.render_problem
         if dialect in at_root:
             app.include_router(router, include_in_schema=False)
@@ -320,6 +321,11 @@ def _add_routes(app: FastAPI, at_root: Sequence[Dialect], ours: str, metrics: Me
     renderers = ErrorRenderers(by_prefix, metrics.count_refusal)
     add_handlers(app, renderers)
     return renderers
+
+
+async def _about(dialect: Dialect) -> dict[str, object]:
+    """The response at a dialect's own address, as DeepLX's, for clients that ask whether anything is there."""
+    return {"code": 200, "message": dialect.description}
 
 
 def _add_middleware(
