@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any, Literal
 
 from pydantic import Field
@@ -108,8 +107,18 @@ def _listed(texts: str | list[str]) -> list[str]:
     return texts if isinstance(texts, list) else [texts]
 
 
+_KINDS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
+_KINDS |= {
+    405: "UNIMPLEMENTED",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
 def _error(message: str, status: int, problem: Problem) -> dict[str, Any]:
-    kind = HTTPStatus(status).name
+    kind = _KINDS.get(status, "INTERNAL")
     entry = {"message": message, "domain": "global", "reason": kind.lower()}
     return {"error": {"code": status, "message": message, "errors": [entry], "status": kind}}
 
