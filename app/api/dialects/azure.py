@@ -1,14 +1,15 @@
-"""Azure Translator's API, version 3.0."""
+"""Azure Translator's API, versions 3.0 and 2026-06-06."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from fastapi.responses import PlainTextResponse
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from app.api.dialects.dialect import (
+    STATUSES,
     Asked,
     Call,
     Dialect,
@@ -20,11 +21,19 @@ from app.api.dialects.dialect import (
     translated,
 )
 from app.api.dialects.router import key_of
-from app.api.schemas.fields import Text
+from app.api.schemas.fields import Language, Text
+from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.http.forms import read_query
+from app.http.problems import Problem
 from model.languages import language_name
 
-_CODES = {404: 404000, 401: 401000, 405: 405000, 413: 400077, 415: 415000, 429: 429000}
+_CODES = {PairNotServed.slug: 400023, TooMuchText.slug: 400077}
+
+
+class AzureTarget(BaseModel):
+    """A language to translate into."""
+
+    language: Language = Field(description="Its code")
 
 
 class AzureText(BaseModel):
@@ -35,45 +44,61 @@ class AzureText(BaseModel):
     text: Text = Field(validation_alias=AliasChoices("Text", "text"), description="The text")
 
 
-class _Texts(Question):
-    text_fields: ClassVar[Sequence[str]] = ("texts",)
-    body_list = "texts"
+class AzureInput(AzureText):
+    """A text with options of its own, which version 2026-06-06 has."""
 
-    texts: list[AzureText] = Field(description="The texts")
+    language: str = Field("", description="Its language, in place of `from`")
+    textType: str = Field("", description="In place of the query's")
+    targets: list[AzureTarget] = Field([], description="The languages to translate into, in place of `to`")
 
 
-class AzureTranslate(_Texts, TextQuestion):
+class AzureTranslate(TextQuestion):
     """Translate texts, into several languages if `to` is repeated or a list with commas."""
 
-    text_fields = ("texts", "to")
+    text_fields: ClassVar[Sequence[str]] = ("inputs", "to")
+    body_list = "inputs"
 
+    inputs: list[AzureInput] = Field(description="The texts")
     from_: str = Field("", alias="from", description="Their language; without one it is detected")
-    to: str | list[str] = Field(min_length=1, description="The language to translate into")
+    to: str | list[str] = Field([], description="The language to translate into")
     textType: Literal["plain", "html", "Plain", "Html"] = Field("plain", description="`html`: the texts are HTML")
+    version: str = Field("3.0", alias="api-version", description="`2026-06-06`: as that version answers")
 
     async def respond(self, call: Call) -> object:
-        targets = [code for to in ([self.to] if isinstance(self.to, str) else self.to) for code in to.split(",")]
-        asked = Asked([each.text for each in self.texts], self.from_, "", self.textType.lower() == "html")
-        call.translator.check_count(len(asked.texts) * len(targets))
-        found = [(target, await translated(call, asked._replace(target=target))) for target in targets]
-        entries = []
-        for number in range(len(asked.texts)):
-            entry: dict[str, object] = {
-                "translations": [{"text": done.texts[number], "to": target} for target, done in found]
-            }
-            if is_detected(self.from_):
-                first = found[0][1]
-                sure = first.items[number].confidence or 0.0
-                entry = {"detectedLanguage": {"language": first.sources[number], "score": sure}, **entry}
-            entries.append(entry)
-        return entries
+        to = [code for each in ([self.to] if isinstance(self.to, str) else self.to) for code in each.split(",") if code]
+        name = "to" if self.version.startswith("3") else "language"
+        places: dict[tuple[str, str, bool], list[tuple[str, dict[str, Any], dict[str, str]]]] = {}
+        entries: list[dict[str, Any]] = []
+        for each in self.inputs:
+            is_html = (each.textType or self.textType).lower() == "html"
+            targets = [target.language for target in each.targets] or to
+            entries.append({"translations": [{name: target} for target in targets]})
+            for target, translation in zip(targets, entries[-1]["translations"], strict=True):
+                languages = each.language or self.from_, target, is_html
+                places.setdefault(languages, []).append((each.text, entries[-1], translation))
+            if not targets:
+                raise InvalidFields.at("#/to", "Field required")
+        call.translator.check_count(sum(map(len, places.values())))
+        for (source, target, is_html), those in places.items():
+            done = await translated(call, Asked([text for text, _, _ in those], source, target, is_html))
+            for number, (_, entry, translation) in enumerate(those):
+                translation["text"] = done.texts[number]
+                if is_detected(source):
+                    sure = done.items[number].confidence or 0.0
+                    entry["detectedLanguage"] = {"language": done.sources[number], "score": sure}
+        return entries if name == "to" else {"value": entries}
 
 
-class AzureDetect(_Texts):
+class AzureDetect(Question):
     """Detect which of the served languages texts are in."""
 
+    text_fields: ClassVar[Sequence[str]] = ("inputs",)
+    body_list = "inputs"
+
+    inputs: list[AzureText] = Field(description="The texts")
+
     async def respond(self, call: Call) -> object:
-        texts = [each.text for each in self.texts]
+        texts = [each.text for each in self.inputs]
         call.translator.check(texts)
         support = {"isTranslationSupported": True, "isTransliterationSupported": False}
         found = [await call.detect(text) for text in texts]
@@ -98,17 +123,19 @@ class AzureToken(Question):
         return PlainTextResponse(key_of(call.request, read_query(call.request)) or "")
 
 
+def _error(message: str, status: int, problem: Problem) -> dict[str, object]:
+    return {"error": {"code": _CODES.get(problem.type.rpartition(":")[2], status * 1_000), "message": message}}
+
+
 _HELLO = [{"Text": "Hello."}]
 AZURE = Dialect(
     "azure",
     "Azure",
-    "Azure Translator's API, version 3.0, for its clients",
-    json_errors(
-        lambda message, status, problem: {"error": {"code": _CODES.get(status, status * 1_000), "message": message}}
-    ),
+    "Azure Translator's API, versions 3.0 and 2026-06-06, for its clients",
+    json_errors(_error, {**STATUSES, 413: 400}),
     (
-        Row("/translate", AzureTranslate, "Translate texts", ({"texts": _HELLO},)),
-        Row("/detect", AzureDetect, "Detect languages", ({"texts": _HELLO},)),
+        Row("/translate", AzureTranslate, "Translate texts", ({"inputs": _HELLO},)),
+        Row("/detect", AzureDetect, "Detect languages", ({"inputs": _HELLO},)),
         Row("/languages", AzureLanguages, "List languages", methods=("GET",), needs_key=False),
         Row("/sts/v1.0/issueToken", AzureToken, "Exchange a key for a token"),
     ),
