@@ -266,8 +266,8 @@ def _libreoffice_translate(texts: Sequence[str], source: str, target: str, key: 
     for text in texts:
         fields = {"auth_key": key or "any", "target_lang": target, "text": text}
         body = "&".join(f"{name}={quote(value, safe='-._~')}" for name, value in fields.items()).encode()
-        agent = [("User-Agent", "LibreOffice 26.2.0.3 libcurl/8.17.0 OpenSSL/3.5.4")]
-        found.append(curl("POST", f"{BASE}/v2/translate?tag_handling=html", body, FORM, agent))
+        agent = "LibreOffice 26.2.0.3 libcurl/8.17.0 OpenSSL/3.5.4"
+        found.append(curl("POST", f"{BASE}/v2/translate?tag_handling=html", body, FORM, agent=agent))
     return [request for request, text in zip(found, texts, strict=True) if text.strip()]
 
 

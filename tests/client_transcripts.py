@@ -44,9 +44,10 @@ class RawRequest:
     target: str
     headers: Headers
     body: bytes = b""
+    version: str = "HTTP/1.1"
 
     def encode(self, host: str) -> bytes:
-        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers)]
+        lines = [f"{self.method} {self.target} {self.version}", *(f"{name}: {value}" for name, value in self.headers)]
         head = "\r\n".join([*lines, "", ""]).replace("{host}", host)
         return head.encode("utf-8") + self.body
 
@@ -108,6 +109,8 @@ class Wire:
 
     def _read(self, method: str) -> Answer:
         head = self._until(b"\r\n\r\n").decode("latin-1")
+        if head.startswith("HTTP/1.1 100 "):
+            head = self._until(b"\r\n\r\n").decode("latin-1")
         first, *lines = head.rstrip("\r\n").split("\r\n")
         _, code, reason = first.split(" ", 2)
         status = int(code)
@@ -424,10 +427,13 @@ def okhttp(method: str, target: str, body: bytes = b"", headers: Headers = (), k
     return RawRequest(method, target, lines, body)
 
 
-def curl(method: str, target: str, body: bytes = b"", kind: str = "", headers: Headers = ()) -> RawRequest:
-    """libcurl, also below PHP: no User-Agent unless the program sets one."""
+def curl(
+    method: str, target: str, body: bytes = b"", kind: str = "", headers: Headers = (), agent: str = ""
+) -> RawRequest:
+    """libcurl, also below PHP: no User-Agent unless the program sets one, as `agent`."""
+    first = [("Host", "{host}"), *([("User-Agent", agent)] if agent else []), ("Accept", "*/*")]
     length = [("Content-Length", str(len(body))), ("Content-Type", kind)] if kind else []
-    return RawRequest(method, target, [("Host", "{host}"), ("Accept", "*/*"), *headers, *length], body)
+    return RawRequest(method, target, [*first, *headers, *length], body)
 
 
 def electron(method: str, target: str, body: bytes = b"", kind: str = "", headers: Headers = ()) -> RawRequest:
@@ -536,7 +542,7 @@ def translations(live: Live, texts: Sequence[str], source: str = "en", target: s
     return [item["text"] for item in found.json()["translations"]]
 
 
-PAIRS = [("en", "fr"), ("fr", "en"), ("en", "de")]
+PAIRS = [("en", "fr"), ("fr", "en"), *[("en", target) for target in ("de", "he", "nb", "zh", "pt-BR", "es")]]
 
 
 def make_bundles(folder: Path) -> None:

@@ -43,9 +43,10 @@ _MARKED_BY_MODULE = {
     "slow": """
         adapt_finetune adapt_imported adapt_rehearsal adapt_transfer api api_adaptation api_admin_server
         api_attention api_deepl api_deepl_documents api_deepl_glossaries api_deepl_java api_deepl_memories
-        api_deepl_node api_directions api_files api_libretranslate api_memory api_openapi api_packages api_score
-        api_weblate benchmarks benchmarks_ablation benchmarks_calibration benchmarks_engine benchmarks_gpu
-        benchmarks_gpu_training benchmarks_heads benchmarks_hostile benchmarks_invariance
+        api_deepl_node api_dialects_wire api_directions api_files api_libretranslate api_memory api_openapi
+        api_packages api_score api_weblate benchmarks benchmarks_ablation benchmarks_calibration
+        benchmarks_engine benchmarks_gpu benchmarks_gpu_training benchmarks_heads benchmarks_hostile
+        benchmarks_invariance
         benchmarks_memory_replay benchmarks_mixed_soak benchmarks_overload benchmarks_pivot benchmarks_scale
         benchmarks_serving bundle cleaning_simplified_chinese cli_d2l cli_mcp cli_models cli_toy
         cli_translate client_transcripts cluster_hosting corpora_sources data_parts data_prepare data_token_shards

@@ -4,6 +4,7 @@ blank and long ones, and refusals, with what its user then sees."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import client_tools_deepl
@@ -165,6 +166,18 @@ def test_while_the_service_is_overloaded_it_shows_why(services: Services, tool: 
         with live.overloaded():
             refused(tool, wire, "busy")
         works(tool, live, wire)
+
+
+def test_subtitle_edit_shows_that_forms_of_address_cannot_be_chosen(services: Services) -> None:
+    """It sends `formality` as its user has chosen; the default is translated."""
+    live = services.get("deepl")
+    [request] = client_tools_deepl.SUBTITLE_EDIT.translate([HELLO], "en-GB", "fr", None)
+    body = request.body.replace(b"formality=default", b"formality=less")
+    lines = [(name, str(len(body)) if name == "Content-Length" else value) for name, value in request.headers]
+    with Wire(live.host) as wire:
+        answer = wire.send(replace(request, body=body, headers=lines))
+    with pytest.raises(Shown, match="'formality' is not supported"):
+        client_tools_deepl.SUBTITLE_EDIT.read(answer)
 
 
 def test_the_documentation_lists_every_tool_with_the_version_that_was_read() -> None:
