@@ -138,6 +138,12 @@ def random_model(
     source: str, target: str, seed: int, **architecture: Any
 ) -> tuple[Transformer, Tokenizer, dict[str, Any]]:
     """The model of a bundle, its tokenizer, and a sample."""
+    model, tokenizer = untrained_model(source, target, seed, **architecture)
+    return model, tokenizer, sure_sample(model, BUNDLE_LIMITS)
+
+
+def untrained_model(source: str, target: str, seed: int, **architecture: Any) -> tuple[Transformer, Tokenizer]:
+    """A model with random weights drawn from `seed`, and its tokenizer."""
     tokenizer = Tokenizer(train_vocabulary(SENTENCES, 400, [source, target], threads=1))
     size = tokenizer.vocab_size
     shape = {"d_model": 32, "num_heads": 2, "d_ff": 32, "encoder_layers": 2, "decoder_layers": 2}
@@ -145,7 +151,7 @@ def random_model(
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = Transformer(config).eval()
-    return model, tokenizer, sure_sample(model, BUNDLE_LIMITS)
+    return model, tokenizer
 
 
 @torch.inference_mode()

@@ -54,12 +54,20 @@ DIALECTS = {
         lambda found: found["translations"][0]["text"],
     ),
 }
+CODES = {
+    "he": ("iw", "he-IL", "HEB", "iw_IL"),
+    "nb": ("no", "nb-NO", "NB", "nob", "no_NO"),
+    "zh": ("zh-CN", "zh_cn", "ZH-HANS", "zh-hans", "zt", "zh-TW", "ZH-HANT", "zho", "chi"),
+    "pt-BR": ("pb", "pt_br", "PT-BR", "pt", "por"),
+    "es": ("es-419", "ES", "spa", "es_MX"),
+}
+"""Spellings in use of languages that are served."""
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    services = Services(tmp_path_factory.mktemp("wire"), [])
+    services = Services(tmp_path_factory.mktemp("wire"), [], [("en", target) for target in ("fr", *CODES)])
     yield services.get()
     services.stop()
 
@@ -232,15 +240,6 @@ def test_extensions_may_ask_and_pages_only_if_named(wire: Wire, dialect: Dialect
     for answer in (asked, wire.send(request)):
         assert answer.headers.get("access-control-allow-origin") == (origin if allowed else None)
     assert (asked.status == 200) == allowed
-
-
-CODES = {
-    "he": ("iw", "he-IL", "HEB", "iw_IL"),
-    "nb": ("no", "nb-NO", "NB", "nob", "no_NO"),
-    "zh": ("zh-CN", "zh_cn", "ZH-HANS", "zh-hans", "zt", "zh-TW", "ZH-HANT", "zho", "chi"),
-    "pt-BR": ("pb", "pt_br", "PT-BR", "pt", "por"),
-    "es": ("es-419", "ES", "spa", "es_MX"),
-}
 
 
 @pytest.mark.parametrize(("served", "code"), [(served, code) for served, codes in CODES.items() for code in codes])
