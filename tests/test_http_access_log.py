@@ -54,7 +54,7 @@ def test_response_id_is_in_its_log_line(service: Service, caplog: pytest.LogCapt
         ("/libretranslate/languages", "/libretranslate/languages"),
         ("/deepl/v2/glossaries/a", "/deepl/v2/glossaries/{glossary_id}"),
         ("/deepl/nothing", "other"),
-        ("/deepl", "other"),
+        ("/deepl", "/deepl"),
     ],
 )
 def test_log_line_names_the_route_of_the_requested_api(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
 from app.api.deepl import wire_format
 from app.api.deepl.translation_memories import memory_of
@@ -15,7 +15,6 @@ from app.api.deepl.wire_format import (
     MAX_GLOSSARIES,
     Body,
     Names,
-    Strings,
     example_problem,
     glossary_of,
     invalid_field,
@@ -24,7 +23,7 @@ from app.api.deepl.wire_format import (
 )
 from app.api.dialects.dialect import Asked, Call, Row, TextQuestion, translated
 from app.api.engine_option import Engine
-from app.api.schemas.fields import Language
+from app.api.schemas.fields import Language, OneOrSeveral
 from app.errors import StoreUnavailable
 from app.http.forms import Fields
 from app.markup.extract import markup_pieces
@@ -47,13 +46,6 @@ _LINE_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\
 """Line ends between words."""
 _MAX_INLINE_CHARS = 2_000
 """Characters of markup in a request that are parsed on the event loop; more are parsed in a thread."""
-
-
-def _as_list(value: object) -> object:
-    return [value] if isinstance(value, str) else value
-
-
-OneOrSeveral = Annotated[Strings, BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
 
 
 class TranslationOptions(Body):

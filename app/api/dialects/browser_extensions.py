@@ -6,7 +6,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from app.api.dialects.dialect import Asked, Call, Dialect, Done, Row, TextQuestion, is_detected, json_errors, translated
-from app.api.schemas.fields import Language, Text
+from app.api.schemas.fields import Language, OneOrSeveral, Text
 from app.errors import InvalidFields
 from model.language_names import chinese_name, language_named
 from model.languages import served_code
@@ -19,7 +19,7 @@ class ImmersiveTranslate(TextQuestion):
 
     text_fields = ("text_list",)
 
-    text_list: list[Text] = Field(description="The texts")
+    text_list: OneOrSeveral = Field(description="The texts")
     source_lang: str = Field("", description="Their language; `auto`: it is detected")
     target_lang: Language = Field(description="The language to translate into")
 
@@ -37,7 +37,7 @@ class KissTranslate(TextQuestion):
     text_fields = ("text", "texts")
 
     text: Text | None = Field(None, description="The text")
-    texts: list[Text] = Field([], description="Or several")
+    texts: OneOrSeveral = Field([], description="Or several")
     from_: str = Field("", alias="from", description="Their language; `auto`: it is detected")
     to: Language = Field(description="The language to translate into")
 
@@ -56,7 +56,7 @@ class HcfyTranslate(TextQuestion):
 
     text: Text = Field(description="The text")
     source: str = Field("", description="The name of its language; without one it is detected")
-    destination: list[str] = Field(
+    destination: OneOrSeveral = Field(
         min_length=1, description="The language to translate into, and another one for texts that are in the first"
     )
     name: str = Field("", description="What the user calls this service")

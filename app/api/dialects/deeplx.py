@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from app.api.dialects.dialect import Asked, Dialect, Done, Row, TextQuestion, json_errors
-from app.api.schemas.fields import Text, Texts
+from app.api.schemas.fields import OneOrSeveral, Text
 
 _HELLO = {"text": "Hello.", "source_lang": "EN", "target_lang": "FR"}
 
@@ -39,12 +39,12 @@ class DeepLXTranslate(TextQuestion):
 class DeepLXOfficial(TextQuestion):
     """Translate texts, as DeepL's own API does."""
 
-    text: Texts = Field(description="The text, or a list of texts")
+    text: OneOrSeveral = Field(description="The text, or a list of texts")
     source_lang: str = Field("", description="Their language; empty or `auto`: it is detected")
     target_lang: str = Field(min_length=1, description="The language to translate into")
 
     def asked(self) -> Asked:
-        return Asked(self.text if isinstance(self.text, list) else [self.text], self.source_lang, self.target_lang)
+        return Asked(self.text, self.source_lang, self.target_lang)
 
     def answer(self, done: Done) -> object:
         pairs = zip(done.sources, done.texts, strict=True)

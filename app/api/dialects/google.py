@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.api.dialects.dialect import Asked, Call, Dialect, Done, Question, Row, TextQuestion, is_detected, json_errors
-from app.api.schemas.fields import Language, Texts
+from app.api.schemas.fields import Language, OneOrSeveral
 from app.http.problems import Problem
 from model.languages import language_name
 
@@ -19,13 +19,13 @@ class GoogleTranslate(TextQuestion):
 
     text_fields = ("q",)
 
-    q: Texts = Field(description="The text, or a list of texts")
+    q: OneOrSeveral = Field(description="The text, or a list of texts")
     source: str = Field("", description="Their language; without one it is detected")
     target: Language = Field(description="The language to translate into")
     format: Literal["html", "text"] = Field("html", description="`text`: plain text")
 
     def asked(self) -> Asked:
-        return Asked(_listed(self.q), self.source, self.target, self.format == "html")
+        return Asked(self.q, self.source, self.target, self.format == "html")
 
     def answer(self, done: Done) -> object:
         found: list[dict[str, str]] = [{"translatedText": text} for text in done.texts]
@@ -40,11 +40,11 @@ class GoogleDetect(Question):
 
     text_fields = ("q",)
 
-    q: Texts = Field(description="The text, or a list of texts")
+    q: OneOrSeveral = Field(description="The text, or a list of texts")
 
     async def respond(self, call: Call) -> object:
-        call.translator.check(_listed(self.q))
-        found = [await call.detect(text) for text in _listed(self.q)]
+        call.translator.check(self.q)
+        found = [await call.detect(text) for text in self.q]
         detections = [[{"language": code, "isReliable": False, "confidence": sure}] for code, sure in found]
         return {"data": {"detections": detections}}
 
@@ -89,22 +89,18 @@ class GoogleText(TextQuestion):
 
     text_fields = ("q",)
 
-    q: Texts = Field(description="The text, or a list of texts")
+    q: OneOrSeveral = Field(description="The text, or a list of texts")
     sl: str = Field("", description="Their language; `auto`: it is detected")
     tl: Language = Field(description="The language to translate into")
     format: Literal["html", "text"] = Field("text", description="`html`: the markup is preserved")
 
     def asked(self) -> Asked:
-        return Asked(_listed(self.q), self.sl, self.tl, self.format == "html")
+        return Asked(self.q, self.sl, self.tl, self.format == "html")
 
     def answer(self, done: Done) -> object:
         if not is_detected(self.sl):
             return done.texts
         return [list(pair) for pair in zip(done.texts, done.sources, strict=True)]
-
-
-def _listed(texts: str | list[str]) -> list[str]:
-    return texts if isinstance(texts, list) else [texts]
 
 
 _KINDS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND"}
@@ -133,7 +129,7 @@ GOOGLE = Dialect(
     (
         Row("/language/translate/v2", GoogleTranslate, "Translate texts", (_HELLO,), methods=_BOTH),
         Row("/language/translate/v2/detect", GoogleDetect, "Detect languages", ({"q": ["Hi."]},), methods=_BOTH),
-        Row("/language/translate/v2/languages", GoogleLanguages, "List languages", methods=_BOTH),
+        Row("/language/translate/v2/languages", GoogleLanguages, "List languages", ({"target": "en"},), methods=_BOTH),
         Row("/translate_a/single", GoogleSingle, "Translate a text", (_SINGLE,), methods=_BOTH),
         Row("/translate_a/t", GoogleText, "Translate texts", (_SINGLE,), methods=_BOTH),
     ),

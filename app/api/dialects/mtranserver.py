@@ -6,7 +6,7 @@ from pydantic import Field
 
 from app.api.dialects.browser_extensions import HCFY, IMMERSIVE, KISS
 from app.api.dialects.dialect import Asked, Call, Dialect, Done, Question, Row, TextQuestion, json_errors
-from app.api.schemas.fields import Language, Text
+from app.api.schemas.fields import Language, OneOrSeveral, Text
 from model import __version__
 
 _HELLO = {"from": "en", "to": "fr"}
@@ -35,7 +35,7 @@ class MTranBatch(_Pair):
 
     text_fields = ("texts",)
 
-    texts: list[Text] = Field(description="The texts")
+    texts: OneOrSeveral = Field(description="The texts")
 
     def asked(self) -> Asked:
         return Asked(self.texts, self.from_, self.to, self.html)

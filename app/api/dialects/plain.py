@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import Field
 
 from app.api.dialects.dialect import Asked, Dialect, Done, Row, TextQuestion, message_of, status_of
-from app.api.schemas.fields import Language, Text, Texts
+from app.api.schemas.fields import Language, OneOrSeveral, Text
 from app.http.problems import Problem
 
 _BOTH = ("GET", "POST")
@@ -18,16 +18,16 @@ class NLLBTranslate(TextQuestion):
 
     text_fields = ("source",)
 
-    source: Texts = Field(description="The text, or a list of texts")
+    source: OneOrSeveral = Field(description="The text, or a list of texts")
     src_lang: str = Field("eng_Latn", description="Their language")
     tgt_lang: Language = Field(description="The language to translate into")
 
     def asked(self) -> Asked:
-        return Asked(self.source if isinstance(self.source, list) else [self.source], self.src_lang, self.tgt_lang)
+        return Asked(self.source, self.src_lang, self.tgt_lang)
 
     def answer(self, done: Done) -> object:
         languages = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
-        return {"source": list(done.asked.texts), "translation": done.texts, **languages}
+        return {"source": self.source, "translation": done.texts, **languages}
 
 
 class NLLBTranslator(TextQuestion):

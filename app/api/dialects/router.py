@@ -121,13 +121,13 @@ def _docs(dialect: Dialect, row: Row, method: str) -> dict[str, Any]:
     for response in responses.values():
         response |= {"model": dialect.error} if dialect.error else {}
         for content in response["content"].values():
-            if InvalidFields.slug in content["examples"]:
-                content["examples"][InvalidFields.slug]["value"] = _missing_fields(dialect, row)
+            if InvalidFields.slug in content["examples"] and (missing := _missing_fields(dialect, row)):
+                content["examples"][InvalidFields.slug]["value"] = missing
     return {"openapi_extra": extra, "responses": responses, "response_model": row.response}
 
 
 def _missing_fields(dialect: Dialect, row: Row) -> Any:
-    """The answer to a request without fields."""
+    """The answer to a request without fields, if it needs some."""
     try:
         row.question.read(Fields())
     except InvalidFields as error:

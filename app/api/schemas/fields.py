@@ -63,6 +63,13 @@ Texts = Annotated[
     Annotated[Text, Tag("string")] | Annotated[list[Text], Field(fail_fast=True), Tag("list")],
     Discriminator(_shape),
 ]
+OneOrSeveral = Annotated[
+    list[Text],
+    Field(fail_fast=True),  # listing a hundred thousand errors would take seconds
+    BeforeValidator(
+        lambda texts: texts if isinstance(texts, list) else [texts], json_schema_input_type=str | list[str]
+    ),
+]
 Glossary = Annotated[
     Annotated[Text, Tag("string")] | Annotated[dict[str, str], Tag("object")],
     Discriminator(_glossary_shape),
