@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from client_tools_libretranslate import SHARKEY_FAILED, weblate_read
+from client_tools_libretranslate import SHARKEY_FAILED, guzzle, weblate_read
 from client_transcripts import (
     DEEPL_ERRORS,
     FORM,
@@ -557,4 +557,36 @@ CLI = Tool(
     attempts=4,
 )
 
-TOOLS = [WEBLATE, SUBTITLE_EDIT, SHARKEY, LIVE_CAPTIONS, LIBREOFFICE, KISS, DOTNET, PHP, RUBY, RUST, CLI]
+# ---- LinguaCafe: app/Services/DictionaryService.php, with Guzzle
+
+
+def _linguacafe_translate(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
+    return [
+        guzzle(
+            f"{BASE}/v2/translate",
+            {"text": [text], "source_lang": source, "target_lang": target},
+            authorization(key or "any"),
+        )
+        for text in texts
+        if text.strip()
+    ]
+
+
+def _linguacafe_read(answer: Answer) -> list[str]:
+    if not answer.ok:
+        raise Shown("error")
+    return translated(answer)
+
+
+LINGUACAFE = Tool(
+    "LinguaCafe DeepL",
+    "c1ea298, March 2025",
+    f"DeepL host: {URL}/v2, and any key",
+    _linguacafe_translate,
+    _linguacafe_read,
+    status_shown("error"),
+    source="EN",
+    target="FR",
+)
+
+TOOLS = [WEBLATE, SUBTITLE_EDIT, SHARKEY, LIVE_CAPTIONS, LIBREOFFICE, KISS, DOTNET, PHP, RUBY, RUST, CLI, LINGUACAFE]

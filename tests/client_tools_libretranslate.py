@@ -27,6 +27,7 @@ from client_transcripts import (
     json_bytes,
     libretranslate_shown,
     multipart_bytes,
+    node_fetch,
     node_http,
     okhttp,
     php_json,
@@ -1002,8 +1003,115 @@ CALIBRE = Tool(
     attempts=3,
 )
 
+# ---- Strapi's translate plugin: providers/libretranslate/lib/, with axios
+
+
+def _strapi(method: str, path: str, body: bytes = b"") -> RawRequest:
+    accept = [("Accept", "application/json, text/plain, */*")]
+    kind = [("Content-Type", JSON)] if body else []
+    return node_http(method, BASE + path, body, [*accept, *kind], "axios/1.13.2")
+
+
+def _strapi_translate(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
+    """All texts in one list; codes are cut at the hyphen."""
+    languages = {"source": source.lower().split("-")[0], "target": target.lower().split("-")[0]}
+    body = {"q": list(texts), **languages, "format": "text", **({"api_key": key} if key else {})}
+    return [_strapi("POST", "/translate", json_bytes(body))]
+
+
+STRAPI = Tool(
+    "Strapi's translate plugin",
+    "libretranslate 1.1.6, ddc1f83",
+    f"apiUrl: '{URL}'",
+    _strapi_translate,
+    wording(f"Request to {URL}/translate failed with {{status}}"),
+    status_shown(f"Request to {URL}/translate failed with {{status}}"),
+    [Step(lambda key: _strapi("GET", "/languages"), languages)],
+    connections=1,
+    source="en-GB",
+    target="fr-FR",
+)
+
+
+# ---- i18n Ally for Visual Studio Code: src/translators/engines/libretranslate.ts, with axios
+
+
+def _i18n_ally_translate(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
+    found = []
+    for text in texts:
+        body = json_bytes({"q": text, "source": source, "target": target, "format": "html"})
+        headers = [("Accept", "application/json, text/plain, */*"), ("Content-Type", JSON)]
+        found.append(node_http("POST", f"{BASE}/translate", body, headers, "axios/0.21.1"))
+    return [request for request, text in zip(found, texts, strict=True) if text.strip()]
+
+
+I18N_ALLY = Tool(
+    "i18n Ally",
+    "2.13.1, 4c504c93",
+    f"i18n-ally.translate.libre.apiRoot: {URL}",
+    _i18n_ally_translate,
+    wording("Request failed with status code {status}"),
+    status_shown("Request failed with status code {status}"),
+    takes_key=False,
+)
+
+
+# ---- translate of npm: src/engines/libre.js, with fetch
+
+
+def _translate_npm(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
+    found = []
+    for text in texts:
+        body = {"q": text, "source": source, "target": target, **({"api_key": key} if key else {})}
+        found.append(node_fetch("POST", f"{BASE}/translate", json_bytes(body), JSON))
+    return [request for request, text in zip(found, texts, strict=True) if text.strip()]
+
+
+def _translate_npm_read(answer: Answer) -> list[str]:
+    """It looks at `error` alone, whatever the status."""
+    if error := answer.json().get("error"):
+        raise Shown(error)
+    return translated(answer)
+
+
+TRANSLATE_NPM = Tool(
+    "translate (npm)",
+    "3.0.1, 215d778",
+    f"Translate({{ engine: 'libre', url: '{URL}/translate' }})",
+    _translate_npm,
+    _translate_npm_read,
+    libretranslate_shown(),
+)
+
+
+# ---- LinguaCafe: app/Services/DictionaryService.php, with Guzzle
+
+
+def guzzle(target: str, body: object, *headers: tuple[str, str]) -> RawRequest:
+    """Laravel's HTTP client."""
+    written = php_json(body)
+    lines = [("Host", "{host}"), ("User-Agent", "GuzzleHttp/7"), *headers, ("Content-Type", JSON)]
+    return RawRequest("POST", target, [*lines, ("Content-Length", str(len(written)))], written)
+
+
+def _linguacafe_translate(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
+    return [
+        guzzle(f"{BASE}/translate", {"q": text, "source": source, "target": target}) for text in texts if text.strip()
+    ]
+
+
+LINGUACAFE = Tool(
+    "LinguaCafe",
+    "c1ea298, March 2025",
+    f"LibreTranslate host: {URL}/translate",
+    _linguacafe_translate,
+    wording("error"),
+    status_shown("error"),
+    takes_key=False,
+)
+
 TOOLS = [
     *[WEBLATE, MASTODON, DISCOURSE, ROCKET_CHAT, MATTERMOST, NEXTCLOUD, AKKOMA, SHARKEY, DIALECT, SUBTITLE_EDIT],
     *[LINGARR, TRANSLATE_YOU, ZOTERO, TWP, SILLY_TAVERN, CROW, SEARXNG, OBSIDIAN, WAGTAIL, RSSBOX, LIVE_CAPTIONS],
-    *[LINGUIST, FREEDOM, CALIBRE],
+    *[LINGUIST, FREEDOM, CALIBRE, STRAPI, I18N_ALLY, TRANSLATE_NPM, LINGUACAFE],
 ]
