@@ -27,6 +27,7 @@ FREE = (
     "/catalogue",
     "/frontend/settings",
     "/spec",
+    "/version",
     "/download_file/{name}",
 )
 """What wants no key, and may be asked as often as one likes, but for APIs whose clients always send one."""
@@ -387,7 +388,8 @@ def _sent(manual: Manual, operation: Operation, served: Service, request: Json, 
     examples'."""
     request = {**request, "headers": {**request.get("headers", {}), **_key(manual, operation)}}
     for place in request.keys() & {"params", "data", "json"}:
-        request[place] = {name: made.get(name, value) for name, value in request[place].items()}
+        if isinstance(request[place], dict):
+            request[place] = {name: made.get(name, value) for name, value in request[place].items()}
     if "files" in request:
         request["files"] = [(name, (file, made.get(name, value))) for name, (file, value) in request["files"]]
     return served.request(operation.method.upper(), operation.path.format(**made), **request)

@@ -137,6 +137,6 @@ AZURE = Dialect(
         Row("/translate", AzureTranslate, "Translate texts", ({"inputs": _HELLO},)),
         Row("/detect", AzureDetect, "Detect languages", ({"inputs": _HELLO},)),
         Row("/languages", AzureLanguages, "List languages", methods=("GET",), needs_key=False),
-        Row("/sts/v1.0/issueToken", AzureToken, "Exchange a key for a token"),
+        Row("/sts/v1.0/issueToken", AzureToken, "Exchange a key for a token", ({},), response_class=PlainTextResponse),
     ),
 )

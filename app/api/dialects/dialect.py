@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
@@ -139,6 +140,7 @@ class Row(NamedTuple):
     """Of requests, for the documentation."""
     response: Any = None
     """The response's model, for the documentation."""
+    response_class: type[Response] = JSONResponse
     methods: Sequence[str] = ("POST",)
     needs_key: bool = True
     errors: Sequence[type[ServiceError]] = ()

@@ -198,8 +198,8 @@ ROWS = (
         LibreSuggested,
         errors=(NoTranslationMemory, PairNotServed, Unavailable),
     ),
-    Row("/languages", Languages, "List languages, with the targets of each", (), list[LibreLanguage], _GET, False),
-    Row("/frontend/settings", FrontendSettings, "Settings for a translation page", (), LibreSettings, _GET, False),
-    Row("/health", LibreHealth, "Liveness: is the process responding?", (), Health, _GET, False),
-    Row("/spec", Spec, "This API's OpenAPI document", (), None, _GET, False),
+    Row("/languages", Languages, "List languages, with the targets of each", (), list[LibreLanguage], methods=_GET, needs_key=False),
+    Row("/frontend/settings", FrontendSettings, "Settings for a translation page", (), LibreSettings, methods=_GET, needs_key=False),
+    Row("/health", LibreHealth, "Liveness: is the process responding?", (), Health, methods=_GET, needs_key=False),
+    Row("/spec", Spec, "This API's OpenAPI document", methods=_GET, needs_key=False),
 )
