@@ -134,7 +134,7 @@ AZURE = Dialect(
     "Azure Translator's API, versions 3.0 and 2026-06-06, for its clients",
     json_errors(_error, {**STATUSES, 413: 400}),
     (
-        Row("/translate", AzureTranslate, "Translate texts", ({"inputs": _HELLO},)),
+        Row("/translate", AzureTranslate, "Translate texts", ({"inputs": _HELLO, "to": "fr"},)),
         Row("/detect", AzureDetect, "Detect languages", ({"inputs": _HELLO},)),
         Row("/languages", AzureLanguages, "List languages", methods=("GET",), needs_key=False),
         Row("/sts/v1.0/issueToken", AzureToken, "Exchange a key for a token", ({},), response_class=PlainTextResponse),

@@ -99,12 +99,13 @@ def key_of(request: Request, fields: Fields) -> str | None:
 def _docs(dialect: Dialect, row: Row, method: str) -> dict[str, Any]:
     """Arguments for the router that describe the route."""
     question, schema, field = row.question, schema_of(row.question), row.question.body_list
-    extra: dict[str, Any] = {"parameters": query_parameters(question)}
-    if method == "GET":
-        for parameter in extra["parameters"]:
-            parameter["required"] = parameter["name"] in schema.get("required", [])
-            parameter["example"] = row.examples[0].get(parameter["name"], "") if row.examples else ""
-    else:
+    parameters = [each for each in query_parameters(question) if each["name"] != field]
+    extra: dict[str, Any] = {"parameters": parameters}
+    if method == "GET" or field:  # then these have no place in the body
+        for each in parameters:
+            if each["name"] in (example := next(iter(row.examples), {})):
+                each |= {"required": True, "example": example[each["name"]]}
+    if method == "POST":
         bodies = [example[field] if field else example for example in row.examples]
         numbered = {f"example {number}": {"value": body} for number, body in enumerate(bodies, 1)}
         content = {JSON: {"schema": schema["properties"][field] if field else schema, "examples": numbered}}
@@ -126,7 +127,12 @@ def _docs(dialect: Dialect, row: Row, method: str) -> dict[str, Any]:
         for content in response["content"].values():
             if InvalidFields.slug in content["examples"] and (missing := _missing_fields(dialect, row)):
                 content["examples"][InvalidFields.slug]["value"] = missing
-    return {"openapi_extra": extra, "responses": responses, "response_model": row.response, "response_class": row.response_class}
+    return {
+        "openapi_extra": extra,
+        "responses": responses,
+        "response_model": row.response,
+        "response_class": row.response_class,
+    }
 
 
 def _missing_fields(dialect: Dialect, row: Row) -> Any:

@@ -176,7 +176,7 @@ def _detection(language: str, confidence: float | None) -> dict[str, object]:
     return {"confidence": round(100 * (confidence or 0.0), 1), "language": language}
 
 
-_GET = ("GET",)
+_FREE: dict[str, Any] = {"methods": ("GET",), "needs_key": False}
 ROWS = (
     Row(
         "/translate",
@@ -198,8 +198,8 @@ ROWS = (
         LibreSuggested,
         errors=(NoTranslationMemory, PairNotServed, Unavailable),
     ),
-    Row("/languages", Languages, "List languages, with the targets of each", (), list[LibreLanguage], methods=_GET, needs_key=False),
-    Row("/frontend/settings", FrontendSettings, "Settings for a translation page", (), LibreSettings, methods=_GET, needs_key=False),
-    Row("/health", LibreHealth, "Liveness: is the process responding?", (), Health, methods=_GET, needs_key=False),
-    Row("/spec", Spec, "This API's OpenAPI document", methods=_GET, needs_key=False),
+    Row("/languages", Languages, "List languages, with the targets of each", (), list[LibreLanguage], **_FREE),
+    Row("/frontend/settings", FrontendSettings, "Settings for a translation page", (), LibreSettings, **_FREE),
+    Row("/health", LibreHealth, "Liveness: is the process responding?", (), Health, **_FREE),
+    Row("/spec", Spec, "This API's OpenAPI document", **_FREE),
 )
