@@ -275,9 +275,9 @@ KISS = Tool(
 
 
 def _kiss_batch(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
-    """Up to ten texts in a request."""
+    """Up to twenty texts in a request."""
     asked = [text for text in texts if text]
-    groups = [asked[start : start + 10] for start in range(0, len(asked), 10)]
+    groups = [asked[start : start + 20] for start in range(0, len(asked), 20)]
     return [_kiss_request({"texts": group, "from": source, "to": target}, key) for group in groups]
 
 

@@ -3,6 +3,7 @@ blank and long ones, and refusals, with what its user then sees."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -178,6 +179,24 @@ def test_subtitle_edit_shows_that_forms_of_address_cannot_be_chosen(services: Se
         answer = wire.send(replace(request, body=body, headers=lines))
     with pytest.raises(Shown, match="'formality' is not supported"):
         client_tools_deepl.SUBTITLE_EDIT.read(answer)
+
+
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [
+        (client_tools_dialects.IMMERSIVE, "My {0}friend{1} sleeps <b0>here</b0>."),
+        (client_tools_dialects.KISS, "My <i0>friend</i0> sleeps {1} here."),
+        (client_tools_google.KISS_GOOGLE, "My <a i=1>friend</a> sleeps <a i=2>here</a>."),
+        (client_tools_google.JETBRAINS_DOCUMENTATION, '<div class="content">My <b>friend</b> sleeps &lt; here.</div>'),
+        (client_tools_dialects.OMEGAT, "My <g0>friend</g0> sleeps<x1/> here."),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_what_stands_for_markup_in_its_texts_comes_back(services: Services, tool: Tool, text: str) -> None:
+    marks = re.compile(r"<[^>]*>|\{\d\}|&\w+;")
+    with Wire(live_for(services, tool).host) as wire:
+        (found,) = dialogue(tool, wire, [text])
+    assert sorted(marks.findall(found)) == sorted(marks.findall(text))
 
 
 def test_the_documentation_lists_every_tool_with_the_version_that_was_read() -> None:
