@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from app.api.deepl import wire_format
 from app.api.deepl.translation_memories import memory_of
@@ -21,7 +21,7 @@ from app.api.deepl.wire_format import (
     not_found,
     pair_of,
 )
-from app.api.dialects.dialect import Asked, Call, Row, TextQuestion, translated
+from app.api.dialects.dialect import Asked, Call, Row, TextQuestion, is_detected, translated
 from app.api.engine_option import Engine
 from app.api.schemas.fields import Language, OneOrSeveral
 from app.errors import StoreUnavailable
@@ -48,12 +48,16 @@ _MAX_INLINE_CHARS = 2_000
 """Characters of markup in a request that are parsed on the event loop; more are parsed in a thread."""
 
 
+def _unless_detected(code: str | None) -> str | None:
+    return None if code is None or is_detected(code) else code
+
+
 class TranslationOptions(Body):
     """Options common to texts and documents."""
 
     target_lang: Language = Field(description="The language to translate into", examples=["FR"])
-    source_lang: Language | None = Field(
-        None, description="If absent, the language of each text is detected", examples=["EN"]
+    source_lang: Annotated[Language | None, AfterValidator(_unless_detected)] = Field(
+        None, description="If absent or `auto`, the language of each text is detected", examples=["EN"]
     )
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
         "default", description="Formality is not supported: `more` and `less` are refused"
