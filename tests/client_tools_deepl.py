@@ -290,6 +290,48 @@ LIBREOFFICE = Tool(
 )
 
 
+# ---- Easydict: Easydict/Swift/Service/DeepL/DeepLService+Translate.swift, by Alamofire, which sorts fields
+
+
+def _easydict_translate(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
+    """A text a request; `auto` where it could not detect the language itself."""
+    found = []
+    for text in texts:
+        fields = {"source_lang": source, "target_lang": target, "text": text}
+        body = "&".join(f"{name}={quote(value, safe='-._~')}" for name, value in fields.items()).encode()
+        headers = [
+            ("Host", "{host}"),
+            ("Content-Type", f"{FORM}; charset=utf-8"),
+            ("Connection", "keep-alive"),
+            ("Accept", "*/*"),
+            ("User-Agent", "Easydict/2.17.0 (com.izual.Easydict; build:100; macOS 26.0.0) Alamofire/5.10.2"),
+            authorization(key or "any"),
+            ("Accept-Language", "en-US;q=1.0"),
+            ("Content-Length", str(len(body))),
+            ("Accept-Encoding", "br;q=1.0, gzip;q=0.9, deflate;q=0.8"),
+        ]
+        found.append(RawRequest("POST", f"{BASE}/v2/translate", headers, body))
+    return [request for request, text in zip(found, texts, strict=True) if text.strip()]
+
+
+def _easydict_read(answer: Answer) -> list[str]:
+    if not answer.ok:
+        raise Shown(f"Response status code was unacceptable: {answer.status}.")
+    return translated(answer)[:1]
+
+
+EASYDICT = Tool(
+    "Easydict",
+    "db250b32, June 2026",
+    f"DeepL, API endpoint: {URL}/v2/translate, and any key",
+    _easydict_translate,
+    _easydict_read,
+    status_shown("Response status code was unacceptable: {status}.", too_long=413),
+    source="auto",
+    target="FR",
+)
+
+
 # ---- KISS Translator: src/apis/trans.js
 
 
@@ -589,4 +631,18 @@ LINGUACAFE = Tool(
     target="FR",
 )
 
-TOOLS = [WEBLATE, SUBTITLE_EDIT, SHARKEY, LIVE_CAPTIONS, LIBREOFFICE, KISS, DOTNET, PHP, RUBY, RUST, CLI, LINGUACAFE]
+TOOLS = [
+    WEBLATE,
+    SUBTITLE_EDIT,
+    SHARKEY,
+    LIVE_CAPTIONS,
+    LIBREOFFICE,
+    EASYDICT,
+    KISS,
+    DOTNET,
+    PHP,
+    RUBY,
+    RUST,
+    CLI,
+    LINGUACAFE,
+]
