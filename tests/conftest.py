@@ -30,8 +30,8 @@ MARKED_BY_FIXTURE = {"browser": "browser", "shipped_url": "bundle", "shipped_en_
 """Fixture to marker: it goes on each test that uses the fixture, directly or through another one."""
 _MARKED_BY_MODULE = {
     "browser": """
-        api_docs_page page page_adapt page_attention page_calibration page_installs page_installs_served
-        page_languages page_late page_script page_texts
+        api_docs_page page page_adapt page_api page_attention page_calibration page_installs
+        page_installs_served page_languages page_late page_script page_texts
     """,
     # These run in the network namespace that `make scale-test` makes.
     "ray": "cluster_bulk_ray replica replica_commands replica_schema",

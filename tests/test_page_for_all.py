@@ -52,7 +52,7 @@ def test_keyboard_reaches_everything_in_visible_order(shown: Page) -> None:
     for _ in range(15):
         page.keyboard.press("Tab")
         reached.append(page.locator(":focus").evaluate("at => at.id || at.parentElement.id || at.className"))
-    seen = ["quiet", "interface", "theme", "source-language", "swap", "target-language", "source-text", "choose-file"]
+    seen = ["api", "interface", "theme", "source-language", "swap", "target-language", "source-text", "choose-file"]
     seen += ["clear", "target-text", "copy", "show-others", "copy-link", "attention-panel", "model-panel"]
     assert reached[: len(seen)] == seen
 
@@ -181,12 +181,12 @@ def test_both_interface_languages_have_the_same_texts() -> None:
     said = {key for part in parts for key in re.findall(r'"([\w.-]+)"', part)}
     said |= set(re.findall(r'data-(?:text|label|title|hint)="([\w.-]+)"', (FOLDER / "index.html").read_text()))
     asked = {key for part in parts for key in re.findall(r'\btext\("([\w.-]+)"', part)}
-    on_demand = ("attention.", "review.", "adapt.", "installs.")
+    on_demand = ("attention.", "review.", "adapt.", "installs.", "api.")
     assert {key for key in asked if not key.startswith(on_demand)} <= set(english)
     assert {key for key in english if not key.startswith(("theme.", "problem."))} <= said
 
 
-@pytest.mark.parametrize("name", ["attention", "review", "adapt", "installs"])
+@pytest.mark.parametrize("name", ["attention", "review", "adapt", "installs", "api"])
 def test_parts_loaded_on_demand_have_the_same_texts_in_both_languages(name: str) -> None:
     english, chinese = (FOLDER / "i18n" / f"{name}.js").read_text().split("export const chinese")
     keys = re.findall(r'^  "([\w.-]+)":', english, re.M)

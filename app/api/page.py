@@ -68,6 +68,8 @@ def _rendered(state: Any) -> bytes:
     installer: Installer = state.installer
     values = {
         "API": f".{state.prefix}/",
+        "ROOT_API": ",".join(settings.root_api),
+        "KEYS": "on" if state.access_control.requires_key else "off",
         "MAX_CHARACTERS": settings.max_text_chars,
         "MAX_BYTES": settings.max_file_bytes,
         "FORMATS": ",".join(MEDIA_TYPES),

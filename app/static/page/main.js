@@ -3,11 +3,11 @@
 import * as api from "./service/api.js";
 import { startAdaptation } from "./adapt/loader.js";
 import { startPreferences } from "./translate/preferences.js";
-import { copy } from "./lib/clipboard.js";
+import { copy, showDone } from "./lib/clipboard.js";
 import { engineField, engineRemark, startEngine } from "./translate/engine.js";
 import { createRequestLoop, isUnavailable, waitUntilReady } from "./service/request_loop.js";
 import { make } from "./lib/dom.js";
-import { hideExamples, showExamples } from "./translate/examples.js";
+import { exampleFor, hideExamples, showExamples } from "./translate/examples.js";
 import { startInstalls } from "./models/loader.js";
 import { startFiles } from "./translate/files.js";
 import { startKeyDialog } from "./translate/api_key_dialog.js";
@@ -37,7 +37,6 @@ const MAX_CHARACTERS = Number(document.querySelector('meta[name="interlinear-max
 const STORED_TEXT = "interlinear.text";
 const MAX_ANNOUNCED_CHARACTERS = 300; // a screen reader reads out shorter translations when they arrive
 const ANNOUNCE_DELAY_MS = 900; // without typing, before an announcement
-const CONFIRMATION_MS = 1500; // for which a button shows that it succeeded
 
 const byId = (id) => document.getElementById(id);
 
@@ -281,9 +280,8 @@ function startText() {
 function startButtons() {
   const label = byId("copy").querySelector("span");
   byId("copy").addEventListener("click", async () => {
-    if (!(await copyAndConfirm(byId("copy"), panes.targetText(), "copied"))) return;
-    label.textContent = text("copied");
-    setTimeout(() => (label.textContent = text("copy")), CONFIRMATION_MS);
+    const restore = () => (label.textContent = text("copy"));
+    if (await copyAndConfirm(byId("copy"), panes.targetText(), "copied", restore)) label.textContent = text("copied");
   });
   byId("copy-link").addEventListener("click", () => {
     const link = linkTo(getRequest());
@@ -292,20 +290,22 @@ function startButtons() {
   });
 }
 
-/** Copies `words`, announces the text of `confirmation`, and shows a check mark on `button` for a moment.
+/** Copies `words`, announces the text of `confirmation`, and shows a check mark on `button` until it calls `then`.
  *  @returns {Promise<boolean>} whether the browser allowed it */
-async function copyAndConfirm(button, words, confirmation) {
+async function copyAndConfirm(button, words, confirmation, then) {
   const isDone = await copy(words);
   announce(text(isDone ? confirmation : "copy.failed"));
-  if (!isDone) {
-    showError(text("copy.failed"));
-    return false;
-  }
-  const icon = button.querySelector("use");
-  const usualIcon = (button.dataset.icon ??= icon.getAttribute("href"));
-  icon.setAttribute("href", "#icon-done");
-  setTimeout(() => icon.setAttribute("href", usualIcon), CONFIRMATION_MS);
-  return true;
+  if (isDone) showDone(button, then);
+  else showError(text("copy.failed"));
+  return isDone;
+}
+
+function startAPI() {
+  byId("api").addEventListener("click", async () => {
+    // Browsers remember that a module could not be loaded, but the reference is there.
+    const part = await import("./api/dialog.js").catch(() => location.assign("docs"));
+    part?.showTools(byId("api"), exampleFor(languages.sources, languages.target));
+  });
 }
 
 async function start() {
@@ -314,6 +314,7 @@ async function start() {
   startKeyDialog();
   startText();
   startButtons();
+  startAPI();
   startFiles(getRequest);
   startEngine(() => requestLoop.schedule());
   document.addEventListener("interfacechange", () => {

@@ -27,6 +27,13 @@ export function showExamples(languages, onSelect) {
   container.replaceChildren(make("span", {}, text("examples")), ...buttons);
 }
 
+/** @param {string[]} sources codes of languages, if possible of one with an example @param {string} target
+ *  @returns {{text: string, source: string, target: string}} a request */
+export function exampleFor(sources, target) {
+  const source = sources.find((code) => Object.hasOwn(SENTENCES, code)) ?? sources[0] ?? "en";
+  return { text: SENTENCES[source] ?? SENTENCES.en, source, target: target || "fr" };
+}
+
 /** Hides the examples. */
 export function hideExamples() {
   container.hidden = true;
