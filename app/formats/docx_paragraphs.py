@@ -207,7 +207,11 @@ class _ContentWriter:
     def fill(self, translation: str) -> None:
         self.insertion_points.append(self.paragraph.element)
         self.properties.append(self.paragraph.properties)
-        split_references(translation, self._text, self._target)
+        for part in split_references(translation):
+            if isinstance(part, str):
+                self._text(part)
+            else:
+                self._target(part)
 
     def _text(self, text: str) -> None:
         run = self._run(self.properties[-1])

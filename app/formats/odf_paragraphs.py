@@ -82,22 +82,22 @@ class Paragraph:
         _empty(self.element)
         open_elements = [self.element]
         used = set[int]()
-
-        def add_element(number: int) -> None:
-            element = self.elements[number]
+        for part in split_references(translation):
+            if isinstance(part, str):
+                _write_text(open_elements[-1], part)
+                continue
+            element = self.elements[part]
             if element is None:
                 open_elements.pop()
-                return
-            if number in used:  # in another branch of a message
+                continue
+            if part in used:  # in another branch of a message
                 element = copy.deepcopy(element)
-            used.add(number)
+            used.add(part)
             element.tail = None
             open_elements[-1].append(element)
             if local_name(element) in _PAIRED and etree.QName(element).namespace == _TEXT:
                 _empty(element)
                 open_elements.append(element)
-
-        split_references(translation, lambda text: _write_text(open_elements[-1], text), add_element)
 
     def add_text(self, text: str) -> None:
         shown = _WHITE_SPACE.sub(" ", text)

@@ -71,16 +71,16 @@ def _add_note(unit: Element, subject: str, text: str) -> None:
 
 def _fill(element: Element, text: str, codes: Sequence[Code]) -> None:
     """Sets the content of an empty element."""
-
-    def add_code(number: int) -> None:
-        code = codes[number]
-        child = _add(element, _NAMES[code.kind], id=str(number + 1))
+    for part in split_codes(text, codes):
+        if isinstance(part, str):
+            append_text(element, clean(part))
+            continue
+        code = codes[part]
+        child = _add(element, _NAMES[code.kind], id=str(part + 1))
         if code.kind != "mark":
             child.set("rid", str(code.pair + 1))
         if shown := clean(code.text or code.raw):
             child.set("equiv-text", shown)
-
-    split_codes(text, codes, lambda part: append_text(element, clean(part)), add_code)
 
 
 def read_xliff(content: bytes, units: Sequence[Unit]) -> list[str]:
@@ -125,13 +125,7 @@ def _between_blanks_of(source: str, target: str) -> str:
 
 def _cleaned(text: str, unit: Unit) -> str:
     """A unit's text with references to its codes, without what XML cannot contain."""
-    parts = list[str]()
-
-    def add_code(number: int) -> None:
-        parts.append(reference(number))
-
-    split_codes(text, unit.codes, lambda part: parts.append(clean(part)), add_code)
-    return "".join(parts)
+    return "".join(clean(part) if isinstance(part, str) else reference(part) for part in split_codes(text, unit.codes))
 
 
 def _text(element: Element, unit: Unit, what: str) -> str:
@@ -174,19 +168,16 @@ def _quoted(text: str | None) -> str:
 
 
 def _check_codes(text: str, unit: Unit, what: str) -> None:
-    counted = Counter[int]()
-    split_codes(text, unit.codes, lambda _: None, lambda number: counted.update([number]))
+    numbers = [part for part in split_codes(text, unit.codes) if isinstance(part, int)]
+    counted = Counter(numbers)
     for number in range(len(unit.codes)):
         if counted[number] != 1:
             wrong = "lacks" if not counted[number] else "repeats"
             raise UnreadableDocument(f"{what} {wrong} the code id={number + 1}: each has to be there once.")
     open_codes = set[int]()
-
-    def enter(number: int) -> None:
+    for number in numbers:
         code = unit.codes[number]
         if code.kind == "open":
             open_codes.add(number)
         elif code.kind == "close" and code.pair not in open_codes and code.pair != number:
             raise UnreadableDocument(f"{what} closes the code id={code.pair + 1} before it opens it.")
-
-    split_codes(text, unit.codes, lambda _: None, enter)

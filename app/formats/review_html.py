@@ -83,11 +83,11 @@ def _underlined(text: str, words: Sequence[tuple[int, int]], codes: Sequence[Cod
 
 def _shown(text: str, codes: Sequence[Code]) -> str:
     parts = list[str]()
-
-    def add_code(number: int) -> None:
-        code = codes[number]
+    for part in split_codes(text, codes):
+        if isinstance(part, str):
+            parts.append(escape(clean(part)))
+            continue
+        code = codes[part]
         name = clean(code.text) or {"open": f"{code.pair + 1}⟨", "close": f"⟩{code.pair + 1}"}.get(code.kind, "·")
         parts.append(f'<code title="{escape(clean(code.raw))}">{escape(name)}</code>')
-
-    split_codes(text, codes, lambda part: parts.append(escape(clean(part))), add_code)
     return "".join(parts)

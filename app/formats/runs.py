@@ -76,20 +76,15 @@ class RunParagraph:
         """The translation's runs, in order; their properties and elements are those of the paragraph."""
         found: list[Run] = []
         properties = [self._properties]
-
-        def add_text(text: str) -> None:
-            found.append(Run(text, properties[-1]))
-
-        def add_element(number: int) -> None:
-            target = self._targets[number]
-            if target.element is not None:
+        for part in split_references(translation):
+            if isinstance(part, str):
+                found.append(Run(part, properties[-1]))
+            elif (target := self._targets[part]).element is not None:
                 found.append(Run(element=target.element, properties=properties[-1]))
             elif target.opens:
                 properties.append(target.properties)
             else:
                 properties.pop()
-
-        split_references(translation, add_text, add_element)
         return found
 
     def _refer(self, target: _Target) -> str:

@@ -7,7 +7,7 @@ cannot break them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -71,19 +71,17 @@ def escape(text: str) -> str:
     return text.replace(_BEGIN, _BEGIN + _END)
 
 
-def split_codes(
-    text: str, codes: Sequence[Code], add_text: Callable[[str], object], add_code: Callable[[int], object]
-) -> None:
-    """Calls `add_text` and `add_code` with the parts of a unit's translation, in order. What refers to none of `codes`
-    is text."""
+def split_codes(text: str, codes: Sequence[Code]) -> Iterator[str | int]:
+    """The parts of a unit's translation, in order: text, and numbers of codes. What refers to none of `codes` is
+    text."""
     for index, part in enumerate(_MARK.split(text)):
         if not index % 2:
             if part:
-                add_text(part)
+                yield part
         elif part and int(part) < len(codes):
-            add_code(int(part))
+            yield int(part)
         else:
-            add_text(f"{_BEGIN}{part}{_END}" if part else _BEGIN)
+            yield f"{_BEGIN}{part}{_END}" if part else _BEGIN
 
 
 def units_of(passages: Sequence[Passage], locations: Sequence[TextLocation]) -> list[Unit]:
@@ -126,10 +124,7 @@ def translations_of(passages: Sequence[Passage], units: Sequence[Unit], targets:
 def _translation(passage: Passage, remaining: Iterator[tuple[Unit, str]]) -> str:
     unit, target = next(remaining)
     nested = {inner.number: _translation(inner.passage, remaining) for inner in passage.nested}
-    parts = list[str]()
-
-    def add_code(number: int) -> None:
-        parts.append(resolve_references(unit.codes[number].raw, nested.get))
-
-    split_codes(target, unit.codes, lambda text: parts.append(passage.write(text)), add_code)
-    return "".join(parts)
+    return "".join(
+        passage.write(part) if isinstance(part, str) else resolve_references(unit.codes[part].raw, nested.get)
+        for part in split_codes(target, unit.codes)
+    )

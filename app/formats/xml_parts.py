@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
@@ -103,10 +103,10 @@ def without_references(translation: str) -> str:
     return clean(_REFERENCE.sub("", translation))
 
 
-def split_references(translation: str, add_text: Callable[[str], None], add_element: Callable[[int], None]) -> None:
-    """Calls `add_text` and `add_element` with the parts of the translation, in order."""
+def split_references(translation: str) -> Iterator[str | int]:
+    """The parts of the translation, in order: text, and numbers of elements."""
     for index, part in enumerate(_REFERENCE.split(translation)):
         if index % 2:
-            add_element(int(part))
-        elif clean(part):
-            add_text(clean(part))
+            yield int(part)
+        elif text := clean(part):
+            yield text
