@@ -50,17 +50,10 @@ class Syntax(NamedTuple):
     encode: Callable[[str], str] = str
 
 
-def read_srt(content: bytes) -> Content:
-    """Raises UnreadableDocument."""
-    return _read(content, Syntax(_MARKUP, _add_markup))
-
-
-def read_vtt(content: bytes) -> Content:
-    """Raises UnreadableDocument."""
-    return _read(content, Syntax(_MARKUP, _add_markup, unescape, _escape), is_vtt=True)
-
-
-def _read(content: bytes, syntax: Syntax, is_vtt: bool = False) -> Content:
+def read(content: bytes, suffix: str) -> Content:
+    """`suffix`: .srt or .vtt. Raises UnreadableDocument."""
+    is_vtt = suffix == ".vtt"
+    syntax = Syntax(_MARKUP, _add_markup, unescape, _escape) if is_vtt else Syntax(_MARKUP, _add_markup)
     text, encode = decode(content)
     if is_vtt and not re.match(r"WEBVTT(?=[ \t\r\n]|\Z)", text):
         raise UnreadableDocument("The file is not WebVTT: it does not begin with WEBVTT.")

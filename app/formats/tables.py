@@ -41,20 +41,12 @@ class _Column(NamedTuple):
     target: int
 
 
-def read_csv(content: bytes, target: str = "", source: str = "", columns: str = "") -> Content:
-    """Raises UnreadableDocument. `columns`: names or numbers of columns: "text, title", or "en=fr" to fill in fr where
-    it is empty; without it, a column named like `source` is translated into one named like `target`."""
-    return _read(content, ",;\t", target, source, columns)
-
-
-def read_tsv(content: bytes, target: str = "", source: str = "", columns: str = "") -> Content:
-    """As `read_csv`, with tabs."""
-    return _read(content, "\t", target, source, columns)
-
-
-def _read(content: bytes, delimiters: str, target: str, source: str, columns: str) -> Content:
+def read(content: bytes, suffix: str, target: str = "", source: str = "", columns: str = "") -> Content:
+    """`suffix`: .csv or .tsv. `columns`: names or numbers of columns: "text, title", or "en=fr" to fill in fr where it
+    is empty; without it, a column named like `source` is translated into one named like `target`. Raises
+    UnreadableDocument."""
     text, encode = decode(content)
-    delimiter = _delimiter(text, delimiters)
+    delimiter = "\t" if suffix == ".tsv" else _delimiter(text)
     rows = _rows(text, delimiter)
     header = [field.text.strip() for field in next(rows, [])]
     if not header and not text.strip():
@@ -64,15 +56,11 @@ def _read(content: bytes, delimiters: str, target: str, source: str, columns: st
     return catalogue_content(text, values, target, encode)
 
 
-def _delimiter(text: str, delimiters: str) -> str:
+def _delimiter(text: str) -> str:
     """The delimiter that the first row has most of."""
-    unquoted = re.sub(r'"(?:[^"]|"")*+"', "", text[: _end_of_row(text)])
-    return max(delimiters, key=unquoted.count)
-
-
-def _end_of_row(text: str) -> int:
-    found = re.match(r'(?:[^"\r\n]|"(?:[^"]|"")*+")*+', text)
-    return found.end() if found else 0
+    row = re.match(r'(?:[^"\r\n]|"(?:[^"]|"")*+")*+', text)
+    unquoted = re.sub(r'"(?:[^"]|"")*+"', "", row[0] if row else "")
+    return max(",;\t", key=unquoted.count)
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[_Field]]:
