@@ -29,7 +29,7 @@ from app import formats
 from app.documents.messages import File, Read, Texts, Write
 from app.documents.processes import DocumentProcesses
 from app.documents.worker import OpenDocument
-from app.formats.odf import MEDIA_TYPES as ODF_TYPES
+from app.formats import MEDIA_TYPES
 from app.markup.passage import Passage
 from app.markup.render import render_source
 from benchmarks.cores import processor
@@ -77,8 +77,8 @@ def document(suffix: str, texts: list[Text]) -> bytes:
     lines = ["".join(each) for each in texts]
     if suffix in _PACKAGES:
         return _packed(_PACKAGES[suffix](texts))
-    if suffix in ODF_TYPES:
-        return _packed({"mimetype": ODF_TYPES[suffix], "content.xml": _odf(suffix, texts)})
+    if suffix in (".odt", ".ods", ".odp"):
+        return _packed({"mimetype": MEDIA_TYPES[suffix], "content.xml": _odf(suffix, texts)})
     if suffix == ".html":
         return _html(texts).encode()
     if suffix == ".xliff":

@@ -12,17 +12,13 @@ from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
+from app.formats import MEDIA_TYPES
 from app.formats.document import Content, UnreadableDocument, bounded_list
 from app.formats.odf_paragraphs import Paragraph, invisible_styles, state_values
 from app.formats.package import Package
 from app.formats.parts import Item, Part, Parts, Property, with_letters
 from app.formats.xml_parts import Element, local_name
 
-MEDIA_TYPES = {
-    ".odt": "application/vnd.oasis.opendocument.text",
-    ".ods": "application/vnd.oasis.opendocument.spreadsheet",
-    ".odp": "application/vnd.oasis.opendocument.presentation",
-}
 _PARAGRAPHS = {"p", "h"}
 _SKIPPED = {"annotation", "tracked-changes"}
 """Comments, and text that was deleted."""

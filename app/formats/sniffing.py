@@ -5,18 +5,15 @@ from __future__ import annotations
 import codecs
 import re
 
+from app.formats import MEDIA_TYPES
+
 _HEAD_BYTES = 4_096
 """Number of bytes to examine."""
 _MAIN_PARTS = {b"word/document.xml": ".docx", b"ppt/presentation.xml": ".pptx", b"xl/workbook.xml": ".xlsx"}
 """By the name of a part of zip files, which is not compressed: their suffix."""
 _TYPED_PACKAGE = re.compile(rb"PK\x03\x04.{26}mimetype(application/[\w.+-]{1,80}?)PK", re.DOTALL)
 """A zip file whose first part, which is not compressed, is its type."""
-_PACKAGE_TYPES = {
-    b"application/vnd.oasis.opendocument.text": ".odt",
-    b"application/vnd.oasis.opendocument.spreadsheet": ".ods",
-    b"application/vnd.oasis.opendocument.presentation": ".odp",
-    b"application/epub+zip": ".epub",
-}
+_PACKAGE_TYPES = {MEDIA_TYPES[suffix].encode(): suffix for suffix in (".odt", ".ods", ".odp", ".epub")}
 _XML = r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)?(?:<!DOCTYPE\s+\w+(?:\s[^>\[]*)?>\s*)?"
 _SIGNATURES = {
     ".pdf": re.compile(r"%PDF-\d"),
