@@ -136,13 +136,14 @@ def _new_form(text: str, category: str, model: PluralItem, place: int) -> Value:
     gap = text[_before_space(text, place) : place]
     (name_start, name_end), value = model.name, model.value
     before = f"{model.opening or text[model.start : name_start]}{category}{text[name_end : value.start]}"
-    after = text[value.end : model.end] + gap
-
-    def encode(translation: str) -> str:
-        return f"{before}{value.encode(translation)}{after}"
-
+    encode = partial(written, before, text[value.end : model.end] + gap, value.encode)
     name = f"{value.name.removesuffix(model.category)}{category}"
     return Value(place, place, value.text, encode, name, True, value.pieces, category)
+
+
+def written(opening: str, closing: str, encode: Callable[[str], str], content: str) -> str:
+    """Encoded `content` between what is around it in the file."""
+    return f"{opening}{encode(content)}{closing}"
 
 
 def _before_space(text: str, place: int) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from app.formats.catalogue_strings import Value, catalogue_content
+from app.formats.catalogue_strings import Value, catalogue_content, written
 from app.formats.document import Content, UnreadableDocument
-from app.formats.xliff import inline_piece, written
+from app.formats.xliff import inline_piece
 from app.formats.xml_positions import XmlNode, clean, parse
 from model.languages import AUTO, language_alone
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from app.formats.catalogue_strings import Value, catalogue_content
+from app.formats.catalogue_strings import Value, catalogue_content, written
 from app.formats.document import Content, UnreadableDocument
 from app.formats.encodings import decode
 from app.formats.json_positions import JsonNode, check_characters, check_json, locate
@@ -163,13 +163,13 @@ def _placed(
     for part in parts:
         if isinstance(part, _Text):
             check_characters(part, place)
-            encoded = partial(_encode, "".join(pending), ascii_only)
+            encoded = partial(written, "".join(pending), "", partial(_quoted, ascii_only=ascii_only))
             values.append(Value(place, end if not values else place, part, encoded, key, True, None, part.category))
             pending = []
         else:
             pending.append(part)
     last = values[-1]
-    values[-1] = last._replace(encode=partial(_encode_last, last.encode, "".join([*pending, after])))
+    values[-1] = last._replace(encode=partial(written, "", "".join([*pending, after]), last.encode))
     # What is replaced goes with the first value; the others follow it.
     yield from (value._replace(start=end) if number else value for number, value in enumerate(values))
 
@@ -198,11 +198,3 @@ def _layout_of(text: str, root: JsonNode) -> _Layout:
 
 def _quoted(text: str, ascii_only: bool) -> str:
     return json.dumps(text, ensure_ascii=ascii_only)
-
-
-def _encode(before: str, ascii_only: bool, translation: str) -> str:
-    return f"{before}{_quoted(translation, ascii_only)}"
-
-
-def _encode_last(encode: Any, after: str, translation: str) -> str:
-    return f"{encode(translation)}{after}"

@@ -7,10 +7,10 @@ translate="no" or approved, and targets with text, unless their state says that 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from app.formats.catalogue_strings import Value, catalogue_content
+from app.formats.catalogue_strings import Value, catalogue_content, written
 from app.formats.document import Content
 from app.formats.passage_builder import PassageBuilder
 from app.formats.xml_positions import XmlNode, escape, parse, plain_text, with_attributes
@@ -85,10 +85,6 @@ def _values(text: str, root: XmlNode) -> Iterator[Value]:
         else:
             shown = _shown(text[model.content : model.content_end], model)
             yield Value(start, end, shown, partial(written, *around, escape), _name(unit), True)
-
-
-def written(opening: str, closing: str, encode: Callable[[str], str], content: str) -> str:
-    return f"{opening}{encode(content)}{closing}"
 
 
 def _needs_translation(text: str, unit: XmlNode, source: XmlNode, old: XmlNode | None, is_2: bool) -> bool:
