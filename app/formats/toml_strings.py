@@ -80,7 +80,7 @@ def _values(text: str, chosen: PathFilter) -> Iterator[tuple[int, int, str]]:
             elif first == "}" and containers:
                 in_value = _close(containers, indices)
             elif first not in "[].,{}":
-                key.append(_key_part(token[0]))
+                key.append(token[0][1:-1] if first in "\"'" else token[0])
                 parts += 1
                 if len(key) > _MAX_KEY_PARTS or parts > _MAX_PARTS:
                     line = line_numbers(text)(token.start())
@@ -117,10 +117,6 @@ def _close(containers: list[ValuePath], indices: list[int]) -> bool:
     return True
 
 
-def _key_part(token: str) -> str:
-    return token[1:-1] if token[0] in "\"'" else token
-
-
 def _value(text: str, found: tuple[int, int, str]) -> Value:
     start, end, name = found
     raw = text[start:end]
@@ -140,17 +136,13 @@ def _written(raw: str, ascii_only: bool, text: str) -> str:
         lead = lead or end  # the first line end is no part of the string
     if mark == "'''" and "''" not in text and not text.endswith("'") and not _CONTROL.search(text):
         return f"'''{lead}{text}'''" if "\n" not in text else f"'''{lead}{text.replace(chr(10), end)}'''"
-    spelled = _SPECIAL.sub(_escape, text)
+    spelled = _SPECIAL.sub(lambda found: _SPELLINGS.get(found[0]) or f"\\u{ord(found[0]):04X}", text)
     if ascii_only:
         spelled = "".join(one if ord(one) <= 0xFFFF else f"\\U{ord(one):08X}" for one in spelled)
         spelled = escape_above(0x7F, spelled, "\\u")
     if len(mark) == 1:
         return f'"{spelled}"'
     return f'"""{lead}{_with_lines(spelled, raw, end)}"""'
-
-
-def _escape(found: re.Match[str]) -> str:
-    return _SPELLINGS.get(found[0]) or f"\\u{ord(found[0]):04X}"
 
 
 def _with_lines(spelled: str, raw: str, end: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
 import yaml
 
@@ -120,8 +119,4 @@ def _locale_key(text: str, key: yaml.ScalarEvent, source: str, target: str) -> l
         return []
     start, end = key.start_mark.index, key.end_mark.index
     _, encode = written_like(text[start:end], key.value, key.style, True)
-    return [Value(start, end, target, partial(_same, encode(target)), adds=True, pieces=[target])]
-
-
-def _same(written: str, _: str) -> str:
-    return written
+    return [Value(start, end, target, lambda _: encode(target), adds=True, pieces=[target])]
