@@ -93,17 +93,10 @@ class _Device(PDFPageAggregator):
         super().begin_page(page, ctm)
         self.cur_item = Page(self.pageno, self.cur_item.bbox)
 
-    def paint_path(self, *_: object) -> None:
-        """Leaves out lines and areas."""
+    def _leave_out(self, *_: object, **__: object) -> None:
+        """Leaves out lines, areas and pictures."""
 
-    def begin_figure(self, *_: object) -> None:
-        """Leaves out pictures."""
-
-    def render_image(self, *_: object) -> None:
-        """Leaves out pictures."""
-
-    def end_figure(self, *_: object) -> None:
-        """Leaves out pictures."""
+    paint_path = begin_figure = render_image = end_figure = _leave_out
 
 
 class _Interpreter(PDFPageInterpreter):
