@@ -10,13 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from app import errors
 from app.api.dependencies import AdmittedClient, state_of
 from app.api.openapi_parts import ADMISSION_ERRORS, FORM_ERRORS, error_responses, form_with_file
-from app.api.schemas.adaptation import (
-    AdaptationFields,
-    AdaptationPlan,
-    AdaptationScore,
-    AdaptationStatus,
-    ComparedTranslation,
-)
+from app.api.schemas.adaptation import AdaptationFields, AdaptationStatus
 from app.errors import InvalidFields
 from app.formats.document import UnreadableDocument
 from app.formats.memory_files import read_pairs
@@ -128,15 +122,4 @@ def _status(adaptations: Adaptations) -> AdaptationStatus:
     current = adaptations.current
     if current is None:
         return AdaptationStatus(state="none")
-    return AdaptationStatus(
-        state=current.state,
-        source=current.bundle.source,
-        target=current.bundle.target,
-        plan=AdaptationPlan(**current.plan) if current.plan else None,
-        lines=list(current.lines),
-        scores=[AdaptationScore(**score) for score in current.scores],
-        advice=current.advice,
-        comparison=[ComparedTranslation(**row) for row in current.comparison],
-        model=current.model,
-        error=current.error,
-    )
+    return AdaptationStatus(source=current.bundle.source, target=current.bundle.target, **vars(current))
