@@ -161,39 +161,19 @@ async def remove(direction: DirectionName, installer: InstallerState) -> Respons
 
 
 def _catalogue_model(model: PublishedModel, is_installed: bool, mirror: str | None) -> CatalogueModel:
+    host = model.host if mirror is None else urlsplit(mirror).hostname or "a list of the service's operator"
+    figures = [PublishedFigure(**msgspec.structs.asdict(figure)) for figure in model.figures]
     return CatalogueModel(
+        **{**msgspec.structs.asdict(model), "host": host, "figures": figures},
         model=str(model.name),
         registry=model.registry,
-        publisher=model.publisher,
-        source=model.source,
-        target=model.target,
         variant=model.variant,
         bytes=model.size,
-        sha256=model.sha256,
-        is_released=model.is_released,
-        licence=model.licence,
         forbids_commercial_use=forbids_commercial_use(model.licence),
-        page=model.page,
-        host=model.host if mirror is None else urlsplit(mirror).hostname or "a list of the service's operator",
-        figures=[PublishedFigure(**msgspec.structs.asdict(figure)) for figure in model.figures],
         installed=is_installed,
     )
 
 
 def _status(job: InstallJob) -> InstallStatus:
-    return InstallStatus(
-        id=job.id,
-        model=job.model,
-        name=job.name,
-        source=job.source,
-        target=job.target,
-        licence=job.licence,
-        state=job.state,
-        bytes=job.bytes,
-        total=job.total,
-        seconds_left=job.seconds_left,
-        error=problem_of(InstallFailed(job.error)) if job.error else None,
-        retry_at=job.retry_time,
-        attempts=job.attempts,
-        serves=job.serves,
-    )
+    error = problem_of(InstallFailed(job.error)) if job.error else None
+    return InstallStatus(**{**msgspec.structs.asdict(job), "error": error, "retry_at": job.retry_time})
