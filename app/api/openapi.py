@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from fastapi import FastAPI
@@ -69,7 +69,7 @@ def _complete(document: dict[str, Any], with_keys: bool) -> None:
     components["schemas"]["StreamedPart"] = streamed  # FastAPI does not include events
     if with_keys:
         components["securitySchemes"] = _SCHEMES
-    for operation in _operations(document):
+    for operation in chain.from_iterable(path.values() for path in document["paths"].values()):
         responses = operation["responses"]
         if "HTTPValidationError" in str(responses.get("422")):  # never sent
             del responses["422"]
@@ -89,11 +89,6 @@ def _copy_examples(operation: dict[str, Any], schemas: dict[str, Any]) -> None:
         if "examples" in schema and "examples" not in content:
             numbered = enumerate(schema["examples"], start=1)
             content["examples"] = {f"example {number}": {"value": example} for number, example in numbered}
-
-
-def _operations(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    for path in document["paths"].values():
-        yield from path.values()
 
 
 def _requires_key(responses: dict[str, Any]) -> bool:

@@ -19,7 +19,6 @@ from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
 from app.text.line_breaks import ReflowedText
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
-from app.translation.word_quality import DoubtfulWord
 
 router = APIRouter(route_class=JSONRoute)
 ERRORS = (*ADMISSION_ERRORS, NoTranslationMemory, *BODY_ERRORS, *TRANSLATION_ERRORS)
@@ -125,7 +124,7 @@ async def _events(
 
 def _event(part: TranslatedPart | Translations) -> bytes:
     if isinstance(part, TranslatedPart):
-        return _sse("part", {**vars(part), "words": _word_fields(part.words)})
+        return _sse("part", {**vars(part), "words": [word._asdict() for word in part.words]})
     return _sse("done", _response_fields(part))
 
 
@@ -195,7 +194,7 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         "confidence": item.confidence,
         "score": item.score,
         "quality": item.quality,
-        "words": _word_fields(item.words),
+        "words": [word._asdict() for word in item.words],
         "engine": item.engine,
         "finish_reason": item.finish_reason,
         "warnings": item.warnings,
@@ -215,7 +214,3 @@ def _translation_fields(item: TranslatedText) -> dict[str, object]:
         ],
         "error": problem_of(item.error) if item.error else None,
     }
-
-
-def _word_fields(words: Sequence[DoubtfulWord]) -> list[dict[str, object]]:
-    return [{"span": word.span, "probability": word.probability} for word in words]
