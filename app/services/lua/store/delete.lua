@@ -1,0 +1,1 @@
+return remove(ARGV[1])

@@ -1,0 +1,6 @@
+-- Microseconds since 2025: of larger numbers, a Lua number would lose the fractions that high rates need.
+local interval = tonumber(ARGV[1]) * 1000000
+local capacity = tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = (time[1] - 1735660800) * 1000000 + time[2]
+local arrival = math.max(now, tonumber(redis.call('GET', KEYS[1]) or now))

@@ -1,0 +1,30 @@
+local base = KEYS[1]
+local index, expiry, droppable = base .. ':index', base .. ':expiry', base .. ':droppable'
+local leases, holders, held = base .. ':leases', base .. ':holders', base .. ':bytes'
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local function record(id) return base .. ':record:' .. id end
+
+local function size_of(id)
+  local entry = redis.call('HGET', index, id)
+  return entry and tonumber(string.match(entry, ' (%d+)$')) or 0
+end
+
+local function remove(id)
+  local existed = redis.call('UNLINK', record(id))
+  redis.call('DECRBY', held, string.format('%.0f', size_of(id)))
+  redis.call('HDEL', index, id)
+  redis.call('HDEL', holders, id)
+  for _, key in ipairs({expiry, droppable, leases}) do redis.call('ZREM', key, id) end
+  return existed
+end
+
+-- Of a kind that does not expire, the index has no life either.
+local function lease(id, until_ms)
+  redis.call('ZADD', leases, until_ms, id)
+  local life = redis.call('PTTL', index)
+  if life > 0 then for _, key in ipairs({leases, holders}) do redis.call('PEXPIRE', key, life) end end
+end
+
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', expiry, '-inf', now)) do remove(id) end

@@ -1,0 +1,1 @@
+return capacity - math.max(0, capacity + math.floor((now - arrival) / interval))
