@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 
 from app.formats.units import Code, Reviewed, Unit, split_codes
 from app.formats.xml_parts import clean
 
-_STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; --line: #8884; --mark: #c2410c; }
-body { margin: 2rem auto; max-width: 90rem; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; table-layout: fixed; }
-th, td { border-bottom: 1px solid var(--line); padding: .5rem; text-align: start; vertical-align: top; }
-td { overflow-wrap: anywhere; }
-th:first-child, td:first-child { width: 11rem; font-size: .875rem; }
-td { white-space: pre-wrap; }
-.check td:first-child { border-inline-start: .25rem solid var(--mark); }
-.check b { color: var(--mark); }
-u { text-decoration: underline wavy var(--mark); text-underline-offset: .2em; }
-code { border: 1px solid var(--line); border-radius: .25rem; font-size: .8em; padding: 0 .2em; }
-small { display: block; }
-@media (max-width: 45rem) {
-  thead { display: none; } tr { display: block; border-bottom: 1px solid var(--line); padding: .5rem 0; }
-  td, td:first-child { border: 0; display: block; padding: .125rem .5rem; width: auto; }
-}
-""".strip()
+_STYLE = Path(__file__).with_name("review.css").read_text("utf-8").strip()
 
 
 def write_html(
