@@ -68,7 +68,7 @@ class Installer:
         self.seen: list[InstallJob] = []
         """All jobs as they were last looked at, in the order in which they were asked for."""
         self._task: asyncio.Task[None] | None = None
-        metrics.watch_missing_models(lambda: len(self.missing()))
+        metrics.models_missing.set_function(lambda: len(self.missing()))
 
     # ---- What is asked and answered
 
@@ -295,7 +295,7 @@ class Installer:
         else:
             after = attempt.result()
         (log.error if after.error else log.info)("%s: %s", job.name or job.model, after.description())
-        self._metrics.count_install(after.state)
+        self._metrics.installs.labels(after.state).inc()
         return after
 
     async def _attempt(self, job: InstallJob) -> InstallJob:
@@ -323,7 +323,8 @@ class Installer:
             await self._reload()
             if (served := self._served()) is None:
                 return _ended(job, "done")
-            if not _knows(served, place):
+            # It was loaded, though others may serve its directions.
+            if place not in {bundle.folder for bundle in (*served, *(old for old, _ in served.replaced))}:
                 raise BundlesRefused(f"{place} is damaged, see the log.")
         except BundlesRefused as refusal:
             await asyncio.to_thread(self.folder.put_back, place)
@@ -332,11 +333,6 @@ class Installer:
             error = f"The service cannot serve it: {refusal.detail}"
             return _failed(job, error, passes=str(place) not in refusal.detail)
         return _ended(job, "done", next((bundle.name for bundle in served if bundle.folder == place), None))
-
-
-def _knows(served: Catalogue, place: Path) -> bool:
-    """Whether the bundle at `place` was loaded, though others may serve its directions."""
-    return place in {bundle.folder for bundle in (*served, *(old for old, _ in served.replaced))}
 
 
 def _ended(job: InstallJob, state: State, serves: str | None = None) -> InstallJob:

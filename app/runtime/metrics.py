@@ -5,7 +5,7 @@ Defines names and units; the code that measures is elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
@@ -115,18 +115,10 @@ class Metrics:
         if cause == Overloaded.slug:
             self.load.add_refused()
 
-    def count_install(self, state: str) -> None:
-        """Counts an attempt to install a model."""
-        self.installs.labels(state).inc()
-
     def set_install_progress(self, arrived: int, total: int) -> None:
         """Records how far a download is; 0 and 0: there is none."""
         self.install_bytes.labels("arrived").set(arrived)
         self.install_bytes.labels("total").set(total)
-
-    def watch_missing_models(self, count: Callable[[], int]) -> None:
-        """Asks `count` whenever the metrics are read."""
-        self.models_missing.set_function(count)
 
     def observe_lag(self, lag_s: float) -> None:
         """Records how late the event loop is, which calls this."""
