@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 import typer
 
 from app.cli.exit_codes import CANNOT_SERVE, INTERRUPTED, OK, SOME_FAILED, WRONG_USAGE
-from app.cli.offline_engine import Command, CommandError, open_session
+from app.cli.offline_engine import Command, CommandError, open_session, say
 from app.engine.launch import WorkerProcess
 from app.errors import InstallRefused, ServiceError
 from app.published.catalogue import Figure, PublishedModel, load_catalogue
@@ -53,7 +53,7 @@ def add(texts: Sequence[str], accepts_licence: bool) -> int:
     names = list[ModelName]()
     for text in texts:
         if (name := parse_name(text)) is None:
-            _say(f"{text} is no published model: it begins with {', '.join(REGISTRIES)} and a colon")
+            say(f"{text} is no published model: it begins with {', '.join(REGISTRIES)} and a colon")
             return WRONG_USAGE
         names += name.expanded()
     return _work(lambda installer: _install(installer, names, accepts_licence), knows_settings=False)
@@ -141,9 +141,9 @@ def _run(work: Callable[[Settings], int]) -> int:
     try:
         return work(load_settings())
     except ServiceError as error:
-        _say(error.detail)
+        say(error.detail)
     except (SettingsError, BundleError, CommandError, OSError) as error:
-        _say(str(error))
+        say(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     return CANNOT_SERVE
@@ -205,7 +205,7 @@ async def _followed(installer: Installer, job: InstallJob, show: Callable[[Insta
     if job.state == "done":
         print(f"installed {job.name or job.model}, licence {job.licence}, in {installer.folder.path}")
         return True
-    _say(f"{job.model}: {job.error or job.state}")
+    say(f"{job.model}: {job.error or job.state}")
     return False
 
 
@@ -224,13 +224,9 @@ def _progress() -> Iterator[Callable[[InstallJob], None]]:
             bar.update(task, description=f"{job.model}: {job.state}", completed=job.bytes, total=job.total)
             if bar.disable and (step := (job.model, job.state)) not in said:
                 said.add(step)
-                _say(f"{job.model}: {job.state}")
+                say(f"{job.model}: {job.state}")
 
         yield show
-
-
-def _say(message: str) -> None:
-    print(f"interlinear: {message}", file=sys.stderr, flush=True)
 
 
 # ---- Updates
@@ -256,7 +252,7 @@ async def _update(installer: Installer, directions: Sequence[str], yes: bool) ->
                     print(f"{direction}: left as it was")
                 results.append(True)
             except ImportFailed as failure:
-                _say(f"{direction}: {failure}")
+                say(f"{direction}: {failure}")
                 results.append(False)
             finally:
                 folder.clean()
