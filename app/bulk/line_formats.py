@@ -10,7 +10,7 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -21,7 +21,6 @@ from app.bulk.shards import Shard
 _BATCH_ROWS = 1_000
 _BUFFER_BYTES = 1 << 18
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-Render = Callable[[Translated], bytes]
 
 
 class Unsuitable(ValueError):

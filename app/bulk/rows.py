@@ -70,12 +70,10 @@ def _translated(row: Row, parts: Sequence[TranslatedText], report: Report, name:
     for part in parts:
         report.add(location, part)
     texts = [text if part.text is None else part.text for text, part in zip(row.texts, parts, strict=True)]
-    warnings = [each for part in parts for each in (part.warnings if not part.error else _failure_of(part))]
+    warnings = [
+        each for part in parts for each in ([_not_translated(part.error.detail)] if part.error else part.warnings)
+    ]
     return Translated("".join(texts), _mean_score(row.texts, parts), list(dict.fromkeys(warnings)))
-
-
-def _failure_of(part: TranslatedText) -> list[str]:
-    return [_not_translated(part.error.detail)] if part.error else []
 
 
 def _not_translated(reason: str) -> str:
