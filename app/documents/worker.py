@@ -43,7 +43,7 @@ from app.documents.messages import (
 )
 from app.formats.review import read_xliff, write_xliff
 from app.formats.review_html import write_html
-from app.formats.units import Unit, translations_of, units_of
+from app.formats.units import translations_of, units_of
 from app.runtime.frames import LENGTH_BYTES, encode_frame, frame_length
 from app.runtime.json_logs import log_to_stderr
 from app.runtime.work_unit import unit_seconds
@@ -124,7 +124,8 @@ class DocumentWorker:
         if isinstance(job, Write):
             return found.write(job.targets)
         if isinstance(job, WriteReview):
-            return Content(_write_review(job, found.units), "")
+            given = (job.file.name, job.languages, found.units, job.reviewed, job.model)
+            return Content(write_html(*given, DOUBTFUL) if job.kind == "review" else write_xliff(*given), "")
         try:
             targets = read_xliff(job.review, found.units)
         except formats.UnreadableDocument as error:
@@ -136,11 +137,6 @@ class DocumentWorker:
         if found is None:
             found = self._open[file] = OpenDocument(file)
         return found
-
-
-def _write_review(job: WriteReview, units: list[Unit]) -> bytes:
-    given = (job.file.name, job.languages, units, job.reviewed, job.model)
-    return write_html(*given, DOUBTFUL) if job.kind == "review" else write_xliff(*given)
 
 
 def _texts(found: OpenDocument) -> Texts:
