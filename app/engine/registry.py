@@ -55,7 +55,7 @@ class Catalogue:
         """The language between the two of a pair that no bundle serves."""
         self._beyond = [pair for pair in beyond if not self.has_route(*pair)]
         self._served = list({id(bundle): bundle for bundle in self._bundles.values()}.values())
-        self._in_direction = lru_cache(_MAX_DIRECTIONS_KEPT)(self._choose_direction)
+        self._in_direction = lru_cache(_MAX_DIRECTIONS_KEPT)(lambda pair: self._bundles[pair].in_direction(*pair))
 
     def descriptions(self) -> Iterator[str]:
         """Yields a line for each bundle: which is served from where, and which is overridden."""
@@ -151,9 +151,6 @@ class Catalogue:
         if pivot := self._pivots.get(pair):
             return [self._in_direction((source, pivot)), self._in_direction((pivot, target))]
         raise PairNotServed(f"No bundle translates from {source} to {target}. Served: {listed_pairs(self.pairs())}.")
-
-    def _choose_direction(self, pair: Pair) -> Bundle:
-        return self._bundles[pair].in_direction(*pair)
 
 
 def listed_pairs(pairs: Iterable[Pair]) -> str:

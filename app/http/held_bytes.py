@@ -87,7 +87,4 @@ def _release(scope: Scope) -> None:
 
 def _length(message: Message) -> int:
     """The length of the body, if the response's headers give it."""
-    for name, value in message.get("headers", ()):
-        if name == b"content-length":
-            return int(value)
-    return 0
+    return next((int(value) for name, value in message.get("headers", ()) if name == b"content-length"), 0)

@@ -55,7 +55,9 @@ def prepare_tables() -> None:
 def load_langid() -> LanguageIdentifier:
     """py3langid's detector, whose answers have probabilities."""
     try:
-        table, prior, labels, transitions, rows, features = map_arrays(_langid_file(), _langid_arrays)
+        table, prior, labels, transitions, rows, features = map_arrays(
+            _langid_file(), lambda: map(np.asarray, load_model(MODEL_DIR / MODEL_FILE))
+        )
     except (OSError, RuntimeError) as error:
         _warn("py3langid", 83, error)
         return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -99,10 +101,6 @@ def _langid_file() -> Path:
 
 def _eld_file() -> Path:
     return array_file(Path(eld.__file__).parent / "resources" / "ngrams" / "ngramsM60.py", "eld-1")
-
-
-def _langid_arrays() -> Iterator[np.ndarray]:
-    return map(np.asarray, load_model(MODEL_DIR / MODEL_FILE))
 
 
 def _eld_arrays() -> Iterator[np.ndarray]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from statistics import median_low
 from typing import Literal, NamedTuple
 from unicodedata import east_asian_width
@@ -121,11 +121,8 @@ def logical_lines(text: str, line_breaks: LineBreaks) -> list[LogicalLine]:
     blocks = list(_blocks(lines))
     widths = sorted(max(line.columns for line in block) for block in blocks if _is_wrapped(block))
     width = median_low(widths) if widths else None
-    found: list[LogicalLine] = []
-    for block in blocks:
-        for paragraph in [block] if line_breaks == "join" else _paragraphs(block, width):
-            found.append(_join(paragraph, width) if len(paragraph) > 1 else _unjoined(paragraph[0]))
-    return found
+    paragraphs = blocks if line_breaks == "join" else chain.from_iterable(_paragraphs(block, width) for block in blocks)
+    return [_join(one, width) if len(one) > 1 else _unjoined(one[0]) for one in paragraphs]
 
 
 def rewrap(text: str, group: Sequence[LogicalLine], translation: str) -> str:
