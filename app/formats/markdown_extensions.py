@@ -9,6 +9,7 @@ components.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from markdown_it import MarkdownIt
 from markdown_it.ruler import RuleOptionsType
@@ -234,40 +235,35 @@ def _push_pair(state: StateInline, kind: str, start: int, end: int, after: int) 
     state.pos, state.posMax = after, maximum
 
 
-def _matched(state: StateInline, silent: bool, pattern: re.Pattern[str], first: str) -> re.Match[str] | None:
-    """What matches at the next character, which is one of `first`; if silent, it is skipped."""
-    found = pattern.match(state.src, state.pos, state.posMax) if state.src[state.pos] in first else None
-    if found and silent:
-        state.pos = found.end()
-    return found
+def _rule(
+    pattern: re.Pattern[str], first: str, push: Callable[[StateInline, re.Match[str]], None]
+) -> Callable[[StateInline, bool], bool]:
+    """A rule for what matches at a character that is one of `first`: `push` pushes it; if silent, it is skipped."""
 
-
-def _wiki_link(state: StateInline, silent: bool) -> bool:
-    if not (found := _matched(state, silent, _WIKI_LINK, "![")) or silent:
+    def rule(state: StateInline, silent: bool) -> bool:
+        found = pattern.match(state.src, state.pos, state.posMax) if state.src[state.pos] in first else None
+        if found and silent:
+            state.pos = found.end()
+        elif found:
+            push(state, found)
         return found is not None
+
+    return rule
+
+
+def _push_wiki_link(state: StateInline, found: re.Match[str]) -> None:
     if found["text"]:
         _push_pair(state, "wiki", *found.span("text"), found.end())
     else:
         _push_raw(state, "code", found.end(), found[0].strip("![]"))
-    return True
 
 
-def _role(state: StateInline, silent: bool) -> bool:
-    if (found := _matched(state, silent, _ROLE, "{")) and not silent:
-        _push_raw(state, "code", found.end(), found[0])
-    return found is not None
-
-
-def _attributes(state: StateInline, silent: bool) -> bool:
-    if (found := _matched(state, silent, _ATTRIBUTE_LIST, "{")) and not silent:
-        _push_raw(state, "attributes", found.end())
-    return found is not None
-
-
-def _directive(state: StateInline, silent: bool) -> bool:
-    if (found := _matched(state, silent, _DIRECTIVE, ":")) and not silent:
-        _push_pair(state, "directive", *found.span("label"), found.end())
-    return found is not None
+_script = _rule(_SCRIPT, "~^", lambda state, it: _push_pair(state, "script", it.start() + 1, it.end() - 1, it.end()))
+"""Text below or above the line."""
+_wiki_link = _rule(_WIKI_LINK, "![", _push_wiki_link)
+_role = _rule(_ROLE, "{", lambda state, found: _push_raw(state, "code", found.end(), found[0]))
+_attributes = _rule(_ATTRIBUTE_LIST, "{", lambda state, found: _push_raw(state, "attributes", found.end()))
+_directive = _rule(_DIRECTIVE, ":", lambda state, it: _push_pair(state, "directive", *it.span("label"), it.end()))
 
 
 def _marked(state: StateInline, silent: bool) -> bool:
@@ -288,13 +284,6 @@ def _marked(state: StateInline, silent: bool) -> bool:
     else:
         _push_pair(state, "mark", start, end, end + 2)
     return True
-
-
-def _script(state: StateInline, silent: bool) -> bool:
-    """Text below or above the line."""
-    if (found := _matched(state, silent, _SCRIPT, "~^")) and not silent:
-        _push_pair(state, "script", found.start() + 1, found.end() - 1, found.end())
-    return found is not None
 
 
 def _bracket_math(state: StateInline, silent: bool) -> bool:
