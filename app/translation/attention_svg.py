@@ -179,13 +179,9 @@ def _draw_grid(grid: _Grid) -> _Block:
 
 def _labels(grid: _Grid) -> str:
     """Both axes, defined once for all heat maps."""
-    rows = "".join(
-        f'<text x="-4" y="{(number + 0.75) * _CELL:g}">{_escaped(token)}</text>'
-        for number, token in enumerate(grid.queries)
-    )
-    columns = "".join(
-        f'<text x="4" y="{(number + 0.75) * _CELL:g}">{_escaped(token)}</text>'
-        for number, token in enumerate(grid.keys)
+    rows, columns = (
+        "".join(f'<text x="{x}" y="{(n + 0.75) * _CELL:g}">{_escaped(token)}</text>' for n, token in enumerate(tokens))
+        for x, tokens in ((-4, grid.queries), (4, grid.keys))
     )
     turned = f'<g id="{grid.kind}-columns" transform="rotate(-90)">{columns}</g>'
     return f'<g id="{grid.kind}-rows" class="rows">{rows}</g>{turned}'

@@ -242,9 +242,7 @@ class TranslationRequest:
         """Where the quality of a checked translation is too low, adds a warning, or leaves the sentence
         untranslated."""
         quality, settings = sentence.quality, self._services.settings
-        if quality is None:
-            return
-        if settings.min_quality is None or quality >= settings.min_quality:
+        if quality is None or settings.min_quality is None or quality >= settings.min_quality:
             return
         # On its way through another language a sentence cannot be left in its own.
         if settings.low_quality == "source" and not self._second_legs:
