@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.api import deepl
+from app.api.deepl import DEEPL
 from app.api.openapi_parts import error_responses, file_response, form_with_file
 from app.errors import NotAuthorised, Overloaded, StepFailed
 from app.formats import MEDIA_TYPES
@@ -20,7 +20,7 @@ def test_errors_are_documented_by_status_each_with_an_example() -> None:
 def test_api_documents_its_own_statuses_and_errors_that_are_not_the_services() -> None:
     gone = Problem(type="", title="Not Found", status=404, detail="There is no such thing.")
     responses = error_responses(
-        NotAuthorised, renderer=deepl.render_problem, others={"no-thing": gone, "no-other": gone}
+        NotAuthorised, renderer=DEEPL.render_problem, others={"no-thing": gone, "no-other": gone}
     )
     assert list(responses) == [403, 404]
     assert responses[404]["description"] == "Not Found"

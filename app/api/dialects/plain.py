@@ -93,15 +93,7 @@ PLAIN = Dialect(
     "Plain GET",
     "A text in the query, its translation alone in the response",
     _as_text,
-    (
-        Row(
-            "/translate",
-            PlainTranslate,
-            "Translate a text",
-            ({"text": "Hello.", "from": "en", "to": "fr"},),
-            methods=_BOTH,
-        ),
-    ),
+    (Row("/translate", PlainTranslate, "Translate a text", (_FROM_TO,), None, PlainTextResponse, _BOTH),),
 )
 OMEGAT = Dialect(
     "omegat",
