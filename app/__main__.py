@@ -364,7 +364,7 @@ def mcp(
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP on this machine, at /mcp")] = False,
     port: Annotated[int, typer.Option(help="For --http")] = 8001,
 ) -> None:
-    """Offer a running service to assistants, by the Model Context Protocol.
+    """Offer a running service to assistants, as an MCP server.
 
     interlinear mcp --url http://127.0.0.1:8000
 
