@@ -22,6 +22,7 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 from shared_fixtures import SHIPPED, listening
 from the_page import PHONE
 
+from app.api.dialects import chat_prompts
 from app.api.dialects.table import DIALECTS
 from app.http.api_keys import new_key
 
@@ -75,8 +76,12 @@ def names_of(entry: Entry) -> set[str]:
     return {entry["name"], *entry.get("also", [])}
 
 
+def by_names(entries: list[Entry]) -> dict[str, Entry]:
+    return {name: entry for entry in entries for name in names_of(entry)}
+
+
 def test_the_page_and_the_documentation_list_the_same_tools_and_addresses(entries: list[Entry]) -> None:
-    by_name = {name: entry for entry in entries for name in names_of(entry)}
+    by_name = by_names(entries)
     rows = documented()
     assert len(rows) > 60
     for name, (enter, expected) in rows.items():
@@ -94,12 +99,18 @@ def test_the_page_and_the_documentation_list_the_same_tools_and_addresses(entrie
 
 
 def test_the_page_has_a_field_for_a_key_where_the_replayed_tools_send_one(entries: list[Entry]) -> None:
-    by_name = {name: entry for entry in entries for name in names_of(entry)}
+    by_name = by_names(entries)
     for tool in REPLAYED:
         entry = by_name[tool.name]
         has_key = any(re.search(r"\{(key|any|\?token|\?key)\}", value) for _, value in entry["fields"])
         assert has_key == tool.takes_key or not entry["fields"], tool.name
         assert (entry["api"] if entry.get("isRoot") else "") == tool.root_api, tool.name
+
+
+def test_the_tools_whose_prompts_are_understood_are_named(entries: list[Entry]) -> None:
+    [openai] = [entry for entry in entries if entry["api"] == "openai"]
+    named = re.sub(r" \(.*?\)", "", chat_prompts.TOOLS)
+    assert openai["prompts"] == re.split(", | and ", named)
 
 
 # ---- Commands
@@ -216,7 +227,8 @@ def test_a_tool_is_found_by_keyboard_and_its_address_copied_and_nothing_is_loade
     expect(dialog.get_by_role("radio", name="Your own program")).to_be_checked()
     assert dialog.get_by_role("radio").count() > 60
     page.keyboard.type("weblate")
-    expect(dialog.get_by_role("radio")).to_have_count(4)
+    expect(dialog.get_by_role("radio")).to_have_count(5)
+    expect(dialog.get_by_role("radio").last).to_have_accessible_name("Programs for OpenAI")  # by Weblate's prompts
     page.keyboard.press("Enter")
     expect(value_of(dialog, "API URL")).to_have_text(f"{visit.url}/libretranslate/")
     expect(value_of(dialog, "API key")).to_have_text("leave empty")
@@ -274,7 +286,7 @@ def test_tools_that_ask_by_https_or_take_no_path_are_told_apart(kept_visit: Visi
         ["It asks by https only, so put a proxy with a certificate in front of the service."]
     )
     pick(dialog, "Akkoma")
-    expect(dialog.locator(".note.fault")).to_contain_text(["INTERLINEAR_ROOT_API=libretranslate. This one does not."])
+    expect(dialog.locator(".note.fault")).to_contain_text(["it needs INTERLINEAR_ROOT_API=libretranslate, and"])
     page.keyboard.press("Escape")
 
 

@@ -54,15 +54,15 @@ export function showTools(opener, example) {
 function choiceOf(pick) {
   const tools = TOOLS.toSorted((one, other) => one.name.localeCompare(other.name, "en"));
   const groups = [
-    [text("api.own"), [OWN]],
-    [text("api.tools"), tools],
-    [text("api.others"), OTHERS],
+    groupOf(text("api.own"), [OWN], pick, false),
+    groupOf(text("api.tools"), tools, pick),
+    groupOf(text("api.others"), OTHERS, pick),
   ];
   const none = make("p", { className: "about", hidden: true }, text("api.none"));
   const list = make(
     "div",
     { className: "api-tools", role: "radiogroup", ariaLabel: text("api.tool") },
-    ...groups.map(([name, members], index) => groupOf(name, members, pick, index > 0)),
+    ...groups,
     none,
   );
   const labels = [...list.querySelectorAll("label")];
@@ -73,23 +73,24 @@ function choiceOf(pick) {
       label.hidden = !words.every((word) => label.dataset.names.includes(word));
       label.control.disabled = label.hidden; // so that arrow keys pass over it
     }
-    for (const group of list.querySelectorAll("[role=group]")) group.hidden = !group.querySelector("label:not([hidden])");
+    for (const group of groups) group.hidden = !group.querySelector("label:not([hidden])");
     none.hidden = labels.some((label) => !label.hidden);
   });
   search.addEventListener("keydown", (event) => {
-    const first = labels.find((label) => !label.hidden)?.control;
-    if (!["Enter", "ArrowDown"].includes(event.key) || event.isComposing || !first) return;
+    const radios = labels.filter((label) => !label.hidden).map((label) => label.control);
+    const next = radios.find((radio) => radio.checked) ?? radios[0];
+    if (!["Enter", "ArrowDown"].includes(event.key) || event.isComposing || !next) return;
     event.preventDefault();
-    if (search.value) first.click();
-    if (event.key === "ArrowDown") (list.querySelector(":checked:enabled") ?? first).focus();
+    next.click();
+    if (event.key === "ArrowDown") next.focus();
   });
   return make("div", { className: "api-choice" }, search, list);
 }
 
-function groupOf(name, tools, pick, hasHeading) {
+function groupOf(name, tools, pick, hasHeading = true) {
   const heading = hasHeading ? [make("h3", { ariaHidden: "true" }, name)] : [];
   const options = tools.map((tool) => {
-    const names = [nameOf(tool), tool.api, ...(tool.also ?? [])].join(" ").toLowerCase();
+    const names = [nameOf(tool), tool.api, ...(tool.also ?? []), ...(tool.prompts ?? [])].join(" ").toLowerCase();
     const on = { change: () => pick(tool) };
     const radio = make("input", { type: "radio", name: "api-tool", className: "unseen", checked: tool === picked, on });
     return make("label", { data: { names } }, radio, make("span", {}, nameOf(tool)));
@@ -105,31 +106,32 @@ function nameOf(tool) {
 // ---- What to enter
 
 function entryOf(tool, example, status) {
-  const fields = tool.fields.map(([label, value]) => [text(label), filledIn(tool, value), value, label === "api.choose"]);
-  const rows = fields.filter(([, filled]) => filled !== null).flatMap((field) => rowOf(...field, status));
-  const canWork = !tool.isRoot || isAtRoot(tool);
+  const rows = tool.fields.flatMap(([label, value]) => rowOf(tool, label, value, status));
   const content = [make("h3", { id: "api-tool" }, nameOf(tool)), ...faultsOf(tool).map((words) => note(words, "fault"))];
   if (rows.length) content.push(make("dl", {}, ...rows));
   content.push(...remarksOf(tool).map((words) => note(words)));
-  if (rows.length && canWork) {
+  if (rows.length && (!tool.isRoot || isAtRoot(tool))) {
     const label = text("api.try");
     content.push(make("h4", {}, label), copyable(curlCommand(tool, example), label, status));
   }
   return content;
 }
 
-function rowOf(label, filled, value, isChoice, status) {
+function rowOf(tool, key, value, status) {
+  const label = text(key);
+  const filled = filledIn(tool, value);
+  if (filled === null) return [];
+  const about = (name) => make("span", { className: "about" }, text(name));
   const isKey = value === "{key}" || value === "{any}";
-  const about = (key) => make("span", { className: "about" }, text(key));
-  let content = [isChoice ? filled : copyable(filled, label, status)];
+  let content = [key === "api.choose" ? filled : copyable(filled, label, status)];
   if (!filled) content = [about("api.empty")];
   else if (isKey) content = filled === "KEY" ? [about("api.your-key")] : [...content, about("api.any")];
   return [make("dt", {}, label), make("dd", {}, ...content)];
 }
 
 function copyable(words, label, status) {
-  const button = make("button", { type: "button", className: "icon", ariaLabel: text("api.copy", { label }) }, icon("copy"));
-  button.title = text("copy");
+  const name = { ariaLabel: text("api.copy", { label }), title: text("copy") };
+  const button = make("button", { type: "button", className: "icon", ...name }, icon("copy"));
   button.addEventListener("click", async () => {
     const isDone = await copy(words);
     if (isDone) showDone(button);
@@ -150,7 +152,7 @@ function faultsOf(tool) {
 }
 
 function remarksOf(tool) {
-  const remarks = tool.note ? [text(tool.note)] : [];
+  const remarks = tool.note ? [text(tool.note, { tools: tool.prompts?.join(", ") })] : [];
   if (tool.isRoot && isAtRoot(tool)) remarks.push(text("api.root.has", { setting: settingOf(tool) }));
   if (isLocal()) remarks.push(text("api.local"));
   return remarks;

@@ -23,6 +23,7 @@ const KEY = "api.key";
  * @property {string[]} [also] other names by which it is found
  * @property {boolean} [isRoot] whether the tool takes no path, so that its API has to be at the root
  * @property {"always" | "elsewhere"} [https] whether it asks by https; "elsewhere": not on this machine
+ * @property {string[]} [prompts] tools whose prompts for a large model are understood
  * @property {string} [note] the text about what does not work
  */
 
@@ -165,6 +166,16 @@ export const TOOLS = [
     ["API Secret Key", "{key}"],
   ]),
   tool("Calibre's Ebook Translator", LIBRETRANSLATE, [["api.template", CALIBRE]]),
+  tool("Strapi's translate plugin", LIBRETRANSLATE, [
+    lines(`apiUrl: '${LIBRETRANSLATE_URL}',`, "apiKey: '{key}',"),
+  ], { note: "api.note.hyphen" }),
+  tool("i18n Ally", LIBRETRANSLATE, [
+    ["i18n-ally.translate.libre.apiRoot", LIBRETRANSLATE_URL],
+  ], { also: ["VS Code"] }),
+  tool("translate (npm)", LIBRETRANSLATE, [
+    lines(`Translate({ engine: "libre", url: "${LIBRETRANSLATE_TRANSLATE}", key: "{any}" })`),
+  ]),
+  tool("LinguaCafe", LIBRETRANSLATE, [["LibreTranslate host", LIBRETRANSLATE_TRANSLATE]]),
 
   tool("Weblate DeepL", DEEPL, [
     [CHOOSE, "DeepL"],
@@ -190,6 +201,12 @@ export const TOOLS = [
     ["API URL", `${DEEPL_TRANSLATE}?tag_handling=html`],
     ["Authentication key", "{any}"],
   ], { note: "api.note.silent" }),
+  tool("Easydict", DEEPL, [
+    [CHOOSE, "DeepL"],
+    ["API Endpoint", DEEPL_TRANSLATE],
+    ["Auth Key", "{any}"],
+    ["API Usage Priority", "Auth Key Only"],
+  ]),
   tool("KISS Translator DeepL", DEEPL, [
     [CHOOSE, "DeepL"],
     ["URL", DEEPL_TRANSLATE],
@@ -212,6 +229,10 @@ export const TOOLS = [
     ["api.baseUrl", "{url}/deepl"],
     [KEY, "{any}"],
   ], { https: "elsewhere" }),
+  tool("LinguaCafe DeepL", DEEPL, [
+    ["DeepL host", "{url}/deepl/v2"],
+    ["DeepL API key", "{any}"],
+  ]),
 
   tool("Subtitle Edit DeepLX", DEEPLX, [
     [CHOOSE, "DeepLX translate"],
@@ -362,6 +383,14 @@ export const TOOLS = [
   ]),
 ];
 
+/** Tools whose default prompts are understood: app/api/dialects/chat_prompts.py's. */
+const PROMPTS = [
+  "bilingual_book_maker", "Calibre's Ebook Translator", "deep-translator", "Discourse AI", "Easydict",
+  "Immersive Translate", "kiss-translator", "Lingarr", "LiveCaptions-Translator", "llm-subtrans", "LunaTranslator",
+  "NextAI Translator", "PDFMathTranslate", "Pot", "Read Frog", "Subtitle Edit", "Weblate",
+  "XUnity.AutoLLMTranslator", "Zotero's pdf-translate",
+];
+
 /** @type {Tool} */
 export const OWN = tool("", "", [[ADDRESS, "{own}/translate"], ["api.header", "Authorization: Bearer {key}"]]);
 
@@ -384,5 +413,5 @@ export const OTHERS = [
     ["Base URL", "{url}/openai/v1"],
     ["API key", "{any}"],
     ["Model", "interlinear"],
-  ], { note: "api.note.prompts" }),
+  ], { prompts: PROMPTS, note: "api.note.prompts" }),
 ];

@@ -27,7 +27,7 @@ export const english = {
   "api.manual": "Tools in the manual",
   "api.local": "Only programs on this machine reach this address. For others, open this page by the machine’s name.",
   "api.root.has": "It takes no path, and needs none here, since this service has {setting}.",
-  "api.root.lacks": "It takes no path, so the service has to be at the root of its host, and to have {setting}. This one does not.",
+  "api.root.lacks": "It takes no path, so it needs {setting}, and the service at the root of its host. This is not so here.",
   "api.https": "It asks by https only, so put a proxy with a certificate in front of the service.",
   "api.keyless": "It sends no key, but this service requires one.",
   "api.note.german": "When its settings are saved, it translates from English to German.",
@@ -45,7 +45,7 @@ export const english = {
   "api.note.waits": "After an error other than 401 and 429 it waits forever.",
   "api.note.aloud": "It can read nothing aloud here.",
   "api.note.stops": "After several errors it stops.",
-  "api.note.prompts": "For tools that only know large models: it answers a prompt to translate with the translation alone, and refuses others.",
+  "api.note.prompts": "For tools that only know large models. It answers a prompt to translate with the translation alone, and refuses others. It understands, among others, {tools}.",
 };
 
 /** @type {Record<string, string>} */
@@ -93,5 +93,5 @@ export const chinese = {
   "api.note.waits": "遇到 401 和 429 以外的错误时，它会一直等待。",
   "api.note.aloud": "在此不能朗读。",
   "api.note.stops": "多次出错后，它会停止。",
-  "api.note.prompts": "用于只支持大模型的工具：对于要求翻译的提示词，只返回译文；其他提示词会被拒绝。",
+  "api.note.prompts": "用于只支持大模型的工具。对要求翻译的提示词只返回译文，其他提示词会被拒绝。可识别的工具包括：{tools}。",
 };
