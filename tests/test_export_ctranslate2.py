@@ -245,7 +245,7 @@ def test_card_explains_how_to_translate_as_the_bundle_does(sampled: Path, tmp_pa
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ("--to onnx", "--to must be one of bundle, ctranslate2, marian, not 'onnx'"),
+        ("--to onnx", "--to must be one of bundle, ctranslate2, argos, marian, not 'onnx'"),
         ("--run r", "--to bundle needs --data"),
         ("--run r --data d --bundle b", "--to bundle takes no --bundle"),
         ("--to ctranslate2 --run r --data d", "--to ctranslate2 needs --bundle and takes no --data, --run"),

@@ -30,6 +30,7 @@ from training.corpora.text_file import open_text
 from training.evaluation.evaluate import DEVELOPMENT, Result, TestSet, evaluate_set, report
 from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
 from training.evaluation.service_command import NotServed
+from training.export.argos import pack_for_argos
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.export.interpolation import Baseline, choose_interpolation, load_choice
 from training.export.marian import MarianOptions, convert_for_marian
@@ -45,9 +46,9 @@ from training.options import Option, OptionGroup, Values, group_options, options
 
 LICENCE = "Not stated. The owners of the corpora decide how a model trained on them may be used."
 ATTRIBUTION = "The corpora above; if you share this bundle, credit their owners as their licences require."
-REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",), "marian": ("bundle",)}
+REQUIRED_OPTIONS = {"bundle": ("run", "data"), "ctranslate2": ("bundle",), "argos": ("bundle",), "marian": ("bundle",)}
 """The options that each value of `--to` requires."""
-CONVERTER_OPTIONS = {"ctranslate2": ("dtype",), "marian": ()}
+CONVERTER_OPTIONS = {"ctranslate2": ("dtype",), "argos": ("dtype",), "marian": ()}
 """The options that a conversion of a bundle may have besides."""
 SERVED_FIELDS = ("decoding", "text", "reserved_copies")
 """Fields of config.json about serving, which a fine-tuned bundle has from the bundle that it started from."""
@@ -76,7 +77,7 @@ class ExportOptions:
     replace: bool = False
     dtype: str = "float16"
     """Storage type of weights: float16, bfloat16, float32, or int8, which has half the size of float16. (default:
-    float16; for CTranslate2 float32)"""
+    float16; for CTranslate2 and Argos float32)"""
     evaluate_on: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
     """Additional sentence pairs to measure on; repeat for more."""
     columns: tuple[int, int] | None = None
@@ -315,12 +316,13 @@ class ExportArguments:
     """The run folder that `train` made."""
     data: Path | None = None
     """The data folder that it was trained on."""
-    to: Annotated[str, Option(metavar="bundle|ctranslate2|marian")] = "bundle"
-    """What to make: a bundle from --run and --data, or a model folder for CTranslate2 or Marian from --bundle."""
+    to: Annotated[str, Option(metavar="bundle|ctranslate2|argos|marian")] = "bundle"
+    """What to make: a bundle from --run and --data, or from --bundle a model folder for CTranslate2 or Marian, or a
+    package (.argosmodel) for Argos Translate and LibreTranslate."""
     bundle: Path | None = None
-    """The bundle folder to convert with --to ctranslate2 or marian."""
+    """The bundle folder to convert with --to ctranslate2, argos or marian."""
     replace: bool = False
-    """Replace an existing folder."""
+    """Replace an existing folder or package."""
     export: Annotated[Values, OptionGroup(ExportOptions)] = field(default_factory=dict)
     threads: int | None = None
     """CPU threads. (default: one per core)"""
@@ -342,14 +344,15 @@ class ExportArguments:
 
 
 def export_or_convert(arguments: ExportArguments, say: Say = print) -> None:
-    """Makes what the command line requests. Raises what `export_run` and `convert_bundle` raise, and BusyError."""
+    """Makes what the command line requests. Raises what `export_run` and the converters raise, and BusyError."""
     out, given = arguments.out, arguments.export
     with lock_output(out):
         if arguments.bundle is not None and arguments.to == "marian":
             convert_for_marian(MarianOptions(arguments.bundle, out, arguments.replace), say)
             return
         if arguments.bundle is not None:
-            convert_bundle(ConvertOptions(arguments.bundle, out, arguments.replace, **given), say)
+            convert = pack_for_argos if arguments.to == "argos" else convert_bundle
+            convert(ConvertOptions(arguments.bundle, out, arguments.replace, **given), say)
             return
         assert arguments.run is not None and arguments.data is not None
         keep_freed_memory()

@@ -27,7 +27,7 @@ from model.tokenizer import Tokenizer
 from model.transformer import Attention, DecoderLayer, EncoderLayer, FeedForward, Transformer
 from training.export.ctranslate2 import ConversionError, Say
 from training.export.model_card import marian_card
-from training.protobuf import encode_varint
+from training.protobuf import encode_field
 
 WEIGHTS, DECODER = "model.npz", "decoder.yml"
 OPTIONS = "special:model.yml"
@@ -86,8 +86,8 @@ def write_vocabularies(folder: Path, bundle: LoadedBundle) -> list[str]:
 def marian_vocabulary(tokenizer: Tokenizer) -> bytes:
     """The SentencePiece model with white space as Marian expects it: one space is put before the text, others are
     removed. Of a field that occurs twice the last one counts, so that a normaliser with these two is appended."""
-    normaliser = bytes([3 << 3, 1, 4 << 3, 1])
-    return tokenizer.proto + bytes([3 << 3 | 2]) + encode_varint(len(normaliser)) + normaliser
+    normaliser = encode_field(3, 1) + encode_field(4, 1)
+    return tokenizer.proto + encode_field(3, normaliser)
 
 
 def decoder_settings(vocabularies: list[str], bundle: LoadedBundle) -> str:

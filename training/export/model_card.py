@@ -37,6 +37,16 @@ Converted from the Interlinear bundle {name}. It translates one sentence at a ti
 Marian splits text by the same pieces, but does not tidy it as Interlinear does: typographic apostrophes and invisible
 characters stay as they are. `marian-conv --gemm-type intgemm8` makes a quantised file of model.npz.
 """
+FOR_ARGOS = """\
+# {source} to {target}, for Argos Translate
+
+Converted from the Interlinear bundle {name}. To install it for Argos Translate or LibreTranslate, unpack the file into
+the packages' folder, `~/.local/share/argos-translate/packages`.
+
+Argos Translate searches with a beam of 4; ARGOS_BEAM_SIZE=1 decodes greedily, as Interlinear does by default. A
+sentence may have {max_source} pieces; longer ones are translated badly. The model in `minisbd` splits sentences by
+rules. Without that folder, Argos Translate downloads one of MiniSBD's.
+"""
 MAX_NAMED_LANGUAGES = 8
 """Maximum number of languages of a side that a card names."""
 _NOT_MEASURED = (
@@ -76,6 +86,11 @@ def converted_card(config: Mapping[str, Any], name: str, target_file: str | None
 def marian_card(config: Mapping[str, Any], name: str) -> str:
     """The card of bundle `name` as a model for Marian: its owners, and how to use it."""
     return _converted(FOR_MARIAN, config, name)
+
+
+def argos_card(config: Mapping[str, Any], name: str) -> str:
+    """The card of bundle `name` as a package for Argos Translate: its owners, and what differs there."""
+    return _converted(FOR_ARGOS, config, name)
 
 
 def _converted(text: str, config: Mapping[str, Any], name: str, **names: str) -> str:

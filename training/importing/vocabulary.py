@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import sentencepiece
 
 from model.tokenizer import control_symbols, language_tag, reserved_symbol
 from training.importing.errors import ImportFault
-from training.protobuf import encode_varint
+from training.protobuf import encode_field, encode_key
 
 _LANGUAGE_TAG = re.compile(language_tag("(.+)"))
 NORMAL, UNKNOWN, CONTROL, UNUSED, BYTE = 1, 2, 3, 5, 6
@@ -149,12 +149,12 @@ def build_vocabulary(
     has_bytes = sum(piece.kind == BYTE for piece in pieces) == 256
     if not has_bytes:
         pieces = [Piece(piece.text, 0, UNUSED) if piece.kind == BYTE else piece for piece in pieces]
-    trainer = settings[_TRAINER] + _numbers({4: len(pieces), 35: has_bytes})
-    trainer += _texts({45: specials.unknown, 46: specials.begin, 47: specials.end, 48: PADDING})
+    symbol_fields = {45: specials.unknown, 46: specials.begin, 47: specials.end, 48: PADDING}
+    trainer = settings[_TRAINER] + _encoded({4: len(pieces), 35: has_bytes, **symbol_fields})
     # White space is significant: the tokenizer adds the leading space itself.
-    normaliser = settings[_NORMALISER] + _numbers({3: 0, 4: 0})
+    normaliser = settings[_NORMALISER] + _encoded({3: 0, 4: 0})
     proto = b"".join(map(piece_message, pieces))
-    proto += _message(_TRAINER, trainer) + _message(_NORMALISER, normaliser)
+    proto += encode_field(_TRAINER, trainer) + encode_field(_NORMALISER, normaliser)
     missing = sum(piece.kind == UNUSED for piece in pieces)
     surplus = sum(piece.kind not in (UNKNOWN, CONTROL, UNUSED) and piece.text not in ids for piece in known.values())
     return Vocabulary(proto, ids, rows, missing, surplus, reserved_symbol(0) in given, has_bytes)
@@ -207,21 +207,9 @@ def _read_piece(content: bytes) -> Piece:
 
 def piece_message(piece: Piece) -> bytes:
     """A piece as a part of a SentencePiece model."""
-    content = _texts({1: piece.text}) + _key(2, 5) + struct.pack("<f", piece.score) + _numbers({3: piece.kind})
-    return _message(_PIECES, content)
+    score = encode_key(2, 5) + struct.pack("<f", piece.score)
+    return encode_field(_PIECES, encode_field(1, piece.text) + score + encode_field(3, piece.kind))
 
 
-def _key(number: int, wire: int) -> bytes:
-    return encode_varint(number << 3 | wire)
-
-
-def _message(number: int, content: bytes) -> bytes:
-    return _key(number, 2) + encode_varint(len(content)) + content
-
-
-def _texts(fields: dict[int, str]) -> bytes:
-    return b"".join(_message(number, text.encode()) for number, text in fields.items())
-
-
-def _numbers(fields: dict[int, int]) -> bytes:
-    return b"".join(_key(number, 0) + encode_varint(value) for number, value in fields.items())
+def _encoded(fields: Mapping[int, str | int]) -> bytes:
+    return b"".join(encode_field(number, content) for number, content in fields.items())
