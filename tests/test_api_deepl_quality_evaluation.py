@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from shared_fixtures import SHIPPED, Service, serving
+from shared_fixtures import SHIPPED, Gate, Service, listening, serving
 
 from app.http.api_keys import new_key
 
@@ -31,16 +34,22 @@ def body(*pairs: Pair) -> dict[str, Any]:
     return {"metadata": EN_FR, "segments": [{"source": source, "target": target} for source, target in pairs]}
 
 
-def evaluated(service: Service, *pairs: Pair, path: str = PATH) -> dict[str, Any]:
+def report_of(service: Service, *pairs: Pair, path: str = PATH) -> dict[str, Any]:
+    """What the job has found. It has ended: without a socket, a request takes as long as what it leaves behind."""
     answer = service.post(path, body(*pairs))
-    assert answer.status_code == 202, answer.text
-    assert answer.headers["retry-after"] == "0"
+    assert (answer.status_code, answer.headers["retry-after"]) == (202, "1"), answer.text
     job = answer.json()
     assert job["poll_url"] == f"{path.removeprefix('/deepl')}/{job['job_id']}"
     found = service.get(f"/deepl{job['poll_url']}")
     assert found.status_code == 200
     report: dict[str, Any] = found.json()
-    assert (report["job_id"], report["status"]) == (job["job_id"], "done")
+    assert report["job_id"] == job["job_id"]
+    return report
+
+
+def evaluated(service: Service, *pairs: Pair, path: str = PATH) -> dict[str, Any]:
+    report = report_of(service, *pairs, path=path)
+    assert report["status"] == "done"
     return report
 
 
@@ -55,11 +64,11 @@ def test_wrong_words_are_found_and_a_good_translation_has_none(shipped: Service)
     assert (good["segment_index"], good["segment_score"], good["errors"]) == (0, 100.0, [])
     assert (wrong["segment_index"], wrong["source"], wrong["target"]) == (1, *WRONG)
     [error] = wrong["errors"]
-    assert (error["type"], error["sub_type"], error["severity"]) == ("Accuracy", "Mistranslation", "Critical")
+    assert (error["type"], error["sub_type"], error["severity"]) == ("Accuracy", "Mistranslation", "Major")
     assert any("cat" in each for each in shown(wrong, "source")[0])
     assert any("chien" in each for each in shown(wrong, "target")[0])
     assert wrong["segment_score"] < report["summary"]["overall_score"] < 100
-    assert report["summary"]["granular_counts"] == {"Accuracy": {"Mistranslation": {"Critical": 1}}}
+    assert report["summary"]["granular_counts"] == {"Accuracy": {"Mistranslation": {"Major": 1}}}
 
 
 def test_missing_words_are_found(shipped: Service) -> None:
@@ -110,20 +119,25 @@ def test_invalid_requests_are_refused(shipped: Service, changed: dict[str, Any],
     assert said in answer.json()["message"]
 
 
-def failure(service: Service, *pairs: Pair) -> str:
-    made = service.post(PATH, body(*pairs))
-    assert made.status_code == 202, made.text
-    found = service.get(f"/deepl{made.json()['poll_url']}").json()
-    assert (found["status"], found["error"]["code"]) == ("error", "evaluation_failed")
-    return str(found["error"]["message"])
-
-
 def test_a_segment_that_is_too_long_for_the_model_is_named(shipped: Service) -> None:
-    assert failure(shipped, GOOD, ("word " * 1_500, "mot")).startswith("#/segments/1: text has ")
+    report = report_of(shipped, GOOD, ("word " * 1_500, "mot"))
+    assert (report["status"], report["error"]["code"]) == ("error", "evaluation_failed")
+    assert report["error"]["message"].startswith("#/segments/1: text has ")
 
 
-def test_a_model_that_does_not_estimate_its_quality_evaluates_nothing(service: Service) -> None:
-    assert failure(service, GOOD) == "The model from en to fr does not estimate its quality."
+def test_a_job_is_at_work_until_its_segments_are_scored(bundle_folder: Path, gate: Gate) -> None:
+    gate.opened.set()  # for the bundle's samples
+    with listening(bundle_folder) as url:
+        gate.opened.clear()
+        job = httpx.post(f"{url}{PATH}", json=body(GOOD)).json()
+        poll = partial(httpx.get, f"{url}/deepl{job['poll_url']}")
+        waiting = poll()
+        assert (waiting.status_code, waiting.headers["retry-after"]) == (202, "1")
+        assert waiting.json() == {"job_id": job["job_id"], "status": "processing"}
+        gate.opened.set()
+        while (found := poll()).status_code == 202:
+            time.sleep(0.05)
+        assert (found.status_code, found.json()["status"]) == (200, "done")
 
 
 def test_an_evaluation_is_its_owners_alone(tmp_path: Path) -> None:
@@ -135,9 +149,9 @@ def test_an_evaluation_is_its_owners_alone(tmp_path: Path) -> None:
         assert service.post(PATH, body(GOOD)).status_code == 403
         made = service.request("POST", PATH, json=body(GOOD), headers=as_ann).json()
         path = f"{PATH}/{made['job_id']}"
-        assert service.request("GET", path, headers=as_ann).json()["status"] == "done"
+        assert service.request("GET", path, headers=as_ann).json()["job_id"] == made["job_id"]
         undashed = f"{PATH}/{made['job_id'].replace('-', '').upper()}"
-        assert service.request("GET", undashed, headers=as_ann).json()["status"] == "done"
+        assert service.request("GET", undashed, headers=as_ann).json()["job_id"] == made["job_id"]
         for wrong in (path, f"{PATH}/00000000-0000-0000-0000-000000000000"):
             answer = service.request("GET", wrong, headers=as_bob)
             assert (answer.status_code, answer.json()["message"]) == (404, "No such evaluation.")

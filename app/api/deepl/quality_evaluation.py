@@ -6,9 +6,10 @@ The shapes are those of its documentation of June 2026, and what came later: the
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 from msgspec import json
 from pydantic import Field
+from starlette.background import BackgroundTask
 
 from app.api.deepl.memory_jobs import keep
 from app.api.deepl.wire_format import (
@@ -28,17 +30,18 @@ from app.api.deepl.wire_format import (
     request_body,
     validated,
 )
-from app.api.dependencies import state_of
+from app.api.dependencies import RequestState, state_of
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas.fields import Language
-from app.errors import InvalidFields, ServiceError, StoreUnavailable
+from app.errors import ServiceError, StoreUnavailable
+from app.http.auth import Client
 from app.http.forms import read_fields
-from app.http.json_body import check_load, while_connected
+from app.http.json_body import check_load
 from app.services.downloads import Download
 from app.text.segmentation import segments
+from app.translation.documents import retry_while_overloaded
 from app.translation.quality_checks import find_untranslated_words, untranslated_warning
 from app.translation.scoring import GivenPair, ScoredPair, score_pairs
-from model.quality import DOUBTFUL_WORD
 
 router = APIRouter()
 JobId = Annotated[UUID, Path(description="The evaluation's id", examples=["f3a8c5e1-9b7d-4e62-a1c4-8f5d2b6e3c19"])]
@@ -47,10 +50,11 @@ Span = tuple[int, int]
 Part = tuple[GivenPair, Span]
 """A sentence of a segment with its translation, and where both begin."""
 _MEDIA_TYPE = "application/x-evaluation+json"
-_PENALTIES = {"Critical": 8, "Major": 3, "Minor": 1}
-"""Over the number of tokens. The examples of DeepL's documentation get about the scores that they have there."""
-_CRITICAL, _MAJOR = 0.02, 0.1
-"""How probably a word is right, at most, if it is as wrong as that; other doubtful words are minor errors."""
+_LOG_PROBS = {"Critical": -10.0, "Major": -7.0, "Minor": -5.0}
+"""A word whose log probability is lower is an error of that severity. docs/deepl.md has the error rates."""
+_PENALTIES = {"Critical": 5, "Major": 3, "Minor": 1}
+"""Over the number of words; so the examples of DeepL's documentation have about the scores that they have there."""
+_PAIRS_AT_ONCE = 100
 _FIELDS = "type", "sub_type", "severity", "explanation", "source_spans", "target_spans"
 _EXAMPLE = {
     "metadata": {"source_language": "en", "target_language": "fr"},
@@ -88,24 +92,36 @@ class EvaluationRequest(Body):
     responses=error_responses(*BODY_ERRORS, *TRANSLATION_ERRORS, StoreUnavailable),
 )
 async def evaluate(request: Request, caller: Caller) -> Response:
-    """Find words that are probably wrong or missing. The evaluation is done at once, and kept for ten minutes."""
+    """Find words that are probably wrong or missing. The evaluation is kept for ten minutes."""
     check_load(request)
     body = validated(EvaluationRequest, await read_fields(request))
     translator = state_of(request)["translator"]
     source, target = pair_of(translator.catalogue, body.metadata.source_language, body.metadata.target_language)
     assert source
+    translator.catalogue.find(source, target)
     await caller.charge(translator.cost([text for each in body.segments for text in (each.source, each.target)]))
-    parts = await asyncio.to_thread(lambda: [_parts(each, source, target) for each in body.segments])
-    pairs = [pair for of in parts for pair, _ in of]
-    work = score_pairs(translator, pairs, source, target, None, request.state.waited_s, caller.scheduled_as)
-    done = await while_connected(request, work)
-    try:
-        report = await asyncio.to_thread(_report, body.segments, parts, iter(done.pairs))
-    except InvalidFields as error:
-        report = {"status": "error", "error": {"code": "evaluation_failed", "message": error.detail}}
-    file = await keep(request, Download("evaluation", json.encode([caller.name, report]), _MEDIA_TYPE))
+    file = await keep(request, Download("evaluation", json.encode([caller.name, None]), _MEDIA_TYPE))
     id, path = str(UUID(file.partition(".")[0])), request.scope["path"].rpartition("/")[2]
-    return JSONResponse({"job_id": id, "poll_url": f"/v1/{path}/{id}"}, 202, {"Retry-After": "0"})
+    work = BackgroundTask(_evaluate, state_of(request), file, caller, body.segments, source, target)
+    return JSONResponse({"job_id": id, "poll_url": f"/v1/{path}/{id}"}, 202, {"Retry-After": "1"}, background=work)
+
+
+async def _evaluate(
+    state: RequestState, file: str, caller: Client, given: Sequence[Segment], source: str, target: str
+) -> None:
+    """Evaluates translations for a job that is kept already, in several requests to the engine."""
+    translator, done = state["translator"], list[ScoredPair | ServiceError]()
+    try:
+        parts = await asyncio.to_thread(lambda: [_parts(each, source, target) for each in given])
+        pairs = [pair for of in parts for pair, _ in of]
+        for at in range(0, len(pairs), _PAIRS_AT_ONCE):
+            some = pairs[at : at + _PAIRS_AT_ONCE]
+            work = partial(score_pairs, translator, some, source, target, client=caller.scheduled_as)
+            done += (await retry_while_overloaded(work)).pairs
+        report = await asyncio.to_thread(_report, given, parts, iter(done))
+    except ServiceError as error:
+        report = {"status": "error", "error": {"code": "evaluation_failed", "message": error.detail}}
+    await state["downloads"].change(file, json.encode([caller.name, report]))
 
 
 @router.get("/v1/quality-evaluations/{job_id}", include_in_schema=False)
@@ -114,13 +130,15 @@ async def evaluate(request: Request, caller: Caller) -> Response:
     summary="Get an evaluation of translations",
     responses=error_responses(StoreUnavailable, missing=["evaluation"]),
 )
-async def evaluation(job_id: JobId, request: Request, caller: Caller) -> dict[str, Any]:
+async def evaluation(job_id: JobId, request: Request, caller: Caller) -> Response:
     """Return the errors of each segment, and a score from 0 to 100 with the number of errors of each kind."""
     file = await state_of(request)["downloads"].find(f"{job_id.hex}.evaluation")
-    owner, report = json.decode(file.content) if file and file.media_type == _MEDIA_TYPE else (None, {})
+    owner, report = json.decode(file.content) if file and file.media_type == _MEDIA_TYPE else (None, None)
     if owner != caller.name:
         raise not_found("evaluation")
-    return {"job_id": str(job_id), **report}
+    if report is None:
+        return JSONResponse({"job_id": str(job_id), "status": "processing"}, 202, {"Retry-After": "1"})
+    return JSONResponse({"job_id": str(job_id), **report})
 
 
 def _parts(segment: Segment, source: str, target: str) -> list[Part]:
@@ -139,51 +157,51 @@ def _parts(segment: Segment, source: str, target: str) -> list[Part]:
 def _report(
     given: Sequence[Segment], parts: Sequence[Sequence[Part]], done: Iterator[ScoredPair | ServiceError]
 ) -> dict[str, Any]:
-    """Raises InvalidFields for what could not be evaluated."""
-    shown, counts, all_penalties, all_tokens = [], dict[str, Counter[str]](), 0, 0
+    """Raises InvalidFields for a segment that could not be scored."""
+    shown, counts, all_penalties, all_words = [], dict[str, Counter[str]](), 0, 0
     for number, (segment, of) in enumerate(zip(given, parts, strict=True)):
-        errors, tokens = list[dict[str, Any]](), 0
+        errors, words = list[dict[str, Any]](), 0
         for part in of:
             scored = next(done)
             if isinstance(scored, ServiceError):
                 raise invalid_field(f"segments/{number}", scored.detail)
-            errors += _errors(*part, scored)
-            tokens += len(scored.tokens)
+            found, count = _errors(*part, scored)
+            errors, words = errors + found, words + count
         for error in errors:
             counts.setdefault(error["sub_type"], Counter())[error["severity"]] += 1
         penalties = sum(_PENALTIES[error["severity"]] for error in errors)
-        score = round(max(0.0, 100 - 100 * penalties / tokens), 1)
+        score = _score(penalties, words)
         shown.append({"segment_index": number, "segment_score": score, **segment.model_dump(), "errors": errors})
-        all_penalties, all_tokens = all_penalties + penalties, all_tokens + tokens
-    score = round(max(0, 100 - 100 * all_penalties / all_tokens))
+        all_penalties, all_words = all_penalties + penalties, all_words + words
+    score = round(_score(all_penalties, all_words))
     summary = {"overall_score": score, "granular_counts": {"Accuracy": counts} if counts else {}}
     return {"status": "done", "segments": shown, "summary": summary}
 
 
-def _errors(pair: GivenPair, starts: Span, scored: ScoredPair) -> Iterator[dict[str, Any]]:
-    """Words that the model doubts, those that adjoin as one error; and words of the text that it finds missing."""
+def _score(penalties: int, words: int) -> float:
+    return round(max(0.0, 100 - 100 * penalties / max(1, words)), 1)
+
+
+def _errors(pair: GivenPair, starts: Span, scored: ScoredPair) -> tuple[list[dict[str, Any]], int]:
+    """Words that the model would hardly use, and words of the text that it finds missing; and the number of words."""
     sentence, decoded, bundle = scored.sentence, scored.decoded, scored.sentence.bundle
-    if bundle.quality is None:
-        raise InvalidFields(f"The model from {bundle.source} to {bundle.target} does not estimate its quality.")
-    words = []
+    errors, read, count = [], sentence.source_spans(), 0
     for first, end, log_prob in bundle.target_tokenizer.words(decoded.tokens, decoded.log_probs, bundle.target):
         span = scored.tokens[first].start, scored.tokens[end - 1].end
-        if any(map(str.isalnum, pair.translation[slice(*span)])):
-            words.append((bundle.quality.word_probability(log_prob), span, decoded.aligned[first:end]))
-    read = sentence.source_spans()
-    for is_doubtful, run in groupby(words, key=lambda word: word[0] < DOUBTFUL_WORD):
-        if is_doubtful:
-            probabilities, spans, aligned = zip(*run, strict=True)
-            least = min(probabilities)
-            severity = "Critical" if least < _CRITICAL else "Major" if least < _MAJOR else "Minor"
-            told = f"The probability that this is right is {least:.2f}."
-            source = _joined(sentence.passage.text, [read[index] for of in aligned for index in of], starts[0])
-            target = _joined(pair.translation, spans, starts[1])
-            yield dict(zip(_FIELDS, ("Accuracy", "Mistranslation", severity, told, source, target), strict=True))
+        if not any(map(str.isalnum, pair.translation[slice(*span)])):
+            continue
+        count += 1
+        severity = next((severity for severity, limit in _LOG_PROBS.items() if log_prob < limit), None)
+        if severity:
+            told = f"The model gives this word a probability of 1 in {math.exp(-log_prob):,.0f}."
+            source = _joined(sentence.passage.text, [read[index] for index in decoded.aligned[first:end]], starts[0])
+            values = "Accuracy", "Mistranslation", severity, told, source, _joined(pair.translation, [span], starts[1])
+            errors.append(dict(zip(_FIELDS, values, strict=True)))
     if missed := find_untranslated_words(sentence):
-        source = _joined(sentence.passage.text, [word.span() for word in missed], starts[0])
         told = untranslated_warning([word[0] for word in missed])
-        yield dict(zip(_FIELDS, ("Accuracy", "Omission", "Major", told, source, ()), strict=True))
+        source = _joined(sentence.passage.text, [word.span() for word in missed], starts[0])
+        errors.append(dict(zip(_FIELDS, ("Accuracy", "Omission", "Major", told, source, ()), strict=True)))
+    return errors, count
 
 
 def _joined(text: str, spans: Iterable[Span], offset: int) -> list[dict[str, int]]:
