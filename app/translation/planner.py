@@ -81,7 +81,7 @@ class Planner:
 
     def check_pair(self) -> None:
         """Raises PairNotServed if no text can be translated."""
-        if self.options.source != AUTO or not self._sources:
+        if self.options.source not in (AUTO, self.options.target) or not self._sources:
             self._is_for_large_model_alone(self.options.source) or self._route(self.options.source)
 
     def _is_for_large_model_alone(self, source: str) -> bool:
@@ -94,7 +94,8 @@ class Planner:
 
     def default_model(self) -> str:
         """The model to name if there was nothing to translate."""
-        source = self._sources[0] if self.options.source == AUTO else self.options.source
+        is_open = self.options.source in (AUTO, self.options.target)
+        source = self._sources[0] if is_open else self.options.source
         if self._services.large_model and self._is_for_large_model_alone(source):
             return self._services.large_model.name
         return " + ".join(bundle.name for bundle in self._route(source))
@@ -156,13 +157,11 @@ class Planner:
                 return
             source = detected.language
             warnings += doubts
-            if source == options.target:
-                certain = f"In {language_name(source)} already, and left as it was."
-                warnings.append("It was left as it was." if doubts else certain)
-                planned.plan = replace(
-                    plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings]
-                )
-                return
+        if source == options.target:
+            certain = f"In {language_name(source)} already, and left as it was."
+            warnings.append("It was left as it was." if warnings else certain)
+            planned.plan = replace(plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
+            return
         if self._is_for_large_model_alone(source):
             planned.glossary = self._glossary(source, options.target)
             planned.plan, planned.unserved = plan_unserved(pieces, source, options.target)
