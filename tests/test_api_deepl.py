@@ -128,7 +128,7 @@ def test_the_markup_of_many_short_texts_is_parsed_in_a_thread(monkeypatch: pytes
 def test_languages_are_the_served_ones(deepl_client: deepl.DeepLClient) -> None:
     assert [(each.code, each.name) for each in deepl_client.get_source_languages()] == [("EN", "English")]
     found = [(each.code, each.name, each.supports_formality) for each in deepl_client.get_target_languages()]
-    assert found == [("FR", "French", False)]
+    assert found == [("FR", "French", True)]
     assert [(each.source_lang, each.target_lang) for each in deepl_client.get_glossary_languages()] == [("en", "fr")]
 
 

@@ -136,7 +136,7 @@ def test_untranslatable_document_reports_the_reason(
         ("a.png", {}, "file extension must be one of .*docx"),
         ("a.txt", {"output_format": "docx"}, "is written as txt"),
         ("a.txt", {"target_lang": "XX"}, "'target_lang' not supported"),
-        ("a.txt", {"formality": "more"}, "'formality' is not supported"),
+        ("a.txt", {"formality": "none"}, "#/formality: "),
         ("a.txt", {"glossary": "none"}, "No such glossary"),
     ],
 )
@@ -196,6 +196,15 @@ def _left(service: Service, name: str, content: str, **fields: str) -> tuple[str
     files = {"file": (name, content.encode())}
     handle = service.request("POST", "/deepl/v2/document", files=files, data=fields).json()
     return f"/deepl/v2/document/{handle['document_id']}", {"document_key": handle["document_key"]}
+
+
+@pytest.mark.parametrize(("text", "status"), [("Bonjour, comment allez-vous ce matin ?", "error"), ("12 + 3", "done")])
+def test_document_in_the_target_language_ends_in_an_error(service: Service, text: str, status: str) -> None:
+    place, key = _left(service, "a.txt", text, target_lang="FR")
+    while (told := service.post(place, key).json())["status"] not in {"done", "error"}:
+        time.sleep(0.01)
+    assert told["status"] == status
+    assert told.get("error_message") == ("Source and target language are equal." if status == "error" else None)
 
 
 def test_document_in_an_unserved_language_ends_in_an_error(service: Service) -> None:

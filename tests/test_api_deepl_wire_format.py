@@ -170,7 +170,7 @@ def test_repeated_and_numbered_texts_of_a_form_are_a_list(service: Service) -> N
 
 
 @pytest.mark.parametrize("path", ["translate", "document"])
-@pytest.mark.parametrize("name", ["style_id", "style_profile_id", "custom_instructions", "formality"])
+@pytest.mark.parametrize("name", ["style_id", "style_profile_id", "custom_instructions"])
 def test_options_that_are_known_and_not_supported_are_refused(service: Service, path: str, name: str) -> None:
     fields = {**EN_FR, name: "more", **({"text": "Hello."} if path == "translate" else {})}
     files = {"file": ("a.txt", b"Hello.")} if path == "document" else None
@@ -180,6 +180,42 @@ def test_options_that_are_known_and_not_supported_are_refused(service: Service, 
     assert "not supported" in answer.json()["message"]
     unknown = {**EN_FR, "colour": "red", "enable_beta_languages": "1", **({"text": "Hello."} if not files else {})}
     assert service.request("POST", f"/deepl/v2/{path}", data=unknown, files=files).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "formality", "is_refused"),
+    [
+        ("EN-US", "more", True),
+        ("tr", "less", True),
+        ("EN-US", "prefer_more", False),
+        ("EN-US", "default", False),
+        ("de", "less", False),
+        ("fr-CA", "more", False),
+        ("ES-419", "prefer_less", False),
+    ],
+)
+def test_a_form_of_address_is_refused_where_there_is_none(target: str, formality: str, is_refused: bool) -> None:
+    body = validated(TextRequest, Fields({"text": "Hello.", "target_lang": target, "formality": formality}))
+    if is_refused:
+        with pytest.raises(InvalidFields, match=f"#/formality: Target language {target} does not support formality"):
+            body.check()
+    else:
+        body.check()
+        assert body.address == (None if formality == "default" else formality.removeprefix("prefer_"))
+
+
+def test_a_text_in_the_target_language_is_left_as_it_was(tmp_path: Path) -> None:
+    """DeepL's client asks for EN-US where a text is EN."""
+    make_bundle(tmp_path / "en-fr")
+    make_bundle(tmp_path / "fr-en", "fr", "en", seed=1)
+    with serving(tmp_path) as service:
+        for options in ({"source_lang": "EN"}, {"source_lang": "en-GB", "tag_handling": "xml"}, {}):
+            texts = ["The <b>cat</b> sleeps on the red chair.", "123"]
+            answer = service.post("/deepl/v2/translate", {"text": texts, "target_lang": "EN-US", **options})
+            assert [each["text"] for each in answer.json()["translations"]] == texts
+        own = service.post("/translate", {"text": "The cat sleeps.", "source": "en", "target": "en"}).json()
+        assert own["translations"][0]["text"] == "The cat sleeps."
+        assert own["translations"][0]["warnings"] == ["In English already, and left as it was."]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +259,7 @@ def test_several_glossaries_may_have_more_terms_together_than_one_may(service: S
 def test_type_parameter_of_languages_may_be_in_the_query_or_in_a_form(service: Service) -> None:
     path = "/deepl/v2/languages"
     targets = service.get(f"{path}?type=target").json()
-    assert targets == [{"language": "FR", "name": "French", "supports_formality": False}]
+    assert targets == [{"language": "FR", "name": "French", "supports_formality": True}]
     for method in ("GET", "POST"):
         assert service.request(method, path, content=b"type=target", headers=FORM).json() == targets
     assert service.get(path).json() == [{"language": "EN", "name": "English"}]

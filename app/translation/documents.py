@@ -192,15 +192,14 @@ async def options_for(translator: Translator, document: Document, options: Optio
     served, into = translator.catalogue.codes(options.source, options.target)
     if served != AUTO:
         return options
-    return options._replace(source=await asyncio.to_thread(_document_language, translator, document, into))
+    language = await asyncio.to_thread(document_language, translator, document, into)
+    # If there is nothing to translate, the translator finds that for each passage.
+    return options._replace(source=AUTO if language in (None, into) else language)
 
 
-def _document_language(translator: Translator, document: Document, target: str) -> str:
-    """The language of the whole document, since a passage, such as a table's cell, may be a single word.
-
-    AUTO if it has no words, or is in `target`: then the translator finds for each passage that there is nothing to
-    translate. Raises PairNotServed if it seems to be in no served language, which a single passage often cannot show.
-    """
+def document_language(translator: Translator, document: Document, target: str) -> str | None:
+    """The language of the whole document, since a passage, such as a table's cell, may be a single word. None if it has
+    no words. Raises PairNotServed if it seems to be in no served language, which a single passage often cannot show."""
     text, length = [], 0
     for passage in document.passages:
         text.append(passage.words)
@@ -210,5 +209,4 @@ def _document_language(translator: Translator, document: Document, target: str) 
     chosen = translator.languages(target).choose("\n".join(text)[:_MAX_DETECTION_CHARS])
     if chosen.error:
         raise chosen.error
-    language = chosen.detected.language
-    return AUTO if language is None or language == target else language
+    return chosen.detected.language

@@ -17,6 +17,7 @@ from app.text.glossary import Glossaries, Glossary
 from app.text.icu_messages import message_pieces
 from app.text.language_id import Detected, Detector
 from app.text.mnemonics import remove_mnemonic
+from app.translation import formality
 from app.translation.completion import continue_prefix
 from app.translation.language_checks import LanguageChecks
 from app.translation.llm_alone import plan_unserved
@@ -217,7 +218,8 @@ class Planner:
     @property
     def _beam_size(self) -> int:
         alternatives = self.options.alternatives
-        return max(MIN_BEAM_SIZE, alternatives + 1) if alternatives else 1
+        least = formality.BEAM_SIZE if self.options.formality else 1
+        return max(MIN_BEAM_SIZE, alternatives + 1, least) if alternatives else least
 
     def _glossary(self, source: str, target: str) -> Glossary | None:
         """The request's glossary, for this pair. Raises InvalidFields."""

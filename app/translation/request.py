@@ -13,7 +13,7 @@ from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.llm.client import check_wish
 from app.text.glossary import Glossary
-from app.translation import kept_marks
+from app.translation import formality, kept_marks
 from app.translation.llm_questions import LargeModelQuestions
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
@@ -226,6 +226,8 @@ class TranslationRequest:
         finally:
             self._futures.pop(sentence, None)
         sentence.set_decoded(decoded)
+        if self._options.formality:
+            formality.prefer(self._options.formality, sentence)
         if repaired:
             sentence.set_repaired(repaired)
         is_long = max(len(sentence.passage.text), 20 * len(sentence.passage.tags)) > MAX_INLINE_CHARS

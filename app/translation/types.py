@@ -10,6 +10,7 @@ from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
 from app.translation.alignment import WordPair
+from app.translation.formality import Formality
 from app.translation.memory import MemoryOption, Suggestion
 from app.translation.pivot import FirstLeg
 from app.translation.text_plan import TextPlan
@@ -48,6 +49,8 @@ class Options(NamedTuple):
     """The translation memory to consult first; None: none."""
     engine: EngineOption | None = None
     """None: as the settings say."""
+    formality: Formality | None = None
+    """How the translation addresses its reader, where the language and the beam have a choice; None: as it comes."""
     llm_below: float | None = None
     """The quality below which a sentence goes to the large model, with `auto`; None: as the settings say."""
 

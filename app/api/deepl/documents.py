@@ -44,7 +44,8 @@ from app.services.reload import Deployments
 from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
 from app.text.glossary import Glossary, GlossaryChain
-from app.translation.documents import document_file, open_document, translate_in_batches
+from app.translation.documents import document_file, document_language, open_document, translate_in_batches
+from app.translation.formality import Formality
 from app.translation.memory import MemoryOption
 from app.translation.types import AUTO, EngineOption, Options
 
@@ -79,6 +80,7 @@ class DocumentTask(Struct):
     charset: str = ""
     """The encoding that the upload declares."""
     engine: EngineOption | None = None
+    formality: Formality | None = None
 
 
 class DocumentFacts(Struct):
@@ -159,8 +161,9 @@ async def upload(request: Request, caller: Caller) -> Response:
     glossaries = [Terms(pair[0], dict(stored.dictionaries[pair])) for stored, pair in dictionaries]
     await memory_of(request, caller.name, body.translation_memory_id, source or AUTO, target)  # refused before the work
     memory = None if body.translation_memory_id is None else caller.name
+    owner, given = caller.account, source or AUTO
     task = DocumentTask(
-        name, file.content, source or AUTO, target, glossaries, caller.account, memory, file.charset, body.engine
+        name, file.content, given, target, glossaries, owner, memory, file.charset, body.engine, body.address
     )
     job = await state_of(request)["background_jobs"].start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
@@ -191,7 +194,14 @@ async def translate_task(
         memory = MemoryOption(snapshots, turns=translation_memory.turns(task.memory))
     # The deployment that accepted the request may be retired before the job starts.
     with deployments.current as deployment:
-        options = Options(task.source, task.target, glossary, client=owner, memory=memory, engine=task.engine)
+        source, target = task.source, task.target
+        if source == AUTO:
+            detected = await asyncio.to_thread(document_language, deployment.translator, document, target)
+            source = detected or AUTO
+        if source == target:
+            raise InvalidFields("Source and target language are equal.")
+        options = Options(source, target, glossary, client=owner, memory=memory, engine=task.engine)
+        options = options._replace(formality=task.formality)
         content = await translate_in_batches(deployment.translator, document, options)
     name = formats.translated_name(task.name, task.target)
     return JobResult(_encode(DocumentFacts(name, document.media_type, document.characters)), content)

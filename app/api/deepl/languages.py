@@ -20,6 +20,7 @@ from app.api.deepl.wire_format import (
 from app.api.openapi_parts import BODY_ERRORS
 from app.errors import InvalidFields, StoreUnavailable
 from app.http.forms import read_fields
+from app.translation.formality import has_formality
 from model.languages import language_alone, language_name
 
 router = APIRouter()
@@ -38,7 +39,7 @@ class OfferedLanguage(BaseModel):
 
     language: str = Field(description="Its code", examples=["FR"])
     name: str = Field(description="In English", examples=["French"])
-    supports_formality: bool | None = Field(default=None, description="Target languages only: always false")
+    supports_formality: bool | None = Field(default=None, description="Target languages only")
 
 
 class CharacterUsage(BaseModel):
@@ -103,7 +104,7 @@ async def languages(request: Request, caller: Caller) -> Response:
         )
     return JSONResponse(
         [
-            {"language": code.upper(), "name": name, "supports_formality": False}
+            {"language": code.upper(), "name": name, "supports_formality": has_formality(code)}
             for code, name in target_languages(catalogue).items()
         ]
     )

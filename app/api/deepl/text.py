@@ -29,6 +29,7 @@ from app.http.forms import Fields
 from app.markup.extract import markup_pieces
 from app.markup.html_elements import Rules
 from app.markup.passage import Passage
+from app.translation.formality import Formality, has_formality
 from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedText
 from model.languages import language_alone
 
@@ -60,7 +61,9 @@ class TranslationOptions(Body):
         None, description="If absent or `auto`, the language of each text is detected", examples=["EN"]
     )
     formality: Literal["default", "more", "less", "prefer_more", "prefer_less"] = Field(
-        "default", description="Formality is not supported: `more` and `less` are refused"
+        "default",
+        description="How to address the reader, in German, French and Spanish; elsewhere, `more` and `less` "
+        "are refused",
     )
     glossary_id: str | None = Field(None, description="A glossary's id. Requires `source_lang`")
     glossary_ids: Names | None = Field(
@@ -77,15 +80,18 @@ class TranslationOptions(Body):
 
     def check(self) -> None:
         """Raises InvalidFields for options that the service could not honour."""
-        if self.formality in ("more", "less"):
-            raise invalid_field(
-                "formality", f"'formality' is not supported for given 'target_lang' {self.target_lang}."
-            )
+        if self.formality in ("more", "less") and not has_formality(self.target_lang):
+            raise invalid_field("formality", f"Target language {self.target_lang} does not support formality.")
         for field, what in _UNSUPPORTED.items():
             if getattr(self, field):
                 raise invalid_field(field, f"{what} are not supported.")
         if self.glossary_id is not None and self.glossary_ids is not None:
             raise invalid_field("glossary_ids", "Give either glossary_id or glossary_ids.")
+
+    @property
+    def address(self) -> Formality | None:
+        """The formality for the translator."""
+        return None if self.formality == "default" else "more" if self.formality.endswith("more") else "less"
 
     @property
     def glossaries(self) -> list[str]:
@@ -134,7 +140,7 @@ class TextRequest(TranslationOptions, TextQuestion):
         glossary = await glossary_of(call.request.state.glossaries, client.name, self.glossaries, source, target)
         memory = await memory_of(call.request, client.name, self.translation_memory_id, source or AUTO, target)
         engine = self.engine or (_ENGINES.get(self.model_type or "") if translator.large_model else None)
-        options = Options(source or AUTO, target, glossary, memory=memory, engine=engine)
+        options = Options(source or AUTO, target, glossary, memory=memory, engine=engine, formality=self.address)
         asked = Asked(self.text, options.source, target)
         done = await translated(call, asked, options, await to_items(self))
         return {"translations": [self._entry(*each) for each in zip(self.text, done.items, done.sources, strict=True)]}
