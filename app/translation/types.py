@@ -49,10 +49,10 @@ class Options(NamedTuple):
     """The translation memory to consult first; None: none."""
     engine: EngineOption | None = None
     """None: as the settings say."""
-    formality: Formality | None = None
-    """How the translation addresses its reader, where the language and the beam have a choice; None: as it comes."""
     llm_below: float | None = None
     """The quality below which a sentence goes to the large model, with `auto`; None: as the settings say."""
+    formality: Formality | None = None
+    """How the translation addresses its reader, where the language and the beam have a choice; None: as it comes."""
 
 
 class TranslatedText(NamedTuple):

@@ -9,15 +9,13 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import JSONResponse
 from msgspec import json
 from pydantic import Field
-from starlette.background import BackgroundTask
 
 from app.api.deepl.memory_jobs import keep
 from app.api.deepl.wire_format import (
@@ -30,31 +28,25 @@ from app.api.deepl.wire_format import (
     request_body,
     validated,
 )
-from app.api.dependencies import RequestState, state_of
+from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas.fields import Language
 from app.errors import ServiceError, StoreUnavailable
-from app.http.auth import Client
 from app.http.forms import read_fields
-from app.http.json_body import check_load
+from app.http.json_body import check_load, while_connected
 from app.services.downloads import Download
 from app.text.segmentation import segments
-from app.translation.documents import retry_while_overloaded
 from app.translation.quality_checks import find_untranslated_words, untranslated_warning
 from app.translation.scoring import GivenPair, ScoredPair, score_pairs
 
 router = APIRouter()
 JobId = Annotated[UUID, Path(description="The evaluation's id", examples=["f3a8c5e1-9b7d-4e62-a1c4-8f5d2b6e3c19"])]
 Text = Annotated[str, Field(pattern=r"\S", max_length=10_000)]
-Span = tuple[int, int]
-Part = tuple[GivenPair, Span]
-"""A sentence of a segment with its translation, and where both begin."""
 _MEDIA_TYPE = "application/x-evaluation+json"
 _LOG_PROBS = {"Critical": -10.0, "Major": -7.0, "Minor": -5.0}
 """A word whose log probability is lower is an error of that severity. docs/deepl.md has the error rates."""
 _PENALTIES = {"Critical": 5, "Major": 3, "Minor": 1}
 """Over the number of words; so the examples of DeepL's documentation have about the scores that they have there."""
-_PAIRS_AT_ONCE = 100
 _FIELDS = "type", "sub_type", "severity", "explanation", "source_spans", "target_spans"
 _EXAMPLE = {
     "metadata": {"source_language": "en", "target_language": "fr"},
@@ -83,6 +75,15 @@ class EvaluationRequest(Body):
     segments: list[Segment] = Field(min_length=1, max_length=500, fail_fast=True, description="The translations")
 
 
+class _Part(NamedTuple):
+    """A sentence of a segment with its translation, and where both begin."""
+
+    segment: int
+    pair: GivenPair
+    source_start: int
+    target_start: int
+
+
 @router.post("/v1/quality-evaluations", include_in_schema=False)
 @router.post(
     "/v1/quality-evaluation",
@@ -92,36 +93,21 @@ class EvaluationRequest(Body):
     responses=error_responses(*BODY_ERRORS, *TRANSLATION_ERRORS, StoreUnavailable),
 )
 async def evaluate(request: Request, caller: Caller) -> Response:
-    """Find words that are probably wrong or missing. The evaluation is kept for ten minutes."""
+    """Find words that are probably wrong or missing. The evaluation is done at once, and kept for ten minutes."""
     check_load(request)
     body = validated(EvaluationRequest, await read_fields(request))
     translator = state_of(request)["translator"]
     source, target = pair_of(translator.catalogue, body.metadata.source_language, body.metadata.target_language)
     assert source
-    translator.catalogue.find(source, target)
     await caller.charge(translator.cost([text for each in body.segments for text in (each.source, each.target)]))
-    file = await keep(request, Download("evaluation", json.encode([caller.name, None]), _MEDIA_TYPE))
+    parts = await asyncio.to_thread(lambda: list(_parts(body.segments, source, target)))
+    pairs, waited_s = [part.pair for part in parts], request.state.waited_s
+    work = score_pairs(translator, pairs, source, target, None, waited_s, caller.scheduled_as)
+    done = await while_connected(request, work)
+    report = await asyncio.to_thread(_report, body.segments, parts, done.pairs)
+    file = await keep(request, Download("evaluation", json.encode([caller.name, report]), _MEDIA_TYPE))
     id, path = str(UUID(file.partition(".")[0])), request.scope["path"].rpartition("/")[2]
-    work = BackgroundTask(_evaluate, state_of(request), file, caller, body.segments, source, target)
-    return JSONResponse({"job_id": id, "poll_url": f"/v1/{path}/{id}"}, 202, {"Retry-After": "1"}, background=work)
-
-
-async def _evaluate(
-    state: RequestState, file: str, caller: Client, given: Sequence[Segment], source: str, target: str
-) -> None:
-    """Evaluates translations for a job that is kept already, in several requests to the engine."""
-    translator, done = state["translator"], list[ScoredPair | ServiceError]()
-    try:
-        parts = await asyncio.to_thread(lambda: [_parts(each, source, target) for each in given])
-        pairs = [pair for of in parts for pair, _ in of]
-        for at in range(0, len(pairs), _PAIRS_AT_ONCE):
-            some = pairs[at : at + _PAIRS_AT_ONCE]
-            work = partial(score_pairs, translator, some, source, target, client=caller.scheduled_as)
-            done += (await retry_while_overloaded(work)).pairs
-        report = await asyncio.to_thread(_report, given, parts, iter(done))
-    except ServiceError as error:
-        report = {"status": "error", "error": {"code": "evaluation_failed", "message": error.detail}}
-    await state["downloads"].change(file, json.encode([caller.name, report]))
+    return JSONResponse({"job_id": id, "poll_url": f"/v1/{path}/{id}"}, 202, {"Retry-After": "0"})
 
 
 @router.get("/v1/quality-evaluations/{job_id}", include_in_schema=False)
@@ -130,87 +116,79 @@ async def _evaluate(
     summary="Get an evaluation of translations",
     responses=error_responses(StoreUnavailable, missing=["evaluation"]),
 )
-async def evaluation(job_id: JobId, request: Request, caller: Caller) -> Response:
+async def evaluation(job_id: JobId, request: Request, caller: Caller) -> dict[str, Any]:
     """Return the errors of each segment, and a score from 0 to 100 with the number of errors of each kind."""
     file = await state_of(request)["downloads"].find(f"{job_id.hex}.evaluation")
-    owner, report = json.decode(file.content) if file and file.media_type == _MEDIA_TYPE else (None, None)
+    owner, report = json.decode(file.content) if file and file.media_type == _MEDIA_TYPE else (None, {})
     if owner != caller.name:
         raise not_found("evaluation")
-    if report is None:
-        return JSONResponse({"job_id": str(job_id), "status": "processing"}, 202, {"Retry-After": "1"})
-    return JSONResponse({"job_id": str(job_id), **report})
+    return {"job_id": str(job_id), "status": "done", **report}
 
 
-def _parts(segment: Segment, source: str, target: str) -> list[Part]:
-    """The sentences of a segment, since models are trained on single ones, or all of it if its translation has more or
-    fewer."""
-    found = segments(segment.source, source), segments(segment.target, target)
-    sides = [[(each.start, each.end) for each in side if each.translate] for side in found]
-    if len(sides[0]) != len(sides[1]) or not sides[0]:
-        sides = [[(len(text) - len(text.lstrip()), len(text))] for text in (segment.source, segment.target)]
-    return [
-        (GivenPair(segment.source[slice(*one)], segment.target[slice(*other)]), (one[0], other[0]))
-        for one, other in zip(*sides, strict=True)
-    ]
+def _parts(given: Sequence[Segment], source: str, target: str) -> Iterator[_Part]:
+    """The sentences of segments, since models are trained on single ones; all of a segment if its translation has more
+    or fewer."""
+    for number, (text, translation) in enumerate((each.source, each.target) for each in given):
+        sides = [
+            [(each.start, each.end) for each in side if each.translate]
+            for side in (segments(text, source), segments(translation, target))
+        ]
+        if len(sides[0]) != len(sides[1]) or not sides[0]:
+            sides = [[(len(side) - len(side.lstrip()), len(side))] for side in (text, translation)]
+        for one, other in zip(*sides, strict=True):
+            yield _Part(number, GivenPair(text[slice(*one)], translation[slice(*other)]), one[0], other[0])
 
 
-def _report(
-    given: Sequence[Segment], parts: Sequence[Sequence[Part]], done: Iterator[ScoredPair | ServiceError]
-) -> dict[str, Any]:
+def _report(given: Sequence[Segment], parts: Sequence[_Part], scored: Sequence[ScoredPair | ServiceError]) -> Any:
     """Raises InvalidFields for a segment that could not be scored."""
-    shown, counts, all_penalties, all_words = [], dict[str, Counter[str]](), 0, 0
-    for number, (segment, of) in enumerate(zip(given, parts, strict=True)):
-        errors, words = list[dict[str, Any]](), 0
-        for part in of:
-            scored = next(done)
-            if isinstance(scored, ServiceError):
-                raise invalid_field(f"segments/{number}", scored.detail)
-            found, count = _errors(*part, scored)
-            errors, words = errors + found, words + count
-        for error in errors:
-            counts.setdefault(error["sub_type"], Counter())[error["severity"]] += 1
-        penalties = sum(_PENALTIES[error["severity"]] for error in errors)
-        score = _score(penalties, words)
-        shown.append({"segment_index": number, "segment_score": score, **segment.model_dump(), "errors": errors})
-        all_penalties, all_words = all_penalties + penalties, all_words + words
-    score = round(_score(all_penalties, all_words))
-    summary = {"overall_score": score, "granular_counts": {"Accuracy": counts} if counts else {}}
-    return {"status": "done", "segments": shown, "summary": summary}
+    errors, words = [list[dict[str, Any]]() for _ in given], [0 for _ in given]
+    for part, pair in zip(parts, scored, strict=True):
+        if isinstance(pair, ServiceError):
+            raise invalid_field(f"segments/{part.segment}", pair.detail)
+        found, count = _errors(part, pair)
+        errors[part.segment] += found
+        words[part.segment] += count
+    total = [error for of in errors for error in of]
+    kinds = sorted({error["sub_type"] for error in total})
+    counts = {kind: Counter(error["severity"] for error in total if error["sub_type"] == kind) for kind in kinds}
+    scores = [_score(*of) for of in zip(errors, words, strict=True)]
+    return {
+        "segments": [
+            {"segment_index": number, "segment_score": scores[number], **each.model_dump(), "errors": errors[number]}
+            for number, each in enumerate(given)
+        ],
+        "summary": {"overall_score": round(_score(total, sum(words))), "granular_counts": {"Accuracy": counts}},
+    }
 
 
-def _score(penalties: int, words: int) -> float:
-    return round(max(0.0, 100 - 100 * penalties / max(1, words)), 1)
+def _score(errors: Sequence[dict[str, Any]], words: int) -> float:
+    return max(0.0, round(100 - 100 * sum(_PENALTIES[error["severity"]] for error in errors) / max(1, words), 1))
 
 
-def _errors(pair: GivenPair, starts: Span, scored: ScoredPair) -> tuple[list[dict[str, Any]], int]:
+def _errors(part: _Part, scored: ScoredPair) -> tuple[list[dict[str, Any]], int]:
     """Words that the model would hardly use, and words of the text that it finds missing; and the number of words."""
     sentence, decoded, bundle = scored.sentence, scored.decoded, scored.sentence.bundle
-    errors, read, count = [], sentence.source_spans(), 0
+    text, translation, read = sentence.passage.text, part.pair.translation, sentence.source_spans()
+    found, count = [], 0
     for first, end, log_prob in bundle.target_tokenizer.words(decoded.tokens, decoded.log_probs, bundle.target):
         span = scored.tokens[first].start, scored.tokens[end - 1].end
-        if not any(map(str.isalnum, pair.translation[slice(*span)])):
+        if not any(map(str.isalnum, translation[slice(*span)])):
             continue
         count += 1
-        severity = next((severity for severity, limit in _LOG_PROBS.items() if log_prob < limit), None)
-        if severity:
+        if severity := next((severity for severity, limit in _LOG_PROBS.items() if log_prob < limit), None):
             told = f"The model gives this word a probability of 1 in {math.exp(-log_prob):,.0f}."
-            source = _joined(sentence.passage.text, [read[index] for index in decoded.aligned[first:end]], starts[0])
-            values = "Accuracy", "Mistranslation", severity, told, source, _joined(pair.translation, [span], starts[1])
-            errors.append(dict(zip(_FIELDS, values, strict=True)))
+            source = _spans(text, [read[index] for index in decoded.aligned[first:end]], part.source_start)
+            found.append(("Mistranslation", severity, told, source, _spans(translation, [span], part.target_start)))
     if missed := find_untranslated_words(sentence):
         told = untranslated_warning([word[0] for word in missed])
-        source = _joined(sentence.passage.text, [word.span() for word in missed], starts[0])
-        errors.append(dict(zip(_FIELDS, ("Accuracy", "Omission", "Major", told, source, ()), strict=True)))
-    return errors, count
+        found.append(("Omission", "Major", told, _spans(text, [w.span() for w in missed], part.source_start), []))
+    return [dict(zip(_FIELDS, ("Accuracy", *error), strict=True)) for error in found], count
 
 
-def _joined(text: str, spans: Iterable[Span], offset: int) -> list[dict[str, int]]:
-    """The spans, `offset` later, without the white space before them; those that only a space is between are one."""
-    joined: list[Span] = []
-    for start, end in sorted(set(spans)):
-        start += len(text[start:end]) - len(text[start:end].lstrip())
-        if start < end and joined and start <= joined[-1][1] + 1:
-            start, end = joined.pop()[0], end
-        if start < end:
-            joined.append((start, end))
-    return [{"start": start + offset, "end": end + offset} for start, end in joined]
+def _spans(text: str, spans: Iterable[tuple[int, int]], offset: int) -> list[dict[str, int]]:
+    """The spans in order and `offset` later, without the white space before each."""
+    return [
+        {"start": offset + end - len(text[start:end].lstrip()), "end": offset + end}
+        for start, end in sorted(set(spans))
+        if text[start:end].strip()
+    ]
