@@ -254,7 +254,9 @@ def test_every_cli_command_with_an_endpoint_works(
         return capsys.readouterr().out
 
     assert "Characters: " in said("usage")
-    assert said("languages") == "Source languages available:\nEN: English\nTarget languages available:\nFR: French\n"
+    assert said("languages") == (
+        "Source languages available:\nEN: English\nTarget languages available:\nFR: French (supports formality)\n"
+    )
     assert "en, fr" in said("languages", "--glossary")
     created = said("glossary", "create", "--name", "Animals", "--from", "EN", "--to", "FR", "cat=Büffel")
     id = created.partition("(")[2].partition(")")[0]

@@ -189,7 +189,7 @@ def test_files_of_jobs_are_below_the_path_of_each_api(bundle_folder: Path, tmp_p
         done = imported(client, tmp_path, tmx([{"en": "House", "fr": "Maison"}]))
         assert done.translation_memory_id
         job = client.export_translation_memory_to_filepath(done.translation_memory_id, tmp_path / "export.tmx")
-        assert job.result and str(job.result.download_url).startswith(f"{url}/download_file/")
+        assert job.result and str(job.result.download_url).startswith(f"{url}/libretranslate/download_file/")
         assert b"Maison" in (tmp_path / "export.tmx").read_bytes()
 
 

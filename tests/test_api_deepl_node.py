@@ -52,7 +52,6 @@ def test_every_call_is_made_and_only_these_are_refused(found: dict[str, Any]) ->
     } == {
         "translateText, with instructions": "#/custom_instructions: Custom instructions are not supported.",
         "translateText, with a style rule": "#/style_id: Style rules are not supported.",
-        "translateText, formally": "#/formality: 'formality' is not supported for given 'target_lang' fr.",
         "uploadDocument, with a style rule": "#/style_id: Style rules are not supported.",
         "getGlossary, that is not there": "No such glossary.",
         "isTranslationMemoryJobComplete": "",
