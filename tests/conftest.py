@@ -52,7 +52,7 @@ _MARKED_BY_MODULE = {
         cli_translate client_transcripts cluster_hosting corpora_sources data_parts data_prepare data_token_shards
         data_vocabulary deploy_balancer deploy_kubernetes deploy_pytorch_index docs_examples docs_notebook docs_site
         doctor documents_processes end_to_end engine engine_worker evaluation_calibration evaluation_evaluate
-        evaluation_scoring evaluation_service_command export_bundle export_ctranslate2 export_interpolation
+        evaluation_scoring evaluation_service_command export_argos export_bundle export_ctranslate2 export_interpolation
         file_lock formats_large formats_mutations formats_packages formats_pdf formats_slowness
         formats_small_packages http_auth http_held_bytes http_shutdown_errors importing_bundle
         importing_ctranslate2 importing_dtype importing_huggingface_marian importing_memory importing_model_bin

@@ -41,8 +41,11 @@ PAGES = [
 ]
 TOLD = [*PAGES, "Makefile", "Dockerfile", "docker-compose.yml", *map(str, sorted(Path("recipes").rglob("*.toml")))]
 NOTHING = "none", "无"
-FOREIGN = {"--build", "--depth", "--index-url", "--logdir", "--nproc-per-node", "--profile", "--standalone"}
-"""Options of docker, git, pip, TensorBoard and torchrun."""
+FOREIGN = {
+    *("--build", "--depth", "--index-url", "--logdir", "--nproc-per-node", "--profile", "--standalone"),
+    "--update-models",
+}
+"""Options of docker, git, pip, TensorBoard, torchrun and LibreTranslate."""
 CLIS, HELP = {"app": app_cli, "training": training_cli}, {"--help"}
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 

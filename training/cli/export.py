@@ -16,7 +16,7 @@ def export(options: ExportArguments) -> None:
 
     interlinear export --to ctranslate2 --bundle bundles/en-fr --out ct2/en-fr
 
-    interlinear export --to argos --bundle bundles/en-fr --out translate-en_fr.argosmodel
+    interlinear export --to argos --bundle bundles/en-fr --out en-fr.argosmodel
 
     A bundle gets the run's best weights, averaged if that helps, and its measurements.
     """
