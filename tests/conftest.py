@@ -43,7 +43,8 @@ _MARKED_BY_MODULE = {
     "slow": """
         adapt_finetune adapt_imported adapt_rehearsal adapt_transfer api api_adaptation api_admin_server
         api_attention api_deepl api_deepl_documents api_deepl_glossaries api_deepl_java api_deepl_memories
-        api_deepl_node api_dialects_wire api_directions api_files api_libretranslate api_memory api_openapi
+        api_deepl_node api_deepl_quality_evaluation
+        api_dialects_wire api_directions api_files api_libretranslate api_memory api_openapi
         api_packages api_score api_weblate benchmarks benchmarks_ablation benchmarks_calibration
         benchmarks_engine benchmarks_gpu benchmarks_gpu_training benchmarks_heads benchmarks_hostile
         benchmarks_invariance
@@ -63,7 +64,7 @@ _MARKED_BY_MODULE = {
         server_instances server_listener server_request_queue server_slow_readers server_supervisor
         services_reload services_store shared_store soak synthetic_translate text_glossary text_langid_tables
         text_memory_index text_plural_categories training_main training_signals translation_completion
-        translation_terminology weight_shapes weight_storage
+        translation_formality translation_terminology weight_shapes weight_storage
     """,
 }
 MARKED_BY_MODULE = {mark: {f"test_{name}" for name in names.split()} for mark, names in _MARKED_BY_MODULE.items()}

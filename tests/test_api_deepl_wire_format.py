@@ -285,7 +285,7 @@ def test_languages_of_a_resource_have_its_features(tmp_path: Path) -> None:
                 ("en", True, False, features),
                 ("en-GB", False, True, features[1:]),
                 ("en-US", False, True, features[1:]),
-                ("fr", True, True, features),
+                ("fr", True, True, [features[0], "formality", *features[1:]]),
             ]
             assert next(each[3] for each in listed("translate_document")) == ["auto_detection", "glossary", *memory]
             assert listed("glossary") == [("en", True, True, []), ("fr", True, True, [])]
@@ -297,7 +297,7 @@ def test_languages_of_a_resource_have_its_features(tmp_path: Path) -> None:
                 each["name"]: (each["needs_source_support"], each["needs_target_support"])
                 for each in told["translate_text"]
             }
-            assert needs.pop("auto_detection") == (True, False)
+            assert (needs.pop("auto_detection"), needs.pop("formality")) == ((True, False), (False, True))
             assert set(needs.values()) == {(True, True)}
             for query in ("", "?resource=other", "?product=translate_text"):
                 assert service.get(f"/deepl/v3/languages{query}").status_code == 400

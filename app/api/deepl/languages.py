@@ -57,12 +57,16 @@ ResourceName = Literal[
     "translate_text", "translate_document", "glossary", "translation_memory", "voice", "write", "style_rules"
 ]
 _FEATURES: dict[str, dict[str, str | bool]] = {
-    name: {"name": name, "needs_source_support": True, "needs_target_support": name != "auto_detection"}
-    for name in ("auto_detection", "glossary", "tag_handling", "translation_memory")
+    name: {
+        "name": name,
+        "needs_source_support": name != "formality",
+        "needs_target_support": name != "auto_detection",
+    }
+    for name in ("auto_detection", "formality", "glossary", "tag_handling", "translation_memory")
 }
 _RESOURCES: dict[str, tuple[str, ...]] = {
-    "translate_text": ("auto_detection", "glossary", "tag_handling", "translation_memory"),
-    "translate_document": ("auto_detection", "glossary", "translation_memory"),
+    "translate_text": ("auto_detection", "formality", "glossary", "tag_handling", "translation_memory"),
+    "translate_document": ("auto_detection", "formality", "glossary", "translation_memory"),
     "glossary": (),
     "translation_memory": (),
 }
@@ -146,7 +150,11 @@ async def languages_of(
             "usable_as_source": code in sources,
             "usable_as_target": code in targets,
             "status": "stable",
-            "features": {each: has for each in features if code in sources or _FEATURES[each]["needs_target_support"]},
+            "features": {
+                each: has
+                for each in features
+                if (code in sources or each != "auto_detection") and (each != "formality" or has_formality(code))
+            },
         }
         for code, name in sorted({**targets, **sources}.items())
     ]
