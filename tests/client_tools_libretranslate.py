@@ -241,7 +241,7 @@ ROCKET_CHAT = Tool(
 )
 
 
-# ---- Mattermost 11.5, as in shared/clients.md: its provider is not public
+# ---- Mattermost 11.5, by its requests: its provider is not public
 
 
 def _mattermost_translate(texts: Sequence[str], source: str, target: str, key: str | None) -> list[RawRequest]:
