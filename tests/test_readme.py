@@ -281,7 +281,7 @@ def test_documented_exit_codes_are_those_of_the_command_line() -> None:
 EXAMPLE = re.compile(r"^    curl (?P<command>\S(?:.|\n {5,})*)\n\n?    (?P<answer>[{\"](?:.|\n {5,})*)$", re.M)
 EXAMPLES = [
     pytest.param(match["command"], match["answer"], id=f"{name}-{number}")
-    for name in ("README.md", "docs/start.md", "docs/clients.md")
+    for name in ("README.md", "docs/start.md", "docs/clients.md", "docs/deepl.md")
     for number, match in enumerate(EXAMPLE.finditer(read(name)))
 ]
 
@@ -318,6 +318,6 @@ def test_examples_produce_the_output_shown(command: str, answer: str, shipped_ur
 
 
 def test_deepl_command_line_example_prints_the_output_shown(shipped_url: str) -> None:
-    [(text, answer)] = re.findall(r"^    deepl text --to FR '(.*)'\n    (.*)$", read("docs/clients.md"), re.M)
+    [(text, answer)] = re.findall(r"^    deepl text --to FR '(.*)'\n    (.*)$", read("docs/deepl.md"), re.M)
     got = httpx.post(f"{shipped_url}/deepl/v2/translate", data={"text": text, "target_lang": "FR"}, timeout=60)
     assert [each["text"] for each in got.raise_for_status().json()["translations"]] == [answer]
