@@ -174,6 +174,10 @@ def test_page_links_to_the_site_whose_search_finds_words_of_both_languages(brows
     page.locator("[data-md-component=search-query]").fill("残差连接")
     page.keyboard.press("End")
     expect(page.locator(".md-search-result__link[href*='zh-CN/transformer/']").first).to_be_visible()
+    page.goto(service)
+    page.get_by_role("button", name="API").click()
+    page.get_by_role("link", name="Tools in the manual").click()
+    expect(page.get_by_role("heading", name="Tools", level=1)).to_be_visible()
     visit.end()
 
 
@@ -184,8 +188,9 @@ def test_page_has_no_link_to_a_site_that_is_not_built(
     with listening(bundle_folder) as url:
         visit = Visit(browser, url)
         page = visit.page()
-        expect(page.get_by_role("link", name="API")).to_be_visible()
         expect(page.get_by_role("link", name="Manual")).to_be_hidden()
+        page.get_by_role("button", name="API").click()
+        expect(page.get_by_role("dialog").get_by_role("link")).to_have_text(["API reference"])
         assert httpx.get(f"{url}{manual.PATH}/").status_code == 404
         visit.end()
 
