@@ -197,7 +197,9 @@ def test_first_example_of_each_verb_of_the_service_runs(folder: Path, environmen
         try:
             assert becomes(lambda: httpx.get(f"http://127.0.0.1:{port[1]}/ready").status_code == 200)
             command = ["sh", "-c", examples("mcp")[0].replace(":8000", f":{port[1]}")]
-            done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            done = subprocess.run(
+                command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
             assert done.returncode == 0, done.stderr
         finally:
             process.terminate()
