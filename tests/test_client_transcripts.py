@@ -14,7 +14,7 @@ import client_tools_dialects
 import client_tools_google
 import client_tools_libretranslate
 import pytest
-from client_transcripts import BLANKS, HELLO, Live, Services, Shown, Tool, Wire, at_once, dialogue, translations
+from client_transcripts import BLANKS, HELLO, Answer, Live, Services, Shown, Tool, Wire, at_once, dialogue, translations
 
 MODULES = (
     client_tools_libretranslate,
@@ -169,16 +169,21 @@ def test_while_the_service_is_overloaded_it_shows_why(services: Services, tool: 
         works(tool, live, wire)
 
 
-def test_subtitle_edit_shows_that_forms_of_address_cannot_be_chosen(services: Services) -> None:
-    """It sends `formality` as its user has chosen; the default is translated."""
-    live = services.get("deepl")
-    [request] = client_tools_deepl.SUBTITLE_EDIT.translate([HELLO], "en-GB", "fr", None)
-    body = request.body.replace(b"formality=default", b"formality=less")
-    lines = [(name, str(len(body)) if name == "Content-Length" else value) for name, value in request.headers]
-    with Wire(live.host) as wire:
-        answer = wire.send(replace(request, body=body, headers=lines))
-    with pytest.raises(Shown, match="'formality' is not supported"):
-        client_tools_deepl.SUBTITLE_EDIT.read(answer)
+def test_subtitle_edit_chooses_forms_of_address_where_a_language_has_them(services: Services) -> None:
+    """It sends `formality` as its user has chosen."""
+    tool = client_tools_deepl.SUBTITLE_EDIT
+
+    def less(source: str, target: str) -> Answer:
+        [request] = tool.translate([HELLO], source, target, None)
+        body = request.body.replace(b"formality=default", b"formality=less")
+        assert body != request.body
+        lines = [(name, str(len(body)) if name == "Content-Length" else value) for name, value in request.headers]
+        with Wire(services.get("deepl").host) as wire:
+            return wire.send(replace(request, body=body, headers=lines))
+
+    assert tool.read(less("en-GB", "fr"))
+    with pytest.raises(Shown, match="does not support formality"):
+        tool.read(less("fr", "en-GB"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from typing import Any
 import typer
 
 from app.__main__ import with_training
-from app.api.openapi import TAGS
 from app.cli.training_verbs import TRAINER
 from app.engine.registry import Catalogue
 from app.main import create_app
@@ -88,7 +87,7 @@ def _api_lines(document: Json) -> Iterator[str]:
     yield document["info"]["description"].replace("[The page](./)", "The page, at `/`,") + "\n"
     schemas = document["components"]["schemas"]
     used: dict[str, None] = {}
-    for tag in TAGS:
+    for tag in document["tags"]:
         yield f"## {tag['name'][0].upper()}{tag['name'][1:]}\n\n{tag['description']}.\n"
         for path, methods in document["paths"].items():
             for method, operation in methods.items():

@@ -96,6 +96,8 @@ class Question(BaseModel):
     """Whether a repeated field of texts is a list; otherwise the first is taken."""
     splits_query: ClassVar[bool] = False
     """Whether a "?" in the query is an "&": some clients add "?text=..." even to an address with "?key=..."."""
+    is_json_only: ClassVar[bool] = False
+    """Whether no form can have the fields: they are lists of objects."""
     body_list: ClassVar[str | None] = None
     """The field that a body is, if it is a JSON list."""
 
@@ -141,6 +143,8 @@ class Row(NamedTuple):
     response: Any = None
     """The response's model, for the documentation."""
     response_class: type[Response] = JSONResponse
+    media_types: Sequence[str] = ()
+    """Types that the response may have besides."""
     methods: Sequence[str] = ("POST",)
     needs_key: bool = True
     errors: Sequence[type[ServiceError]] = ()

@@ -16,6 +16,7 @@ from app.api.dialects.dialect import Asked, Call, Dialect, Question, Row, TextQu
 from app.errors import InvalidFields
 from app.http.problems import Problem
 
+EVENTS = "text/event-stream"
 _ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
@@ -54,6 +55,7 @@ class ChatCompletions(TextQuestion):
     """
 
     text_fields = ()
+    is_json_only = True
 
     messages: list[dict[str, Any]] = Field(min_length=1, description="The prompt: messages of `role` and `content`")
     model: str = Field("", description="Ignored: the languages choose the model")
@@ -71,7 +73,7 @@ class ChatCompletions(TextQuestion):
         if not self.stream:
             return completion(content, model, usage)
         events = chunks(content, model, usage if self.stream_options.get("include_usage") else None)
-        return StreamingResponse(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        return StreamingResponse(events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
 
 
 class ListModels(Question):
@@ -107,7 +109,13 @@ OPENAI = Dialect(
     "OpenAI's chat completions, for tools that only know large models",
     json_errors(_error),
     (
-        Row("/v1/chat/completions", ChatCompletions, "Answer a prompt with a translation", (_PROMPT,)),
+        Row(
+            "/v1/chat/completions",
+            ChatCompletions,
+            "Answer a prompt with a translation",
+            (_PROMPT,),
+            media_types=(EVENTS,),
+        ),
         Row("/v1/models", ListModels, "List the model", methods=("GET",)),
     ),
 )

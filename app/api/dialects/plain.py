@@ -93,7 +93,16 @@ PLAIN = Dialect(
     "Plain GET",
     "A text in the query, its translation alone in the response",
     _as_text,
-    (Row("/translate", PlainTranslate, "Translate a text", (_FROM_TO,), None, PlainTextResponse, _BOTH),),
+    (
+        Row(
+            "/translate",
+            PlainTranslate,
+            "Translate a text",
+            (_FROM_TO,),
+            response_class=PlainTextResponse,
+            methods=_BOTH,
+        ),
+    ),
 )
 OMEGAT = Dialect(
     "omegat",

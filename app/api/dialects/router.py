@@ -109,7 +109,7 @@ def _docs(dialect: Dialect, row: Row, method: str) -> dict[str, Any]:
         bodies = [example[field] if field else example for example in row.examples]
         numbered = {f"example {number}": {"value": body} for number, body in enumerate(bodies, 1)}
         content = {JSON: {"schema": schema["properties"][field] if field else schema, "examples": numbered}}
-        if field is None:
+        if field is None and not question.is_json_only:
             form = {"schema": form_schema(question), "example": next(iter(bodies), {})}
             content |= {FORM: form, MULTIPART: form}
         extra["requestBody"] = {"required": False, "content": content}
@@ -127,6 +127,8 @@ def _docs(dialect: Dialect, row: Row, method: str) -> dict[str, Any]:
         for content in response["content"].values():
             if InvalidFields.slug in content["examples"] and (missing := _missing_fields(dialect, row)):
                 content["examples"][InvalidFields.slug]["value"] = missing
+    if row.media_types:
+        responses[200] = {"content": {media_type: {} for media_type in row.media_types}}
     return {
         "openapi_extra": extra,
         "responses": responses,
