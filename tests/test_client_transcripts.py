@@ -175,8 +175,7 @@ def test_subtitle_edit_chooses_forms_of_address_where_a_language_has_them(servic
 
     def less(source: str, target: str) -> Answer:
         [request] = tool.translate([HELLO], source, target, None)
-        body = request.body.replace(b"formality=default", b"formality=less")
-        assert body != request.body
+        body = request.body.replace(b"&formality=default", b"") + b"&formality=less"
         lines = [(name, str(len(body)) if name == "Content-Length" else value) for name, value in request.headers]
         with Wire(services.get("deepl").host) as wire:
             return wire.send(replace(request, body=body, headers=lines))
