@@ -125,7 +125,11 @@ JSON = "Content-Type: application/json"
                 (400, "/deepl/v2/document", JSON),
             ],
         ),
-        ({"api_keys_file": "keys.txt"}, [(401, "/translate", JSON), (403, "/deepl/v2/translate", JSON)]),
+        # A key may be in the body of /deepl/v2/translate.
+        (
+            {"api_keys_file": "keys.txt"},
+            [(401, "/translate", JSON), (403, "/deepl/v2/document", JSON), (413, "/deepl/v2/translate", JSON)],
+        ),
         ({"rate_requests": Rate.parse("1/day")}, [(413, "/translate", JSON), (429, "/translate", JSON)]),
     ],
     ids=["anyone", "with keys", "with rates"],
