@@ -111,6 +111,11 @@ class Catalogue:
         return list(dict.fromkeys(target for _, target in (*self._bundles, *self._beyond)))
 
     @cached_property
+    def languages(self) -> Sequence[str]:
+        """All that are sources or targets, by code."""
+        return sorted({*self.source_languages, *self.target_languages})
+
+    @cached_property
     def targets_by_source(self) -> Mapping[str, Sequence[str]]:
         """By source language, the languages that it is translated into, those with a bundle first."""
         return _grouped(self.pairs())

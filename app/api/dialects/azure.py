@@ -21,7 +21,7 @@ from app.api.dialects.dialect import (
     translated,
 )
 from app.api.dialects.router import key_of
-from app.api.schemas.fields import Language, Text
+from app.api.schemas.fields import Language, OneOrSeveral, Text
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.http.forms import read_query
 from app.http.problems import Problem
@@ -60,12 +60,12 @@ class AzureTranslate(TextQuestion):
 
     inputs: list[AzureInput] = Field(description="The texts")
     from_: str = Field("", alias="from", description="Their language; without one it is detected")
-    to: str | list[str] = Field([], description="The language to translate into")
+    to: OneOrSeveral = Field([], description="The language to translate into")
     textType: Literal["plain", "html", "Plain", "Html"] = Field("plain", description="`html`: the texts are HTML")
     version: str = Field("3.0", alias="api-version", description="`2026-06-06`: as that version answers")
 
     async def respond(self, call: Call) -> object:
-        to = [code for each in ([self.to] if isinstance(self.to, str) else self.to) for code in each.split(",") if code]
+        to = [code for each in self.to for code in each.split(",") if code]
         name = "to" if self.version.startswith("3") else "language"
         places: dict[tuple[str, str, bool], list[tuple[str, dict[str, Any], dict[str, str]]]] = {}
         entries: list[dict[str, Any]] = []
@@ -109,7 +109,7 @@ class AzureLanguages(Question):
     """List the languages."""
 
     async def respond(self, call: Call) -> object:
-        codes = sorted({code for pair in call.catalogue.pairs() for code in pair})
+        codes = call.catalogue.languages
         names = {code: {"name": language_name(code), "nativeName": language_name(code)} for code in codes}
         right_to_left = {"ar", "fa", "he", "ps", "sd", "ug", "ur", "yi"}
         directions = {code: {"dir": "rtl" if code in right_to_left else "ltr"} for code in codes}

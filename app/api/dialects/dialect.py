@@ -153,7 +153,7 @@ class Row(NamedTuple):
     """Likewise those that are no ServiceErrors, by name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
     """An API of others. It is at /NAME, and where INTERLINEAR_ROOT_API has its name at the root as well."""
 
@@ -217,10 +217,6 @@ def _texts(fields: Fields, name: str, repeats: bool) -> Any:
 # ---- The translation
 
 
-def _languages(catalogue: Catalogue) -> set[str]:
-    return {*catalogue.source_languages, *catalogue.target_languages}
-
-
 def is_detected(source: str) -> bool:
     """Whether a client means that the language of its texts shall be detected."""
     return source.lower() in ("", AUTO, "detect", "undefined")
@@ -228,10 +224,9 @@ def is_detected(source: str) -> bool:
 
 def served_pair(catalogue: Catalogue, source: str, target: str) -> tuple[str, str]:
     """The codes under which the languages are served; the source may be AUTO. Raises PairNotServed."""
-    known = _languages(catalogue)
 
     def served(code: str) -> str:
-        if found := served_code(code, known):
+        if found := served_code(code, catalogue.languages):
             return found
         raise PairNotServed(f"{code} is not supported")
 
@@ -275,6 +270,6 @@ async def translated(
     for item in found:
         if item.error and not (source == AUTO and isinstance(item.error, PairNotServed)):
             raise item.error
-    known, likely = _languages(call.catalogue), call.catalogue.sources(target)
+    known, likely = call.catalogue.languages, call.catalogue.sources(target)
     detected = [item.source if item.source in known else likely[0] for item in found]
     return Done(asked, source, target, found, detected if source == AUTO else [source] * len(found))

@@ -55,7 +55,7 @@ class GoogleLanguages(Question):
     target: str = Field("", description="If it is given, names are listed as well; in English, whatever it is")
 
     async def respond(self, call: Call) -> object:
-        codes = sorted({code for pair in call.catalogue.pairs() for code in pair})
+        codes = call.catalogue.languages
         names = [{"name": language_name(code)} if self.target else {} for code in codes]
         return {"data": {"languages": [{"language": code, **name} for code, name in zip(codes, names, strict=True)]}}
 

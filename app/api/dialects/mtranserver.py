@@ -62,7 +62,7 @@ class MTranLanguages(Question):
 
     async def respond(self, call: Call) -> object:
         pairs = [{"from": source, "to": target} for source, target in call.catalogue.pairs()]
-        return {"languages": sorted({code for pair in pairs for code in pair.values()}), "pairs": pairs}
+        return {"languages": call.catalogue.languages, "pairs": pairs}
 
 
 class MTranVersion(Question):

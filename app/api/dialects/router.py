@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -30,7 +31,9 @@ _KEY_SCHEMES = "bearer", "deepl-auth-key"
 _KEY_FIELDS = "api_key", "auth_key", "key", "token", "api_token", "Subscription-Key"
 
 
+@cache
 def router_of(dialect: Dialect) -> APIRouter:
+    """Made once, whatever the number of applications: its descriptions take a fifth of a second in all."""
     router = APIRouter(tags=[dialect.title])
     for row in dialect.rows:
         for method in row.methods:
