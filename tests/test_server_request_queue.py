@@ -23,7 +23,8 @@ from app.errors import Overloaded
 from app.http.json_body import mark_read
 from app.runtime.byte_budgets import ByteBudget
 from app.runtime.event_loop_lag import LoopLag
-from app.server.queued_protocol import QueuedProtocol
+from app.runtime.shutdown import Shutdown
+from app.server.connection import Connection
 from app.server.request_queue import MAX_PER_TURN, MIN_PER_TURN, RequestQueue, UnreadBody
 from app.server.slow_readers import SlowReaders
 
@@ -143,7 +144,8 @@ class Application:
         await send({"type": "http.response.body", "body": body})
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] |= {"request_queue": self.request_queue, "slow_readers": self.slow_readers}
+        queue, slow_readers = self.request_queue, self.slow_readers
+        scope["state"] |= {"request_queue": queue, "slow_readers": slow_readers, "shutdown": Shutdown()}
         self.request_queue.lag.start()
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
@@ -153,7 +155,7 @@ class Application:
 
 @contextmanager
 def running(application: Any, loop: str = "uvloop") -> Iterator[tuple[str, int]]:
-    config = uvicorn.Config(application, http=QueuedProtocol, loop=loop, log_config=None, ws="none")
+    config = uvicorn.Config(application, http=Connection, loop=loop, log_config=None, ws="none")
     server = uvicorn.Server(config)
     application.connections = server.server_state.connections
     with socket.create_server(("127.0.0.1", 0)) as listener:

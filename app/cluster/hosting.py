@@ -13,7 +13,7 @@ from typing import Any, cast
 import uvicorn.config
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from app.api.readiness import check_ready
@@ -113,9 +113,9 @@ class HostedConnection(Connection):
         if not path.startswith(HOST_PREFIX):
             super()._start_asgi_task(cycle, app)
         elif path == HEALTH_PATH and (reason := self._unready()):
-            HttpToolsProtocol._start_asgi_task(self, cycle, PlainTextResponse(reason, 503))  # type: ignore[arg-type]
+            self.start_at_once(cycle, PlainTextResponse(reason, 503))
         else:
-            HttpToolsProtocol._start_asgi_task(self, cycle, self._host_app)  # type: ignore[arg-type]
+            self.start_at_once(cycle, self._host_app)
 
     def _unready(self) -> str | None:
         """Why the balancer should send no requests: the host itself asks less often."""

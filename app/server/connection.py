@@ -1,24 +1,38 @@
-"""How a connection ends: delivers responses to unread requests, detects clients that have left, and on shutdown answers
-requests that have already arrived.
+"""A connection: uvicorn's HTTP protocol with queued request starts, accounting of unread bodies, and an end that loses
+no response.
+
+It delivers responses to unread requests, detects clients that have left, and on shutdown answers requests that have
+already arrived. Limits on heads are in `app.server.header_limits`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
-import select
 import socket
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from time import perf_counter
+from typing import Any, cast
 
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from app.runtime.byte_budgets import ByteBudget
+from app.runtime.event_loop_lag import LoopLag
 from app.runtime.shutdown import Shutdown
-from app.server.header_limits import MAX_HEAD_BYTES
+from app.server.disconnect import Disconnect
+from app.server.header_limits import MAX_HEAD_BYTES, HeaderLimitsProtocol
 from app.server.lingering_close import MAX_IDLE_S, MAX_LINGER_S, LingeringTransport
-from app.server.queued_protocol import QueuedProtocol
+from app.server.paths import route_path
+from app.server.request_queue import RequestQueue, UnreadBody
+from app.server.slow_readers import SlowReaders
+from app.server.tcp_info import seconds_since_data
 
+PROBES = {"/health", "/ready", "/metrics"}
+"""Paths that skip the queue."""
+DEFAULT_BUDGET_BYTES = 1 << 20
 MAX_AWAITED_BYTES = 1 << 16
 """The server waits for an unread body of at most this length, and then keeps the connection."""
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -42,8 +56,13 @@ class ConnectionLimits:
     max_linger_s: float = MAX_LINGER_S
 
 
-class Connection(QueuedProtocol):
-    """uvicorn's protocol. Once `Shutdown` in the lifespan's state has begun, it ends with its next response."""
+class Connection(HeaderLimitsProtocol):
+    """Uses `shutdown`, `request_queue` and `slow_readers` of the lifespan's state. Once the shutdown has begun, the
+    connection ends with its next response.
+
+    Adds to each request's state when it `arrived` (perf_counter), its predicted `delay_s`, its `unread` body, and the
+    `disconnect` of its client.
+    """
 
     limits = ConnectionLimits()
     transport: LingeringTransport
@@ -51,24 +70,45 @@ class Connection(QueuedProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._shutdown: Shutdown = self.app_state["shutdown"]
-        self._is_complete = True
-        """Whether the last request has arrived completely."""
+        # Without a lifespan, each connection has its own.
+        self._request_queue: RequestQueue = self.app_state.get("request_queue") or RequestQueue(
+            LoopLag(), ByteBudget(DEFAULT_BUDGET_BYTES)
+        )
+        self._slow_readers: SlowReaders | None = self.app_state.get("slow_readers")
+        self._unanswered: deque[tuple[RequestResponseCycle, UnreadBody]] = deque()
+        """Requests without a complete response, in order; the last may still be arriving."""
+        self._last_body = UnreadBody(self._request_queue.unread)
+        """That of the last request."""
+        self._last_body.is_complete = True
+        self._is_new = True
+        """Whether no request has arrived yet; the connection may have waited to be accepted."""
         self._is_malformed = False
-        self._probe_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         limits = self.limits
-        lingering = LingeringTransport(transport, self._unread, limits.max_idle_s, limits.max_linger_s)
+        lingering = LingeringTransport(transport, self._expected_bytes, limits.max_idle_s, limits.max_linger_s)
         super().connection_made(lingering)
+        self._disconnect = Disconnect(self.flow.resume_reading)
+        if self._slow_readers:
+            self._slow_readers.add(self)
         if self._shutdown.begun:
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.transport.on_lost()
-        if self._probe_timer:
-            self._probe_timer.cancel()
-        self._unset_keepalive_if_required()  # uvicorn leaves it running if the client has reset the connection
+        if self._slow_readers:
+            self._slow_readers.remove(self)
+        for _, unread in self._unanswered:
+            unread.release()
         super().connection_lost(exc)
+        self._disconnect.set()
+
+    def shutdown(self) -> None:
+        """Starts the shutdown: the connection ends with its next response, or when no request arrives for a while."""
+        self.timeout_keep_alive = self.limits.shutdown_idle_s  # type: ignore[assignment]  # uvicorn's are whole seconds
+        self._unset_timer()
+        self._set_timer()
+
+    # ---- A request arrives
 
     def data_received(self, data: bytes) -> None:
         if self.transport.is_lingering:
@@ -76,20 +116,57 @@ class Connection(QueuedProtocol):
         else:
             super().data_received(data)
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        arrived = perf_counter()
+        if self._is_new or self._request_queue.is_late:  # otherwise save the system call, 3 µs
+            arrived -= seconds_since_data(self.transport.get_extra_info("socket"))
+            self._is_new = False
+        self.scope["state"]["arrived"] = arrived
+        self.scope["state"]["disconnect"] = self._disconnect
+
     def on_headers_complete(self) -> None:
-        self._is_complete = False
+        self._last_body = UnreadBody(self._request_queue.unread)
         super().on_headers_complete()
-        cycle = self.cycle
-        cycle.send = functools.partial(self._send, cycle, cycle.send)  # type: ignore[method-assign]
+        self.scope["state"]["unread"] = self._last_body
+        self._unanswered.append((self.cycle, self._last_body))
+
+    def on_body(self, body: bytes) -> None:
+        is_kept = self.cycle.response_complete or self._last_body.try_reserve(len(body))
+        super().on_body(body if is_kept else b"")  # a reader of the body must notice that it is incomplete
 
     def on_message_complete(self) -> None:
-        self._is_complete = True
+        self._last_body.is_complete = True
         super().on_message_complete()
 
-    # Returns a coroutine rather than being one: another coroutine around each message of each request costs time.
-    def _send(
-        self, cycle: RequestResponseCycle, send: Callable[[Any], Coroutine[Any, Any, None]], message: Any
-    ) -> Coroutine[Any, Any, None]:
+    def send_400_response(self, msg: str) -> None:
+        self._is_malformed = True
+        super().send_400_response(msg)
+
+    # ---- A request is answered
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        scope = cast(Scope, cycle.scope)
+        if route_path(scope) in PROBES:
+            self.start_at_once(cycle, app)
+            return
+        if delay_s := self._request_queue.delay_s:
+            scope["state"]["delay_s"] = delay_s
+        if self._request_queue.try_start():
+            self.start_at_once(cycle, app)
+        else:
+            self._request_queue.wait(partial(self.start_at_once, cycle, app))
+
+    def start_at_once(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:
+        """Lets `app` answer a request, without the queue."""
+
+        # Neither this nor `_send` is a coroutine: one more around each request and each message costs time.
+        def answer(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+            return app(scope, receive, partial(self._send, cycle, send))
+
+        super()._start_asgi_task(cycle, answer)  # type: ignore[arg-type]
+
+    def _send(self, cycle: RequestResponseCycle, send: Send, message: Message) -> Awaitable[None]:
         """Calls `send`. The response's head says whether the connection closes after it."""
         if not cycle.response_started:
             self.transport.cork()
@@ -98,77 +175,54 @@ class Connection(QueuedProtocol):
         return send(message)
 
     def on_response_complete(self) -> None:
-        # Break the reference cycle: otherwise the whole request stays in memory until the garbage collector runs.
-        vars(self._unanswered[0][0]).pop("send")
+        cycle, unread = self._unanswered.popleft()
+        cycle.body.clear()  # unread data: the connection may stay open for a minute
+        unread.release()
         self.transport.flush()
         super().on_response_complete()
 
     def _can_keep_alive(self, cycle: RequestResponseCycle) -> bool:
         """Whether the request has arrived completely, or its rest is short and certain to arrive."""
-        if self._is_complete:
+        if self._last_body.is_complete:
             return True
         if cycle.waiting_for_100_continue:  # the client may or may not send the body
             return False
         length = next((value for name, value in cycle.scope["headers"] if name == b"content-length"), b"")
         return length.isdigit() and int(length) <= MAX_AWAITED_BYTES
 
-    # ---- Clients that have closed their sending side
+    def _expected_bytes(self) -> int:
+        """Maximum number of bytes that may still arrive for answered requests; 0 if none are expected."""
+        if self._is_malformed:
+            return MAX_HEAD_BYTES
+        return 0 if self._last_body.is_complete or self._is_answering else self.limits.max_dropped_bytes
+
+    # ---- The client has closed its sending side
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether the client may still listen: half-closing and leaving look the same."""
-        if self.transport.is_closing() or not (self._is_answering and self._is_complete):
+        if self.transport.is_closing() or not (self._is_answering and self._last_body.is_complete):
             return False
         self.cycle.keep_alive = False
-        self._probe_timer = self.loop.call_later(self.limits.half_closed_s, self._probe)
+        self.loop.call_later(self.limits.half_closed_s, self._probe)
         return True
 
     def _probe(self) -> None:
         """Sends bytes that a listening client ignores, and that the machine of a departed client answers with a
         reset."""
+        if self.transport.is_closing():
+            return
         if not self.cycle.response_started and self.cycle.scope["http_version"] == "1.1":
             self.transport.write(_INTERIM)
-        self._probe_timer = self.loop.call_later(self.limits.probe_interval_s, self._check_probe)
+        self._check_probe()
 
     def _check_probe(self) -> None:
+        if self.transport.is_closing():
+            return
         if self._is_reset():
             self.transport.abort()
         else:
-            self._probe_timer = self.loop.call_later(self.limits.probe_interval_s, self._check_probe)
+            self.loop.call_later(self.limits.probe_interval_s, self._check_probe)
 
     def _is_reset(self) -> bool:
         found: bytes = self.transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
         return found[0] == _TCP_CLOSE
-
-    # ---- Shutdown
-
-    def shutdown(self) -> None:
-        """Starts the shutdown: the connection ends with its next response, or when no request arrives for a while."""
-        self.timeout_keep_alive = self.limits.shutdown_idle_s  # type: ignore[assignment]  # uvicorn's are whole seconds
-        self._unset_keepalive_if_required()
-        self._unset_timer()
-        self._set_timer()
-
-    def send_400_response(self, msg: str) -> None:
-        self._is_malformed = True
-        super().send_400_response(msg)
-
-    def _unread(self) -> int:
-        """Maximum number of bytes that may still arrive for answered requests; 0 if none are expected."""
-        if self._is_malformed:
-            return MAX_HEAD_BYTES
-        return 0 if self._is_complete or self._is_answering else self.limits.max_dropped_bytes
-
-    def _on_timeout(self) -> None:
-        if not _has_input(self.transport):
-            super()._on_timeout()
-
-    def timeout_keep_alive_handler(self) -> None:
-        if not _has_input(self.transport):
-            super().timeout_keep_alive_handler()
-
-
-def _has_input(transport: asyncio.BaseTransport) -> bool:
-    """Whether data or an end of stream has arrived that the event loop has not read yet."""
-    poll = select.poll()
-    poll.register(transport.get_extra_info("socket"), select.POLLIN)
-    return bool(poll.poll(0))

@@ -72,11 +72,6 @@ class LingeringTransport(asyncio.Transport):
         else:
             self._wait()
 
-    def on_lost(self) -> None:
-        """Cancels the timer of a lost connection."""
-        if self._timer:
-            self._timer.cancel()
-
     def _wait(self) -> None:
         if self._timer:
             self._timer.cancel()

@@ -23,7 +23,8 @@ log = logging.getLogger(__name__)
 class WatchedConnection(Protocol):
     """The protocol of a connection."""
 
-    transport: asyncio.Transport
+    @property
+    def transport(self) -> asyncio.Transport: ...
 
 
 class SlowReaders:
