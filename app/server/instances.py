@@ -1,8 +1,8 @@
 """Several instances of the service that accept connections from the same sockets, and the process that keeps them
 running.
 
-uvicorn's supervisor cannot do this: it makes uvicorn's own server, tells no process which one it is, restarts a
-process that cannot start without a pause, and does not notice an event loop that is blocked.
+uvicorn's supervisor cannot do this: it makes uvicorn's own server, tells no process which one it is, ends them all if
+one cannot start again, and does not notice an event loop that is blocked.
 """
 
 from __future__ import annotations
