@@ -8,7 +8,6 @@ chunk, which blocks all other requests.
 from __future__ import annotations
 
 import asyncio
-import select
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -83,17 +82,7 @@ class HeaderLimitsProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _on_timeout(self) -> None:
-        if self._is_answering or self._has_input():  # the next request may take as long again
+        if self._is_answering:  # the next request may take as long again
             self._set_timer()
         else:
             self.transport.close()
-
-    def timeout_keep_alive_handler(self) -> None:
-        if not self._has_input():
-            super().timeout_keep_alive_handler()
-
-    def _has_input(self) -> bool:
-        """Whether data or an end of stream has arrived that the event loop has not read yet."""
-        poll = select.poll()
-        poll.register(self.transport.get_extra_info("socket"), select.POLLIN)
-        return bool(poll.poll(0))
