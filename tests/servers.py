@@ -16,8 +16,13 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from app.runtime.byte_budgets import ByteBudget
+from app.runtime.event_loop_lag import LoopLag
+from app.runtime.shutdown import Shutdown
 from app.server.connection import Connection, ConnectionLimits
+from app.server.request_queue import RequestQueue
 from app.server.server import Server
+from app.server.slow_readers import SlowReaders
 
 WAIT_S = 600.0
 """What the service does at once, a busy machine may take so long for; only a test that fails waits to the end of it."""
@@ -122,7 +127,17 @@ def limited(base: type[Connection] = Patient, /, **limits: Any) -> type[Connecti
 
 
 class QuickServer(Server):
-    """Looks every 10 ms, and not only every 100 ms, whether it is to stop."""
+    """Looks every 10 ms, and not only every 100 ms, whether it is to stop. An application without a lifespan may run in
+    it."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        budget = ByteBudget(1 << 20)
+        self.lifespan.state |= {
+            "shutdown": Shutdown(),
+            "request_queue": RequestQueue(LoopLag(), budget),
+            "slow_readers": SlowReaders(WAIT_S, budget),
+        }
+        await super().startup(sockets)
 
     async def main_loop(self) -> None:
         ticks = 0

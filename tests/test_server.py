@@ -128,12 +128,11 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 sys.path.insert(0, "tests")
 import uvicorn
 from app.server.connection import Connection
-from app.server.server import Server
-from servers import Small
+from servers import QuickServer, Small
 logging.basicConfig(level=logging.WARNING, format="%(message)s")
 config = uvicorn.Config(Small(), loop=sys.argv[1], http=Connection, lifespan="off", log_config=None, ws="none",
                         timeout_keep_alive=600)
-Server(config).run([socket.socket(fileno=int(sys.argv[2]))])
+QuickServer(config).run([socket.socket(fileno=int(sys.argv[2]))])
 """
 
 

@@ -19,8 +19,6 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from app.runtime.byte_budgets import ByteBudget
-from app.runtime.event_loop_lag import LoopLag
 from app.runtime.shutdown import Shutdown
 from app.server.disconnect import Disconnect
 from app.server.header_limits import MAX_HEAD_BYTES, HeaderLimitsProtocol
@@ -32,7 +30,6 @@ from app.server.tcp_info import seconds_since_data
 
 PROBES = {"/health", "/ready", "/metrics"}
 """Paths that skip the queue."""
-DEFAULT_BUDGET_BYTES = 1 << 20
 MAX_AWAITED_BYTES = 1 << 16
 """The server waits for an unread body of at most this length, and then keeps the connection."""
 _INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -70,11 +67,8 @@ class Connection(HeaderLimitsProtocol):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._shutdown: Shutdown = self.app_state["shutdown"]
-        # Without a lifespan, each connection has its own.
-        self._request_queue: RequestQueue = self.app_state.get("request_queue") or RequestQueue(
-            LoopLag(), ByteBudget(DEFAULT_BUDGET_BYTES)
-        )
-        self._slow_readers: SlowReaders | None = self.app_state.get("slow_readers")
+        self._request_queue: RequestQueue = self.app_state["request_queue"]
+        self._slow_readers: SlowReaders = self.app_state["slow_readers"]
         self._unanswered: deque[tuple[RequestResponseCycle, UnreadBody]] = deque()
         """Requests without a complete response, in order; the last may still be arriving."""
         self._last_body = UnreadBody(self._request_queue.unread)
@@ -89,14 +83,12 @@ class Connection(HeaderLimitsProtocol):
         lingering = LingeringTransport(transport, self._expected_bytes, limits.max_idle_s, limits.max_linger_s)
         super().connection_made(lingering)
         self._disconnect = Disconnect(self.flow.resume_reading)
-        if self._slow_readers:
-            self._slow_readers.add(self)
+        self._slow_readers.add(self)
         if self._shutdown.begun:
             self.shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._slow_readers:
-            self._slow_readers.remove(self)
+        self._slow_readers.remove(self)
         for _, unread in self._unanswered:
             unread.release()
         super().connection_lost(exc)

@@ -10,7 +10,6 @@ import socket
 
 import uvicorn
 
-from app.runtime.shutdown import Shutdown
 from app.runtime.watchdog import Watchdog
 from app.server.listener import Listener
 
@@ -32,7 +31,6 @@ class Server(uvicorn.Server):
         if self.watchdog:
             self.watchdog.watch()
         await super().startup(sockets=[])
-        self.lifespan.state.setdefault("shutdown", Shutdown())
         self.listen(sockets)
 
     def listen(self, sockets: list[socket.socket]) -> None:
