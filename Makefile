@@ -25,7 +25,7 @@ LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --r
 PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
 	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 FAST := -m "not (slow or browser or bundle or soak or ray)" --hypothesis-profile fast
-SLOW_TESTS := $(patsubst %,tests/test_%*.py,documents formats text translation_documents services_translation_memory \
+SLOW_TESTS := $(patsubst %,tests/test_%*.py,documents formats text translation_documents storage_translation_memory \
 	benchmarks_slow_memory normalisation translation_quality_checks runtime_work_unit)
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # A thread a test process, and compiled modules even where the environment says otherwise: without them, every process that

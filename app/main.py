@@ -62,11 +62,6 @@ from app.server.connection import Connection
 from app.server.request_queue import MAX_DELAY_S, RequestQueue
 from app.server.slow_readers import SlowReaders
 from app.services.adaptation import Adaptations, obstacle_to_adaptation
-from app.services.background_jobs import BackgroundJobs
-from app.services.downloads import Downloads
-from app.services.glossary_store import GlossaryStore
-from app.services.memory_log import Limits
-from app.services.memory_sqlite import SQLiteLog
 from app.services.reload import (
     RELOAD_TIMING,
     DeploymentMiddleware,
@@ -75,10 +70,15 @@ from app.services.reload import (
     reload_everywhere,
     reload_for_peer,
 )
-from app.services.store import Store
-from app.services.store_memory import MemoryStore
-from app.services.translation_memory import TranslationMemory
 from app.settings import IN_STORE, PREFIX, Settings, SettingsError, without_password
+from app.storage.background_jobs import BackgroundJobs
+from app.storage.downloads import Downloads
+from app.storage.glossary_store import GlossaryStore
+from app.storage.memory_log import Limits
+from app.storage.memory_sqlite import SQLiteLog
+from app.storage.store import Store
+from app.storage.store_memory import MemoryStore
+from app.storage.translation_memory import TranslationMemory
 from app.text.glossary_files import load_glossaries
 from model import __version__
 
@@ -250,7 +250,7 @@ def _store(settings: Settings, metrics: Metrics) -> Store:
         )
     name = f"{PREFIX}STORE={without_password(settings.store)}"
     try:
-        from app.services.store_valkey import ValkeyStore
+        from app.storage.store_valkey import ValkeyStore
     except ImportError:
         raise SettingsError(f"{name}: redis is not installed; run pip install 'interlinear[scale]'") from None
     try:
@@ -275,8 +275,8 @@ def _translation_memory(settings: Settings, store: Store) -> TranslationMemory |
             )
         )
     if place == IN_STORE:
-        from app.services.memory_valkey import ValkeyLog
-        from app.services.store_valkey import ValkeyStore
+        from app.storage.memory_valkey import ValkeyLog
+        from app.storage.store_valkey import ValkeyStore
 
         assert isinstance(store, ValkeyStore)
         return TranslationMemory(ValkeyLog(store, limits))

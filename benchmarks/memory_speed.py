@@ -20,9 +20,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from app.services.memory_log import Limits, Scope
-from app.services.memory_sqlite import SQLiteLog
-from app.services.translation_memory import TranslationMemory
+from app.storage.memory_log import Limits, Scope
+from app.storage.memory_sqlite import SQLiteLog
+from app.storage.translation_memory import TranslationMemory
 from benchmarks.memory_replay import read_pairs
 
 PAIRS_PER_PUT = 10_000

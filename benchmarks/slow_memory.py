@@ -25,7 +25,7 @@ from app.errors import InvalidFields
 from app.formats.document import UnreadableDocument
 from app.formats.memory_files import read_pairs
 from app.runtime.work_unit import unit_seconds
-from app.services.translation_memory import checked_pairs
+from app.storage.translation_memory import checked_pairs
 from app.text.memory_index import MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
 
 MAX_BYTES, MAX_WORK, MAX_PEAK_BYTES = 4_096, 500, 64 << 20

@@ -62,7 +62,7 @@ _MARKED_BY_MODULE = {
         pipeline_preview pipeline_recipe_file pipeline_run process_map published_installer published_service
         runtime_byte_budgets runtime_watchdog schemathesis serve server server_connection server_header_limits
         server_instances server_listener server_request_queue server_slow_readers server_supervisor
-        services_reload services_store shared_store soak synthetic_translate text_glossary text_langid_tables
+        services_reload storage_store shared_store soak synthetic_translate text_glossary text_langid_tables
         text_memory_index text_plural_categories training_main training_signals translation_completion
         translation_formality translation_terminology weight_shapes weight_storage
     """,

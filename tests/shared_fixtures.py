@@ -587,7 +587,7 @@ def patient_stores() -> Iterator[None]:
     """Has stores wait for their server as long as a busy machine takes."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("store_connection.URGENT_TIMEOUT_S", "store_valkey.TIMEOUT_S", "store_valkey.BULK_TIMEOUT_S"):
-            patch.setattr(f"app.services.{name}", WAIT_S)
+            patch.setattr(f"app.storage.{name}", WAIT_S)
         yield
 
 

@@ -179,7 +179,7 @@ def test_long_document_is_translated_in_batches(service: Service, monkeypatch: p
         return await translate(translator, items, options)
 
     with monkeypatch.context() as patched:
-        patched.setattr("app.services.background_jobs.RETRY_AFTER_S", 0.0)
+        patched.setattr("app.storage.background_jobs.RETRY_AFTER_S", 0.0)
         patched.setattr("app.translation.documents._MAX_BATCH_CHARS", 50)
         patched.setattr(Translator, "translate", sometimes_busy)
         place, key = _left(service, "a.json", json.dumps(lines), **EN_FR)

@@ -22,8 +22,8 @@ from app.api.deepl.wire_format import pair_of, target_languages, validated
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields
 from app.http.forms import Fields
-from app.services.background_jobs import BackgroundJobs, JobResult
-from app.services.store_memory import MemoryStore
+from app.storage.background_jobs import BackgroundJobs, JobResult
+from app.storage.store_memory import MemoryStore
 from app.text.glossary import MAX_TERMS
 from app.text.glossary_files import write_tsv
 

@@ -22,7 +22,7 @@ from test_formats_docx import run, word
 
 from app.errors import TooMuchText
 from app.formats import MEDIA_TYPES
-from app.services.downloads import Download
+from app.storage.downloads import Download
 from app.translation.source_language import SourceLanguages
 from app.translation.text_plan import TextPlan
 from model.bundle import Bundle

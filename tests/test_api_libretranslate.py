@@ -21,8 +21,8 @@ from shared_fixtures import Gate, Service, fail_admission, listening, make_bundl
 from app import errors
 from app.errors import Overloaded, ServiceError
 from app.http.api_keys import new_key
-from app.services.downloads import Downloads
-from app.services.store_memory import MemoryStore
+from app.storage.downloads import Downloads
+from app.storage.store_memory import MemoryStore
 from app.translation.translator import Translator
 
 PREFIX = "/libretranslate"

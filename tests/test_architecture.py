@@ -118,9 +118,9 @@ def test_only_routes_import_routes() -> None:
     "name",
     [
         "engine/cache",
-        "services/background_jobs",
+        "storage/background_jobs",
         "translation/documents",
-        "services/glossary_store",
+        "storage/glossary_store",
         "http/api_keys",
         "translation/attention_svg",
         "runtime/rate_limits",
@@ -166,18 +166,20 @@ ORDER = {
     "app.llm": "app.settings app.runtime app.errors model.languages",
     "app.translation": "app.llm app.engine app.documents app.formats app.text app.markup app.settings app.runtime"
     " app.errors model",
+    "app.storage": "app.translation app.text app.settings app.runtime app.errors model",
     "app.services": "app.translation app.llm app.engine app.documents app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
     "app.published": "app.services app.engine app.settings app.runtime app.errors model",
-    "app.cli": "app.published app.services app.translation app.llm app.engine app.formats app.text app.markup"
-    " app.settings app.runtime app.errors model",
+    "app.cli": "app.published app.services app.storage app.translation app.llm app.engine app.formats app.text"
+    " app.markup app.settings app.runtime app.errors model",
     "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
     "app.http": "app.engine app.server app.settings app.runtime app.errors",
-    "app.api": "app.http app.published app.services app.translation app.engine app.documents app.formats app.text"
-    " app.markup app.server app.settings app.runtime app.errors model",
+    "app.api": "app.http app.published app.services app.storage app.translation app.engine app.documents app.formats"
+    " app.text app.markup app.server app.settings app.runtime app.errors model",
     "app.cluster": "app.bulk app.cli app.api app.http app.server app.engine app.settings app.runtime app.errors model",
-    "app.doctor": "app.published app.services app.http app.server app.engine app.settings app.runtime app.errors model",
+    "app.doctor": "app.published app.services app.storage app.http app.server app.engine app.settings app.runtime"
+    " app.errors model",
     "app.main": "app model",
     "app.replica": "app model",
     "app.__main__": "app model",
@@ -370,16 +372,16 @@ def test_serving_code_imports_only_what_the_container_installs() -> None:
 
 def test_redis_is_imported_only_if_there_is_a_store() -> None:
     assert {line.split(":")[0] for line in imports_among(python_files(*TOP_PACKAGES), {"redis"})} == {
-        "app/services/store_connection.py",
-        "app/services/store_valkey.py",
+        "app/storage/store_connection.py",
+        "app/storage/store_valkey.py",
     }
-    modules = {"app.services.store_connection", "app.services.store_valkey", "app.services.memory_valkey"}
+    modules = {"app.storage.store_connection", "app.storage.store_valkey", "app.storage.memory_valkey"}
     assert sorted(imports_among(python_files(*TOP_PACKAGES), modules)) == [
-        "app/doctor/report.py: app.services.store_connection.server_time",
-        "app/main.py: app.services.memory_valkey.ValkeyLog",
-        "app/main.py: app.services.store_valkey.ValkeyStore",
-        "app/services/memory_valkey.py: app.services.store_valkey.ValkeyStore",
-        "app/services/store_valkey.py: app.services.store_connection.Connection",
+        "app/doctor/report.py: app.storage.store_connection.server_time",
+        "app/main.py: app.storage.memory_valkey.ValkeyLog",
+        "app/main.py: app.storage.store_valkey.ValkeyStore",
+        "app/storage/memory_valkey.py: app.storage.store_valkey.ValkeyStore",
+        "app/storage/store_valkey.py: app.storage.store_connection.Connection",
     ]
 
 

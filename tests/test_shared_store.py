@@ -1,4 +1,4 @@
-"""app/services/: instances that share a store, as clients see them: DeepL's own client asks them in turn."""
+"""app/storage/: instances that share a store, as clients see them: DeepL's own client asks them in turn."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from store_server import StoreServer
 
 from app.http.auth import AccessControl
 from app.runtime.rate_limits import Rate
-from app.services import store_valkey
-from app.services.store_memory import MemoryStore
 from app.settings import Settings, SettingsError, load_settings
+from app.storage import store_valkey
+from app.storage.store_memory import MemoryStore
 from benchmarks.soak import workers_of
 
 pytestmark = pytest.mark.usefixtures("patient_stores")

@@ -24,12 +24,12 @@ from app.runtime.timeouts import SharedTimeout
 from app.server.request_queue import RequestQueue
 from app.server.slow_readers import SlowReaders
 from app.services.adaptation import Adaptations
-from app.services.background_jobs import BackgroundJobs
-from app.services.downloads import Downloads
-from app.services.glossary_store import GlossaryStore
 from app.services.reload import Deployments
-from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
+from app.storage.background_jobs import BackgroundJobs
+from app.storage.downloads import Downloads
+from app.storage.glossary_store import GlossaryStore
+from app.storage.translation_memory import TranslationMemory
 from app.translation.translator import Translator
 
 

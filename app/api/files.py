@@ -33,7 +33,7 @@ from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import Problem, validated
-from app.services.downloads import Download
+from app.storage.downloads import Download
 from app.text.glossary_files import read_file
 from app.text.line_breaks import LineBreaks
 from app.translation.documents import DocumentFile, document_file, in_time, open_document, translate_document

@@ -8,7 +8,7 @@ from fastapi import Request
 
 from app.errors import NoTranslationMemory
 from app.http.auth import Client
-from app.services.translation_memory import TranslationMemory
+from app.storage.translation_memory import TranslationMemory
 from app.translation.memory import MemoryOption
 from app.translation.translator import Translator
 

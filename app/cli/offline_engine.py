@@ -29,10 +29,10 @@ from app.formats.memory_files import read_pairs
 from app.llm.client import LargeModel
 from app.markup.extract import markup_pieces
 from app.runtime.metrics import Metrics
-from app.services.memory_sqlite import read_memory
 from app.services.startup import load_catalogue, worker_config, worker_count
-from app.services.translation_memory import checked_pairs
 from app.settings import IN_STORE, Settings, SettingsError, load_settings
+from app.storage.memory_sqlite import read_memory
+from app.storage.translation_memory import checked_pairs
 from app.text.glossary import Glossaries, Glossary
 from app.text.glossary_files import load_glossaries, read_file
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair

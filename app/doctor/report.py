@@ -175,7 +175,7 @@ def _ready(settings: Settings) -> int | None:
 def _store(url: str) -> Iterator[Finding]:
     shown = without_password(url)
     try:
-        from app.services.store_connection import server_time
+        from app.storage.store_connection import server_time
     except ImportError:
         return  # assembling the service says so
     try:

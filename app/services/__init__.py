@@ -1,5 +1,4 @@
-"""State that outlives a request: the served bundles, background jobs, downloads, stored glossaries, the
-adaptation in progress; the store of these.
+"""The served bundles, the adaptation in progress, and how both start.
 
 Imports app.translation, app.engine, app.text and all below them.
 """

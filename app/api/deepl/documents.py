@@ -39,10 +39,10 @@ from app.http.auth import AccessControl, Account, Client
 from app.http.download_headers import download_headers
 from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
-from app.services.background_jobs import BackgroundJobs, Job, JobResult
 from app.services.reload import Deployments
-from app.services.translation_memory import TranslationMemory
 from app.settings import Settings
+from app.storage.background_jobs import BackgroundJobs, Job, JobResult
+from app.storage.translation_memory import TranslationMemory
 from app.text.glossary import Glossary, GlossaryChain
 from app.translation.documents import document_file, document_language, open_document, translate_in_batches
 from app.translation.formality import Formality

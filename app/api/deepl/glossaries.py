@@ -37,7 +37,7 @@ from app.engine.registry import Catalogue
 from app.errors import StoreUnavailable
 from app.http.auth import Client
 from app.http.forms import read_fields
-from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
+from app.storage.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
 from app.text.glossary_files import write_tsv
 
 router = APIRouter()

@@ -34,7 +34,7 @@ from app.api.schemas.fields import Language
 from app.errors import ServiceError, StoreUnavailable
 from app.http.forms import read_fields
 from app.http.json_body import check_load, while_connected
-from app.services.downloads import Download
+from app.storage.downloads import Download
 from app.text.segmentation import segments
 from app.translation.quality_checks import find_untranslated_words, untranslated_warning
 from app.translation.scoring import GivenPair, ScoredPair, score_pairs

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from app.api.deepl.wire_format import Body, invalid_field
 from app.api.schemas.fields import Language
 from app.engine.registry import Catalogue, listed_pairs
-from app.services.glossary_store import MAX_DICTIONARIES, MAX_NAME_CHARS, Pair, StoredGlossary, Terms
+from app.storage.glossary_store import MAX_DICTIONARIES, MAX_NAME_CHARS, Pair, StoredGlossary, Terms
 from app.text.glossary_files import read_csv, read_tsv, write_tsv
 from model.languages import language_alone
 

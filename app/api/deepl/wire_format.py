@@ -24,7 +24,7 @@ from app.http import problems
 from app.http.auth import Client
 from app.http.forms import FORM, JSON, MULTIPART, Fields, read_query
 from app.http.problems import ASCIIResponse, M, Problem
-from app.services.glossary_store import GlossaryStore, Pair, StoredGlossary
+from app.storage.glossary_store import GlossaryStore, Pair, StoredGlossary
 from app.text.glossary import Glossary, GlossaryChain
 from model.languages import language_alone, language_name, served_code
 

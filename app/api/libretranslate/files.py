@@ -31,7 +31,7 @@ from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Upload, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import Problem
-from app.services.downloads import Download
+from app.storage.downloads import Download
 from app.translation.documents import document_file, in_time, open_document, translate_document
 from app.translation.types import Options
 

@@ -12,9 +12,9 @@ import pytest
 from servers import WAIT_S
 
 from app.errors import Overloaded, TooMuchText
-from app.services import background_jobs
-from app.services.background_jobs import MAX_ATTEMPTS, MAX_CONCURRENT_JOBS, BackgroundJobs, Job, JobHandle, JobResult
-from app.services.store_memory import MemoryStore
+from app.storage import background_jobs
+from app.storage.background_jobs import MAX_ATTEMPTS, MAX_CONCURRENT_JOBS, BackgroundJobs, Job, JobHandle, JobResult
+from app.storage.store_memory import MemoryStore
 
 
 def running(scenario: Callable[[], Coroutine[None, None, None]]) -> None:

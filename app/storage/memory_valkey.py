@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
-from app.services.memory_log import (
+from app.storage.memory_log import (
     MAX_BYTES_TOGETHER,
     MAX_REMOVED,
     MAX_TOGETHER,
@@ -18,8 +18,8 @@ from app.services.memory_log import (
     Scope,
     size_of,
 )
-from app.services.memory_scripts import CHANGES, CLEAR, GROWTH, PUT, REMOVE, VERSIONS
-from app.services.store_valkey import ValkeyStore
+from app.storage.memory_scripts import CHANGES, CLEAR, GROWTH, PUT, REMOVE, VERSIONS
+from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 
 

@@ -17,9 +17,9 @@ from redis.exceptions import RedisError
 
 from app.errors import StoreUnavailable
 from app.runtime.rate_limits import MAX_CLIENTS, Rate, RateLimiter
-from app.services.store import Kind, Record, StoreFull
-from app.services.store_connection import Connection
-from app.services.store_scripts import (
+from app.storage.store import Kind, Record, StoreFull
+from app.storage.store_connection import Connection
+from app.storage.store_scripts import (
     CLAIM,
     DELETE,
     OFFER,

@@ -15,10 +15,10 @@ from store_server import StoreServer
 
 from app.errors import StoreUnavailable
 from app.runtime.rate_limits import Rate
-from app.services import store_connection, store_valkey
-from app.services.store import Kind, Record, Store, StoreFull
-from app.services.store_memory import MemoryStore
-from app.services.store_valkey import ValkeyStore
+from app.storage import store_connection, store_valkey
+from app.storage.store import Kind, Record, Store, StoreFull
+from app.storage.store_memory import MemoryStore
+from app.storage.store_valkey import ValkeyStore
 
 pytestmark = pytest.mark.usefixtures("patient_stores")
 NOTES = Kind("notes", 3, 100)

@@ -14,9 +14,9 @@ from fakes import on_a_loop
 from processor_time import least_seconds
 
 from app.errors import InvalidFields, TooMuchText, Unavailable
-from app.services.memory_log import Change, Changes, Limits, Scope, size_of
-from app.services.memory_sqlite import SQLiteLog
-from app.services.translation_memory import MAX_BYTES_PER_PAIR, TranslationMemory
+from app.storage.memory_log import Change, Changes, Limits, Scope, size_of
+from app.storage.memory_sqlite import SQLiteLog
+from app.storage.translation_memory import MAX_BYTES_PER_PAIR, TranslationMemory
 from app.text import memory_slots
 from app.text.memory_index import Pair
 
@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_too_many_pairs_are_refused_before_one_is_looked_at(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
-    monkeypatch.setattr("app.services.translation_memory.normalise", looked.append)
+    monkeypatch.setattr("app.storage.translation_memory.normalise", looked.append)
 
     @on_a_loop
     async def check() -> None:
@@ -158,7 +158,7 @@ def test_what_a_failed_read_has_not_read_is_read_after_the_index_was_evicted(mon
             await memory.snapshot(ALICE)
         log.fails = False
         await memory.snapshot(ALICE._replace(target="de"))
-        monkeypatch.setattr("app.services.translation_memory.MAX_BYTES_PER_PAIR", 0)
+        monkeypatch.setattr("app.storage.translation_memory.MAX_BYTES_PER_PAIR", 0)
         memory._evict()
         assert ALICE not in memory._loaded
         found = await memory.snapshot(ALICE)
@@ -227,7 +227,7 @@ def test_pairs_are_measured_in_threads(file: Path, monkeypatch: pytest.MonkeyPat
         return size_of(pair)
 
     for module in ("memory_log", "memory_sqlite"):
-        monkeypatch.setattr(f"app.services.{module}.size_of", counted)
+        monkeypatch.setattr(f"app.storage.{module}.size_of", counted)
 
     @on_a_loop
     async def check() -> None:

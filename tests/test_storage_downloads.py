@@ -8,8 +8,8 @@ from urllib.parse import quote
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.services.downloads import LIFETIME_S, Download, Downloads
-from app.services.store_memory import MemoryStore
+from app.storage.downloads import LIFETIME_S, Download, Downloads
+from app.storage.store_memory import MemoryStore
 
 FILE = Download("report.fr.txt", b"a" * 1_000, "text/plain")
 

@@ -1,6 +1,6 @@
 """Translation memories: pairs of texts that clients have approved, by API key and direction, each with a version.
 
-`app.services.memory_log` keeps them; here is an index of those in use, which every request brings up to date first.
+`app.storage.memory_log` keeps them; here is an index of those in use, which every request brings up to date first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from app.errors import InvalidFields
-from app.services.memory_log import (
+from app.storage.memory_log import (
     Change,
     Limits,
     MemoryFull,

@@ -1,6 +1,6 @@
 """What the instances of the service share: rates, counters, records and leases. The interface of both stores.
 
-`app.services.store_memory` keeps it in this process, for a service of one instance; `app.services.store_valkey` in a
+`app.storage.store_memory` keeps it in this process, for a service of one instance; `app.storage.store_valkey` in a
 server of Valkey or Redis. All times are those of the store, so that no instance's clock matters.
 """
 

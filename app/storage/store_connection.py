@@ -12,8 +12,8 @@ from redis.exceptions import ConnectionError as LostConnection
 from redis.exceptions import NoScriptError, RedisError
 
 from app.errors import StoreUnavailable
-from app.services import memory_scripts
-from app.services.store_scripts import ALL, Script
+from app.storage import memory_scripts
+from app.storage.store_scripts import ALL, Script
 
 URGENT_TIMEOUT_S = 0.05
 """How long an urgent command waits for its answer."""

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from app.errors import Unavailable
-from app.services.memory_log import (
+from app.settings import PREFIX, SettingsError
+from app.storage.memory_log import (
     MAX_BYTES_TOGETHER,
     MAX_REMOVED,
     MAX_TOGETHER,
@@ -28,7 +29,6 @@ from app.services.memory_log import (
     check_growth,
     size_of,
 )
-from app.settings import PREFIX, SettingsError
 from app.text.memory_index import Pair
 
 T = TypeVar("T")

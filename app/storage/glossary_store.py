@@ -19,8 +19,8 @@ from uuid import uuid4
 from cachetools import LRUCache
 
 from app.errors import InvalidFields, Overloaded, Unavailable
-from app.services.store import Kind, Store, StoreFull
 from app.settings import PREFIX, SettingsError
+from app.storage.store import Kind, Store, StoreFull
 from app.text.glossary import Glossaries, Glossary
 from model.atomic_files import write_atomically
 from model.languages import language_alone

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 
 from app.errors import InvalidFields, Unavailable
-from app.services import glossary_store
-from app.services.glossary_store import GlossaryStore, StoredGlossary
-from app.services.store_memory import MemoryStore
 from app.settings import SettingsError
+from app.storage import glossary_store
+from app.storage.glossary_store import GlossaryStore, StoredGlossary
+from app.storage.store_memory import MemoryStore
 from app.text.glossary import MAX_CHARS, Glossaries, Glossary
 
 EN_FR = ("en", "fr")

@@ -16,7 +16,8 @@ from fakes import on_a_loop
 from store_server import StoreServer
 
 from app.errors import StoreUnavailable
-from app.services.memory_log import (
+from app.settings import SettingsError
+from app.storage.memory_log import (
     MAX_TOGETHER,
     Change,
     Changes,
@@ -27,10 +28,9 @@ from app.services.memory_log import (
     parts_of,
     put_in_parts,
 )
-from app.services.memory_sqlite import SQLiteLog
-from app.services.memory_valkey import ValkeyLog
-from app.services.store_valkey import ValkeyStore
-from app.settings import SettingsError
+from app.storage.memory_sqlite import SQLiteLog
+from app.storage.memory_valkey import ValkeyLog
+from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 
 SCOPE = Scope("alice", "en", "fr")
@@ -116,7 +116,7 @@ def test_who_missed_that_all_was_erased_reads_all_again(opened: Opened) -> None:
 
 def test_removals_beyond_the_last_are_forgotten(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("memory_sqlite", "memory_valkey"):
-        monkeypatch.setattr(f"app.services.{module}.MAX_REMOVED", 2)
+        monkeypatch.setattr(f"app.storage.{module}.MAX_REMOVED", 2)
 
     @on_a_loop
     async def check() -> None:
@@ -269,7 +269,7 @@ async def with_store(tmp_path: Path, check: Callable[[ValkeyLog], Awaitable[None
 
 @pytest.fixture
 def parts_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.services.memory_valkey.MAX_TOGETHER", 2)
+    monkeypatch.setattr("app.storage.memory_valkey.MAX_TOGETHER", 2)
 
 
 @pytest.mark.usefixtures("parts_of_two")
