@@ -16,7 +16,7 @@ from store_server import StoreServer
 from app.errors import StoreUnavailable
 from app.runtime.rate_limits import Rate
 from app.storage import store_connection, store_valkey
-from app.storage.store import Kind, Record, Store, StoreFull
+from app.storage.protocols import Kind, Record, Store, StoreFull
 from app.storage.store_memory import MemoryStore
 from app.storage.store_valkey import ValkeyStore
 

@@ -63,7 +63,7 @@ class Meters(Protocol):
 class RateLimiter:
     """Meters each client's usage with the generic cell rate algorithm: used amounts are restored at a steady rate.
 
-    (ATM Forum Traffic Management 4.0, section 4.4.2.) `app.storage.store_scripts` has the same for several instances.
+    (ATM Forum Traffic Management 4.0, section 4.4.2.) `app.storage.scripts` has the same for several instances.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:

@@ -1,6 +1,6 @@
 """Jobs that outlive their request; their results are fetched later with a key.
 
-Enforces ownership, limits and lifetimes; `app.storage.store` keeps the jobs, and callers supply the work. Any instance
+Enforces ownership, limits and lifetimes; `app.storage.protocols` keeps the jobs, and callers supply the work. Any instance
 may work on a job, under a lease: if one dies, another begins the job again.
 """
 
@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from app.errors import Overloaded, ServiceError, StoreUnavailable
-from app.storage.store import Kind, Store, StoreFull
+from app.storage.protocols import Kind, Store, StoreFull
 
 log = logging.getLogger(__name__)
 MAX_CONCURRENT_JOBS = 4

@@ -6,7 +6,7 @@ import re
 import secrets
 from typing import NamedTuple
 
-from app.storage.store import Kind, Store, StoreFull
+from app.storage.protocols import Kind, Store, StoreFull
 
 LIFETIME_S = 600.0
 MAX_FILES = 100_000

@@ -20,7 +20,7 @@ from cachetools import LRUCache
 
 from app.errors import InvalidFields, Overloaded, Unavailable
 from app.settings import PREFIX, SettingsError
-from app.storage.store import Kind, Store, StoreFull
+from app.storage.protocols import Kind, Store, StoreFull
 from app.text.glossary import Glossaries, Glossary
 from model.atomic_files import write_atomically
 from model.languages import language_alone

@@ -14,7 +14,7 @@ if the server has lost what it held.
 
 from __future__ import annotations
 
-from app.storage.store_scripts import Script
+from app.storage.scripts import Script
 
 PUT = Script.of("memory/scope", "memory/put")
 """ARGV: scope, most pairs, most bytes, then for each pair, whose ids are distinct, its text's id, the pair, its size.

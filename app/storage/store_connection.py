@@ -13,7 +13,7 @@ from redis.exceptions import NoScriptError, RedisError
 
 from app.errors import StoreUnavailable
 from app.storage import memory_scripts
-from app.storage.store_scripts import ALL, Script
+from app.storage.scripts import ALL, Script
 
 URGENT_TIMEOUT_S = 0.05
 """How long an urgent command waits for its answer."""

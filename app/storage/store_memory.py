@@ -10,7 +10,7 @@ from time import monotonic
 from cachetools import LRUCache
 
 from app.runtime.rate_limits import MAX_CLIENTS, Rate, RateLimiter
-from app.storage.store import Kind, Record, StoreFull
+from app.storage.protocols import Kind, Record, StoreFull
 
 
 @dataclass

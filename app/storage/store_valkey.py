@@ -17,9 +17,8 @@ from redis.exceptions import RedisError
 
 from app.errors import StoreUnavailable
 from app.runtime.rate_limits import MAX_CLIENTS, Rate, RateLimiter
-from app.storage.store import Kind, Record, StoreFull
-from app.storage.store_connection import Connection
-from app.storage.store_scripts import (
+from app.storage.protocols import Kind, Record, StoreFull
+from app.storage.scripts import (
     CLAIM,
     DELETE,
     OFFER,
@@ -31,6 +30,7 @@ from app.storage.store_scripts import (
     WITHDRAW,
     Script,
 )
+from app.storage.store_connection import Connection
 
 DEFAULT_PREFIX = "interlinear"
 TIMEOUT_S = 1.0
