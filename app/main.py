@@ -74,9 +74,8 @@ from app.settings import IN_STORE, PREFIX, Settings, SettingsError, without_pass
 from app.storage.background_jobs import BackgroundJobs
 from app.storage.downloads import Downloads
 from app.storage.glossary_store import GlossaryStore
-from app.storage.memory_log import Limits
 from app.storage.memory_sqlite import SQLiteLog
-from app.storage.protocols import Store
+from app.storage.protocols import Limits, Store
 from app.storage.store_memory import MemoryStore
 from app.storage.translation_memory import TranslationMemory
 from app.text.glossary_files import load_glossaries

@@ -20,8 +20,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from app.storage.memory_log import Limits, Scope
 from app.storage.memory_sqlite import SQLiteLog
+from app.storage.protocols import Limits, Scope
 from app.storage.translation_memory import TranslationMemory
 from benchmarks.memory_replay import read_pairs
 

@@ -47,8 +47,8 @@ from app.cli.translate import progress
 from app.engine.registry import Catalogue
 from app.errors import StepFailed
 from app.settings import Settings
-from app.storage.memory_log import Limits, Scope
 from app.storage.memory_sqlite import SQLiteLog
+from app.storage.protocols import Limits, Scope
 from app.text.glossary import Glossaries, Glossary
 from app.text.memory_index import Pair
 from app.text.memory_slots import text_id

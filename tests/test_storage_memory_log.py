@@ -17,19 +17,10 @@ from store_server import StoreServer
 
 from app.errors import StoreUnavailable
 from app.settings import SettingsError
-from app.storage.memory_log import (
-    MAX_TOGETHER,
-    Change,
-    Changes,
-    Limits,
-    MemoryFull,
-    MemoryLog,
-    Scope,
-    parts_of,
-    put_in_parts,
-)
+from app.storage.memory_log import MAX_TOGETHER, parts_of, put_in_parts
 from app.storage.memory_sqlite import SQLiteLog
 from app.storage.memory_valkey import ValkeyLog
+from app.storage.protocols import Change, Changes, Limits, MemoryFull, MemoryLog, Scope
 from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 

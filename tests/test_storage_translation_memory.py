@@ -14,8 +14,9 @@ from fakes import on_a_loop
 from processor_time import least_seconds
 
 from app.errors import InvalidFields, TooMuchText, Unavailable
-from app.storage.memory_log import Change, Changes, Limits, Scope, size_of
+from app.storage.memory_log import size_of
 from app.storage.memory_sqlite import SQLiteLog
+from app.storage.protocols import Change, Changes, Limits, Scope
 from app.storage.translation_memory import MAX_BYTES_PER_PAIR, TranslationMemory
 from app.text import memory_slots
 from app.text.memory_index import Pair

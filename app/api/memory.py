@@ -28,7 +28,7 @@ from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, read_upload
 from app.http.json_body import JSONRequest
 from app.http.problems import validated
-from app.storage.memory_log import Scope
+from app.storage.protocols import Scope
 from app.text.memory_index import MIN_SIMILARITY
 from model import __version__
 

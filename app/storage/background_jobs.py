@@ -1,7 +1,7 @@
 """Jobs that outlive their request; their results are fetched later with a key.
 
-Enforces ownership, limits and lifetimes; `app.storage.protocols` keeps the jobs, and callers supply the work. Any instance
-may work on a job, under a lease: if one dies, another begins the job again.
+Enforces ownership, limits and lifetimes; a store keeps the jobs, and callers supply the work. Any instance may work on
+a job, under a lease: if one dies, another begins the job again.
 """
 
 from __future__ import annotations

@@ -16,19 +16,8 @@ from typing import Any, TypeVar
 
 from app.errors import Unavailable
 from app.settings import PREFIX, SettingsError
-from app.storage.memory_log import (
-    MAX_BYTES_TOGETHER,
-    MAX_REMOVED,
-    MAX_TOGETHER,
-    PAIR_BYTES,
-    Change,
-    Changes,
-    Limits,
-    Part,
-    Scope,
-    check_growth,
-    size_of,
-)
+from app.storage.memory_log import MAX_BYTES_TOGETHER, MAX_REMOVED, MAX_TOGETHER, PAIR_BYTES, check_growth, size_of
+from app.storage.protocols import Change, Changes, Limits, Part, Scope
 from app.text.memory_index import Pair
 
 T = TypeVar("T")

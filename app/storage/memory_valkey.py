@@ -6,19 +6,9 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
-from app.storage.memory_log import (
-    MAX_BYTES_TOGETHER,
-    MAX_REMOVED,
-    MAX_TOGETHER,
-    Change,
-    Changes,
-    Limits,
-    MemoryFull,
-    Part,
-    Scope,
-    size_of,
-)
+from app.storage.memory_log import MAX_BYTES_TOGETHER, MAX_REMOVED, MAX_TOGETHER, size_of
 from app.storage.memory_scripts import CHANGES, CLEAR, GROWTH, PUT, REMOVE, VERSIONS
+from app.storage.protocols import Change, Changes, Limits, MemoryFull, Part, Scope
 from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 

@@ -1,16 +1,17 @@
-"""What the instances of the service share: rates, counters, records and leases. The interface of both stores.
+"""The interfaces of what keeps state: the store, for all that instances share, and the log of translation memories.
 
-`app.storage.store_memory` keeps it in this process, for a service of one instance; `app.storage.store_valkey` in a
-server of Valkey or Redis. All times are those of the store, so that no instance's clock matters.
+A store is in this process, for a service of one instance, or in a server of Valkey or Redis. A log is in a file, or in
+the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from app.runtime.rate_limits import Meters
+from app.text.memory_index import Pair
 
 Scarce = Literal["records", "bytes"]
 
@@ -43,8 +44,11 @@ class StoreFull(Exception):
 
 
 class Store(Meters, Protocol):
-    """All methods that are coroutines raise StoreUnavailable, except `start`, `stop`, `take` and `used`: those fall
-    back to what this instance alone knows."""
+    """Rates, counters, records and leases. All times are those of the store, so that no instance's clock matters.
+
+    All coroutines raise StoreUnavailable, except `start`, `stop`, `take` and `used`: those fall back to what this
+    instance alone knows.
+    """
 
     @property
     def is_shared(self) -> bool:
@@ -104,3 +108,94 @@ class Store(Meters, Protocol):
 
     async def withdraw(self, kind: Kind, id: str, holder: str) -> None:
         """Ends the lease of `holder`; nobody can claim the record any more."""
+
+
+# ---- Translation memories
+
+
+class Scope(NamedTuple):
+    """The memory of one owner in one direction."""
+
+    owner: str
+    """The name of the API key; "" without keys."""
+    source: str
+    target: str
+
+
+class Limits(NamedTuple):
+    """What all scopes together may hold, or do hold."""
+
+    pairs: int
+    size: int
+    """In bytes of UTF-8."""
+
+
+Part = Sequence[tuple[str, Pair]]
+"""Pairs that are written in one step, each with its text's id; the ids are distinct."""
+
+
+class Change(NamedTuple):
+    """What happened to a pair in a version; several changes may have one version."""
+
+    version: int
+    text_id: str
+    """What `text_id` returns for the pair's normalised text."""
+    pair: Pair | None
+    """None: it was removed."""
+
+
+class Changes(NamedTuple):
+    """A part of what changed in a scope."""
+
+    version: int
+    """The scope's version after all changes."""
+    is_complete: bool
+    """Whether the parts are all pairs of the scope, rather than what changed since a version."""
+    changes: Sequence[Change]
+    """In order of version."""
+
+
+class MemoryFull(Exception):
+    """The pairs would be over a limit of the memory."""
+
+    def __init__(self, scarce: str) -> None:
+        super().__init__(scarce)
+        self.scarce = scarce
+        """"pairs" or "bytes"."""
+
+
+class MemoryLog(Protocol):
+    """Where the pairs of translation memories are kept. Every change of a scope raises its version, and the log tells
+    what changed since a version, so that each instance keeps an index up to date.
+
+    All methods raise Unavailable if the log cannot be read or written.
+    """
+
+    limits: Limits
+    pause_s: float
+    """Between two parts of a long write, for other processes that write."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def versions(self, owner: str) -> dict[tuple[str, str], int]:
+        """The version of each direction of an owner that has ever had a pair."""
+
+    def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
+        """What changed after version `since`; all pairs if the log does not know any more. One part at least."""
+
+    async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
+        """How much more the scope would hold with the part, and what all scopes hold."""
+
+    async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
+        """Writes all pairs of the part or none; returns the new version when they are safe, and the ids that are new.
+
+        A pair replaces one with the same id. Raises MemoryFull.
+        """
+
+    async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
+        """Erases the pairs with these ids; returns the number of those that existed, and the version."""
+
+    async def clear(self, scope: Scope) -> tuple[int, int]:
+        """Erases all pairs; returns their number, and the version."""

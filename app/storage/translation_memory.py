@@ -19,17 +19,8 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from app.errors import InvalidFields
-from app.storage.memory_log import (
-    Change,
-    Limits,
-    MemoryFull,
-    MemoryLog,
-    Part,
-    Scope,
-    check_growth,
-    parts_of,
-    put_in_parts,
-)
+from app.storage.memory_log import check_growth, parts_of, put_in_parts
+from app.storage.protocols import Change, Limits, MemoryFull, MemoryLog, Part, Scope
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
 from app.text.memory_slots import id_of_normalised, normalise, text_id
 from app.translation.memory import Turns

@@ -31,7 +31,7 @@ from app.formats.memory_files import TMX, read_tmx, write_tmx
 from app.http.forms import read_fields
 from app.http.json_body import read_body, too_large
 from app.storage.downloads import LIFETIME_S, Download
-from app.storage.memory_log import Scope
+from app.storage.protocols import Scope
 from model import __version__
 
 router = APIRouter()

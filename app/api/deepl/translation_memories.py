@@ -16,7 +16,7 @@ from app.api.deepl.wire_format import Caller, error_responses, invalid_field, no
 from app.api.dependencies import state_of
 from app.errors import InvalidFields, Unavailable
 from app.http.auth import Client
-from app.storage.memory_log import Scope
+from app.storage.protocols import Scope
 from app.storage.translation_memory import TranslationMemory
 from app.text.memory_index import MemorySnapshot, Pair
 from app.text.memory_slots import text_id

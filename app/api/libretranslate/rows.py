@@ -23,7 +23,7 @@ from app.api.schemas.health import Health
 from app.errors import InvalidFields, NoTranslationMemory, PairNotServed, Unavailable
 from app.formats import MEDIA_TYPES
 from app.http.forms import Fields
-from app.storage.memory_log import Scope
+from app.storage.protocols import Scope
 from app.translation.types import AUTO
 from model.languages import language_name
 
