@@ -12,7 +12,6 @@ from redis.exceptions import ConnectionError as LostConnection
 from redis.exceptions import NoScriptError, RedisError
 
 from app.errors import StoreUnavailable
-from app.storage import memory_scripts
 from app.storage.scripts import ALL, Script
 
 URGENT_TIMEOUT_S = 0.05
@@ -79,7 +78,7 @@ class Connection:
 
     async def load_scripts(self) -> None:
         """Raises RedisError, OSError and TimeoutError."""
-        await self.execute([("SCRIPT", "LOAD", script.source) for script in (*ALL, *memory_scripts.ALL)])
+        await self.execute([("SCRIPT", "LOAD", script.source) for script in ALL])
 
     async def close(self) -> None:
         if self._task:

@@ -1,3 +1,7 @@
+-- ARGV: scope, a version after which to read, the scope's version when the first part was read or 0, and how many
+-- changes and bytes to read, and the rest of the last one's version. Returns the scope's version, that from which on all
+-- removals are known, whether all pairs are read, the version that the next part begins after or "", and for each change
+-- its version, the text's id, and the pair, or an empty string if it was removed.
 local is_complete = ARGV[3] == '0' and tonumber(ARGV[2]) < tonumber(complete)
 local from = is_complete and '-inf' or '(' .. ARGV[2]
 local edge = redis.call('ZRANGEBYSCORE', changes, from, '+inf', 'WITHSCORES', 'LIMIT', ARGV[4], 1)

@@ -1,3 +1,4 @@
+-- Returns the number removed, and the version.
 local number, bytes = redis.call('HLEN', pairs_key), 0
 if number == 0 then return {0, version} end
 for _, size in ipairs(redis.call('HVALS', sizes)) do bytes = bytes + tonumber(size) end

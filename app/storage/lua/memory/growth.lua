@@ -1,3 +1,5 @@
+-- ARGV: scope, then for each pair, whose ids are distinct, its text's id and its size. Returns how many pairs and bytes
+-- more there would be, and how many there are in all scopes.
 local number, bytes = 0, 0
 for n = 2, #ARGV, 2 do
   local old = redis.call('HGET', sizes, ARGV[n])

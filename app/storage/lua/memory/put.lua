@@ -1,3 +1,5 @@
+-- ARGV: scope, most pairs, most bytes, then for each pair, whose ids are distinct, its text's id, the pair, its size.
+-- Returns the version and the ids that are new, or what is scarce.
 local new, bytes = {}, 0
 for n = 4, #ARGV, 3 do
   local old = redis.call('HGET', sizes, ARGV[n])

@@ -1,3 +1,4 @@
+-- ARGV: scope, how many removals to remember, ids of texts. Returns the number removed, and the version.
 local existing, bytes = {}, 0
 for n = 3, #ARGV do
   local size = redis.call('HGET', sizes, ARGV[n])

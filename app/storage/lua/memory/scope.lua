@@ -1,3 +1,10 @@
+-- Translation memories. KEYS[1] is the prefix of all, and ARGV[1] a scope, OWNER/SOURCE/TARGET. The keys:
+--   pairs:SCOPE      a hash: a text's id to its pair
+--   sizes:SCOPE      a hash: a text's id to the bytes that the pair counts as
+--   changes:SCOPE    a sorted set: a text's id to the version of its last change, also if it was removed
+--   versions         a hash: SCOPE to "version complete_since", from which version on all removals are known
+--   totals           a hash: `pairs` and `bytes` of all scopes
+-- Versions are times, so that none comes twice even if the server has lost what it held.
 local base, scope = KEYS[1], ARGV[1]
 local pairs_key, sizes = base .. ':pairs:' .. scope, base .. ':sizes:' .. scope
 local changes, versions, totals = base .. ':changes:' .. scope, base .. ':versions', base .. ':totals'

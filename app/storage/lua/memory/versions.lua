@@ -1,3 +1,4 @@
+-- ARGV: "OWNER/". Returns "SOURCE/TARGET" and the version of each of the owner's scopes.
 local found = {}
 local all = redis.call('HGETALL', KEYS[1] .. ':versions')
 for n = 1, #all, 2 do

@@ -1,3 +1,5 @@
+-- ARGV: id, version to replace, size, most records, most bytes, life and time to keep in ms (0 and -1: for ever), how
+-- many fields to set, their names and values, the names of those to remove. Returns the version, or what is wrong.
 local id, replaces, size = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local max_records, max_bytes = tonumber(ARGV[4]), tonumber(ARGV[5])
 local life, keep, number_set = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])

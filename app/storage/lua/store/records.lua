@@ -1,3 +1,12 @@
+-- The records of a kind. Times are the server's, since the clocks of instances differ. KEYS[1] is PREFIX:KIND, which
+-- begins these keys; all but `record` expire with the youngest record, and hold no texts:
+--   record:ID    a hash: its fields, and `version`; expires by itself
+--   index        a hash: id to "version size"
+--   bytes        the sum of the sizes
+--   expiry       a sorted set: id to when it expires
+--   droppable    a sorted set: id to when it may be dropped to make room
+--   leases       a sorted set: id to when its lease lapses
+--   holders      a hash: id to the holder of its lease
 local base = KEYS[1]
 local index, expiry, droppable = base .. ':index', base .. ':expiry', base .. ':droppable'
 local leases, holders, held = base .. ':leases', base .. ':holders', base .. ':bytes'

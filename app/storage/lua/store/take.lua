@@ -1,3 +1,4 @@
+-- ARGV: also the amount to take. Returns the seconds to wait.
 local amount = tonumber(ARGV[3])
 local remaining = capacity - amount + math.floor((now - arrival) / interval)
 if remaining < 0 then
