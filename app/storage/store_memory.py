@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from time import monotonic
 
 from cachetools import LRUCache
@@ -17,16 +18,13 @@ from app.storage.protocols import Kind, Record, StoreFull
 class _Entry:
     """A record. Times are in seconds, on the store's clock."""
 
-    version: int
-    fields: dict[str, bytes]
-    size: int
     expires_at: float
-
-
-@dataclass
-class _Lease:
-    holder: str
-    until: float
+    version: int = 0
+    fields: dict[str, bytes] = field(default_factory=dict)
+    size: int = 0
+    holder: str = ""
+    claimable_at: float = inf
+    """When it was offered, or the lease of its holder lapses."""
 
 
 @dataclass
@@ -38,13 +36,11 @@ class _Records:
     droppable: dict[str, float] = field(default_factory=dict)
     """From when on a record may be dropped; the earliest first, since the time from a change until then is the same for
     all records of a kind."""
-    leases: dict[str, _Lease] = field(default_factory=dict)
     held_bytes: int = 0
 
     def remove(self, id: str) -> bool:
         entry = self.entries.pop(id, None)
         self.droppable.pop(id, None)
-        self.leases.pop(id, None)
         self.held_bytes -= entry.size if entry else 0
         return entry is not None
 
@@ -58,13 +54,13 @@ class _Records:
 
     def make_room(self, kind: Kind, id: str, size: int, now: float) -> None:
         """Drops what may be dropped until the record fits. Raises StoreFull, and then drops nothing."""
-        others = [entry for entry in (self.entries.get(id),) if entry]
-        number = len(self.entries) - len(others) + 1
-        held = self.held_bytes - sum(entry.size for entry in others) + size
+        known = self.entries.get(id)
+        number = len(self.entries) + (known is None)
+        held = self.held_bytes - (known.size if known else 0) + size
         dropped: list[str] = []
         candidates = iter(self.droppable.items())
         while number > kind.max_records or held > kind.max_bytes:
-            other, since = next(candidates, ("", float("inf")))
+            other, since = next(candidates, ("", inf))
             if since > now:
                 raise StoreFull("records" if number > kind.max_records else "bytes")
             if other != id:
@@ -123,8 +119,7 @@ class MemoryStore:
             return None
         records.make_room(kind, id, size, now)
         if entry is None:
-            entry = _Entry(0, {}, 0, float("inf") if kind.life_s is None else now + kind.life_s)
-            records.entries[id] = entry
+            entry = records.entries[id] = _Entry(inf if kind.life_s is None else now + kind.life_s)
             if kind.life_s is not None:  # frees the memory, even if nobody asks for the kind again
                 asyncio.get_running_loop().call_later(kind.life_s + 1, self._records, kind)
         merged = {**entry.fields, **fields}
@@ -155,32 +150,30 @@ class MemoryStore:
         return self._records(kind).remove(id)
 
     async def offer(self, kind: Kind, id: str, holder: str = "") -> None:
-        records, now = self._records(kind), self._clock()
-        lease = records.leases.get(id)
-        if id in records.entries and (lease.holder if lease else "") == holder:
-            records.leases[id] = _Lease("", now)
+        if entry := self._held(kind, id, holder):
+            entry.holder, entry.claimable_at = "", self._clock()
 
     async def claim(self, kind: Kind, holder: str, lease_s: float) -> str | None:
-        records, now = self._records(kind), self._clock()
-        waiting = [(lease.until, id) for id, lease in records.leases.items() if lease.until <= now]
-        if not waiting:
+        entries, now = self._records(kind).entries, self._clock()
+        id = min(entries, key=lambda id: entries[id].claimable_at, default="")
+        if not id or entries[id].claimable_at > now:
             return None
-        _, id = min(waiting, key=lambda each: each[0])
-        records.leases[id] = _Lease(holder, now + lease_s)
+        entries[id].holder, entries[id].claimable_at = holder, now + lease_s
         return id
 
     async def renew(self, kind: Kind, id: str, holder: str, lease_s: float) -> bool:
-        lease = self._records(kind).leases.get(id)
-        if lease is None or lease.holder != holder:
-            return False
-        lease.until = self._clock() + lease_s
-        return True
+        entry = self._held(kind, id, holder)
+        if entry:
+            entry.claimable_at = self._clock() + lease_s
+        return entry is not None
 
     async def withdraw(self, kind: Kind, id: str, holder: str) -> None:
-        records = self._records(kind)
-        lease = records.leases.get(id)
-        if lease and lease.holder == holder:
-            del records.leases[id]
+        if entry := self._held(kind, id, holder):
+            entry.holder, entry.claimable_at = "", inf
+
+    def _held(self, kind: Kind, id: str, holder: str) -> _Entry | None:
+        entry = self._records(kind).entries.get(id)
+        return entry if entry and entry.holder == holder else None
 
     def _records(self, kind: Kind) -> _Records:
         """The records of the kind that have not expired."""
