@@ -20,7 +20,7 @@ from app.settings import SettingsError
 from app.storage.memory_log import MAX_TOGETHER, parts_of, put_in_parts
 from app.storage.memory_sqlite import SQLiteLog
 from app.storage.memory_valkey import ValkeyLog
-from app.storage.protocols import Change, Changes, Limits, MemoryFull, MemoryLog, Scope
+from app.storage.protocols import Change, Changes, Limits, MemoryLog, Scope, StoreFull
 from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 
@@ -126,13 +126,13 @@ def test_a_full_log_writes_nothing(opened: Opened) -> None:
     async def check() -> None:
         async with opened(pairs=2) as log:
             version = await put(log, SCOPE, [ONE, TWO])
-            with pytest.raises(MemoryFull, match="pairs"):
+            with pytest.raises(StoreFull, match="pairs"):
                 await put(log, Scope("bob", "en", "fr"), [("3", ONE[1])])
             assert await put(log, SCOPE, [ONE]) > version  # replaces one
             await log.remove(SCOPE, ["1"])
             await put(log, SCOPE, [("3", ONE[1])])
         async with opened(size=1_000) as log:
-            with pytest.raises(MemoryFull, match="bytes"):
+            with pytest.raises(StoreFull, match="bytes"):
                 await put(log, SCOPE, [("4", Pair("Four", "Quatre " * 200))])
             assert sorted(id for _, id, _ in (await read(log, SCOPE, 0)).changes) == ["2", "3"]
 
@@ -161,7 +161,7 @@ def test_what_is_written_in_parts_is_checked_before(opened: Opened) -> None:
     async def check() -> None:
         pairs = many(2 * MAX_TOGETHER + 1)
         async with opened(pairs=len(pairs) - 1, size=1 << 20) as log:
-            with pytest.raises(MemoryFull, match="pairs"):
+            with pytest.raises(StoreFull, match="pairs"):
                 await put(log, SCOPE, pairs)
             assert await log.versions("alice") == {}
         async with opened(pairs=len(pairs), size=1 << 20) as log:
@@ -211,10 +211,10 @@ def test_of_two_long_writes_at_once_a_refused_one_leaves_nothing(opened: Opened)
             await put(log, SCOPE, pairs[:1])
             replaced = [(pairs[0][0], Pair("Text 0", "y")), *pairs[1:]]
             found = await asyncio.gather(*(put(log, scope, replaced) for scope in scopes), return_exceptions=True)
-            assert any(isinstance(each, MemoryFull) for each in found)
+            assert any(isinstance(each, StoreFull) for each in found)
             held = [(await read(log, scope, 0)).changes for scope in scopes]
             for changes, result in zip(held, found, strict=True):
-                assert len(changes) in ((0, 1) if isinstance(result, MemoryFull) else (len(pairs),))
+                assert len(changes) in ((0, 1) if isinstance(result, StoreFull) else (len(pairs),))
             assert [each.pair and each.pair.target for each in held[0] if each.text_id == pairs[0][0]] == ["y"]
             room = 2 * MAX_TOGETHER - sum(map(len, held))
             assert await put(log, Scope("carol", "en", "fr"), many(room))
@@ -231,7 +231,7 @@ def test_a_log_over_its_limit_takes_what_does_not_make_it_larger(opened: Opened)
         async with opened(pairs=10, size=1_000) as log:
             assert await put(log, SCOPE, pairs)
             assert await put(log, SCOPE, pairs[:1])
-            with pytest.raises(MemoryFull):
+            with pytest.raises(StoreFull):
                 await put(log, SCOPE, [("1", ONE[1])])
 
     check()

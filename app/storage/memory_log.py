@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.storage.protocols import Limits, MemoryFull, MemoryLog, Part, Scope
+from app.storage.protocols import Limits, MemoryLog, Part, Scope, StoreFull
 from app.text.memory_index import Pair
 
 MAX_REMOVED = 10_000
@@ -35,18 +35,18 @@ def parts_of(pairs: Mapping[str, Pair]) -> Iterator[Part]:
 
 
 def check_growth(limits: Limits, held: Limits, pairs: int, size: int) -> None:
-    """Raises MemoryFull if so many pairs and bytes more are over a limit."""
+    """Raises StoreFull if so many pairs and bytes more are over a limit."""
     if pairs > 0 and held.pairs + pairs > limits.pairs:
-        raise MemoryFull("pairs")
+        raise StoreFull("pairs")
     if size > 0 and held.size + size > limits.size:
-        raise MemoryFull("bytes")
+        raise StoreFull("bytes")
 
 
 async def put_in_parts(log: MemoryLog, scope: Scope, parts: Sequence[Part]) -> int:
     """Writes one part after another; returns the new version when all are safe. If it is interrupted, some may have
     been written.
 
-    Raises MemoryFull, before anything is written if there is no room. If others take the room meanwhile, the pairs that
+    Raises StoreFull, before anything is written if there is no room. If others take the room meanwhile, the pairs that
     were new are erased again; those that replaced one stay.
     """
     if len(parts) > 1:
@@ -58,7 +58,7 @@ async def put_in_parts(log: MemoryLog, scope: Scope, parts: Sequence[Part]) -> i
             await asyncio.sleep(log.pause_s)
         try:
             version, new = await log.put(scope, part)
-        except MemoryFull:
+        except StoreFull:
             for ids in written:
                 await log.remove(scope, ids)
             raise

@@ -9,7 +9,7 @@ import msgspec
 
 from app.storage import scripts
 from app.storage.memory_log import MAX_BYTES_TOGETHER, MAX_REMOVED, MAX_TOGETHER, size_of
-from app.storage.protocols import Change, Changes, Limits, MemoryFull, Part, Scope
+from app.storage.protocols import Change, Changes, Limits, Part, Scope, StoreFull
 from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 
@@ -62,7 +62,7 @@ class ValkeyLog:
         values = [each for id, pair in part for each in (id, msgspec.json.encode(pair), size_of(pair))]
         answer, *new = await self._run(scripts.MEMORY_PUT, scope, *self.limits, *values)
         if not answer.isdigit():
-            raise MemoryFull(answer.decode())
+            raise StoreFull(answer.decode())
         return int(answer), [id.decode() for id in new]
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:

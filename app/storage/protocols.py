@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from app.runtime.rate_limits import Meters
 from app.text.memory_index import Pair
-
-Scarce = Literal["records", "bytes"]
 
 
 @dataclass(frozen=True)
@@ -35,12 +33,12 @@ class Record(NamedTuple):
 
 
 class StoreFull(Exception):
-    """There is no room for a record, even if those are dropped that may be."""
+    """There is no room for a record, even if those are dropped that may be; or for pairs of a translation memory."""
 
-    def __init__(self, scarce: Scarce) -> None:
+    def __init__(self, scarce: str) -> None:
         super().__init__(scarce)
         self.scarce = scarce
-        """Which limit of the kind would be exceeded."""
+        """Which limit would be exceeded: "records", "pairs" or "bytes"."""
 
 
 class Store(Meters, Protocol):
@@ -155,15 +153,6 @@ class Changes(NamedTuple):
     """In order of version."""
 
 
-class MemoryFull(Exception):
-    """The pairs would be over a limit of the memory."""
-
-    def __init__(self, scarce: str) -> None:
-        super().__init__(scarce)
-        self.scarce = scarce
-        """"pairs" or "bytes"."""
-
-
 class MemoryLog(Protocol):
     """Where the pairs of translation memories are kept. Every change of a scope raises its version, and the log tells
     what changed since a version, so that each instance keeps an index up to date.
@@ -191,7 +180,7 @@ class MemoryLog(Protocol):
     async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
         """Writes all pairs of the part or none; returns the new version when they are safe, and the ids that are new.
 
-        A pair replaces one with the same id. Raises MemoryFull.
+        A pair replaces one with the same id. Raises StoreFull.
         """
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:

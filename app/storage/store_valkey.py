@@ -117,22 +117,23 @@ class ValkeyStore:
             self._sending = asyncio.get_running_loop().call_later(SEND_INTERVAL_S, self._send_counts_soon)
 
     async def counted(self, counter: str) -> int:
-        self.check()
-        amount = self._counts.pop(counter, 0)
-        try:
-            return int(await (self._send_count(counter, amount) if amount else self._get_count(counter)) or 0)
-        except BaseException:
-            self._add_counts({counter: amount})
-            raise
+        return await self._send_count(counter, self._counts.pop(counter, 0))
 
-    def _get_count(self, counter: str) -> asyncio.Future[Any]:
-        return self._small.send("GET", self._key("count", counter))
-
-    def _send_count(self, counter: str, amount: int) -> asyncio.Future[Any]:
+    async def _send_count(self, counter: str, amount: int) -> int:
+        """Adds the amount, and returns the sum. What the server did not confirm is kept, and sent again: counted twice
+        at worst. Raises StoreUnavailable."""
         key = self._key("count", counter)
-        answer = self._small.send("INCRBY", key, amount)
-        self._small.send("EXPIRE", key, COUNTER_LIFE_S).add_done_callback(_ignore_failure)
-        return answer
+        try:
+            self.check()
+            if not amount:
+                return int(await self._small.send("GET", key) or 0)
+            answer = self._small.send("INCRBY", key, amount)
+            self._small.send("EXPIRE", key, COUNTER_LIFE_S).add_done_callback(_ignore_failure)
+            return int(await answer)
+        except BaseException:
+            if amount:
+                self.count(counter, amount)
+            raise
 
     def _send_counts_soon(self) -> None:
         self._sending = None
@@ -141,19 +142,9 @@ class ValkeyStore:
         task.add_done_callback(self._tasks.discard)
 
     async def _send_counts(self) -> None:
-        """Sends what was counted. What the server did not confirm is kept, and sent again: counted twice at worst."""
         counts, self._counts = self._counts, {}
-        sent: dict[str, asyncio.Future[Any]] = {}
-        if self._is_available:
-            sent = {counter: self._send_count(counter, amount) for counter, amount in counts.items()}
-        answers = await asyncio.gather(*sent.values(), return_exceptions=True)
-        confirmed = {counter for counter, got in zip(sent, answers, strict=True) if not isinstance(got, BaseException)}
-        self._add_counts({counter: amount for counter, amount in counts.items() if counter not in confirmed})
-
-    def _add_counts(self, counts: Mapping[str, int]) -> None:
-        for counter, amount in counts.items():
-            if amount:
-                self.count(counter, amount)
+        sent = [self._send_count(counter, amount) for counter, amount in counts.items()]
+        await asyncio.gather(*sent, return_exceptions=True)
 
     # ---- Records
 
@@ -175,10 +166,8 @@ class ValkeyStore:
         answer: bytes = await self._run(scripts.PUT, kind, *arguments, connection=self._bulk)
         if answer == b"conflict":
             return None
-        if answer == b"records":
-            raise StoreFull("records")
-        if answer == b"bytes":
-            raise StoreFull("bytes")
+        if not answer.isdigit():
+            raise StoreFull(answer.decode())
         return int(answer)
 
     async def get(self, kind: Kind, id: str, *fields: str) -> Record | None:

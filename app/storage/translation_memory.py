@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from app.errors import InvalidFields
 from app.storage.memory_log import check_growth, parts_of, put_in_parts
-from app.storage.protocols import Change, Limits, MemoryFull, MemoryLog, Part, Scope
+from app.storage.protocols import Change, Limits, MemoryLog, Part, Scope, StoreFull
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
 from app.text.memory_slots import id_of_normalised, normalise, text_id
 from app.translation.memory import Turns
@@ -127,7 +127,7 @@ class TranslationMemory:
                 checks = _check(pairs, time.time(), author, by_id, self._log.limits, check_length)
                 await self._in_steps(scope.owner, chain(checks, map(parts.append, parts_of(by_id))))
                 return await put_in_parts(self._log, scope, parts)
-        except MemoryFull as full:
+        except StoreFull as full:
             raise InvalidFields.at(
                 "#", f"The translation memory would be over its limit in {full.scarce}: delete pairs first"
             ) from None
@@ -225,7 +225,7 @@ def _check(
     check_length: Callable[[int], None] = lambda _: None,
 ) -> Iterator[None]:
     """Fills `by_id`; yields after each pair. Raises InvalidFields, what `check_length` raises for the length of a text,
-    and MemoryFull before any work if there are too many pairs."""
+    and StoreFull before any work if there are too many pairs."""
     if limits:
         check_growth(limits, Limits(0, 0), len(pairs), 0)
         check_growth(limits, Limits(0, 0), 0, sum(len(source) + len(target) for source, target in pairs))
