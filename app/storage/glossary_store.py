@@ -131,8 +131,7 @@ class GlossaryStore:
 
         `changed` is called again if another instance has changed the glossary meanwhile, so that no change is lost.
         """
-        if id in self._shared:
-            _refuse_change(self._shared[id])
+        self._refuse_shared(id)
         async with self._lock:
             for _ in range(_MAX_CONFLICTS):
                 copy = await self._latest(_key(owner, id))
@@ -145,14 +144,13 @@ class GlossaryStore:
 
     async def delete(self, id: str, owner: str) -> StoredGlossary | None:
         """Returns the deleted glossary; None if it does not exist. Raises like `add`."""
-        if id in self._shared:
-            _refuse_change(self._shared[id])
+        self._refuse_shared(id)
         async with self._lock:
             key = _key(owner, id)
             copy = await self._latest(key)
             if copy is None:
                 return None
-            await self._write(_remove, copy.glossary)
+            await self._write(copy.glossary, is_deleted=True)
             self._copies.pop(key, None)
             return copy.glossary if await self._store.delete(_kind(), key) else None
 
@@ -162,22 +160,18 @@ class GlossaryStore:
     async def _copy(self, key: str, version: int) -> _Copy | None:
         """The glossary, read from the store only if it is not at hand in this version. `version`: 0 if it is gone."""
         copy = self._copies.get(key)
-        if version and (copy is None or copy.version != version):
-            record = await self._store.get(_kind(), key, "glossary")
-            if record:
-                copy = _Copy(record.version, await asyncio.to_thread(_decode, record.fields["glossary"]))
-                self._copies[key] = copy
-                return copy
-            version = 0
-        if not version:
-            self._copies.pop(key, None)
-            return None
+        if copy is None or copy.version != version:
+            record = await self._store.get(_kind(), key, "glossary") if version else None
+            if record is None:
+                self._copies.pop(key, None)
+                return None
+            copy = _Copy(record.version, await asyncio.to_thread(_decode, record.fields["glossary"]))
+            self._copies[key] = copy
         return copy
 
     async def _put(self, new: StoredGlossary, known: _Copy | None) -> bool:
         """Returns False if the store has another version than `known` by now, and then changes nothing."""
-        self._check(new)
-        await asyncio.to_thread(_check_terms, new, known.glossary.dictionaries if known else {})
+        await asyncio.to_thread(_check, new, known.glossary.dictionaries if known else {})
         encoded, key = await asyncio.to_thread(_encode, new), _key(new.owner, new.id)
         try:
             version = await self._store.put(
@@ -195,36 +189,31 @@ class GlossaryStore:
             return False
         self._copies[key] = _Copy(version, new)
         try:
-            await self._write(_save, new)
-        except Unavailable:
-            await self._undo(key, known)
+            await self._write(new)
+        except Unavailable:  # the store takes back a change of which the folder knows nothing
+            del self._copies[key]
+            if known is None:
+                await self._store.delete(_kind(), key)
+            else:
+                fields = {"glossary": _encode(known.glossary)}
+                await self._store.put(_kind(), key, fields, known.glossary.size, version)
             raise
         return True
 
-    async def _undo(self, key: str, known: _Copy | None) -> None:
-        """Takes back a change of which the folder knows nothing."""
-        copy = self._copies.pop(key)
-        if known is None:
-            await self._store.delete(_kind(), key)
-        else:
-            fields = {"glossary": _encode(known.glossary)}
-            await self._store.put(_kind(), key, fields, known.glossary.size, copy.version)
-
-    async def _write(self, action: Callable[[Path, StoredGlossary], None], glossary: StoredGlossary) -> None:
-        """Raises Unavailable."""
+    async def _write(self, glossary: StoredGlossary, is_deleted: bool = False) -> None:
+        """Writes the glossary's file if there is a folder, or removes it. Raises Unavailable."""
         try:
             if self._folder:
-                await asyncio.to_thread(action, self._folder, glossary)
+                path = self._folder / f"{glossary.id}.json"
+                await asyncio.to_thread(_save, path, None if is_deleted else glossary)
         except OSError as error:
             log.error("Glossaries cannot be written: %s", error)
             raise Unavailable(f"Glossaries cannot be written: {error.strerror}") from None
 
-    def _check(self, new: StoredGlossary) -> None:
+    def _refuse_shared(self, id: str) -> None:
         """Raises InvalidFields."""
-        if not new.name.strip() or len(new.name) > MAX_NAME_CHARS:
-            raise _invalid("name", f"A glossary's name must have 1 to {MAX_NAME_CHARS} characters")
-        if len(new.dictionaries) > MAX_DICTIONARIES:
-            raise _invalid("dictionaries", f"A glossary may have at most {MAX_DICTIONARIES} dictionaries")
+        if found := self._shared.get(id):
+            raise _invalid("glossary_id", f"The glossary {found.name} belongs to the service and cannot be changed")
 
 
 def _kind() -> Kind:
@@ -236,8 +225,12 @@ def _key(owner: str | None, id: str = "") -> str:
     return f"{owner}/{id}"
 
 
-def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
-    """Raises InvalidFields."""
+def _check(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
+    """Raises InvalidFields. `known`: dictionaries that have been checked."""
+    if not new.name.strip() or len(new.name) > MAX_NAME_CHARS:
+        raise _invalid("name", f"A glossary's name must have 1 to {MAX_NAME_CHARS} characters")
+    if len(new.dictionaries) > MAX_DICTIONARIES:
+        raise _invalid("dictionaries", f"A glossary may have at most {MAX_DICTIONARIES} dictionaries")
     for pair, terms in new.dictionaries.items():
         if terms is known.get(pair):
             continue
@@ -249,11 +242,6 @@ def _check_terms(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
             raise _invalid("entries", str(error).rstrip(".")) from None
 
 
-def _refuse_change(found: StoredGlossary) -> None:
-    """Raises InvalidFields."""
-    raise _invalid("glossary_id", f"The glossary {found.name} belongs to the service and cannot be changed")
-
-
 def _shared(shared: Glossaries) -> list[StoredGlossary]:
     found: dict[str, dict[Pair, Terms]] = {}
     for (name, source, target), glossary in shared.by_pair.items():
@@ -261,20 +249,9 @@ def _shared(shared: Glossaries) -> list[StoredGlossary]:
     return [StoredGlossary(name, None, dictionaries, id=name) for name, dictionaries in found.items()]
 
 
-# ---- In the store
-
-
-def _encode(glossary: StoredGlossary) -> bytes:
-    return json.dumps(_record(glossary)).encode()
-
-
-def _decode(content: bytes) -> StoredGlossary:
-    """Of what `_encode` has made."""
-    return _glossary(json.loads(content))
-
-
-def _record(glossary: StoredGlossary) -> dict[str, Any]:
-    return {
+def _encode(glossary: StoredGlossary, **style: Any) -> bytes:
+    """In JSON; `style`: arguments of `json.dumps`."""
+    record = {
         "id": glossary.id,
         "name": glossary.name,
         "owner": glossary.owner,
@@ -284,9 +261,12 @@ def _record(glossary: StoredGlossary) -> dict[str, Any]:
             for (source, target), terms in glossary.dictionaries.items()
         ],
     }
+    return json.dumps(record, **style).encode()
 
 
-def _glossary(record: dict[str, Any]) -> StoredGlossary:
+def _decode(content: str | bytes) -> StoredGlossary:
+    """Of what `_encode` has made. Of anything else, raises ValueError, KeyError, TypeError and AttributeError."""
+    record = json.loads(content)
     dictionaries = {(each["source"], each["target"]): dict[str, str](each["terms"]) for each in record["dictionaries"]}
     return StoredGlossary(
         record["name"], record["owner"], dictionaries, record["id"], datetime.fromisoformat(record["created"])
@@ -314,8 +294,8 @@ def _load(folder: Path) -> list[StoredGlossary]:
 
 
 def _read(path: Path) -> StoredGlossary:
-    """Raises OSError, and for files not in the format of `_save` ValueError, KeyError, TypeError and AttributeError."""
-    found = _glossary(json.loads(path.read_text("utf-8")))
+    """Raises OSError, and like `_decode`."""
+    found = _decode(path.read_text("utf-8"))
     for (source, _), terms in found.dictionaries.items():
         Glossary(terms, source)
     texts = (found.name, found.owner, *(code for pair in found.dictionaries for code in pair))
@@ -326,17 +306,12 @@ def _read(path: Path) -> StoredGlossary:
     return found
 
 
-def _save(folder: Path, changed: StoredGlossary) -> None:
-    """Writes to a temporary file and renames it, so that no reader ever sees a partial file."""
-    write_atomically(_path(folder, changed), json.dumps(_record(changed), ensure_ascii=False, indent=1).encode())
-
-
-def _remove(folder: Path, glossary: StoredGlossary) -> None:
-    _path(folder, glossary).unlink(missing_ok=True)
-
-
-def _path(folder: Path, glossary: StoredGlossary) -> Path:
-    return folder / f"{glossary.id}.json"
+def _save(path: Path, glossary: StoredGlossary | None) -> None:
+    """Writes to a temporary file and renames it, so that no reader ever sees a partial file. None: removes the file."""
+    if glossary is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomically(path, _encode(glossary, ensure_ascii=False, indent=1))
 
 
 def _invalid(place: str, detail: str) -> InvalidFields:
