@@ -163,7 +163,7 @@ class ValkeyStore:
         keep_ms = -1 if keep_s is None else round(keep_s * 1000)
         limits = (size, kind.max_records, kind.max_bytes, life_ms, keep_ms)
         arguments = (id, replaces, *limits, len(set_fields), *(part for pair in set_fields for part in pair), *removed)
-        answer: bytes = await self._run(scripts.PUT, kind, *arguments, connection=self._bulk)
+        answer: bytes = await self.run(scripts.PUT, kind.name, *arguments)
         if answer == b"conflict":
             return None
         if not answer.isdigit():
@@ -191,13 +191,6 @@ class ValkeyStore:
 
     async def delete(self, kind: Kind, id: str) -> bool:
         return bool(await self._run(scripts.DELETE, kind, id))
-
-    # ---- Other records
-
-    async def run(self, script: Script, name: str, *arguments: str | bytes | int) -> Any:
-        """The answer of a script about keys that begin with `name`, perhaps a large one. Raises StoreUnavailable."""
-        self.check()
-        return await self._bulk.run(script, self._key(name), *arguments)
 
     # ---- Leases
 
@@ -247,10 +240,18 @@ class ValkeyStore:
         if isinstance(answer, Exception):
             raise answer
 
-    async def _run(self, script: Script, kind: Kind, *arguments: Any, connection: Connection | None = None) -> Any:
+    # ---- Commands
+
+    async def run(
+        self, script: Script, name: str, *arguments: str | bytes | int, connection: Connection | None = None
+    ) -> Any:
+        """The answer of a script about keys that begin with `name`, perhaps a large one. Raises StoreUnavailable."""
         self.check()
-        arguments = tuple(_bytes(each) if isinstance(each, str) else each for each in arguments)
-        return await (connection or self._small).run(script, self._key(kind.name), *arguments)
+        encoded = (_bytes(each) if isinstance(each, str) else each for each in arguments)
+        return await (connection or self._bulk).run(script, self._key(name), *encoded)
+
+    async def _run(self, script: Script, kind: Kind, *arguments: str | int) -> Any:
+        return await self.run(script, kind.name, *arguments, connection=self._small)
 
     def _key(self, *parts: str) -> str:
         return ":".join([self._prefix, *parts])
