@@ -123,9 +123,7 @@ class SQLiteLog:
                     self._writer.submit(self._checkpoint)  # for which no reader waits
 
     async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
-        return await self._read(
-            lambda: (self._growth(self._reading, scope, part)[0], self._totals(self._reading)),
-        )
+        return await self._read(lambda: (self._growth(self._reading, scope, part)[0], self._totals(self._reading)))
 
     async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
         return await self._write(lambda: self._put(scope, part))
@@ -177,9 +175,8 @@ class SQLiteLog:
         database = self._idle.pop() if self._idle else self._connect()
         try:
             with _transaction(database, "DEFERRED"):
-                found = self._find(database, scope)
-                id, version, complete_since = found or (0, 0, since + 1)
-                is_complete = since < complete_since or since == 0
+                id, version, complete_since = self._find(database, scope)
+                is_complete = not id or not since or since < complete_since
                 rows = database.execute(
                     "SELECT version, text_id, source, target, created, author FROM pairs"
                     " WHERE scope = ? AND version > ?" + " AND source IS NOT NULL" * is_complete + " ORDER BY version",
@@ -200,10 +197,10 @@ class SQLiteLog:
 
     def _growth(self, database: sqlite3.Connection, scope: Scope, part: Part) -> tuple[Limits, list[str]]:
         """How many pairs and bytes more there are if these pairs are put, and the ids that are new."""
-        found = self._find(database, scope)
         size, new = 0, list[str]()
+        id, *_ = self._find(database, scope)
         for text_id, pair in part:
-            row = database.execute(f"{_SIZE} AND text_id = ?", (found[0], text_id)).fetchone() if found else None
+            row = database.execute(f"{_SIZE} AND text_id = ?", (id, text_id)).fetchone()
             size += size_of(pair) - (row[0] if row else 0)
             if not row:
                 new.append(text_id)
@@ -230,10 +227,7 @@ class SQLiteLog:
 
     def _remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
         with _transaction(self._database):
-            found = self._find(self._database, scope)
-            if found is None:
-                return 0, 0
-            id, version, _ = found
+            id, version, _ = self._find(self._database, scope)
             sizes = {
                 text_id: row[0]
                 for text_id in dict.fromkeys(text_ids)
@@ -248,17 +242,14 @@ class SQLiteLog:
                 " WHERE scope = ? AND text_id = ?",
                 [(version, id, text_id) for text_id in sizes],
             )
-            self._forget_removed(id, MAX_REMOVED)
+            self._forget_removed(id)
         self._checkpoint()
         return len(sizes), version
 
     def _clear(self, scope: Scope) -> tuple[int, int]:
         """Gives the scope's pairs to an owner that no key has, to be deleted in parts."""
         with _transaction(self._database):
-            found = self._find(self._database, scope)
-            if found is None:
-                return 0, 0
-            id, version, _ = found
+            id, version, _ = self._find(self._database, scope)
             (number,) = self._database.execute(
                 "SELECT COUNT(*) FROM pairs WHERE scope = ? AND source IS NOT NULL", (id,)
             ).fetchone()
@@ -294,12 +285,12 @@ class SQLiteLog:
             self._checkpoint()
         return True
 
-    def _find(self, database: sqlite3.Connection, scope: Scope) -> tuple[int, int, int] | None:
-        """The scope's id, version, and the version from which on removals are known."""
+    def _find(self, database: sqlite3.Connection, scope: Scope) -> tuple[int, int, int]:
+        """The scope's id, version, and the version from which on removals are known; zeros if it never had a pair."""
         found: tuple[int, int, int] | None = database.execute(
             "SELECT id, version, complete_since FROM scopes WHERE owner = ? AND source = ? AND target = ?", scope
         ).fetchone()
-        return found
+        return found or (0, 0, 0)
 
     def _next_version(self, scope: Scope) -> tuple[int, int]:
         """Raises the version of a scope, and returns its id and the new version."""
@@ -313,11 +304,11 @@ class SQLiteLog:
     def _add_to_totals(self, number: int, size: int) -> None:
         self._database.execute("UPDATE totals SET pairs = pairs + ?, bytes = bytes + ?", (number, size))
 
-    def _forget_removed(self, id: int, most: int) -> None:
-        """Forgets the oldest removals of a scope beyond the last `most`."""
+    def _forget_removed(self, id: int) -> None:
+        """Forgets the oldest removals of a scope beyond the last MAX_REMOVED."""
         row = self._database.execute(
             "SELECT version FROM pairs WHERE scope = ? AND source IS NULL ORDER BY version DESC LIMIT 1 OFFSET ?",
-            (id, most),
+            (id, MAX_REMOVED),
         ).fetchone()
         if row:
             self._database.execute(
