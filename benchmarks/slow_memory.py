@@ -105,7 +105,7 @@ def run(recipe: Recipe) -> MemoryIndex:
     checked: dict[str, Pair] = {}
     for each in pairs:
         with suppress(InvalidFields):
-            checked |= checked_pairs([each], 1.0, "")
+            checked.update(checked_pairs([each], 1.0, ""))
     for version in range(recipe.versions):
         for pair in checked.values():
             index.put(pair, version + 1)

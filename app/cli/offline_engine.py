@@ -297,7 +297,7 @@ def load_memory(command: Command, settings: Settings) -> MemoryOption | None:
             if command.source == AUTO:
                 raise CommandError(WRONG_USAGE, f"{path} does not say its languages: --source may not be auto")
             pairs = read_pairs(path.name, path.read_bytes(), command.source, command.target)
-            made = list(checked_pairs(pairs, time.time(), "").values())
+            made = list(dict(checked_pairs(pairs, time.time(), "")).values())
             return MemoryOption({(command.source, command.target): snapshot_of(made, command.source, command.target)})
         if not command.memory and not path.exists():  # no service has made it yet
             return None

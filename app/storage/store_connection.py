@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from redis.asyncio import ConnectionPool, Redis
 from redis.exceptions import ConnectionError as LostConnection
@@ -35,14 +35,12 @@ def server_time(url: str, timeout_s: float) -> float:
     return seconds + microseconds / 1e6
 
 
-class _Command:
+class _Command(NamedTuple):
     """A command that waits for its answer."""
 
-    __slots__ = ("answer", "arguments", "is_urgent")
-
-    def __init__(self, arguments: tuple[Any, ...], is_urgent: bool) -> None:
-        self.arguments, self.is_urgent = arguments, is_urgent
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    arguments: tuple[Any, ...]
+    is_urgent: bool
+    answer: asyncio.Future[Any]
 
     def fail(self) -> None:
         if not self.answer.done():
@@ -67,7 +65,7 @@ class Connection:
 
     def send(self, *arguments: Any, is_urgent: bool = False) -> asyncio.Future[Any]:
         """The answer's future, which fails with StoreUnavailable; an urgent one does so after URGENT_TIMEOUT_S."""
-        command = _Command(arguments, is_urgent)
+        command = _Command(arguments, is_urgent, asyncio.get_running_loop().create_future())
         self._waiting.append(command)
         if self._task is None:
             self._task = asyncio.create_task(self._send_all())

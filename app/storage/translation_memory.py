@@ -9,12 +9,11 @@ import asyncio
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
@@ -121,11 +120,11 @@ class TranslationMemory:
         A pair replaces one whose text differs in nothing but white space; of several such pairs, the last one counts.
         Raises InvalidFields, and what `check_length` raises for the length of a text.
         """
-        by_id, parts = dict[str, Pair](), list[Part]()
         try:
             async with self.turns(scope.owner).writing:
-                checks = _check(pairs, time.time(), author, by_id, self._log.limits, check_length)
-                await self._in_steps(scope.owner, chain(checks, map(parts.append, parts_of(by_id))))
+                checked = checked_pairs(pairs, time.time(), author, check_length)
+                parts = await self._in_steps(scope.owner, _split(pairs, checked, self.limits))
+                assert parts
                 return await put_in_parts(self._log, scope, parts)
         except StoreFull as full:
             raise InvalidFields.at(
@@ -208,34 +207,34 @@ def _advance(work: Iterator[T | None]) -> tuple[T | None] | None:
     return (last,)
 
 
-def checked_pairs(pairs: Sequence[tuple[str, str]], created: float, author: str) -> dict[str, Pair]:
-    """Pairs of a text and its translation as a memory keeps them, by their texts' ids. Raises InvalidFields."""
-    by_id: dict[str, Pair] = {}
-    for _ in _check(pairs, created, author, by_id):
-        pass
-    return by_id
-
-
-def _check(
-    pairs: Sequence[tuple[str, str]],
-    created: float,
-    author: str,
-    by_id: dict[str, Pair],
-    limits: Limits | None = None,
-    check_length: Callable[[int], None] = lambda _: None,
-) -> Iterator[None]:
-    """Fills `by_id`; yields after each pair. Raises InvalidFields, what `check_length` raises for the length of a text,
-    and StoreFull before any work if there are too many pairs."""
-    if limits:
-        check_growth(limits, Limits(0, 0), len(pairs), 0)
-        check_growth(limits, Limits(0, 0), 0, sum(len(source) + len(target) for source, target in pairs))
+def checked_pairs(
+    pairs: Sequence[tuple[str, str]], created: float, author: str, check_length: Callable[[int], None] = lambda _: None
+) -> Iterator[tuple[str, Pair]]:
+    """Yields pairs of a text and its translation as a memory keeps them, each with its text's id. Raises InvalidFields,
+    and what `check_length` raises for the length of a text."""
     for number, (source, target) in enumerate(pairs):
         check_length(max(len(source), len(target)))
         pair = Pair(normalise(source), target.strip(), created, author)
         if fault := _fault_of(pair):
             raise InvalidFields.at(f"#/{number}" if len(pairs) > 1 else "#", fault)
-        by_id[id_of_normalised(pair.source).hex()] = pair
-        yield
+        yield id_of_normalised(pair.source).hex(), pair
+
+
+def _split(
+    pairs: Sequence[tuple[str, str]], checked: Iterable[tuple[str, Pair]], limits: Limits
+) -> Iterator[list[Part] | None]:
+    """Splits checked pairs into parts, which come last; yields None after each step. Raises StoreFull before any work
+    if there are too many pairs."""
+    check_growth(limits, Limits(0, 0), len(pairs), 0)
+    check_growth(limits, Limits(0, 0), 0, sum(len(source) + len(target) for source, target in pairs))
+    by_id, parts = dict[str, Pair](), list[Part]()
+    for id, pair in checked:
+        by_id[id] = pair
+        yield None
+    for part in parts_of(by_id):
+        parts.append(part)
+        yield None
+    yield parts
 
 
 def _ignore_failure(reading: asyncio.Task[None]) -> None:
