@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from redis.asyncio import ConnectionPool, Redis
-from redis.exceptions import ConnectionError as LostConnection
 from redis.exceptions import NoScriptError, RedisError
 
 from app.errors import StoreUnavailable
@@ -121,15 +120,6 @@ class Connection:
                 command.answer.set_result(got)
 
     async def execute(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """Raises RedisError, OSError and TimeoutError."""
-        try:
-            return await self._execute(commands)
-        except LostConnection:
-            # The server may have been restarted since the last command, and one on a new connection succeed. No harm
-            # is done by a command that is executed twice: a version is replaced once, and a lease lapses.
-            return await self._execute(commands)
-
-    async def _execute(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """Raises RedisError, OSError and TimeoutError."""
         pipeline = self._client.pipeline(transaction=False)
         for arguments in commands:

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 from redis.asyncio import ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as LostConnection
 from redis.exceptions import RedisError
 
 from app.errors import StoreUnavailable
@@ -50,7 +51,9 @@ class ValkeyStore:
             max_connections=2,  # the second one for probes
             socket_connect_timeout=TIMEOUT_S,
             socket_timeout=None,  # each pipeline has its own
-            retry=Retry(NoBackoff(), 0),
+            # The server may have been restarted since the last command, and one on a new connection succeed. No harm
+            # is done by a command that is executed twice: a version is replaced once, and a lease lapses.
+            retry=Retry(NoBackoff(), 1, supported_errors=(LostConnection,)),
             client_name="interlinear",
         )
         self._small = Connection(pool(), TIMEOUT_S, self._fail)
