@@ -76,7 +76,7 @@ from app.storage.downloads import Downloads
 from app.storage.glossary_store import GlossaryStore
 from app.storage.memory_sqlite import SQLiteLog
 from app.storage.protocols import Limits, Store
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 from app.storage.translation_memory import TranslationMemory
 from app.text.glossary_files import load_glossaries
 from model import __version__

@@ -23,7 +23,7 @@ from app.engine.registry import Catalogue
 from app.errors import InvalidFields
 from app.http.forms import Fields
 from app.storage.background_jobs import BackgroundJobs, JobResult
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 from app.text.glossary import MAX_TERMS
 from app.text.glossary_files import write_tsv
 

@@ -22,7 +22,7 @@ from app import errors
 from app.errors import Overloaded, ServiceError
 from app.http.api_keys import new_key
 from app.storage.downloads import Downloads
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 from app.translation.translator import Translator
 
 PREFIX = "/libretranslate"

@@ -25,7 +25,7 @@ from app.http.auth import AccessControl
 from app.runtime.rate_limits import Rate
 from app.settings import Settings, SettingsError, load_settings
 from app.storage import store_valkey
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 from benchmarks.soak import workers_of
 
 pytestmark = pytest.mark.usefixtures("patient_stores")

@@ -14,7 +14,7 @@ from servers import WAIT_S
 from app.errors import Overloaded, TooMuchText
 from app.storage import background_jobs
 from app.storage.background_jobs import MAX_ATTEMPTS, MAX_CONCURRENT_JOBS, BackgroundJobs, Job, JobHandle, JobResult
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 
 
 def running(scenario: Callable[[], Coroutine[None, None, None]]) -> None:

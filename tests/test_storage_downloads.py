@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.downloads import LIFETIME_S, Download, Downloads
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 
 FILE = Download("report.fr.txt", b"a" * 1_000, "text/plain")
 

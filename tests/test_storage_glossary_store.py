@@ -19,7 +19,7 @@ from app.errors import InvalidFields, Unavailable
 from app.settings import SettingsError
 from app.storage import glossary_store
 from app.storage.glossary_store import GlossaryStore, StoredGlossary
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 from app.text.glossary import MAX_CHARS, Glossaries, Glossary
 
 EN_FR = ("en", "fr")

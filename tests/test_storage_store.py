@@ -17,7 +17,7 @@ from app.errors import StoreUnavailable
 from app.runtime.rate_limits import Rate
 from app.storage import store_connection, store_valkey
 from app.storage.protocols import Kind, Record, Store, StoreFull
-from app.storage.store_memory import MemoryStore
+from app.storage.store_local import MemoryStore
 from app.storage.store_valkey import ValkeyStore
 
 pytestmark = pytest.mark.usefixtures("patient_stores")
