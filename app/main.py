@@ -76,7 +76,7 @@ from app.storage.downloads import Downloads
 from app.storage.glossary_store import GlossaryStore
 from app.storage.memory_sqlite import SQLiteLog
 from app.storage.protocols import Limits, Store
-from app.storage.store_local import MemoryStore
+from app.storage.store_local import LocalStore
 from app.storage.translation_memory import TranslationMemory
 from app.text.glossary_files import load_glossaries
 from model import __version__
@@ -241,7 +241,7 @@ def create_app(
 def _store(settings: Settings, metrics: Metrics) -> Store:
     """Raises SettingsError."""
     if not settings.store:
-        return MemoryStore()
+        return LocalStore()
     if settings.glossary_store:
         raise SettingsError(
             f"{PREFIX}GLOSSARY_STORE and {PREFIX}STORE: only one of them can keep the glossaries made over HTTP; "

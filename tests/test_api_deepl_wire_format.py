@@ -23,7 +23,7 @@ from app.engine.registry import Catalogue
 from app.errors import InvalidFields
 from app.http.forms import Fields
 from app.storage.background_jobs import BackgroundJobs, JobResult
-from app.storage.store_local import MemoryStore
+from app.storage.store_local import LocalStore
 from app.text.glossary import MAX_TERMS
 from app.text.glossary_files import write_tsv
 
@@ -390,7 +390,7 @@ def test_timeouts_and_limits_keep_their_status(bundle_folder: Path, gate: Gate) 
     with serving(bundle_folder, deadline_ms=300) as service:
         late = service.post("/deepl/v2/translate", {**EN_FR, "text": ["Hello."]})
         gate.opened.set()
-        service.state["background_jobs"] = BackgroundJobs(MemoryStore(), never, max_bytes=0)
+        service.state["background_jobs"] = BackgroundJobs(LocalStore(), never, max_bytes=0)
         full = service.request("POST", "/deepl/v2/document", files={"file": ("a.txt", b"Hello.")}, data=EN_FR)
     assert late.status_code == 504
     assert (full.status_code, full.headers["retry-after"]) == (503, "1")

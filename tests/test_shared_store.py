@@ -25,7 +25,7 @@ from app.http.auth import AccessControl
 from app.runtime.rate_limits import Rate
 from app.settings import Settings, SettingsError, load_settings
 from app.storage import store_valkey
-from app.storage.store_local import MemoryStore
+from app.storage.store_local import LocalStore
 from benchmarks.soak import workers_of
 
 pytestmark = pytest.mark.usefixtures("patient_stores")
@@ -231,7 +231,7 @@ def test_several_instances_may_have_rates_if_they_share_them(bundle_folder: Path
     settings: dict[str, Any] = {"instances": 2, "rate_requests": Rate.parse("5/hour")}
     with pytest.raises(SettingsError, match="set INTERLINEAR_STORE"):
         serving(bundle_folder, **settings)
-    AccessControl(Settings(**settings, store=store_server.url), MemoryStore())
+    AccessControl(Settings(**settings, store=store_server.url), LocalStore())
 
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://a:word@b", "redis:", "memcached://a"])

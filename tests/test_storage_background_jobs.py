@@ -14,7 +14,7 @@ from servers import WAIT_S
 from app.errors import Overloaded, TooMuchText
 from app.storage import background_jobs
 from app.storage.background_jobs import MAX_ATTEMPTS, MAX_CONCURRENT_JOBS, BackgroundJobs, Job, JobHandle, JobResult
-from app.storage.store_local import MemoryStore
+from app.storage.store_local import LocalStore
 
 
 def running(scenario: Callable[[], Coroutine[None, None, None]]) -> None:
@@ -38,8 +38,8 @@ async def work(task: bytes, attempt: int) -> JobResult:
 
 
 @asynccontextmanager
-async def jobs(max_bytes: int = 100, store: MemoryStore | None = None, **limits: Any) -> AsyncIterator[BackgroundJobs]:
-    many = BackgroundJobs(store or MemoryStore(), work, max_bytes, **limits)
+async def jobs(max_bytes: int = 100, store: LocalStore | None = None, **limits: Any) -> AsyncIterator[BackgroundJobs]:
+    many = BackgroundJobs(store or LocalStore(), work, max_bytes, **limits)
     many.open()
     yield many
     await many.close()
@@ -218,7 +218,7 @@ def test_closing_leaves_no_task() -> None:
     running(scenario)
 
 
-class SharedMemory(MemoryStore):
+class SharedMemory(LocalStore):
     """A store that two instances in this process share."""
 
     is_shared = True

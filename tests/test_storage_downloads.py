@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.downloads import LIFETIME_S, Download, Downloads
-from app.storage.store_local import MemoryStore
+from app.storage.store_local import LocalStore
 
 FILE = Download("report.fr.txt", b"a" * 1_000, "text/plain")
 
@@ -25,7 +25,7 @@ def test_file_is_found_by_its_name_until_it_expires() -> None:
 
     async def scenario() -> None:
         nonlocal now
-        downloads = Downloads(MemoryStore(lambda: now), 1 << 20)
+        downloads = Downloads(LocalStore(lambda: now), 1 << 20)
         name = await named(downloads)
         now = LIFETIME_S - 1
         assert await downloads.find(name) == FILE
@@ -41,7 +41,7 @@ def test_changed_file_keeps_its_name_and_its_lifetime() -> None:
 
     async def scenario() -> None:
         nonlocal now
-        downloads = Downloads(MemoryStore(lambda: now), 1 << 20)
+        downloads = Downloads(LocalStore(lambda: now), 1 << 20)
         name = await named(downloads)
         now = LIFETIME_S - 1
         await downloads.change(name, b"b" * 2_000)
@@ -56,7 +56,7 @@ def test_changed_file_keeps_its_name_and_its_lifetime() -> None:
 
 def test_same_file_has_another_name_each_time() -> None:
     async def scenario() -> None:
-        downloads = Downloads(MemoryStore(), 1 << 20)
+        downloads = Downloads(LocalStore(), 1 << 20)
         assert len({await named(downloads) for _ in range(10)}) == 10
 
     asyncio.run(scenario())
@@ -64,7 +64,7 @@ def test_same_file_has_another_name_each_time() -> None:
 
 def test_stored_files_stay_within_the_budget() -> None:
     async def scenario() -> None:
-        downloads = Downloads(MemoryStore(), 5_000)
+        downloads = Downloads(LocalStore(), 5_000)
         names = [await named(downloads) for _ in range(5)]
         assert [await downloads.find(name) is not None for name in names] == [False, False, False, True, True]
         assert await downloads.add(Download("a.txt", b"a" * 5_000, "text/plain")) is None
@@ -76,7 +76,7 @@ def test_stored_files_stay_within_the_budget() -> None:
 @given(st.text())
 def test_file_name_is_url_safe_and_kept(name: str) -> None:
     async def scenario() -> None:
-        file, downloads = Download(name, b"", "text/plain"), Downloads(MemoryStore(), 1 << 20)
+        file, downloads = Download(name, b"", "text/plain"), Downloads(LocalStore(), 1 << 20)
         found = await named(downloads, file)
         assert quote(found, safe="") == found
         assert len(found) <= 133

@@ -19,7 +19,7 @@ from app.errors import InvalidFields, Unavailable
 from app.settings import SettingsError
 from app.storage import glossary_store
 from app.storage.glossary_store import GlossaryStore, StoredGlossary
-from app.storage.store_local import MemoryStore
+from app.storage.store_local import LocalStore
 from app.text.glossary import MAX_CHARS, Glossaries, Glossary
 
 EN_FR = ("en", "fr")
@@ -36,7 +36,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 def opened(folder: Path | None = None, shared: Glossaries | None = None) -> GlossaryStore:
     """Raises SettingsError."""
-    store = GlossaryStore(MemoryStore(), folder, shared)
+    store = GlossaryStore(LocalStore(), folder, shared)
     run(store.open())
     return store
 
@@ -71,7 +71,7 @@ def test_served_glossaries_are_visible_to_all_and_cannot_be_changed(tmp_path: Pa
 
 def test_search_structure_is_cached_until_the_terms_change() -> None:
     async def scenario() -> None:
-        store, one = GlossaryStore(MemoryStore()), made()
+        store, one = GlossaryStore(LocalStore()), made()
         await store.add(one)
         first = await store.load(one, EN_FR)
         assert [kept.raw for kept in first.find("My cat.")] == ["matou"]
@@ -85,7 +85,7 @@ def test_search_structure_is_cached_until_the_terms_change() -> None:
 
 def test_few_search_structures_are_cached() -> None:
     async def scenario() -> None:
-        store = GlossaryStore(MemoryStore())
+        store = GlossaryStore(LocalStore())
         many = [made(str(number)) for number in range(20)]
         for one in many:
             await store.add(one)
@@ -188,7 +188,7 @@ def test_concurrent_changes_are_made_one_after_another() -> None:
         return lambda found: replace(found, dictionaries={EN_FR: {**found.dictionaries[EN_FR], term: "x"}})
 
     async def scenario() -> None:
-        store, one = GlossaryStore(MemoryStore()), made()
+        store, one = GlossaryStore(LocalStore()), made()
         await store.add(one)
         await asyncio.gather(*(store.change(one.id, "ann", with_term(f"term {n}")) for n in range(10)))
         (found,) = await store.available_to("ann")

@@ -17,7 +17,7 @@ from app.errors import StoreUnavailable
 from app.runtime.rate_limits import Rate
 from app.storage import store_connection, store_valkey
 from app.storage.protocols import Kind, Record, Store, StoreFull
-from app.storage.store_local import MemoryStore
+from app.storage.store_local import LocalStore
 from app.storage.store_valkey import ValkeyStore
 
 pytestmark = pytest.mark.usefixtures("patient_stores")
@@ -52,7 +52,7 @@ class Stores(NamedTuple):
 def stores(request: pytest.FixtureRequest) -> Stores:
     """An empty store."""
     if request.param == "memory":
-        return Stores(MemoryStore, is_shared=False)
+        return Stores(LocalStore, is_shared=False)
     url = f"{request.getfixturevalue('store_server').url}?prefix=test{next(_numbers)}"
     return Stores(lambda: ValkeyStore(url), is_shared=True)
 
@@ -93,7 +93,7 @@ def test_both_stores_grant_the_same(store_server: StoreServer, text: str) -> Non
         rate, valkey = Rate.parse(text), ValkeyStore(f"{store_server.url}?prefix=test{next(_numbers)}")
         await valkey.start()
         amounts = [1, rate.amount // 3, rate.amount, rate.amount - rate.amount // 3 - 1, 1]
-        memory = MemoryStore()
+        memory = LocalStore()
         for amount in amounts:
             waits = [await store.take("a", rate, amount) for store in (memory, valkey)]
             assert waits[0] == pytest.approx(waits[1], abs=1)

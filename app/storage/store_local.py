@@ -70,7 +70,7 @@ class _Records:
             self.remove(other)
 
 
-class MemoryStore:
+class LocalStore:
     """Never unavailable, and no method waits for anything."""
 
     is_shared = False
