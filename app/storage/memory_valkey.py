@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from app.storage import scripts
+from app.storage import lua_scripts
 from app.storage.memory_log import MAX_BYTES_TOGETHER, MAX_REMOVED, MAX_TOGETHER, size_of
 from app.storage.protocols import Change, Changes, Limits, Part, Scope, StoreFull
 from app.storage.store_valkey import ValkeyStore
@@ -30,7 +30,7 @@ class ValkeyLog:
         pass
 
     async def versions(self, owner: str) -> dict[tuple[str, str], int]:
-        answer = await self._store.run(scripts.MEMORY_VERSIONS, "memory", f"{owner}/")
+        answer = await self._store.run(lua_scripts.MEMORY_VERSIONS, "memory", f"{owner}/")
         found: dict[tuple[str, str], int] = {}
         for direction, version in zip(answer[::2], answer[1::2], strict=True):
             source, _, target = direction.decode().partition("/")
@@ -41,7 +41,7 @@ class ValkeyLog:
         began, is_complete, at = 0, False, str(since).encode()
         while at:
             version, known_since, is_all, at, *rest = await self._run(
-                scripts.MEMORY_CHANGES, scope, at, began, MAX_TOGETHER, MAX_BYTES_TOGETHER
+                lua_scripts.MEMORY_CHANGES, scope, at, began, MAX_TOGETHER, MAX_BYTES_TOGETHER
             )
             if began and int(known_since) > began:  # some removals are forgotten: nothing that was read counts
                 yield Changes(0, False, ())
@@ -55,23 +55,23 @@ class ValkeyLog:
 
     async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
         sizes = [each for id, pair in part for each in (id, size_of(pair))]
-        pairs, size, *held = await self._run(scripts.MEMORY_GROWTH, scope, *sizes)
+        pairs, size, *held = await self._run(lua_scripts.MEMORY_GROWTH, scope, *sizes)
         return Limits(pairs, size), Limits(*held)
 
     async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
         values = [each for id, pair in part for each in (id, msgspec.json.encode(pair), size_of(pair))]
-        answer, *new = await self._run(scripts.MEMORY_PUT, scope, *self.limits, *values)
+        answer, *new = await self._run(lua_scripts.MEMORY_PUT, scope, *self.limits, *values)
         if not answer.isdigit():
             raise StoreFull(answer.decode())
         return int(answer), [id.decode() for id in new]
 
     async def remove(self, scope: Scope, text_ids: Sequence[str]) -> tuple[int, int]:
-        number, version = await self._run(scripts.MEMORY_REMOVE, scope, MAX_REMOVED, *dict.fromkeys(text_ids))
+        number, version = await self._run(lua_scripts.MEMORY_REMOVE, scope, MAX_REMOVED, *dict.fromkeys(text_ids))
         return number, int(version)
 
     async def clear(self, scope: Scope) -> tuple[int, int]:
-        number, version = await self._run(scripts.MEMORY_CLEAR, scope)
+        number, version = await self._run(lua_scripts.MEMORY_CLEAR, scope)
         return number, int(version)
 
-    async def _run(self, script: scripts.Script, scope: Scope, *arguments: str | bytes | int) -> Any:
+    async def _run(self, script: lua_scripts.Script, scope: Scope, *arguments: str | bytes | int) -> Any:
         return await self._store.run(script, "memory", "/".join(scope), *arguments)  # no key's name contains a slash

@@ -11,7 +11,7 @@ from redis.asyncio import ConnectionPool, Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from app.errors import StoreUnavailable
-from app.storage.scripts import ALL, Script
+from app.storage.lua_scripts import ALL, Script
 
 URGENT_TIMEOUT_S = 0.05
 """How long an urgent command waits for its answer."""

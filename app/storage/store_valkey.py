@@ -18,9 +18,9 @@ from redis.exceptions import RedisError
 
 from app.errors import StoreUnavailable
 from app.runtime.rate_limits import MAX_CLIENTS, Rate, RateLimiter
-from app.storage import scripts
+from app.storage import lua_scripts
+from app.storage.lua_scripts import Script
 from app.storage.protocols import Kind, Record, StoreFull
-from app.storage.scripts import Script
 from app.storage.store_connection import Connection
 
 DEFAULT_PREFIX = "interlinear"
@@ -93,14 +93,14 @@ class ValkeyStore:
 
     async def take(self, meter: str, rate: Rate, amount: int) -> float:
         try:
-            wait = float(await self._rate(scripts.TAKE, meter, rate, amount))
+            wait = float(await self._rate(lua_scripts.TAKE, meter, rate, amount))
         except StoreUnavailable:  # or late: this instance's own count decides
             return self._local.take(meter, rate, amount)
         return max(wait, 1e-3) if wait else 0.0
 
     async def used(self, meter: str, rate: Rate) -> int:
         try:
-            return int(await self._rate(scripts.USED, meter, rate))
+            return int(await self._rate(lua_scripts.USED, meter, rate))
         except StoreUnavailable:
             return self._local.used(meter, rate)
 
@@ -166,7 +166,7 @@ class ValkeyStore:
         keep_ms = -1 if keep_s is None else round(keep_s * 1000)
         limits = (size, kind.max_records, kind.max_bytes, life_ms, keep_ms)
         arguments = (id, replaces, *limits, len(set_fields), *(part for pair in set_fields for part in pair), *removed)
-        answer: bytes = await self.run(scripts.PUT, kind.name, *arguments)
+        answer: bytes = await self.run(lua_scripts.PUT, kind.name, *arguments)
         if answer == b"conflict":
             return None
         if not answer.isdigit():
@@ -186,29 +186,29 @@ class ValkeyStore:
         return int(await self._small.send("HGET", self._record(kind, id), "version") or 0)
 
     async def versions(self, kind: Kind) -> dict[str, int]:
-        answer = await self._run(scripts.VERSIONS, kind)
+        answer = await self._run(lua_scripts.VERSIONS, kind)
         return {
             id.decode("utf-8", "surrogatepass"): int(entry.split()[0])
             for id, entry in zip(answer[::2], answer[1::2], strict=True)
         }
 
     async def delete(self, kind: Kind, id: str) -> bool:
-        return bool(await self._run(scripts.DELETE, kind, id))
+        return bool(await self._run(lua_scripts.DELETE, kind, id))
 
     # ---- Leases
 
     async def offer(self, kind: Kind, id: str, holder: str = "") -> None:
-        await self._run(scripts.OFFER, kind, id, holder)
+        await self._run(lua_scripts.OFFER, kind, id, holder)
 
     async def claim(self, kind: Kind, holder: str, lease_s: float) -> str | None:
-        answer = await self._run(scripts.CLAIM, kind, holder, round(lease_s * 1000))
+        answer = await self._run(lua_scripts.CLAIM, kind, holder, round(lease_s * 1000))
         return None if answer is None else str(answer, "utf-8")
 
     async def renew(self, kind: Kind, id: str, holder: str, lease_s: float) -> bool:
-        return bool(await self._run(scripts.RENEW, kind, id, holder, round(lease_s * 1000)))
+        return bool(await self._run(lua_scripts.RENEW, kind, id, holder, round(lease_s * 1000)))
 
     async def withdraw(self, kind: Kind, id: str, holder: str) -> None:
-        await self._run(scripts.WITHDRAW, kind, id, holder)
+        await self._run(lua_scripts.WITHDRAW, kind, id, holder)
 
     # ---- Whether it answers
 
