@@ -1,4 +1,4 @@
-"""The contract of the store, for the one in memory and the one on a real server of Redis or Valkey."""
+"""app/storage/store_local.py and app/storage/store_valkey.py: the contract of stores, and Valkey on a real server."""
 
 from __future__ import annotations
 
