@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import functools
+import inspect
 import os
 import socket
 import threading
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -23,7 +24,6 @@ import pytest
 import torch
 import uvicorn
 from fastapi import FastAPI
-from httpx._config import DEFAULT_TIMEOUT_CONFIG, create_ssl_context
 from servers import WAIT_S, QuickServer
 from starlette.types import Receive, Scope, Send
 from store_server import StoreServer
@@ -36,7 +36,7 @@ from app.server.connection import Connection
 from app.services.reload import RELOAD_TIMING, ReloadTiming
 from app.services.startup import load_catalogue
 from app.settings import Settings
-from app.text.language_id import _LoadedLibraries
+from app.text.language_id import Libraries
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
 from model.decoding import greedy_decode
@@ -61,11 +61,13 @@ if TYPE_CHECKING:
     from deepl import DeepLClient
     from playwright.sync_api import Browser
 
-# A slow response on a busy machine proves nothing: httpx would give up after its default of 5 s.
+# A slow response on a busy machine proves nothing: httpx would give up after its default of 5 s, an object that all of
+# its functions share.
 for phase in ("connect", "read", "write", "pool"):
-    setattr(DEFAULT_TIMEOUT_CONFIG, phase, WAIT_S)
+    setattr(inspect.signature(httpx.Client).parameters["timeout"].default, phase, WAIT_S)
 # Each client reads the certificates of the machine anew, which takes 20 ms, for servers here that have none.
-httpx._transports.default.create_ssl_context = functools.cache(create_ssl_context)  # type: ignore[attr-defined]
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(gettempdir(), "interlinear-tests-have-no-certificates"))
 
 T = TypeVar("T")
 FEW_SENTENCES = {language: "|".join(text.split("|")[::9]) for language, text in SENTENCES_OF_SAMPLES.items()}
@@ -265,8 +267,14 @@ def _no_manual_of_this_checkout(tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="session", autouse=True)
 def _detection_loads_once() -> Iterator[None]:
     """Shares the language detection libraries, which take a second to load, among all services and translators."""
+    shared, load = Libraries(), Libraries.load
+
+    def load_shared(libraries: Libraries) -> object:
+        libraries.loaded = load(shared)
+        return libraries.loaded
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.text.language_id._LoadedLibraries", functools.cache(_LoadedLibraries))
+        patch.setattr(Libraries, "load", load_shared)
         yield
 
 

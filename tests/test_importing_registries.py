@@ -16,7 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 from loopback_registry import LoopbackRegistry, loopback_registry
 from m2m_models import nllb_folder
@@ -558,7 +557,6 @@ def test_wrong_settings_of_the_network_are_said_in_one_line(
     registry: LoopbackRegistry, monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    monkeypatch.setattr("httpx._transports.default.create_ssl_context", httpx.create_ssl_context)  # not read once
     result = run("--list", "firefox", "--registry", put_firefox(registry, en_fr=[firefox_entry()]))
     assert result.exit_code == 1
     assert message in result.output

@@ -38,12 +38,7 @@ def detector_of() -> Callable[..., Detector]:
     loaded = Detector(SERVED)
     loaded.detect(SENTENCES["en"])
 
-    def detector(*languages: str) -> Detector:
-        detector = Detector(languages)
-        detector._libraries = loaded._libraries
-        return detector
-
-    return detector
+    return lambda *languages: loaded.for_languages(languages)
 
 
 @pytest.mark.parametrize("language", SENTENCES)
