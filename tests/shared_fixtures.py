@@ -346,9 +346,10 @@ def listening(
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         try:
-            while httpx.get(f"{url}/ready").status_code != 200:
-                assert thread.is_alive()
-                time.sleep(0.01)
+            with httpx.Client(base_url=url) as client:
+                while client.get("/ready").status_code != 200:
+                    assert thread.is_alive()
+                    time.sleep(0.02)
             server.lifespan.state["request_queue"].max_delay_s = 60.0  # on a busy machine no request is late
             yield url
         finally:
