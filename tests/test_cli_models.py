@@ -23,6 +23,7 @@ class Commands:
         self.site = site
         command = [sys.executable, str(SCRIPTED), str(site.script)]
         patch.setattr("app.published.importer.importer_command", lambda: command)
+        patch.setattr("app.services.trainer.NICENESS", 0)  # other tests would keep it waiting
         patch.setenv("INTERLINEAR_BUNDLES", str(site.bundles))
         patch.setenv("INTERLINEAR_MODELS_DIR", str(site.models))
         patch.setenv("INTERLINEAR_MODELS", "firefox:es")  # not what the commands are for

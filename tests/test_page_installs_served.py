@@ -23,8 +23,9 @@ HALF: Line = {"state": "downloading", **FOUND, "bytes": 11_000_000, "total": 23_
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
-    """Its importer waits in the middle of the download."""
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Its importer waits in the middle of the download; other tests do not keep it waiting."""
+    monkeypatch.setattr("app.services.trainer.NICENESS", 0)
     site = Site(tmp_path)
     site.publish("firefox:en-fr", [DONE[0], HALF, {"await": True}, {**HALF, "bytes": 23_000_000}, *DONE[3:]])
     return site

@@ -73,11 +73,19 @@ class Site:
 
     def serving(self, *models: str, **settings: Any) -> Service:
         names = tuple(name for text in models if (name := parse_name(text)))
-        return serving(self.bundles, importer=self.importer, models_dir=self.models, models=names, **settings)
+        settings = {"models_dir": self.models, "models": names, "precision": "auto", **settings}
+        return serving(self.bundles, importer=self.importer, **settings)
+
+
+POLL_S = 0.05
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Its service looks for work every 50 ms, and not only every half second, and other tests do not keep its importer
+    waiting."""
+    monkeypatch.setattr("app.published.installer.POLL_S", POLL_S)
+    monkeypatch.setattr("app.services.trainer.NICENESS", 0)
     return Site(tmp_path)
 
 
@@ -96,7 +104,7 @@ def until(service: Service, id: str, reached: Callable[[dict[str, Any]], bool]) 
     limit = time.monotonic() + WAIT_S
     while not reached(job := dict(ask(service, "GET", f"/models/jobs/{id}").json())):
         assert time.monotonic() < limit, job
-        time.sleep(0.02)
+        time.sleep(POLL_S)
     return job
 
 
@@ -143,7 +151,7 @@ def test_what_the_settings_name_is_installed_once_and_for_all_starts(site: Site)
         first = served(service)["en-fr"]["model"]
     with site.serving("firefox:en-fr") as service:
         assert served(service)["en-fr"]["model"] == first
-        time.sleep(1.5)  # an installer that wanted to would begin in half a second
+        time.sleep(10 * POLL_S)  # an installer that wanted to would begin
         assert len(site.runs()) == 1
         assert service.get("/ready").json()["installing"] == []
 
@@ -169,7 +177,7 @@ def test_ready_and_metrics_show_what_is_being_installed(site: Site) -> None:
         service.run(service.state["deployments"].current.engine.wait_started())
         until(service, job_id(ModelName("firefox", "en-fr")), lambda job: job["bytes"] == 40)
         while not (installing := service.get("/ready").json()["installing"]) or installing[0]["bytes"] != 40:
-            time.sleep(0.02)
+            time.sleep(POLL_S)
         expected = {"model": "firefox:en-fr", "state": "downloading", "bytes": 40, "total": 100}
         assert installing == [{**expected, "error": None, "retry_at": None}]
         assert served(service)["en-fr"]["installing"] == installing[0]
@@ -361,7 +369,7 @@ def test_a_place_that_is_no_folder_is_said_and_the_service_serves(site: Site) ->
         limit = time.monotonic() + WAIT_S
         while not (installing := service.get("/ready").json().get("installing")):
             assert time.monotonic() < limit
-            time.sleep(0.02)
+            time.sleep(POLL_S)
         assert (installing[0]["state"], installing[0]["retry_at"] is None) == ("waiting", False)
         refused = ask(service, "POST", "/models", json={"model": "firefox:en-fr"})
         assert refused.status_code == 409
