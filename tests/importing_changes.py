@@ -22,6 +22,7 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "shutil.rmtree"}
 
 def main() -> None:
     from imported_families import limit_translations
+    from shared_fixtures import export_quickly
 
     from training.importing.__main__ import main as run_import
 
@@ -41,7 +42,9 @@ def main() -> None:
 
     if how == "count":
         atexit.register(lambda: print(changes))
-    limit_translations(pytest.MonkeyPatch())
+    patch = pytest.MonkeyPatch()
+    limit_translations(patch)
+    export_quickly(patch)
     sys.argv[1:] = arguments
     sys.addaudithook(watch)
     run_import()
