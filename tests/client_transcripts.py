@@ -519,6 +519,8 @@ class Live:
     scheduler: Scheduler
     keys: Mapping[str, str]
     """By name; empty if it requires none."""
+    translated: dict[str, list[str]] = field(default_factory=dict)
+    """What `translations` has asked for."""
 
     @property
     def host(self) -> str:
@@ -535,11 +537,15 @@ class Live:
 def translations(live: Live, texts: Sequence[str], source: str = "en", target: str = "fr", **fields: Any) -> list[str]:
     """Translations by the service's own API, which is at one of two addresses."""
     body = {"text": list(texts), "source": source, "target": target, **fields}
+    asked = json.dumps(body)
+    if asked in live.translated:
+        return live.translated[asked]
     for path in ("/interlinear/translate", "/translate"):
         found = httpx.post(f"{live.url}{path}", json=body, headers={"Authorization": f"Bearer {live.keys.get('ours')}"})
         if found.status_code != 404:
             break
-    return [item["text"] for item in found.json()["translations"]]
+    live.translated[asked] = [item["text"] for item in found.json()["translations"]]
+    return live.translated[asked]
 
 
 PAIRS = ("en", "fr"), ("fr", "en"), ("en", "de")
