@@ -22,7 +22,7 @@ PAIR = {"source": "en", "target": "fr"}
 
 @pytest.fixture
 def keeping(bundle_folder: Path, tmp_path: Path) -> Iterator[Service]:
-    with serving(bundle_folder, translation_memory=str(tmp_path / "memory.sqlite")) as service:
+    with serving(bundle_folder, translation_memory=str(tmp_path / "memory.sqlite"), precision="auto") as service:
         yield service
 
 
@@ -232,7 +232,7 @@ def test_a_direction_that_is_not_served_is_refused(keeping: Service) -> None:
 
 def test_a_full_memory_refuses_and_keeps_what_it_has(bundle_folder: Path, tmp_path: Path) -> None:
     place = str(tmp_path / "memory.sqlite")
-    with serving(bundle_folder, translation_memory=place, translation_memory_pairs=2) as service:
+    with serving(bundle_folder, translation_memory=place, translation_memory_pairs=2, precision="auto") as service:
         remember(service, ("One", "Un"), ("Two", "Deux"))
         pairs = [{"text": "Three", "translation": "Trois"}]
         response = service.request("PUT", "/memory", json={**PAIR, "pairs": pairs})
@@ -240,7 +240,7 @@ def test_a_full_memory_refuses_and_keeps_what_it_has(bundle_folder: Path, tmp_pa
         assert "over its limit in pairs" in response.json()["detail"]
         assert remember(service, ("Two", "Deux !")) == 2  # replaces one
         assert translated(service, "Three")["memory"] is None
-    with serving(bundle_folder, translation_memory=place, translation_memory_bytes=1_000) as service:
+    with serving(bundle_folder, translation_memory=place, translation_memory_bytes=1_000, precision="auto") as service:
         pairs = [{"text": "Three", "translation": "Trois " * 200}]
         response = service.request("PUT", "/memory", json={**PAIR, "pairs": pairs})
         assert "over its limit in bytes" in response.json()["detail"]
@@ -250,8 +250,8 @@ def test_a_full_memory_refuses_and_keeps_what_it_has(bundle_folder: Path, tmp_pa
 def test_two_instances_on_one_file_see_each_others_changes(bundle_folder: Path, tmp_path: Path) -> None:
     place = str(tmp_path / "memory.sqlite")
     with (
-        serving(bundle_folder, translation_memory=place) as one,
-        serving(bundle_folder, translation_memory=place) as other,
+        serving(bundle_folder, translation_memory=place, precision="auto") as one,
+        serving(bundle_folder, translation_memory=place, precision="auto") as other,
     ):
         for number in range(3):
             assert remember(one, ("A house.", f"Une demeure {number}.")) == 2 * number + 1
@@ -267,7 +267,7 @@ def test_keys_have_memories_of_their_own(bundle_folder: Path, tmp_path: Path) ->
     keys = {name: new_key(name) for name in ("alice", "bob")}
     (tmp_path / "keys").write_text("\n".join(line for _, line in keys.values()))
     place = str(tmp_path / "memory.sqlite")
-    with serving(bundle_folder, translation_memory=place, api_keys_file=tmp_path / "keys") as service:
+    with serving(bundle_folder, translation_memory=place, api_keys_file=tmp_path / "keys", precision="auto") as service:
         remember(service, ("A house.", "Une demeure."), key=keys["alice"][0])
         found = {}
         for name, (key, _) in keys.items():
@@ -418,7 +418,7 @@ def test_many_repairs_of_one_text_do_not_fill_the_queue(bundle_folder: Path, tmp
     words = [f"{one}{two}" for one in ("sleep", "eat", "run", "sing") for two in ("s", "ing", "er", "y", "ed", "en")]
     texts = [f"The big dog {word} in the house." for word in words]
     place = str(tmp_path / "memory.sqlite")
-    with serving(bundle_folder, translation_memory=place, queue_tokens=3_000) as service:
+    with serving(bundle_folder, translation_memory=place, queue_tokens=3_000, precision="auto") as service:
         remember(service, ("The big cat sleeps in the house.", "Le gros chat dort ici."))
         item = translated(service, " ".join(texts), memory="repair", repair_tolerance=10)
         alone = [translated(service, text, memory="repair", repair_tolerance=10)["text"] for text in texts[:2]]

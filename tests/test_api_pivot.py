@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pivoting(folder: Path) -> Iterator[Service]:
-    with serving(folder) as service:
+    with serving(folder, precision="auto") as service:
         yield service
 
 
@@ -90,7 +90,7 @@ def test_languages_lists_pivot_pairs(pivoting: Service) -> None:
 
 
 def test_without_pivot_only_pairs_with_a_bundle_are_served(folder: Path) -> None:
-    with serving(folder, pivot=False) as service:
+    with serving(folder, pivot=False, precision="auto") as service:
         assert translate(service, "fr", "de").status_code == 404
         assert {each["code"]: each["targets"] for each in service.get("/languages").json()} == {
             "fr": ["en"],

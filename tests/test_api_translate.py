@@ -72,7 +72,7 @@ def both_ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     make_bundle(folder / "en-fr")
     make_bundle(folder / "de-fr", source="de", seed=1)
     make_bundle(folder / "es-en", source="es", target="en", seed=2)
-    with serving(folder) as service:
+    with serving(folder, precision="auto") as service:
         yield service
 
 
@@ -196,7 +196,7 @@ def test_glossary_term_is_in_the_translation(service: Service) -> None:
 
 def test_named_glossaries_come_from_the_setting(bundle_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "pets.en-fr.tsv").write_text("cat\tfélin\n", encoding="utf-8")
-    with serving(bundle_folder, glossaries=tmp_path) as service:
+    with serving(bundle_folder, glossaries=tmp_path, precision="auto") as service:
         assert "félin" in items(service, text="The cat sleeps.", glossary="pets")[0]["text"].lower()
         refused = service.post("/translate", {**HELLO, "glossary": "plants"})
     assert refused.status_code == 422
@@ -310,7 +310,7 @@ def test_first_sentence_arrives_before_the_last_is_decoded(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold(monkeypatch, bundle.source_tokenizer.encode("The cat sleeps."))
-    with serving(bundle_folder) as service:
+    with serving(bundle_folder, precision="auto") as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
         name, part = reader.event()
         assert (name, part["item"], part["source"]) == ("part", 0, [0, 6])
@@ -323,7 +323,7 @@ def test_disconnected_streams_capacity_is_freed(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold(monkeypatch, bundle.source_tokenizer.encode("The cat sleeps."))
-    with serving(bundle_folder) as service:
+    with serving(bundle_folder, precision="auto") as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
         reader.event()
         reader.leave()
@@ -335,7 +335,7 @@ def test_stream_that_fails_late_reports_it(
     bundle_folder: Path, bundle: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold = Hold(monkeypatch, bundle.source_tokenizer.encode("The cat sleeps."))
-    with serving(bundle_folder) as service:
+    with serving(bundle_folder, precision="auto") as service:
         reader = Reader(service, {**HELLO, "text": "Hello. The cat sleeps."})
         assert reader.event()[0] == "part"
         service.advance_clock(60)  # the longest time for a request

@@ -84,7 +84,7 @@ by_path = pytest.mark.parametrize("ask", ASKS, ids=lambda ask: f"{ask.path}{ask.
 
 @pytest.fixture(scope="module")
 def service(bundle_folder: Path) -> Iterator[Service]:
-    with serving(bundle_folder) as service:
+    with serving(bundle_folder, precision="auto") as service:
         yield service
 
 
@@ -188,7 +188,7 @@ def test_keys_are_found_in_every_way(bundle_folder: Path, tmp_path: Path) -> Non
     key, line = new_key("reader")
     file = tmp_path / "keys"
     file.write_text(line)
-    with serving(bundle_folder, api_keys_file=file) as service:
+    with serving(bundle_folder, api_keys_file=file, precision="auto") as service:
         for ask in ASKS:
             refused = service.request("POST", ask.path, json=ask.sent)
             assert refused.status_code in (401, 403), ask
@@ -216,7 +216,7 @@ def test_keys_are_found_in_every_way(bundle_folder: Path, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: str(dialect.name))
 def test_each_dialect_can_be_at_the_root(dialect: Dialect, bundle_folder: Path) -> None:
-    with serving(bundle_folder, root_api=dialect.name) as service:
+    with serving(bundle_folder, root_api=dialect.name, precision="auto") as service:
         for ask in ASKS:
             if ask.path.startswith(f"{dialect.prefix}/"):
                 for path in (ask.path, ask.path.removeprefix(dialect.prefix)):
@@ -228,7 +228,7 @@ def test_each_dialect_can_be_at_the_root(dialect: Dialect, bundle_folder: Path) 
 
 
 def test_several_dialects_can_be_at_the_root_unless_they_collide(bundle_folder: Path) -> None:
-    with serving(bundle_folder, root_api="deepl,openai,google") as service:
+    with serving(bundle_folder, root_api="deepl,openai,google", precision="auto") as service:
         for ask in ASKS:
             if ask.path.startswith(("/deepl/", "/openai", "/google")):
                 response = service.request("POST", ask.path[ask.path.index("/", 1) :], json=ask.sent)
