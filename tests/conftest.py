@@ -84,6 +84,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return any(collection_path.stem in MARKED_BY_MODULE.get(mark, ()) for mark in marks) or None
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than there are cores: tests wait for servers, browsers and clocks much of the time."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
     """Collects no garbage meanwhile, and never looks at what was imported and collected again."""
