@@ -33,10 +33,10 @@ from training.importing.marian import ZERO_START, Side, build_sides, directions_
 from training.importing.marian_files import read_bin, read_marian_file
 from training.importing.marian_network import huggingface_positions
 from training.importing.model import ImportedModel
+from training.importing.model_files import Value, read_yaml
 from training.importing.options import ImportOptions
 from training.importing.report import Report
 from training.importing.vocabulary import Specials
-from training.importing.yaml_subset import read_mapping
 
 LIMITS = Limits(32, 32)
 
@@ -298,21 +298,24 @@ def test_hostile_files_are_refused_in_a_line(pieces: bytes, tmp_path: Path) -> N
 
 
 def test_yaml_is_read_in_the_forms_that_marian_writes() -> None:
-    text = '---\na: true\nb:\n  - 1\n- 2\nc:\n  []\nd: ""\n"\\u2581\\"x": 3\n\'it\'\'s\': 4\n? long\n: 5\ne: [x]\n'
-    expected = {"a": "true", "b": ["1", "2"], "c": [], "d": "", '▁"x': "3", "it's": "4", "long": "5", "e": ["x"]}
-    assert read_mapping(text) == expected
+    text = '---\na: true\nb:\n- 1\n- 2\nc:\n  []\nd: ""\n"\\u2581\\"x": 3\n\'it\'\'s\': 4\n? long\n: 5\ne: [x]\n'
+    expected: dict[str, Value] = {"a": "true", "b": ["1", "2"], "c": [], "d": "", '▁"x': "3", "it's": "4", "long": "5"}
+    assert read_yaml(text) == {**expected, "e": ["x"]}
+    assert read_yaml("\u3000: 1") == {"\u3000": "1"}
     for wrong in (
         "a: 1\na: 2",
         "a: &x 1",
         "a: *x",
         "a: !!python/object 1",
+        "a: {b: 1}",
+        "a: [[1]]",
+        "[a]: 1",
         '"open: 1',
-        "  indented: 1",
         "a",
         '"\\q": 1',
     ):
         with pytest.raises(ImportFault, match="line"):
-            read_mapping(wrong)
+            read_yaml(wrong)
 
 
 @pytest.mark.slow

@@ -30,11 +30,10 @@ from training.importing.marian import (
 )
 from training.importing.marian_network import VocabularySizes, assemble
 from training.importing.model import MAX_SENTENCE, ImportedModel
-from training.importing.model_files import read_content, read_json_object
+from training.importing.model_files import Value, read_content, read_json_object
 from training.importing.options import PositionsOf
 from training.importing.safetensors_files import StoredTensors, weight_files
 from training.importing.vocabulary import Specials
-from training.importing.yaml_subset import Value
 
 CONFIG, GENERATION, MODEL_TYPE = "config.json", "generation_config.json", "marian"
 _ACTIVATIONS = {"swish": "swish", "silu": "swish", "relu": "relu"}

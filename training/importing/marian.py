@@ -33,17 +33,18 @@ from training.importing.marian_network import (
 from training.importing.model import MAX_SENTENCE, ImportedModel
 from training.importing.model_files import (
     MAX_TEXT_BYTES,
+    Value,
     check_unicode,
     opened_zip,
     read_content,
     read_json,
     read_text,
+    read_yaml,
     zip_names,
 )
 from training.importing.options import PositionsOf
 from training.importing.vocabulary import PADDING, Specials, Vocabulary, build_vocabulary
 from training.importing.weights import disk_folder
-from training.importing.yaml_subset import Value, read_mapping
 
 DECODER = "decoder.yml"
 ZERO_START = "<zero>"
@@ -173,7 +174,7 @@ def _read_folder(
         raise ImportFault(f"{folder}: its text is split by BPE (source.bpe), which is not supported")
     try:
         parsed = read_marian_file(weights_path)
-        options = read_mapping(parsed.options)
+        options = read_yaml(parsed.options)
         sides = _sides(files, decoder)
         rows = embedding_rows(parsed.arrays)
         is_guided = name.endswith(".bin") or _says_guided(files, name, options)
@@ -221,7 +222,7 @@ def _decoder_settings(files: _Files) -> dict[str, Value]:
         return {}
     text = files.text(DECODER)
     try:
-        return read_mapping(text)
+        return read_yaml(text)
     except ImportFault as error:
         raise ImportFault(f"{DECODER}: {error}") from None
 
@@ -326,7 +327,7 @@ def _read_tokens(files: _Files, name: str) -> list[str]:
         tokens = [line.split("\t")[0] for line in text.removesuffix("\n").split("\n")]
         return checked_tokens(name, dict(zip(tokens, range(len(tokens)), strict=True)), len(tokens))
     try:
-        return checked_tokens(name, read_mapping(text))
+        return checked_tokens(name, read_yaml(text))
     except ImportFault as error:
         raise ImportFault(f"{name}: {error}") from None
 

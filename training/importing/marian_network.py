@@ -18,9 +18,9 @@ from torch import Tensor
 from model.config import Activation, ModelConfig, NormPlacement, Sharing
 from training.importing.errors import ImportFault
 from training.importing.model import ADDED_BIAS, MAX_LAYERS, MAX_POSITIONS
+from training.importing.model_files import Value
 from training.importing.options import PositionsOf
 from training.importing.weights import WeightsOnDisk
-from training.importing.yaml_subset import Value
 
 EPSILON = 1e-6
 """Of Marian's layer normalisation; ours is 1e-5."""
@@ -195,7 +195,7 @@ class _Options:
         for name, value in options.items():
             if name not in _DEFAULTS and name not in _IGNORED and value not in _OFF:
                 raise self.fault(name)
-        if options.get("input-types", []) not in ([], ["sequence", "sequence"]):
+        if options.get("input-types", []) not in ([], "", ["sequence", "sequence"]):
             raise self.fault("input-types")
 
     def fault(self, name: str) -> ImportFault:

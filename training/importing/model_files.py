@@ -13,8 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from training.importing.errors import ImportFault
 
+Value = str | list[str]
+"""Of a mapping in YAML."""
 MAX_TEXT_BYTES = 64 << 20
 """Maximum size of a vocabulary, a setting, or a list of models."""
 _ZIP_ERRORS: tuple[type[Exception], ...] = (
@@ -57,6 +61,46 @@ def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object in such a file. Raises ImportFault, which names it."""
     if not isinstance(found := read_json(path), dict):
         raise ImportFault(f"{path.name} is not a JSON object")
+    return found
+
+
+def read_yaml(text: str) -> dict[str, Value]:
+    """The mapping in YAML as Marian writes it, of scalars and of lists of scalars. All scalars are strings.
+
+    Raises ImportFault for a key that comes twice, and for more of YAML, such as tags, aliases and nesting: what is
+    found is never larger than the text.
+    """
+    found: dict[str, Value] = {}
+    containers: list[Any] = []
+    """The mapping, and the list that is open in it."""
+    key: str | None = None
+    try:
+        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+            line = event.start_mark.line + 1
+            match event:
+                case yaml.ScalarEvent(anchor=None, tag=None) if len(containers) == 2:
+                    containers[-1].append(event.value)
+                case yaml.ScalarEvent(anchor=None, tag=None) if key is not None:
+                    found[key], key = event.value, None
+                case yaml.ScalarEvent(anchor=None, tag=None) if containers:
+                    key = event.value
+                    if key in found:
+                        raise ImportFault(f"line {line} has {key!r} again")
+                case yaml.SequenceStartEvent(anchor=None, tag=None) if key is not None:
+                    items: list[str] = []
+                    found[key], key = items, None
+                    containers.append(items)
+                case yaml.MappingStartEvent(anchor=None, tag=None) if not containers:
+                    containers.append(found)
+                case yaml.CollectionEndEvent():
+                    containers.pop()
+                case yaml.NodeEvent():
+                    raise ImportFault(f"line {line} uses a part of YAML that is not supported")
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1} is" if mark else "it is"
+        said = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise ImportFault(f"{place} not YAML: {said}") from None
     return found
 
 
