@@ -14,6 +14,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from setuptools import find_packages
 
 ROOT = Path(__file__).resolve().parent.parent
 TOP_PACKAGES = ("app", "model", "training")
@@ -394,8 +395,8 @@ def test_file_name_says_what_the_file_is_for() -> None:
 
 def test_every_package_is_installed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    found = {".".join(path.parent.relative_to(ROOT).parts) for path in python_files(*TOP_PACKAGES)}
-    assert found == set(project["tool"]["setuptools"]["packages"])
+    packages = find_packages(str(ROOT), include=project["tool"]["setuptools"]["packages"]["find"]["include"])
+    assert set(packages) == {".".join(path.parent.relative_to(ROOT).parts) for path in python_files(*TOP_PACKAGES)}
 
 
 def test_only_the_command_line_imports_a_verb() -> None:
