@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 from msgspec import msgpack, structs
 from shared_fixtures import Gate, serving
 
-from app.engine.cache import MAX_DECODED_PER_PASS, CachingDecoder, ResultCache, cache_key, with_cache
+from app.engine.cache import RESULT_SIZE, CachingDecoder, ResultCache, cache_key, with_cache
 from app.engine.engine import Decoder
 from app.engine.sequence import Decoded, Sequence
 from app.errors import Unavailable
+from app.runtime.event_loop import MAX_SIZE
 from app.runtime.metrics import Metrics
 from model.bundle import Bundle
 
@@ -230,7 +231,7 @@ async def test_many_hits_do_not_delay_other_requests() -> None:
     decoder = ManualDecoder()
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     await _kept(cache, decoder, 1)
-    document, others = CacheRequest(cache, *[1] * 4 * MAX_DECODED_PER_PASS), 0
+    document, others = CacheRequest(cache, *[1] * (4 * MAX_SIZE // RESULT_SIZE)), 0
     while not document.task.done():
         await asyncio.sleep(0)
         others += 1

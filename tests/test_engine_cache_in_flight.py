@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from shared_fixtures import Gate, serving
 
-from app.engine.cache import MAX_DECODED_PER_PASS, CachingDecoder, ResultCache
+from app.engine.cache import RESULT_SIZE, CachingDecoder, ResultCache
 from app.errors import DeadlinePassed, Overloaded, ServiceError, StepFailed, Unavailable
+from app.runtime.event_loop import MAX_SIZE
 from app.runtime.metrics import Metrics
 from app.translation.translator import Translator
 from app.translation.types import Options
@@ -74,11 +75,11 @@ async def test_long_request_keeps_sentences_that_others_started_and_abandoned() 
     cache = CachingDecoder(decoder, ResultCache(PLENTY, Metrics()))
     leaving = CacheRequest(cache, 1, 2)
     await passes()
-    document = CacheRequest(cache, *range(4 * MAX_DECODED_PER_PASS))
+    document = CacheRequest(cache, *range(4 * MAX_SIZE // RESULT_SIZE))
     await asyncio.sleep(0)
     leaving.task.cancel()
     await passes(10)
-    assert sorted(job.sequence.source[0] for job in decoder.waiting) == list(range(4 * MAX_DECODED_PER_PASS))
+    assert sorted(job.sequence.source[0] for job in decoder.waiting) == list(range(4 * MAX_SIZE // RESULT_SIZE))
     decoder.end_all()
     await document.task
     document.check()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from contextlib import suppress
 from typing import Annotated, Any, Literal, cast
@@ -33,6 +32,7 @@ from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
 from app.http.json_body import check_load, while_connected
 from app.http.problems import Problem, validated
+from app.runtime.event_loop import run
 from app.storage.downloads import Download
 from app.text.glossary_files import read_file
 from app.text.line_breaks import LineBreaks
@@ -188,12 +188,13 @@ async def _translate(
     if fields.as_ == "document":
         content, done = await translate_document(translator, document, options)
         note_engine(request, done)
-        report = await asyncio.to_thread(report_of, name, document.passages, document.locations, done)
+        report = await run(document.characters, report_of, name, document.passages, document.locations, done)
         return content, document.media_type, report
     review = await review_document(translator, document, options)
     note_engine(request, review.done)
     suffix = ".html" if fields.as_ == "review" else ".xliff"
-    report = await asyncio.to_thread(report_of, f"{name}{suffix}", document.passages, document.locations, review.done)
+    name += suffix
+    report = await run(document.characters, report_of, name, document.passages, document.locations, review.done)
     return await write_review(document, review, fields.as_), formats.MEDIA_TYPES[suffix], report
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from fastapi import APIRouter, Request, Response
@@ -17,6 +16,7 @@ from app.api.schemas.translation import StreamRequest, TranslateRequest, Transla
 from app.errors import InvalidFields, NoTranslationMemory, ServiceError
 from app.http.json_body import JSONRoute, while_connected
 from app.http.problems import problem_of
+from app.runtime.event_loop import run
 from app.text.line_breaks import ReflowedText
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 
@@ -75,10 +75,11 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     translator = state_of(request)["translator"]
     texts, options = await _texts(request, body), await _options(request, body)
     if joins:
-        lines = await asyncio.to_thread(lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
+        size = sum(map(len, texts))
+        lines = await run(size, lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
         work = translator.translate([each.text for each in lines], options)
         done = note_engine(request, await while_connected(request, work))
-        done = await asyncio.to_thread(_rewrapped, lines, done)
+        done = await run(size, _rewrapped, lines, done)
     else:
         done = note_engine(request, await while_connected(request, translator.translate(texts, options)))
     # Shaped like a TranslateResponse, but not built as one: validating our own data takes 5 % of a short request.

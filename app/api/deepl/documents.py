@@ -39,6 +39,7 @@ from app.http.auth import AccessControl, Account, Client
 from app.http.download_headers import download_headers
 from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
+from app.runtime.event_loop import TERM_SIZE, run
 from app.services.reload import Deployments
 from app.settings import Settings
 from app.storage.background_jobs import BackgroundJobs, Job, JobResult
@@ -187,7 +188,7 @@ async def translate_task(
     document = await open_document(file, settings)
     if attempt == 1:  # another instance that has died has charged them
         await access_control.client_of(task.account).charge(document.characters)
-    glossary = await asyncio.to_thread(_merged, task.glossaries)
+    glossary = await run(TERM_SIZE * sum(len(each.terms) for each in task.glossaries), _merged, task.glossaries)
     memory = None
     if translation_memory and task.memory is not None:
         snapshots = await translation_memory.snapshots(task.memory, task.source, task.target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,6 +36,7 @@ from app.engine.registry import Catalogue
 from app.errors import StoreUnavailable
 from app.http.auth import Client
 from app.http.forms import read_fields
+from app.runtime.event_loop import run
 from app.storage.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
 from app.text.glossary_files import write_tsv
 
@@ -68,10 +68,15 @@ def _check_found(found: StoredGlossary | None) -> StoredGlossary:
     return found
 
 
+def _size(dictionaries: Sequence[DictionaryRequest]) -> int:
+    """What reading their entries counts on the event loop."""
+    return sum(len(each.entries) for each in dictionaries)
+
+
 async def _add(request: Request, caller: Client, name: str, bodies: Sequence[DictionaryRequest]) -> StoredGlossary:
     """Raises InvalidFields and Unavailable."""
     catalogue = request.state.translator.catalogue
-    dictionaries = await asyncio.to_thread(lambda: {each.pair: each.terms(catalogue) for each in bodies})
+    dictionaries = await run(_size(bodies), lambda: {each.pair: each.terms(catalogue) for each in bodies})
     if len(dictionaries) < len(bodies):
         raise invalid_field("dictionaries", "Two dictionaries have the same language pair.")
     new = StoredGlossary(name, caller.name, dictionaries)
@@ -215,7 +220,9 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
     """Rename a glossary, or add dictionaries, or entries to existing dictionaries."""
     body = validated(ChangeRequest, await read_fields(request))
     catalogue = request.state.translator.catalogue
-    added = await asyncio.to_thread(lambda: [(each.pair, each.terms(catalogue)) for each in body.dictionaries])
+    added = await run(
+        _size(body.dictionaries), lambda: [(each.pair, each.terms(catalogue)) for each in body.dictionaries]
+    )
 
     def changed(found: StoredGlossary) -> StoredGlossary:
         dictionaries = dict(found.dictionaries)
@@ -248,7 +255,7 @@ async def multilingual_entries(
 async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: Caller) -> DictionaryInfo:
     """Replace the dictionary of a language pair, or add one."""
     body = validated(DictionaryRequest, await read_fields(request))
-    terms = await asyncio.to_thread(body.terms, request.state.translator.catalogue)
+    terms = await run(_size([body]), body.terms, request.state.translator.catalogue)
     edit = partial(_with_dictionary, pair=body.pair, terms=terms)
     _check_found(await _store(request).change(glossary_id, caller.name, edit))
     return dictionary_info(body.pair, terms)

@@ -5,7 +5,6 @@ The shapes are those of its documentation of June 2026, and what came later: the
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +33,7 @@ from app.api.schemas.fields import Language
 from app.errors import ServiceError, StoreUnavailable
 from app.http.forms import read_fields
 from app.http.json_body import check_load, while_connected
+from app.runtime.event_loop import run
 from app.storage.downloads import Download
 from app.text.segmentation import segments
 from app.translation.quality_checks import find_untranslated_words, untranslated_warning
@@ -99,12 +99,14 @@ async def evaluate(request: Request, caller: Caller) -> Response:
     translator = state_of(request)["translator"]
     source, target = pair_of(translator.catalogue, body.metadata.source_language, body.metadata.target_language)
     assert source
-    await caller.charge(translator.cost([text for each in body.segments for text in (each.source, each.target)]))
-    parts = await asyncio.to_thread(lambda: list(_parts(body.segments, source, target)))
+    texts = [text for each in body.segments for text in (each.source, each.target)]
+    await caller.charge(translator.cost(texts))
+    size = sum(map(len, texts))
+    parts = await run(size, lambda: list(_parts(body.segments, source, target)))
     pairs, waited_s = [part.pair for part in parts], request.state.waited_s
     work = score_pairs(translator, pairs, source, target, None, waited_s, caller.scheduled_as)
     done = await while_connected(request, work)
-    report = await asyncio.to_thread(_report, body.segments, parts, done.pairs)
+    report = await run(size, _report, body.segments, parts, done.pairs)
     file = await keep(request, Download("evaluation", json.encode([caller.name, report]), _MEDIA_TYPE))
     id, path = str(UUID(file.partition(".")[0])), request.scope["path"].rpartition("/")[2]
     return JSONResponse({"job_id": id, "poll_url": f"/v1/{path}/{id}"}, 202, {"Retry-After": "0"})

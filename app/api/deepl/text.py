@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -29,6 +28,7 @@ from app.http.forms import Fields
 from app.markup.extract import markup_pieces
 from app.markup.html_elements import Rules
 from app.markup.passage import Passage
+from app.runtime.event_loop import run
 from app.translation.formality import Formality, has_formality
 from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedText
 from model.languages import language_alone
@@ -45,8 +45,6 @@ _ENGINES: dict[str, EngineOption] = {
 }
 _LINE_BREAKS = re.compile(r"(?<=\S)[^\S\n\v\f\r\x85\u2028\u2029]*[\n\v\f\r\x1c-\x1e\x85\u2028\u2029]\s*+(?=\S)")
 """Line ends between words."""
-_MAX_INLINE_CHARS = 2_000
-"""Characters of markup in a request that are parsed on the event loop; more are parsed in a thread."""
 
 
 def _unless_detected(code: str | None) -> str | None:
@@ -173,12 +171,8 @@ class TextResponse(BaseModel):
 
 async def to_items(body: TextRequest) -> list[Item]:
     """The translator's input, with sentences split as `body` asks and its tag options applied."""
-    is_quick = body.tag_handling is None or sum(map(len, body.text)) <= _MAX_INLINE_CHARS
-    return _to_items(body) if is_quick else await asyncio.to_thread(_to_items, body)
-
-
-def _to_items(body: TextRequest) -> list[Item]:
-    return [_to_item(text, body) for text in body.text]
+    parsed = 0 if body.tag_handling is None else sum(map(len, body.text))
+    return await run(parsed, lambda: [_to_item(text, body) for text in body.text])
 
 
 def _to_item(text: str, body: TextRequest) -> Item:

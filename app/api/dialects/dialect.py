@@ -3,7 +3,7 @@ and makes the response. Languages, limits, the memory and the translation are th
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import to_thread
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ from app.http.auth import Client
 from app.http.forms import Fields
 from app.http.json_body import while_connected
 from app.http.problems import ASCIIResponse, ErrorRenderer, Problem, validated
+from app.runtime.event_loop import run
 from app.translation.translator import Translator
 from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedText
 from model.languages import served_code
@@ -51,7 +52,8 @@ class Call(NamedTuple):
         """The served language that the text is in, and how probable that is; the first one for a text without words.
         Raises TooMuchText."""
         self.translator.check_length(len(text))
-        found = await asyncio.to_thread(self.translator.detect, text)
+        detect, is_loaded = self.translator.detect, self.translator.detector.ready
+        found = await (run(len(text), detect, text) if is_loaded else to_thread(detect, text))
         return found.language or self.catalogue.source_languages[0], found.confidence
 
 
