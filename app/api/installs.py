@@ -78,7 +78,7 @@ async def catalogue(
         may_install=obstacle is None,
         how_to_install=obstacle or "",
         models=[
-            _catalogue_model(model, model.name in installed, mirrors.get(model.registry))
+            _catalogue_model(model, model.name in installed, mirrors.get(model.name.registry))
             for model in known.matching(source, target, languages)
         ],
     )
@@ -166,8 +166,8 @@ def _catalogue_model(model: PublishedModel, is_installed: bool, mirror: str | No
     return CatalogueModel(
         **{**msgspec.structs.asdict(model), "host": host, "figures": figures},
         model=str(model.name),
-        registry=model.registry,
-        variant=model.variant,
+        registry=model.name.registry,
+        variant=model.name.variant,
         bytes=model.size,
         forbids_commercial_use=forbids_commercial_use(model.licence),
         installed=is_installed,

@@ -54,7 +54,10 @@ def read_batches(file: BinaryIO, shard: Shard, column: str) -> Iterator[tuple[An
     number = 0
     groups = list(range(shard.start, shard.end))
     for batch in parquet.iter_batches(batch_size=SHARD_ROWS, row_groups=groups) if groups else ():
-        rows = [_row(number, text) for number, text in enumerate(texts_of(batch.column(column)), number + 1)]
+        rows = [
+            Row(at) if text is None else text_row(at, text)
+            for at, text in enumerate(texts_of(batch.column(column)), number + 1)
+        ]
         number += len(rows)
         yield pa.Table.from_batches([batch]), rows
 
@@ -67,10 +70,6 @@ def texts_of(column: Any) -> list[str | None]:
         return [None] * len(column)
     raw = column.cast(pa.large_binary()).to_pylist()
     return [None if each is None else each.decode("utf-8", "surrogateescape") for each in raw]
-
-
-def _row(number: int, text: str | None) -> Row:
-    return Row(number) if text is None else text_row(number, text)
 
 
 def with_translations(table: Any, done: list[Translated]) -> Any:

@@ -23,7 +23,7 @@ _DRAWING = re.compile(r"\{[^{}]*\\p[1-9]")
 _BREAK = re.compile(r"\\[Nn]")
 _MARKUP = re.compile(r"\{[^{}]*\}|\\h")
 _SWITCH = re.compile(r"\{\\(?P<name>[bius])(?P<value>\d*)\}")
-_SPELLINGS = {"\n": "\\N", "\r": "", "{": "(", "}": ")"}
+_SPELLINGS = str.maketrans({"\n": "\\N", "\r": "", "{": "(", "}": ")"})
 _DEFAULT_FIELDS = 10
 _MAX_FIELDS = 50
 
@@ -63,7 +63,8 @@ def _slots(text: str, start: int, end: int, number: int) -> Iterator[Slot]:
     breaks = list(_BREAK.finditer(text, start, end))
     spans = zip([start, *(one.end() for one in breaks)], [*(one.start() for one in breaks), end], strict=True)
     lines = [TextLine(*span, text[slice(*span)]) for span in spans]
-    return line_slots(text, lines, Syntax(_MARKUP, _add_markup, encode=_escape), f"event {number}")
+    syntax = Syntax(_MARKUP, _add_markup, encode=lambda shown: shown.translate(_SPELLINGS))
+    return line_slots(text, lines, syntax, f"event {number}")
 
 
 def _add_markup(builder: PassageBuilder, found: re.Match[str]) -> None:
@@ -77,7 +78,3 @@ def _add_markup(builder: PassageBuilder, found: re.Match[str]) -> None:
         builder.close_tag(found[0], switch["name"])
     else:
         builder.open_tag(found[0], switch["name"])
-
-
-def _escape(text: str) -> str:
-    return "".join(_SPELLINGS.get(one, one) for one in text)

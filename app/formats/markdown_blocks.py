@@ -104,7 +104,8 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
             continue
         if opening.type == TITLE:
             start = lines[token.map[0]].start + opening.meta["column"]
-            yield Block(start, start + len(token.content), _tokens(token.content, env), [], False, _escape_title)
+            tokens = _tokens(token.content, env)
+            yield Block(start, start + len(token.content), tokens, [], False, lambda title: title.replace('"', "'"))
             continue
         if opening.type in {"th_open", "td_open"}:
             if token.map[0] != row:
@@ -112,7 +113,7 @@ def blocks(text: str) -> Iterator[Block | Definition | FrontMatter]:
                 cell_start = lines[row].start
             if content := token.content.strip():  # the parser keeps what only Python considers white space
                 start, end, cell_start = _cell_span(text, content, cell_start, lines[row])
-                yield Block(start, end, _tokens(content, env), [], False, _escape_cell)
+                yield Block(start, end, _tokens(content, env), [], False, lambda cell: cell.replace("|", "\\|"))
             continue
         parts, first = [token.content], token.map[0]
         if (alert := _TASK_OR_ALERT.match(token.content)) and alert["titled"]:
@@ -187,14 +188,6 @@ def _cell_span(text: str, content: str, start: int, line: _Line) -> tuple[int, i
             return start + len(visible) - len(encoded), start + len(visible), end + 1
         start = end + 1
     raise AssertionError(content)
-
-
-def _escape_cell(markup: str) -> str:
-    return markup.replace("|", "\\|")
-
-
-def _escape_title(markup: str) -> str:
-    return markup.replace('"', "'")
 
 
 def _escape_heading(markup: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -78,7 +78,8 @@ def paragraphs(found: Sequence[Block]) -> list[Block]:
     on_pages = Counter((key, block.page) for block in found if (key := _running_key(block.text)))
     pages = Counter(key for key, _ in on_pages)
     joined = list[tuple[Block, list[str]]]()
-    for block in _items(found):
+    # Each item of a list is a block by itself.
+    for block in (each._replace(text=text) for each in found for text in _BEFORE_BULLET.split(each.text)):
         if pages[_running_key(block.text)] >= _RUNNING_PAGES or block.text.strip().isdecimal():
             continue
         text = _one_line(block.text)
@@ -97,13 +98,6 @@ def paragraphs(found: Sequence[Block]) -> list[Block]:
     return [block._replace(text="".join(parts)) for block, parts in joined]
 
 
-def _items(found: Sequence[Block]) -> Iterator[Block]:
-    """The blocks; each item of a list by itself."""
-    for block in found:
-        for text in _BEFORE_BULLET.split(block.text):
-            yield block._replace(text=text)
-
-
 def _running_key(text: str) -> str:
     """What is the same on each page of a running head; empty if it is too long for one."""
     words = text.split()
@@ -113,11 +107,7 @@ def _running_key(text: str) -> str:
 def _one_line(text: str) -> str:
     text = _LINE_END_HYPHEN.sub(r"\1", text.translate(_LIGATURES).strip())
     text = _HYPHEN_BEFORE_NAME.sub(r"\1", text)
-    return " ".join(_SPACE_IN_CJK.sub(_unless_line_end, text).split())
-
-
-def _unless_line_end(space: re.Match[str]) -> str:
-    return "" if "\n" in space[0] else space[0]
+    return " ".join(_SPACE_IN_CJK.sub(lambda space: "" if "\n" in space[0] else space[0], text).split())
 
 
 def _body_size(found: Sequence[Block]) -> float:

@@ -30,7 +30,7 @@ _MAX_LINES = 6
 _BREAK_POINT = re.compile(r" +(?=\S)")
 _BREAK_WITHOUT_SPACE = re.compile(r"[\u2e80-\uffef](?=[\u2e80-\u2fff\u3021-\ufaff])")
 """Break points without spaces, as in Chinese; not before punctuation."""
-_ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"})
 """For WebVTT, which uses HTML's character references; two line ends would end the cue."""
 
 
@@ -53,7 +53,9 @@ class Syntax(NamedTuple):
 def read(content: bytes, suffix: str) -> Content:
     """`suffix`: .srt or .vtt. Raises UnreadableDocument."""
     is_vtt = suffix == ".vtt"
-    syntax = Syntax(_MARKUP, _add_markup, unescape, _escape) if is_vtt else Syntax(_MARKUP, _add_markup)
+    syntax = Syntax(_MARKUP, _add_markup)
+    if is_vtt:
+        syntax = syntax._replace(decode=unescape, encode=lambda shown: shown.translate(_ESCAPES))
     text, encode = decode(content)
     if is_vtt and not re.match(r"WEBVTT(?=[ \t\r\n]|\Z)", text):
         raise UnreadableDocument("The file is not WebVTT: it does not begin with WEBVTT.")
@@ -129,10 +131,6 @@ def _add_markup(builder: PassageBuilder, found: re.Match[str]) -> None:
         builder.close_tag(found[0], found[3])
     else:
         builder.open_tag(found[0], found[3])
-
-
-def _escape(text: str) -> str:
-    return re.sub(r"[&<>\n\r]", lambda found: _ESCAPES[found[0]], text)
 
 
 def _break_lines(breaks: Sequence[str], text: str) -> str:

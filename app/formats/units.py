@@ -89,16 +89,12 @@ def units_of(passages: Sequence[Passage], locations: Sequence[TextLocation]) -> 
     return [unit for pair in zip(passages, locations, strict=True) for unit in _units(*pair)]
 
 
-def _place(part: ProtectedSpan | Tag) -> int:
-    return part.start if isinstance(part, ProtectedSpan) else part.at
-
-
 def _units(passage: Passage, location: TextLocation) -> Iterator[Unit]:
     codes = list[Code]()
     protected, tags, opened = list[ProtectedSpan](), list[Tag](), list[int]()
     # In the order of the text, tags before the character that they are before.
     parts: list[ProtectedSpan | Tag] = [*passage.tags, *passage.protected]
-    for part in sorted(parts, key=_place):
+    for part in sorted(parts, key=lambda part: part.start if isinstance(part, ProtectedSpan) else part.at):
         number = len(codes)
         if isinstance(part, ProtectedSpan):
             codes.append(Code("mark", number, part.raw, passage.text[part.start : part.end]))

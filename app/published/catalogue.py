@@ -83,14 +83,6 @@ class PublishedModel(msgspec.Struct, frozen=True):
     page: str
     figures: tuple[Figure, ...]
 
-    @property
-    def registry(self) -> str:
-        return self.name.registry
-
-    @property
-    def variant(self) -> str | None:
-        return self.name.variant
-
 
 class PublishedModels:
     """The models that registries offered when the catalogue was made, the best of each pair and registry first."""

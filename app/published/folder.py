@@ -139,20 +139,12 @@ class ModelsFolder:
 
     def forget(self, job: InstallJob) -> None:
         """Raises OSError."""
-        for ending in ("json", "cancel"):
-            (self._jobs / f"{job.id}.{ending}").unlink(missing_ok=True)
+        for path in (self._jobs / f"{job.id}.json", self.cancel_file(job)):
+            path.unlink(missing_ok=True)
 
-    def no_longer_cancel(self, job: InstallJob) -> None:
-        """Somebody asks for the model again. Raises OSError."""
-        (self._jobs / f"{job.id}.cancel").unlink(missing_ok=True)
-
-    def ask_to_cancel(self, job: InstallJob) -> None:
-        """Raises OSError."""
-        (self._jobs / f"{job.id}.cancel").touch()
-
-    def is_cancelled(self, job: InstallJob) -> bool:
-        """Whether somebody has asked so."""
-        return (self._jobs / f"{job.id}.cancel").exists()
+    def cancel_file(self, job: InstallJob) -> Path:
+        """Exists if somebody has asked to cancel the job."""
+        return self._jobs / f"{job.id}.cancel"
 
     # ---- One at a time
 

@@ -122,7 +122,7 @@ class Installer:
 
     def _ask_again(self, job: InstallJob, accepts_licence: bool, is_wanted: bool) -> InstallJob:
         """An unfinished job, which whoever works on it goes on with. Raises OSError."""
-        self.folder.no_longer_cancel(job)
+        self.folder.cancel_file(job).unlink(missing_ok=True)
         with self.folder.lock() as is_held:
             if is_held:
                 job.accepts_licence, job.is_wanted = job.accepts_licence or accepts_licence, job.is_wanted or is_wanted
@@ -139,7 +139,7 @@ class Installer:
             if job.has_ended:
                 self.folder.forget(job)
             else:
-                self.folder.ask_to_cancel(job)
+                self.folder.cancel_file(job).touch()
 
     async def remove(self, direction: str) -> None:
         """Removes an installed model, so that what it replaced serves again. Raises ModelNotInstalled, InstallRefused
@@ -243,7 +243,7 @@ class Installer:
                 if job.has_ended and now - job.asked_at > KEEP_ENDED_S:
                     self.folder.forget(job)
                 elif job.is_wanted and job.state == "waiting" and job.model not in wanted:
-                    self.folder.ask_to_cancel(job)
+                    self.folder.cancel_file(job).touch()
 
     async def _work_once(self) -> bool:
         """Does a job that is due, unless another instance is at work; whether it did. Raises OSError."""
@@ -271,7 +271,7 @@ class Installer:
         """The first job to be done now."""
         now = time.time()
         for job in self.jobs():
-            if not job.has_ended and (job.retry_at <= now or self.folder.is_cancelled(job)):
+            if not job.has_ended and (job.retry_at <= now or self.folder.cancel_file(job).exists()):
                 return job
         return None
 
@@ -280,7 +280,7 @@ class Installer:
         attempt = asyncio.create_task(self._attempt(job))
         try:
             while not attempt.done():
-                if await asyncio.to_thread(self.folder.is_cancelled, job) and job.state != "loading":
+                if await asyncio.to_thread(self.folder.cancel_file(job).exists) and job.state != "loading":
                     attempt.cancel()
                 await asyncio.wait([attempt], timeout=POLL_S)
                 await asyncio.to_thread(self.jobs)

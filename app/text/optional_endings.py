@@ -20,16 +20,9 @@ def _pattern(language: str) -> re.Pattern[str]:
     return re.compile(rf"(?<=[^\W\d_]{{2}})\(({endings})\)(?=s?(?!\w))(?!\.\w|\()", re.IGNORECASE)
 
 
-def has_optional_endings(text: str, language: str) -> bool:
-    return "(" in text and _pattern(language).search(text) is not None
-
-
 def join_endings(parts: Sequence[str | int], language: str) -> list[str | int]:
     """The parts of a sentence with such endings joined to their words, at the same length, so that offsets stay
     valid."""
     pattern = _pattern(language)
-    return [pattern.sub(_joined, part) if isinstance(part, str) and "(" in part else part for part in parts]
-
-
-def _joined(found: re.Match[str]) -> str:
-    return f"{PADDING}{found[1]}{PADDING}"
+    joined = rf"{PADDING}\1{PADDING}"
+    return [pattern.sub(joined, part) if isinstance(part, str) and "(" in part else part for part in parts]
