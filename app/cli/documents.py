@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app import formats
 from app.cli.exit_codes import UNREADABLE, WRONG_USAGE
-from app.cli.offline_engine import CommandError, Report, Session, split_windows
+from app.cli.offline_engine import CommandError, Report, Session, file_errors, split_windows
 from app.markup.passage import Passage
 from app.markup.render import render_source
 from app.translation.types import AUTO
@@ -32,14 +32,11 @@ def read_document(
     path: Path, target: str, source: str = AUTO, format_options: formats.FormatOptions | None = None
 ) -> formats.Document:
     """Raises CommandError."""
-    try:
-        return formats.read(path.name, path.read_bytes(), target, source=source, **(format_options or {}))
-    except (formats.UnknownFormat, formats.WrongOption) as error:
-        raise CommandError(WRONG_USAGE, str(error)) from None
-    except formats.UnreadableDocument as error:
-        raise CommandError(UNREADABLE, f"{path}: {error}") from None
-    except OSError as error:
-        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
+    with file_errors(path):
+        try:
+            return formats.read(path.name, path.read_bytes(), target, source=source, **(format_options or {}))
+        except (formats.UnknownFormat, formats.WrongOption) as error:
+            raise CommandError(WRONG_USAGE, str(error)) from None
 
 
 async def translate_document(
@@ -69,7 +66,5 @@ async def translate_document(
 
 def write_file(path: Path, content: bytes) -> None:
     """Writes the file atomically. Raises CommandError."""
-    try:
+    with file_errors(path):
         write_atomically(path, content)
-    except OSError as error:
-        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -24,7 +24,6 @@ from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import InvalidFields, PairNotServed, ServiceError, Unavailable
 from app.formats import FormatOptions, TextLocation
-from app.formats.document import UnreadableDocument
 from app.formats.memory_files import read_pairs
 from app.llm.client import LargeModel
 from app.markup.extract import markup_pieces
@@ -274,13 +273,9 @@ def load_glossary(command: Command, glossaries: Glossaries) -> Glossary | dict[s
     if not path.suffix and not path.exists():
         known = ", ".join(glossaries.names) or "none"
         raise CommandError(WRONG_USAGE, f"{name} is neither a file nor a served glossary: {known}")
-    try:
+    with file_errors(path):
         terms = read_file(path.name, path.read_bytes(), command.source, command.target)
         return terms if command.source == AUTO else Glossary(terms, command.source)
-    except OSError as error:
-        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
-    except ValueError as error:
-        raise CommandError(UNREADABLE, f"{path}: {error}") from None
 
 
 def load_memory(command: Command, settings: Settings) -> MemoryOption | None:
@@ -292,7 +287,7 @@ def load_memory(command: Command, settings: Settings) -> MemoryOption | None:
     if not (name := command.memory or configured):
         return None
     path = Path(name)
-    try:
+    with file_errors(path):
         if path.suffix.lower() in PAIR_SUFFIXES:
             if command.source == AUTO:
                 raise CommandError(WRONG_USAGE, f"{path} does not say its languages: --source may not be auto")
@@ -302,16 +297,23 @@ def load_memory(command: Command, settings: Settings) -> MemoryOption | None:
         if not command.memory and not path.exists():  # no service has made it yet
             return None
         found = read_memory(path, command.memory_key)
-    except OSError as error:
-        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
-    except (UnreadableDocument, ValueError) as error:
-        raise CommandError(UNREADABLE, f"{path}: {error}") from None
-    except InvalidFields as error:
-        raise CommandError(UNREADABLE, f"{path}: {error.detail}") from None
     if command.memory_key and not found:
         raise CommandError(WRONG_USAGE, f"{path} has no memory of a key named {command.memory_key}")
     needed = {pair: of for pair, of in found.items() if command.source in (AUTO, pair[0]) and pair[1] == command.target}
     return MemoryOption({pair: snapshot_of(of, *pair) for pair, of in needed.items()})
+
+
+@contextmanager
+def file_errors(path: Path) -> Iterator[None]:
+    """Raises CommandError, which names the file, for what is wrong with it."""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(UNREADABLE, f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(UNREADABLE, f"{path}: {error}") from None
+    except InvalidFields as error:
+        raise CommandError(UNREADABLE, f"{path}: {error.detail}") from None
 
 
 def snapshot_of(pairs: Sequence[Pair], source: str, target: str) -> MemorySnapshot:

@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
@@ -153,11 +152,6 @@ class Document:
     media_type: str
     locations: Sequence[TextLocation]
     """One per passage."""
-
-    @cached_property
-    def characters(self) -> int:
-        """Number of characters to translate."""
-        return sum(passage.size for passage in self.passages)
 
 
 class Slot(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 
 from lxml import etree
@@ -105,7 +105,41 @@ class Paragraph:
     def fill(self, translation: str) -> None:
         """Replaces the content by the translation's."""
         _empty(self.element)
-        _ContentWriter(self).fill(translation)
+        opened = [(self.element, self.properties)]
+        """Where to insert, with the properties of text there; innermost last."""
+        for part in split_references(translation):
+            if isinstance(part, str):
+                self._write_text(self._new_run(*opened[-1]), part)
+                continue
+            target = self.targets[part]
+            if target.closes:
+                opened.pop()
+            point, _ = opened[-1]
+            for item in target.items:
+                (self._new_run(point, item.properties) if item.in_run else point).append(item.element)
+            if target.container is not None:
+                point.append(target.container)
+                point = _content_element(target.container)
+                _empty(point)
+            if target.opens:
+                opened.append((point, target.properties))
+
+    def _write_text(self, run: Element, text: str) -> None:
+        for part in filter(None, re.split(r"([\t\n])", text)):
+            name = {"\t": "tab", "\n": "br"}.get(part, "t")
+            element = etree.SubElement(run, self._name(name))
+            if name == "t":
+                element.text = part
+                element.set(_SPACE, "preserve")
+
+    def _new_run(self, parent: Element, properties: Element | None) -> Element:
+        run = etree.SubElement(parent, self._name("r"))
+        if properties is not None:
+            run.append(copy.deepcopy(properties))
+        return run
+
+    def _name(self, name: str) -> str:
+        return f"{{{self.namespace}}}{name}"
 
     def _collect_content(self, parent: Element) -> Element | None:
         """Collects the content of `parent`. Returns the properties of most of its text."""
@@ -193,61 +227,6 @@ class _Collector:
     def _close_link(self, item: _ContentItem) -> None:
         self.formats.end()
         self.builder.close_tag(self.paragraph.refer(_Target([item], closes=True)), self.links.pop()[1])
-
-
-@dataclass
-class _ContentWriter:
-    """Builds the content of a paragraph."""
-
-    paragraph: Paragraph
-    insertion_points: list[Element] = field(default_factory=list)
-    """Insertion points, innermost last."""
-    properties: list[Element | None] = field(default_factory=list)
-
-    def fill(self, translation: str) -> None:
-        self.insertion_points.append(self.paragraph.element)
-        self.properties.append(self.paragraph.properties)
-        for part in split_references(translation):
-            if isinstance(part, str):
-                self._text(part)
-            else:
-                self._target(part)
-
-    def _text(self, text: str) -> None:
-        run = self._run(self.properties[-1])
-        for part in re.split(r"([\t\n])", text):
-            name = {"\t": "tab", "\n": "br"}.get(part, "t")
-            if part:
-                element = etree.SubElement(run, self._name(name))
-            if part and name == "t":
-                element.text = part
-                element.set(_SPACE, "preserve")
-
-    def _target(self, number: int) -> None:
-        target = self.paragraph.targets[number]
-        if target.closes:
-            self.insertion_points.pop()
-            self.properties.pop()
-        for item in target.items:
-            (self._run(item.properties) if item.in_run else self.insertion_points[-1]).append(item.element)
-        if target.opens:
-            self.properties.append(target.properties)
-            container, point = target.container, self.insertion_points[-1]
-            self.insertion_points.append(point if container is None else self._open_container(container))
-
-    def _open_container(self, container: Element) -> Element:
-        self.insertion_points[-1].append(container)
-        _empty(_content_element(container))
-        return _content_element(container)
-
-    def _run(self, properties: Element | None) -> Element:
-        run = etree.SubElement(self.insertion_points[-1], self._name("r"))
-        if properties is not None:
-            run.append(copy.deepcopy(properties))
-        return run
-
-    def _name(self, name: str) -> str:
-        return f"{{{self.paragraph.namespace}}}{name}"
 
 
 def _content_items(parent: Element) -> Iterator[_ContentItem]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 from urllib.parse import unquote
 
 from app.formats import html
@@ -30,11 +29,7 @@ _MAX_TEXT_BYTES = 8 << 20
 """For all pages; the longest novels have half of it."""
 _LABELS = {"navlabel", "doctitle"}
 _ABOUT = {"title", "description"}
-
-
-class _Part(NamedTuple):
-    name: str
-    read: Callable[[bytes], Content]
+_Reader = Callable[[bytes], Content]
 
 
 def read(content: bytes, target: str = "", source: str = "") -> Content:
@@ -46,16 +41,16 @@ def read(content: bytes, target: str = "", source: str = "") -> Content:
     if package.read("mimetype").strip() != _TYPE:
         raise UnreadableDocument("The file is not .epub: its type is another.")
     package.check()
-    parts: dict[str, _Part] = {}
-    for part in _parts(package, target, source):
-        parts.setdefault(part.name, part)
+    parts: dict[str, _Reader] = {}
+    for name, reader in _parts(package, target, source):
+        parts.setdefault(name, reader)
     if encrypted := next((name for name in _encrypted(package) if name in parts), None):
         raise UnreadableDocument(f"The part {encrypted} is encrypted.")
     passages: list[Passage] = []
     locations: list[TextLocation] = []
     contents: dict[str, Content] = {}
-    for name, part in parts.items():
-        found = contents[name] = _read_part(package, part)
+    for name, reader in parts.items():
+        found = contents[name] = _read_part(package, name, reader)
         passages += found.passages
         locations += (location._replace(name=name) for location in found.locations)
         package.check_texts(len(passages))
@@ -69,8 +64,9 @@ def read(content: bytes, target: str = "", source: str = "") -> Content:
     return Content(passages, write, locations)
 
 
-def _parts(package: Package, target: str, source: str) -> Iterator[_Part]:
-    """The parts to translate, in the order in which one reads them. Raises UnreadableDocument."""
+def _parts(package: Package, target: str, source: str) -> Iterator[tuple[str, _Reader]]:
+    """The names of the parts to translate, in the order in which one reads them, and their readers. Raises
+    UnreadableDocument."""
     roots = [e.get("full-path") or "" for e in package.parse(_CONTAINER).iter("{*}rootfile")]
     page = partial(html.read, target=target, source=source)
     if not roots:
@@ -78,19 +74,19 @@ def _parts(package: Package, target: str, source: str) -> Iterator[_Part]:
     for opf in dict.fromkeys(roots):
         root = package.parse(opf)
         items = {e.get("id"): e for e in root.iter("{*}item")}
-        yield _Part(opf, lambda content: _marked_texts(content, _is_about, target, source))
+        yield opf, lambda content: _marked_texts(content, _is_about, target, source)
         for item in items.values():
             if "nav" in (item.get("properties") or "").split():
-                yield _Part(package.resolve(opf, item.get("href") or ""), page)
+                yield package.resolve(opf, item.get("href") or ""), page
             elif item.get("media-type") == _NCX:
-                yield _Part(package.resolve(opf, item.get("href") or ""), partial(_marked_texts, is_text=_is_label))
+                yield package.resolve(opf, item.get("href") or ""), partial(_marked_texts, is_text=_is_label)
         for reference in root.iter("{*}itemref"):
             found = items.get(reference.get("idref"))
             if found is None:
                 idref = (reference.get("idref") or "")[:100]
                 raise UnreadableDocument(f"The part {opf} lists {idref!a}, which it does not describe.")
             if found.get("media-type") in _PAGES:
-                yield _Part(package.resolve(opf, found.get("href") or ""), page)
+                yield package.resolve(opf, found.get("href") or ""), page
 
 
 def _encrypted(package: Package) -> list[str]:
@@ -100,14 +96,14 @@ def _encrypted(package: Package) -> list[str]:
     return [unquote(e.get("URI") or "") for e in package.parse(_ENCRYPTION).iter("{*}CipherReference")]
 
 
-def _read_part(package: Package, part: _Part) -> Content:
-    if package.parts[part.name].file_size > _MAX_PART_BYTES:
-        raise UnreadableDocument(f"The part {part.name} is over {_MAX_PART_BYTES >> 20} MiB. Split it.")
-    content = package.read(part.name)
+def _read_part(package: Package, name: str, reader: _Reader) -> Content:
+    if package.parts[name].file_size > _MAX_PART_BYTES:
+        raise UnreadableDocument(f"The part {name} is over {_MAX_PART_BYTES >> 20} MiB. Split it.")
+    content = package.read(name)
     try:
-        return part.read(content)
+        return reader(content)
     except UnreadableDocument as error:
-        raise UnreadableDocument(f"The part {part.name} cannot be read: {error}") from None
+        raise UnreadableDocument(f"The part {name} cannot be read: {error}") from None
 
 
 def _marked_texts(
