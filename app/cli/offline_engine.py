@@ -328,13 +328,8 @@ def load_command_settings(command: Command) -> Settings:
     chosen = load_settings({"bundles": command.bundles, "workers": command.workers or None})
     if command.bundles:  # these, and no installed model in their place
         chosen = chosen.model_copy(update={"models_dir": Path(os.devnull)})
-    limits = {
-        "max_text_chars": NO_LIMIT,
-        "max_items": NO_LIMIT,
-        "queue_tokens": NO_LIMIT,
-        "deadline_ms": NO_DEADLINE_MS,
-    }
-    return chosen.model_copy(update=limits)
+    limits = dict.fromkeys(("max_text_chars", "max_items", "queue_tokens"), NO_LIMIT)
+    return chosen.model_copy(update={**limits, "deadline_ms": NO_DEADLINE_MS})
 
 
 def split_windows(texts: Sequence[T], length: Callable[[T], int]) -> Iterator[Sequence[T]]:

@@ -32,7 +32,6 @@ _INDENTED = re.compile(r"\n( +)\S")
 _LINE_START = re.compile(r"(?m)(?<=\n)(?=[\[*.])")
 _BLOCK_START = re.compile(r"\n *\Z")
 _MAX_INDENT = 200
-_SPECIAL_START = re.compile(r"(?=[\[*.])")
 
 
 def read(content: bytes, target: str = "") -> Content:
@@ -180,6 +179,6 @@ def _escape(text: str) -> str:
 def _encode(is_on_own_line: bool, indent: str, line_end: str, text: str) -> str:
     """A translated pattern; what its lines begin with means nothing else."""
     marked = _LINE_START.sub('{""}', text.replace("\r", ""))
-    if is_on_own_line and _SPECIAL_START.match(marked):
+    if is_on_own_line and marked.startswith(("[", "*", ".")):
         marked = f'{{""}}{marked}'
     return re.sub(r"\n(\n*)", lambda found: f"{line_end}{len(found[1]) * line_end}{indent}", marked)

@@ -38,7 +38,7 @@ def _language(text: str, root: XmlNode, target: str) -> Iterator[Value]:
 
 
 def _values(text: str, root: XmlNode, target: str) -> Iterator[Value]:
-    spell = partial(escape, spellings=_SPELLINGS)
+    spell, count = partial(escape, spellings=_SPELLINGS), _form_count(target)
     names: dict[XmlNode | None, str] = {}
     for message in root.descendants("message"):
         source, translation = message.find("source"), message.find("translation")
@@ -62,11 +62,7 @@ def _values(text: str, root: XmlNode, target: str) -> Iterator[Value]:
             yield from (_filled(text, form, shown, name, spell) for form in forms)
         elif not forms and not _content(text, translation).strip():
             # All forms of one translation: Qt's sources have one, such as "%n file(s)".
-            yield _filled(text, translation, shown, name, partial(_forms, spell, _form_count(target)))
-
-
-def _forms(spell: Callable[[str], str], count: int, text: str) -> str:
-    return f"<numerusform>{spell(text)}</numerusform>" * count
+            yield _filled(text, translation, shown, name, lambda t: f"<numerusform>{spell(t)}</numerusform>" * count)
 
 
 def _content(text: str, node: XmlNode) -> str:

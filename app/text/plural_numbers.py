@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 
 from app.markup.passage import Passage, ProtectedSpan, write_plain
 
@@ -45,11 +44,7 @@ def numbered_passage(text: str, category: str) -> tuple[Passage, str] | None:
 def with_placeholder(write: Callable[[str], str], number: str, placeholder: str) -> Callable[[str], str]:
     """`write`, with `placeholder`, as it is, in place of `number`."""
     pattern = re.compile(rf"(?<![0-9]){number}(?![0-9])")
-    return partial(_write, write, pattern, placeholder)
-
-
-def _write(write: Callable[[str], str], pattern: re.Pattern[str], placeholder: str, text: str) -> str:
-    return placeholder.join(map(write, pattern.split(text)))
+    return lambda text: placeholder.join(map(write, pattern.split(text)))
 
 
 def first_only(placeholder: str, text: str) -> str:
