@@ -42,7 +42,7 @@ def test_every_name_in_the_shipped_catalogue_finds_its_model(shipped: PublishedM
 def test_shipped_catalogue_names_no_model_twice(shipped: PublishedModels) -> None:
     assert len({model.name for model in shipped.all}) == len(shipped.all)
     for registry in ("opus", "argos"):  # the best of each pair alone
-        pairs = [(model.source, model.target) for model in shipped.all if model.registry == registry]
+        pairs = [(model.source, model.target) for model in shipped.all if model.name.registry == registry]
         assert len(set(pairs)) == len(pairs) > 90
 
 
@@ -79,7 +79,7 @@ def test_firefox_has_models_both_ways_for_what_the_service_ships(shipped: Publis
         for pair in (("en", code), (code, "en")):
             best = shipped.matching(*pair)[0]
             assert best.is_released
-            assert best.registry == "firefox"
+            assert best.name.registry == "firefox"
             assert best.figures
             assert best.sha256
             assert best.weights_bytes

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import asdict
 
 from model.languages import served_code
 from model.published import ModelName, parse_name
@@ -40,19 +41,24 @@ class RegistryList(msgspec.Struct, frozen=True):
     """When the list was made or stored, in ISO 8601."""
 
 
-class _Row(msgspec.Struct, frozen=True, omit_defaults=True):
+class _Row(msgspec.Struct, frozen=True):
     """A model as catalogue.json has it."""
 
     model: str
     source: str
+    """Language tags, as the bundle will have them."""
     target: str
     size: int | None = msgspec.field(default=None, name="bytes")
+    """Bytes to download, if known."""
     weights_bytes: int | None = None
+    """Bytes of the weights, unpacked, if the registry says."""
     sha256: str | None = None
+    """SHA-256 of the weights, unpacked, if the registry says."""
     is_released: bool = True
+    """Whether its publisher uses it: Mozilla's list also has models that Firefox does not have."""
+    figures: tuple[Figure, ...] = ()
     page: str | None = None
     """None if it is the registry's."""
-    figures: tuple[Figure, ...] = ()
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -61,27 +67,15 @@ class _File(msgspec.Struct, frozen=True):
     models: list[_Row]
 
 
-class PublishedModel(msgspec.Struct, frozen=True):
+class PublishedModel(_Row, frozen=True, kw_only=True):
     """A model that a registry offers."""
 
     name: ModelName
     publisher: str
-    source: str
-    """Language tags, as the bundle will have them."""
-    target: str
-    size: int | None
-    """Bytes to download, if known."""
-    weights_bytes: int | None
-    """Bytes of the weights, unpacked, if the registry says."""
-    sha256: str | None
-    """SHA-256 of the weights, unpacked, if the registry says."""
     host: str
     """From which it is downloaded."""
-    is_released: bool
-    """Whether its publisher uses it: Mozilla's list also has models that Firefox does not have."""
     licence: str
     page: str
-    figures: tuple[Figure, ...]
 
 
 class PublishedModels:
@@ -129,8 +123,5 @@ def _published(row: _Row, lists: dict[str, RegistryList]) -> PublishedModel:
     if name is None or name.registry not in lists:
         raise ValueError(f"{row.model!r} is not the name of a model in {', '.join(lists)}")
     common = lists[name.registry]
-    return PublishedModel(
-        name, common.publisher, row.source, row.target, row.size, row.weights_bytes, row.sha256,
-        common.host, row.is_released,
-        common.licence, row.page or common.page, row.figures,
-    )  # fmt: skip
+    of_registry = {"publisher": common.publisher, "host": common.host, "licence": common.licence}
+    return PublishedModel(**{**asdict(row), **of_registry, "page": row.page or common.page}, name=name)
