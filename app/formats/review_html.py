@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from pathlib import Path
 
 from app.formats.units import Code, Reviewed, Unit, split_codes
 from app.formats.xml_parts import clean
+from app.markup.passage import replaced
 
 _STYLE = Path(__file__).with_name("review.css").read_text("utf-8").strip()
 
@@ -58,11 +60,8 @@ def _row(unit: Unit, found: Reviewed, languages: tuple[str, str], kind: str) -> 
 
 
 def _underlined(text: str, words: Sequence[tuple[int, int]], codes: Sequence[Code]) -> str:
-    parts, done = list[str](), 0
-    for start, end in words:
-        parts += [_shown(text[done:start], codes), "<u>", _shown(text[start:end], codes), "</u>"]
-        done = end
-    return "".join([*parts, _shown(text[done:], codes)])
+    shown = partial(_shown, codes=codes)
+    return replaced(text, ((start, end, f"<u>{shown(text[start:end])}</u>") for start, end in words), shown)
 
 
 def _shown(text: str, codes: Sequence[Code]) -> str:

@@ -14,6 +14,7 @@ from xml.sax.saxutils import quoteattr
 from app.formats.document import UnreadableDocument, check_depth
 from app.formats.encodings import check_declared_encoding, decode
 from app.markup.char_refs import split_references
+from app.markup.passage import replaced
 
 MAX_ELEMENTS = 400_000
 """Each takes some 500 bytes, and microseconds during which nothing else runs. A catalogue of 10 MiB has fewer."""
@@ -193,11 +194,7 @@ def with_attributes(tag: str, attributes: Mapping[str, str]) -> str:
 
 def plain_text(raw: str) -> str:
     """The characters of content without elements: references and CDATA resolved, comments left out."""
-    parts, done = [], 0
-    for found in _NOT_CHARACTERS.finditer(raw):
-        parts += [_unescape(raw[done : found.start()]), found[1] or ""]
-        done = found.end()
-    return "".join([*parts, _unescape(raw[done:])])
+    return replaced(raw, ((*found.span(), found[1] or "") for found in _NOT_CHARACTERS.finditer(raw)), _unescape)
 
 
 def plain_encoder(raw: str) -> Callable[[str], str]:

@@ -157,13 +157,19 @@ def tag_pairs(tags: Sequence[Tag]) -> Iterator[tuple[int, int]]:
             yield opened.pop(), index
 
 
+def replaced(text: str, edits: Iterable[tuple[int, int, str]], write: Callable[[str], str] = write_plain) -> str:
+    """`text` with other text in the place of characters [start, end) for each of `edits`, which are in order; the text
+    between them is encoded by `write`."""
+    parts, done = list[str](), 0
+    for start, end, other in edits:
+        parts += write(text[done:start]), other
+        done = end
+    return "".join([*parts, write(text[done:])])
+
+
 def masked(text: str, spans: Iterable[ProtectedSpan], mask: str) -> str:
     """`text` with the character `mask` for each character of `spans`, which are in order."""
-    parts, done = list[str](), 0
-    for one in spans:
-        parts += text[done : one.start], mask * (one.end - one.start)
-        done = one.end
-    return "".join([*parts, text[done:]])
+    return replaced(text, ((one.start, one.end, mask * (one.end - one.start)) for one in spans))
 
 
 def usable_spans(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:

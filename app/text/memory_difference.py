@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
+from app.markup.passage import replaced
 from app.text.memory_slots import Abstracted, Slot, substitute_slots, tokens
 
 
@@ -52,11 +53,5 @@ def compare(stored: Abstracted, translation: Abstracted, new: Abstracted) -> Alm
 
 def _with_values(text: Abstracted, values: dict[Slot, str]) -> tuple[str, list[tuple[int, int]]]:
     """The text with other values in slots, and for each the end of the slot and how much longer it has become."""
-    parts, at = list[str](), 0
-    places: list[tuple[int, int]] = []
-    for slot in text.slots:
-        value = values.get(slot, slot.value)
-        parts += [text.text[at : slot.start], value]
-        places.append((slot.end, len(value) - len(slot.value)))
-        at = slot.end
-    return "".join([*parts, text.text[at:]]), places
+    edits = [(slot.start, slot.end, values.get(slot, slot.value)) for slot in text.slots]
+    return replaced(text.text, edits), [(end, len(value) - (end - start)) for start, end, value in edits]

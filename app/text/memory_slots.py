@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from app.markup.passage import replaced
 from app.text.numbers import find_written_numbers
 from app.text.placeholders import find_placeholders
 from app.text.symbols import is_nesting
@@ -96,11 +97,8 @@ def abstract_normalised(text: str, language: str, other: str) -> Abstracted:
     slots = _find_slots(text, language, other) if len(text) <= MAX_CHARS else ()
     if len(slots) > MAX_SLOTS:
         slots = ()
-    parts, at = list[str](), 0
-    for slot in slots:
-        parts += [_escaped(text[at : slot.start]), _BEGIN, slot.kind, _END]
-        at = slot.end
-    return Abstracted(text, "".join([*parts, _escaped(text[at:])]), slots)
+    key = replaced(text, ((slot.start, slot.end, f"{_BEGIN}{slot.kind}{_END}") for slot in slots), _escaped)
+    return Abstracted(text, key, slots)
 
 
 def substitute(stored: Abstracted, translation: Abstracted, new: Abstracted) -> str | None:
@@ -138,11 +136,8 @@ def substitute_slots(stored: Abstracted, translation: Abstracted, pairs: Sequenc
     values = _END.join(slot.value for slot in translation.slots)
     if any(translation.text.count(value) != values.count(value) for value in changed):
         return None
-    parts, at = list[str](), 0
-    for slot in translation.slots:
-        parts += [translation.text[at : slot.start], changed.get(slot.value, slot.value)]
-        at = slot.end
-    return "".join([*parts, translation.text[at:]])
+    edits = ((slot.start, slot.end, changed.get(slot.value, slot.value)) for slot in translation.slots)
+    return replaced(translation.text, edits)
 
 
 def tokens(text: Abstracted) -> Iterator[tuple[str, int, int]]:
