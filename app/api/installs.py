@@ -164,8 +164,7 @@ def _catalogue_model(model: PublishedModel, is_installed: bool, mirror: str | No
     host = model.host if mirror is None else urlsplit(mirror).hostname or "a list of the service's operator"
     figures = [PublishedFigure(**msgspec.structs.asdict(figure)) for figure in model.figures]
     return CatalogueModel(
-        **{**msgspec.structs.asdict(model), "host": host, "figures": figures},
-        model=str(model.name),
+        **{**msgspec.structs.asdict(model), "model": str(model.name), "host": host, "figures": figures},
         registry=model.name.registry,
         variant=model.name.variant,
         bytes=model.size,
