@@ -299,11 +299,11 @@ class Lab:
 
     async def glossary(self, text: str) -> None:
         text, terms = _halves(text)
-        await self._translate(text, Options("en", "fr", _terms(terms)))
+        await self._translate(text, Options("en", "fr", glossary=_terms(terms)))
 
     async def pivot(self, text: str) -> None:
         text, terms = _halves(text)
-        await self._translate(text, Options("de", "fr", _terms(terms)))
+        await self._translate(text, Options("de", "fr", glossary=_terms(terms)))
 
     async def pivot_html(self, text: str) -> None:
         await self._translate(text, Options("de", "fr", html=True))

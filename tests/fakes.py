@@ -24,12 +24,13 @@ from app.engine.job import ClientJobs, Job, JobGroup
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
 from app.errors import ServiceError
-from app.markup.passage import AlignedSpan, Piece, ProtectedSpan, Tag
+from app.markup.passage import AlignedSpan, Passage, Piece, ProtectedSpan, Tag
 from app.markup.render import insertions, render_pieces
 from app.runtime.metrics import Metrics
 from app.settings import Settings
 from app.text.tag_projection import place_tags
 from app.text.word_units import AlignedWords
+from app.translation.sentence import Sentence, sequence_of
 from app.translation.translator import Translator
 from app.translation.types import Options, TranslatedText
 from model.bundle import Bundle
@@ -43,6 +44,11 @@ ROWS = 64
 PROSE = "the cat sleeps and how are you i am well thank hello le chat dort il va bien bonjour"
 WORDS = PROSE.split()
 """Words that the bundle's vocabulary spells in few tokens."""
+
+
+def sentence_of(passage: Passage, bundle: Bundle, ids: Sequence[int], beam_size: int = 1) -> Sentence:
+    """A sentence of its own, whose passage `ids` encode."""
+    return Sentence(passage, bundle, sequence_of(passage, bundle, ids, beam_size))
 
 
 class FakeDecoder:

@@ -40,9 +40,11 @@ async def shout(items: Sequence[Item]) -> list[TranslatedText]:
     """Translates into capitals. "broken" cannot be translated, and "." causes a warning."""
     await asyncio.sleep(0)
     return [
-        TranslatedText(None, None, None, error=StepFailed("Alas."))
+        TranslatedText(error=StepFailed("Alas."))
         if text == "broken"
-        else TranslatedText(str(text).upper(), -0.5, "stop", ["Mind."] if text == "." else [])
+        else TranslatedText(
+            text=str(text).upper(), score=-0.5, finish_reason="stop", warnings=["Mind."] if text == "." else []
+        )
         for text in items
     ]
 

@@ -22,6 +22,7 @@ from fakes import named_bundle
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
+from msgspec import structs
 from servers import WAIT_S, becomes
 from typer.testing import CliRunner
 
@@ -65,9 +66,11 @@ async def shout(items: Sequence[Item]) -> list[TranslatedText]:
     ]
     await asyncio.sleep(0.01 / (1 + sum(map(len, texts))))
     return [
-        TranslatedText(None, None, None, error=StepFailed("Alas."))
+        TranslatedText(error=StepFailed("Alas."))
         if text in ("?", "broken")
-        else TranslatedText(text.upper(), 0.0, "stop", ["Mind."] if text == "." else [])
+        else TranslatedText(
+            text=text.upper(), score=0.0, finish_reason="stop", warnings=["Mind."] if text == "." else []
+        )
         for text in texts
     ]
 
@@ -92,7 +95,7 @@ def test_each_input_line_gives_one_output_line_in_order(texts: list[str], end: s
 
 def test_line_break_in_a_translation_does_not_make_two_lines() -> None:
     async def breaking(items: Sequence[Item]) -> list[TranslatedText]:
-        return [TranslatedText("a\nb\n", 0.0, "stop") for _ in items]
+        return [TranslatedText(text="a\nb\n", score=0.0, finish_reason="stop") for _ in items]
 
     assert translated(b"x\ny", Session(breaking, 3)) == b"a b \na b "
 
@@ -284,7 +287,7 @@ def test_warnings_about_a_document_give_their_location(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str, said: str
 ) -> None:
     async def mind(items: Sequence[Item]) -> list[TranslatedText]:
-        return [d._replace(warnings=["Mind."] if d.text == "MIND" else []) for d in await shout(items)]
+        return [structs.replace(d, warnings=["Mind."] if d.text == "MIND" else []) for d in await shout(items)]
 
     (tmp_path / name).write_text(content, encoding="utf-8", newline="")
     report = Report(quiet=False)
@@ -403,9 +406,9 @@ def test_a_memory_that_cannot_be_used_is_refused(
 def test_a_summary_counts_what_came_from_the_memory(capsys: pytest.CaptureFixture[str]) -> None:
     report, other = Report(quiet=False), Report(quiet=False, collect=True)
     location = formats.TextLocation(1)
-    report.add(location, TranslatedText("Un. Un.", 0.0, "stop", memory="exact", from_memory=2))
-    report.add(location, TranslatedText("Deux.", 0.0, "stop"))
-    other.add(location, TranslatedText("Trois.", 0.0, "stop", memory="exact", from_memory=1))
+    report.add(location, TranslatedText(text="Un. Un.", memory="exact", from_memory=2))
+    report.add(location, TranslatedText(text="Deux."))
+    other.add(location, TranslatedText(text="Trois.", memory="exact", from_memory=1))
     report.merge(other)
     assert report.close() == 0
     assert capsys.readouterr().err == ("interlinear: 3 texts or sentences are from the translation memory\n")

@@ -56,7 +56,7 @@ WORDS += ["%s", "Łódź", "Cat", "HELLO", "$", "*"]
 def test_no_text_with_terms_fails_however_it_is_translated(lab: Lab) -> None:
     draw = Random(0 if os.environ.get("CI") else None)
     texts = ["4:30 </b> Hello", *(" ".join(draw.choices(WORDS, k=draw.randrange(1, 14))) for _ in range(100))]
-    options = Options("en", "fr", {"cat": "chat", "Hello": "Salut"})
+    options = Options("en", "fr", glossary={"cat": "chat", "Hello": "Salut"})
     for mode in range(3):
         lab.decoder.mode = mode
         done = asyncio.run(lab.translator.translate(texts, options))  # raises what the code does not expect

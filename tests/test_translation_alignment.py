@@ -55,7 +55,8 @@ def test_equal_texts_align_each_word_with_itself(bundle: Bundle, text: str) -> N
 
 def _sentences(item: TranslatedText) -> list[tuple[int, int]]:
     assert item.plan
-    return [(one.start, one.start + len(one.passage.text)) for one in item.plan.sentences]
+    sentences = [planned.sentence for planned in item.plan.sentences]
+    return [(one.start, one.start + len(one.passage.text)) for one in sentences]
 
 
 def test_reordered_words_are_listed_in_target_order(bundle: Bundle) -> None:

@@ -52,7 +52,7 @@ def test_terms_and_placeholders_stay(shipped: tuple[Service, str]) -> None:
     translator = service.state["deployments"].current.translator
     formality: Formality
     for formality in ("less", "more"):
-        options = Options("en", target, {"keys": "Xyz"}, formality=formality)
+        options = Options("en", target, glossary={"keys": "Xyz"}, formality=formality)
         [item] = service.run(translator.translate(["Where did you put your keys, {name}?"], options)).items
         assert "{name}" in item.text and "xyz" in item.text.lower()
 

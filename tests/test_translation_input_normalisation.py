@@ -5,20 +5,20 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from fakes import decoded
+from fakes import decoded, sentence_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.markup.passage import Passage, ProtectedSpan
 from app.text.placeholders import CLASSES, TextClass, find_placeholders
+from app.translation.candidate import Candidate
 from app.translation.input_normalisation import (
     is_all_caps,
     is_better_lowercased,
     model_input,
     split_at_protected,
 )
-from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
-from app.translation.sentence import Sentence
+from app.translation.plain_text_tags import symbols_as_tags, with_tab_tags
 from model.bundle import Bundle
 from model.tokenizer import Tokenizer, Tokenizers
 from training.data.vocabulary import train_vocabulary
@@ -99,10 +99,9 @@ def test_such_a_word_is_translated_lowercased_and_capitalised_again(frugal: Bund
     assert "".join(map(str, model_input(Passage("Cancel"), frugal))).startswith("cancel")
     tokens = [*frugal.source_tokenizer.encode("they may"), frugal.source_tokenizer.eos_id]
     for passage, said in ((Passage("Cancel"), "They may"), (Passage("cancel"), "they may")):
-        sentence = Sentence.of(passage, frugal, [1], 1, 0)
-        sentence.set_decoded(decoded(tokens))
-        assert sentence.plain_text(sentence.best) == said
-        assert sentence.pieces(sentence.best) == [said]
+        candidate = Candidate(sentence_of(passage, frugal, [1]), decoded(tokens))
+        assert candidate.plain_text == said
+        assert candidate.pieces == [said]
 
 
 # ---- The table of classes
@@ -125,6 +124,6 @@ def test_model_reads_something_else_of_the_same_length(
 @pytest.mark.parametrize("of", [one for one in CLASSES if one.treatment == "tag"], ids=lambda one: one.name)
 def test_tags_are_not_in_what_the_model_reads(of: TextClass) -> None:
     text = f"We saw a {of.example} there."
-    passage = with_tab_tags(marks_as_tags(Passage(text, tuple(find_placeholders(text, "en"))))[0])
+    passage = with_tab_tags(symbols_as_tags(Passage(text, tuple(find_placeholders(text, "en"))))[0])
     assert passage.tags
     assert not passage.protected

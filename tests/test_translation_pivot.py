@@ -28,7 +28,7 @@ from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.settings import Settings
 from app.text.placeholders import find_placeholders
 from app.translation.documents import document_file, open_document, translate_document
-from app.translation.pivot import MAX_READ_PARTS, FirstLeg
+from app.translation.pivot import MAX_READ_PARTS, PivotPlan
 from app.translation.translator import Translator
 from app.translation.types import Item, Options, TranslatedPart, TranslatedText, Translations
 from model.bundle import Bundle
@@ -129,7 +129,7 @@ def test_pivot_translation_equals_two_translations(bundles: list[Bundle], text: 
     first = one(both, text, "fr", "en")
     assert first.text is not None and first.plan is not None
     assume("😀 😀" not in first.text)  # two symbols stay separate through the pivot; read afresh, they are one
-    ends = [at + len(sentence.render(sentence.best)) for sentence, at in first.plan.rendered_sentences()]
+    ends = [at + len(sentence.best.rendered) for sentence, at in first.plan.rendered_sentences()]
     between = [first.text[start:end] for start, end in pairwise([0, *ends[:-1], len(first.text)])]
     assert one(both, text).text == "".join(str(item.text) for item in translate(both, between, "en", "de").items)
 
@@ -356,9 +356,10 @@ def test_models_read_plain_text_without_its_pairs_of_marks(bundles: list[Bundle]
     both = translator(bundles, with_words(chat="cat", cat="bien"))
     item = one(both, text)
     assert item.text == text.replace("chat", "bien")
-    assert item.first_leg and item.plan
-    for plan, read in ((item.first_leg.plan, "le chat dort"), (item.plan, "le cat dort")):
-        [sentence] = plan.sentences
+    assert item.pivot and item.plan
+    for plan, read in ((item.pivot.into_pivot, "le chat dort"), (item.plan, "le cat dort")):
+        [planned] = plan.sentences
+        sentence = planned.sentence
         assert sentence.sequence.source == tuple(sentence.bundle.source_tokenizer.encode(read))
 
 
@@ -610,12 +611,12 @@ def bundle_of(source: str, *target: str) -> Any:
 def test_second_translations_are_planned_in_small_steps(bundles: list[Bundle]) -> None:
     """All parts that nothing has to be waited for were planned in one call on the event loop."""
     de_en, en_fr = bundles[:2]
-    leg = FirstLeg([de_en, en_fr], markup_pieces("<p>1</p>" * 1_000), None, 1, 10**6, None)
+    pivot = PivotPlan([de_en, en_fr], markup_pieces("<p>1</p>" * 1_000), None, 1, 10**6, None)
     steps = 0
-    while leg.can_advance:
-        before = len(leg.second.parts)
-        leg.advance(10**6)
-        assert len(leg.second.parts) - before <= 2 * MAX_READ_PARTS
+    while pivot.can_advance:
+        before = len(pivot.from_pivot.parts)
+        pivot.advance(10**6)
+        assert len(pivot.from_pivot.parts) - before <= 2 * MAX_READ_PARTS
         steps += 1
-    assert leg.is_read
+    assert pivot.is_read
     assert steps > 10

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from msgspec import structs
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
@@ -40,8 +41,8 @@ def planned(bundle: Bundle, text: str, tolerance: float = 0.0) -> Sentence:
     index = MemoryIndex("en", "de")
     index.put(STORED, 1)
     memory = MemoryLookup(MemorySnapshot(index, 1), "repair", None, tolerance)
-    [sentence] = plan_text(bundle, [Passage(text)], None, 1, 10_000, memory).sentences
-    return sentence
+    [planned] = plan_text(bundle, [Passage(text)], None, 1, 10_000, memory).sentences
+    return planned.sentence
 
 
 class Scripted:
@@ -75,7 +76,7 @@ def repaired(bundle: Bundle, text: str, own: str, score: Callable[[str], float],
     decode = Scripted(bundle, own, score)
     plain = decode.answer(sentence.sequence)
     found = asyncio.run(repair(sentence, plain, sentence.similar, decode))
-    return None if found is None else sentence.plain_text(found)
+    return None if found is None else found.plain_text
 
 
 def test_what_differs_is_decoded_and_the_rest_is_the_stored_translation(bundle: Bundle) -> None:
@@ -105,9 +106,9 @@ def test_a_text_that_is_not_similar_enough_is_not_repaired(bundle: Bundle) -> No
 
 
 def test_a_text_in_capitals_does_not_take_a_translation_in_small_letters(bundle: Bundle) -> None:
-    sentence = planned(bundle, "the red house is here now")
+    written = planned(bundle, "the red house is here now")
+    sentence = structs.replace(written, passage=Passage("THE RED HOUSE IS HERE NOW"))
     assert sentence.similar
-    sentence.passage = Passage("THE RED HOUSE IS HERE NOW")
     decode = Scripted(bundle, "jetzt", lambda made: -1.0)
     assert asyncio.run(repair(sentence, decode.answer(sentence.sequence), sentence.similar, decode)) is None
     assert not decode.asked

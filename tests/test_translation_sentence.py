@@ -10,7 +10,16 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 
 import pytest
-from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, translated, translating
+from fakes import (
+    WORDS,
+    CannedDecoder,
+    RandomDecoder,
+    decoded,
+    expecting_end_marks,
+    sentence_of,
+    translated,
+    translating,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
@@ -23,6 +32,7 @@ from app.engine.hypotheses import hypothesis_of
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan
 from app.text.placeholders import find_placeholders
+from app.translation.candidate import Candidate
 from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.sentence import Sentence
 from model.bundle import Bundle
@@ -262,7 +272,7 @@ def test_entities_are_kept(bundle: Bundle) -> None:
 
 def sentence(bundle: Bundle, text: str) -> Sentence:
     passage = Passage(text, tuple(find_placeholders(text, "en")))
-    return Sentence.of(passage, bundle, bundle.source_tokenizer.encode_source_parts(model_input(passage, bundle)), 1, 0)
+    return sentence_of(passage, bundle, bundle.source_tokenizer.encode_source_parts(model_input(passage, bundle)))
 
 
 @draw_examples(300)
@@ -275,7 +285,7 @@ def sentence(bundle: Bundle, text: str) -> Sentence:
 )
 def test_each_token_has_a_source_span_and_they_cover_the_sentence_in_order(bundle: Bundle, words: list[str]) -> None:
     one = sentence(bundle, "".join(words))
-    spans = one.source_spans()
+    spans = one.source_spans
     assert len(spans) == len(one.sequence.source) + 1
     text, end = one.passage.text, 0
     for start, stop in spans:
@@ -294,15 +304,15 @@ def test_aligned_spans_are_in_order_and_cover_the_translation(bundle: Bundle, da
     any_token = st.integers(0, bundle.source_tokenizer.vocab_size - 1).filter(lambda id: id not in symbols)
     tokens = data.draw(st.permutations([*data.draw(st.lists(any_token, max_size=20)), *symbols]))
     aligned = tuple(data.draw(st.integers(0, len(one.sequence.source) - 1)) for _ in tokens)
-    one.set_decoded(structs.replace(decoded(tokens), aligned=aligned))
-    shown = "".join(p if isinstance(p, str) else p.raw for p in one.pieces(one.best))
+    candidate = Candidate(one, structs.replace(decoded(tokens), aligned=aligned))
+    shown = "".join(p if isinstance(p, str) else p.raw for p in candidate.pieces)
     end = 0
-    for source, target in one.aligned_spans(one.best):
+    for source, target in candidate.aligned_spans():
         assert target[0] == end < target[1]
         assert 0 <= source[0] <= source[1] <= len(one.passage.text)
         end = target[1]
     assert end == len(shown)
-    assert one.render(one.best) == shown
+    assert candidate.rendered == shown
     assert (shown.count("{a}"), shown.count("%s")) == (1, 1)
 
 
@@ -362,12 +372,10 @@ def test_model_reads_one_space_and_one_mark(bundle: Bundle) -> None:
 def said(bundle: Bundle, text: str, *parts: str | int) -> str:
     """`text` translated by a model that outputs `parts`, in which numbers are symbols."""
     protected = tuple(find_placeholders(text, bundle.source))
-    sentence = Sentence.of(Passage(text, protected), bundle, [], 1, 0)
-    sentence.set_decoded(decoded(bundle.source_tokenizer.encode_parts(parts)))
-    assert sum(end - start for _, (start, end) in sentence.aligned_spans(sentence.best)) == len(
-        sentence.render(sentence.best)
-    )
-    return sentence.render(sentence.best)
+    sentence = sentence_of(Passage(text, protected), bundle, [])
+    candidate = Candidate(sentence, decoded(bundle.source_tokenizer.encode_parts(parts)))
+    assert sum(end - start for _, (start, end) in candidate.aligned_spans()) == len(candidate.rendered)
+    return candidate.rendered
 
 
 def test_nesting_marks_keep_the_order_of_the_source(bundle: Bundle) -> None:
@@ -410,10 +418,10 @@ def test_model_reads_a_space_between_protected_text_and_the_word_it_touches(
     (item,) = translated(bundle, engine, [text], html="<" in text)
     assert item.text == text
     assert item.plan is not None
-    (each,) = item.plan.sentences
+    each = item.plan.sentences[0].sentence
     expected = [int(part) if part.isdigit() else part for part in re.split(r"[{}]", read) if part]
     assert each.sequence.source == tuple(bundle.source_tokenizer.encode_source_parts(expected))
-    spans = each.source_spans()
+    spans = each.source_spans
     assert len(spans) == len(each.sequence.source) + 1
     assert spans == sorted(spans)
 
@@ -449,12 +457,12 @@ def test_an_unknown_token_becomes_the_source_text_that_it_attends_to(bundle: Bun
     place = source.index(unknown if wanted else tokenizers.source.reserved_ids[0])
     symbols = [symbol for symbol in tokenizers.target.reserved_ids if symbol in source]
     tokens = [*tokenizers.target.encode("a "), unknown, *symbols]
-    one.set_decoded(structs.replace(decoded(tokens), aligned=(0, *[place] * (len(tokens) - 1))))
-    translation = one.render(one.best)
+    candidate = Candidate(one, structs.replace(decoded(tokens), aligned=(0, *[place] * (len(tokens) - 1))))
+    translation = candidate.rendered
     assert "⁇" not in translation
     assert translation.count("Ŵqŵ") == (wanted == "Ŵqŵ")
     assert translation.count("{x}") == text.count("{x}")
-    spans = list(one.aligned_spans(one.best))
+    spans = list(candidate.aligned_spans())
     assert sum(end - start for _, (start, end) in spans) == len(translation)
     if wanted:
         assert [text[slice(*span.source)].strip() for span in spans if wanted in translation[slice(*span.target)]] == [
@@ -468,7 +476,7 @@ def test_pieces_that_symbols_copy_are_forbidden_where_a_sentence_has_the_symbols
     plain, placeholder = Passage("abc"), Passage("{a}", (ProtectedSpan(0, 3, "{a}"),))
 
     def constraints(passage: Passage, served: Bundle, ids: list[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        sequence = Sentence.of(passage, served, ids, 1, 0).sequence
+        sequence = sentence_of(passage, served, ids).sequence
         return sequence.required, sequence.forbidden
 
     assert constraints(plain, bundle, [40]) == ((), ())

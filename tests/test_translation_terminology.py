@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import pytest
-from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, roomy, translated
+from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, expecting_end_marks, roomy, sentence_of, translated
 from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag, usable_spans
+from app.text.word_units import AlignedWords
 from app.translation import request
-from app.translation.sentence import Candidate, Sentence
+from app.translation.candidate import Candidate
+from app.translation.sentence import Sentence
 from app.translation.terminology import missing_terms, sequence_with_terms
 from app.translation.types import TranslatedText
 from model.bundle import Bundle
@@ -140,7 +142,8 @@ def test_alternatives_contain_the_terms_too(bundle: Bundle, wild: RandomDecoder)
 def test_alternative_without_a_term_of_the_best_translation_is_dropped(bundle: Bundle) -> None:
     class Lucky(CannedDecoder):
         def answer(self, sequence: engine.Sequence) -> Decoded:
-            best, *others = (said(bundle, text).decoded for text in ("le minet", "le chat", "un minet"))
+            hello = sentence_of(Passage("hello"), bundle, [])
+            best, *others = (said(hello, text).decoded for text in ("le minet", "le chat", "un minet"))
             return structs.replace(best, coverage=(), alternatives=tuple(others))
 
     (item,) = translated(bundle, Lucky(bundle), ["the cat"], glossary=GLOSSARY, alternatives=3)
@@ -148,8 +151,9 @@ def test_alternative_without_a_term_of_the_best_translation_is_dropped(bundle: B
     assert (item.text, [text for text, _ in item.plan.alternatives(3)]) == ("le minet", ["un minet"])
 
 
-def said(bundle: Bundle, text: str) -> Candidate:
-    return Candidate(decoded([*bundle.source_tokenizer.encode(text), bundle.source_tokenizer.eos_id]))
+def said(sentence: Sentence, text: str) -> Candidate:
+    tokenizer = sentence.bundle.source_tokenizer
+    return Candidate(sentence, decoded([*tokenizer.encode(text), tokenizer.eos_id]))
 
 
 class Blind(RandomDecoder):
@@ -167,7 +171,8 @@ def test_term_that_no_word_attends_to_is_inserted_by_a_symbol(bundle: Bundle) ->
     sent = [f"{text.rstrip('.!')} ?" for text in generated(60)]
     items = translated(bundle, Blind(bundle), sent, glossary=GLOSSARY)
     assert lacking(sent, items) == []
-    protected = [s.passage.protected for item in items if item.plan for s in item.plan.sentences]
+    planned = [one for item in items if item.plan for one in item.plan.sentences]
+    protected = [one.translation.sentence.passage.protected for one in planned]
     assert sum(map(bool, protected)) > 54
 
 
@@ -187,11 +192,9 @@ def test_a_sentence_that_is_a_term_alone_is_its_translation(bundle: Bundle, wild
 
 def test_term_inserted_by_a_symbol_is_capitalised_at_the_start_too(bundle: Bundle) -> None:
     def first_symbol(text: str) -> str | None:
-        one = Sentence.of(Passage(text), bundle, [], 1, 0)
-        one.terms = (ProtectedSpan(0, 3, "minet"),)
-        one.protect_terms()
-        one.set_decoded(decoded([bundle.target_tokenizer.reserved_ids[0], *bundle.target_tokenizer.encode("dort")]))
-        return one.render(one.best)
+        one = structs.replace(sentence_of(Passage(text), bundle, []), terms=(ProtectedSpan(0, 3, "minet"),))
+        tokens = [bundle.target_tokenizer.reserved_ids[0], *bundle.target_tokenizer.encode("dort")]
+        return Candidate(one.with_protected_terms(), decoded(tokens)).rendered
 
     assert [first_symbol(text) for text in ("Cat sleeps", "cat sleeps")] == ["Minet dort", "minet dort"]
 
@@ -240,9 +243,9 @@ def test_a_forced_prefix_leaves_room_for_placeholders(bundle: Bundle, words: int
     tokenizer = bundle.source_tokenizer
     given = " ".join((["chat", "dort", "il", "va", "bien"] * 8)[:words])
     ids = tokenizer.encode_parts(["you cat ", 0])
-    one = Sentence.of(Passage("you cat {a}", (ProtectedSpan(8, 11, "{a}"),)), bundle, ids, 1, 0)
-    one.set_decoded(structs.replace(decoded([*ids, tokenizer.eos_id]), aligned=tuple(range(len(ids) + 1))))
-    again = sequence_with_terms(one, [ProtectedSpan(4, 7, given)])
+    one = sentence_of(Passage("you cat {a}", (ProtectedSpan(8, 11, "{a}"),)), bundle, ids)
+    echoed = structs.replace(decoded([*ids, tokenizer.eos_id]), aligned=tuple(range(len(ids) + 1)))
+    again = sequence_with_terms(Candidate(one, echoed), [ProtectedSpan(4, 7, given)])
     assert (again is not None) is fits
     if again:
         assert len(again.prefix) + 1 <= again.limit <= bundle.limits.max_target
@@ -264,10 +267,8 @@ def test_article_stays_before_a_term_and_the_first_part_of_a_word_does_not(
     ends = list(accumulate(map(len, tokens)))
     spans = [(0, 2), *[(3, 12)] * (len(tokens) - 2), (12, 13)]
     aligned_spans = [AlignedSpan(span, place) for span, place in zip(spans, pairwise([0, *ends]), strict=True)]
-    one = Sentence.of(Passage(source), bundle, [], 1, 0)
-    one.set_decoded(decoded([]))
-    one.pieces = lambda candidate: [target]  # type: ignore[method-assign]
-    one.aligned_spans = lambda candidate: iter(aligned_spans)  # type: ignore[method-assign]
+    one = Candidate(sentence_of(Passage(source), bundle, []), decoded([]))
+    vars(one).update(pieces=[target], aligned_words=AlignedWords([target], aligned_spans))
     again = sequence_with_terms(one, [ProtectedSpan(3, 12, "硬碟")])
     assert again is not None
     assert bundle.target_tokenizer.decode(again.prefix) == expected
@@ -288,28 +289,27 @@ def test_article_stays_before_a_term_and_the_first_part_of_a_word_does_not(
     ],
 )
 def test_term_matches_whole_words_in_any_case(bundle: Bundle, translation: str, missing: int) -> None:
-    one = Sentence.of(Passage("the cat"), bundle, [], 1, 0)
-    one.terms = (ProtectedSpan(4, 7, "minet"),)
-    assert len(missing_terms(one, said(bundle, translation))) == missing
+    one = structs.replace(sentence_of(Passage("the cat"), bundle, []), terms=(ProtectedSpan(4, 7, "minet"),))
+    assert len(missing_terms(said(one, translation))) == missing
 
 
 def test_term_that_occurs_twice_must_be_translated_twice(bundle: Bundle) -> None:
-    one = Sentence.of(Passage("cat cat"), bundle, [], 1, 0)
-    one.terms = (ProtectedSpan(0, 3, "minet"), ProtectedSpan(4, 7, "minet"))
-    missing = [missing_terms(one, said(bundle, text)) for text in ("", "minet", "minet minet")]
+    terms = ProtectedSpan(0, 3, "minet"), ProtectedSpan(4, 7, "minet")
+    one = structs.replace(sentence_of(Passage("cat cat"), bundle, []), terms=terms)
+    missing = [missing_terms(said(one, text)) for text in ("", "minet", "minet minet")]
     assert missing == [list(one.terms), [one.terms[1]], []]
 
 
 def test_protected_text_does_not_count_as_a_term(bundle: Bundle) -> None:
     """The number 21 is missing, although the placeholder, whose symbol is the first reserved one, contains it."""
-    one = Sentence.of(Passage("{21} cat 21", (ProtectedSpan(0, 4, "{21}"),)), bundle, [], 1, 0)
-    one.terms = (ProtectedSpan(9, 11, "21"),)
+    one = sentence_of(Passage("{21} cat 21", (ProtectedSpan(0, 4, "{21}"),)), bundle, [])
+    one = structs.replace(one, terms=(ProtectedSpan(9, 11, "21"),))
     ids = bundle.source_tokenizer.encode_parts([0, " chat"])
     without, with_number = (
-        Candidate(decoded(tuple(tokens))) for tokens in (ids, [*ids, *bundle.source_tokenizer.encode(" 21")])
+        Candidate(one, decoded(tuple(tokens))) for tokens in (ids, [*ids, *bundle.source_tokenizer.encode(" 21")])
     )
-    assert missing_terms(one, without) == list(one.terms)
-    assert missing_terms(one, with_number) == []
+    assert missing_terms(without) == list(one.terms)
+    assert missing_terms(with_number) == []
 
 
 def test_terms_that_overlap_protected_text_or_contain_a_tag_are_dropped() -> None:

@@ -9,16 +9,17 @@ import tracemalloc
 from collections.abc import Iterator, Sequence
 
 import pytest
-from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, translated
+from fakes import WORDS, CannedDecoder, RandomDecoder, decoded, sentence_of, translated
 from msgspec import structs
 
 from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import Passage, ProtectedSpan, Tag
 from app.translation.alternatives import best_combinations
+from app.translation.candidate import Candidate
 from app.translation.input_normalisation import model_input
+from app.translation.planned_sentence import PlannedSentence, Translation
 from app.translation.quality_checks import check_translation
-from app.translation.sentence import Candidate, Sentence
 from app.translation.text_plan import BudgetExceeded, TextPlan, mean_score, plan_copy, plan_text, slice_passage
 from model.bundle import Bundle
 
@@ -37,12 +38,15 @@ def said(bundle: Bundle, text: str, score: float) -> Decoded:
     return decoded([*bundle.source_tokenizer.encode(text), bundle.source_tokenizer.eos_id], score)
 
 
-def found(bundle: Bundle, **texts: float) -> Sentence:
+def found(bundle: Bundle, **texts: float) -> Translation:
     """A sentence decoded by a beam that found `texts`, ordered by score."""
-    one = Sentence.of(Passage("hello"), bundle, bundle.source_tokenizer.encode("hello"), len(texts), 0)
+    one = sentence_of(Passage("hello"), bundle, bundle.source_tokenizer.encode("hello"), len(texts))
     best, *others = (said(bundle, text, score) for text, score in texts.items())
-    one.set_decoded(structs.replace(best, coverage=(), alternatives=tuple(others)))
-    return one
+    return Translation.of(one, structs.replace(best, coverage=(), alternatives=tuple(others)))
+
+
+def planned(translation: Translation) -> PlannedSentence:
+    return PlannedSentence(translation.sentence, translation)
 
 
 # ---- Alternatives
@@ -76,7 +80,7 @@ def test_alternatives_of_several_sentences_are_their_best_combinations(bundle: B
     words = [("a", "b", "c"), ("d", "e", "f")]
     scores = [(-1.0, -1.5, -3.0), (-1.0, -1.2, -2.0)]
     sentences = [found(bundle, **dict(zip(*one, strict=True))) for one in zip(words, scores, strict=True)]
-    plan = TextPlan(bundle, ["(", sentences[0], " ", sentences[1], ")"])
+    plan = TextPlan(bundle, ["(", planned(sentences[0]), " ", planned(sentences[1]), ")"])
     ranked = sorted(
         ((-sum(pair), f"({a} {b})") for (a, b), pair in zip(
             itertools.product(*words), itertools.product(*scores), strict=True)),
@@ -126,15 +130,15 @@ def test_same_words_in_other_tokens_are_no_alternative(bundle: Bundle) -> None:
     one = found(bundle, hello=-1.0, goodbye=-2.0)
     letters = [bundle.source_tokenizer.encode(letter)[-1] for letter in "hello"]
     spelt = decoded([bundle.source_tokenizer.encode("hello")[0], *letters], -1.5)
-    one.candidates.insert(1, Candidate(spelt))
-    texts = [one.plain_text(candidate) for candidate in one.candidates]
-    assert len([text for text, _ in TextPlan(bundle, [one]).alternatives(4)]) == len(set(texts)) - 1
+    one.candidates = [one.best, Candidate(one.sentence, spelt), *one.candidates[1:]]
+    texts = [candidate.plain_text for candidate in one.candidates]
+    assert len([text for text, _ in TextPlan(bundle, [planned(one)]).alternatives(4)]) == len(set(texts)) - 1
 
 
 def test_loops_are_cut_from_every_hypothesis_of_a_beam(bundle: Bundle) -> None:
-    one = found(bundle, **{"le chat dort il va" + 4 * " le chat dort il va": -1.0, "bien" + 8 * " bien": -2.0})
-    check_translation(one)
-    plan = TextPlan(bundle, [one])
+    beam = found(bundle, **{"le chat dort il va" + 4 * " le chat dort il va": -1.0, "bien" + 8 * " bien": -2.0})
+    one = check_translation(beam)
+    plan = TextPlan(bundle, [planned(one)])
     assert plan.render() == "le chat dort il va"
     assert [text for text, _ in plan.alternatives(2)] == ["bien"]
     assert one.warnings[:1] == ["The model repeated itself; the repetitions were cut."]
@@ -143,18 +147,8 @@ def test_loops_are_cut_from_every_hypothesis_of_a_beam(bundle: Bundle) -> None:
 # ---- What is said, and what it costs
 
 
-def test_sentence_is_checked_once(bundle: Bundle) -> None:
-    one = found(bundle, **{"il va " * 9: -1.0})
-    check_translation(one)
-    before = one.render(one.best), list(one.warnings)
-    check_translation(one)
-    assert (one.render(one.best), one.warnings) == before
-
-
 def test_each_token_has_a_log_probability_and_a_source_after_a_cut(bundle: Bundle) -> None:
-    one = found(bundle, **{"il va " * 9: -1.0})
-    check_translation(one)
-    cut = one.best.decoded
+    cut = check_translation(found(bundle, **{"il va " * 9: -1.0})).best.decoded
     assert len(cut.tokens) == len(cut.log_probs) == len(cut.aligned) < 9
     assert cut.score == -1.0
 
@@ -171,7 +165,8 @@ def test_translation_without_an_end_causes_a_warning(bundle: Bundle) -> None:
 def test_score_is_the_mean_over_all_tokens_and_zero_without_any(bundle: Bundle) -> None:
     one, two = said(bundle, "le chat", -1.0), said(bundle, "le", -4.0)
     total = -1.0 * len(one.tokens) - 4.0 * len(two.tokens)
-    assert mean_score([Candidate(one), Candidate(two)]) == pytest.approx(total / (len(one.tokens) + len(two.tokens)))
+    candidates = [Candidate(sentence_of(Passage("hello"), bundle, []), each) for each in (one, two)]
+    assert mean_score(candidates) == pytest.approx(total / (len(one.tokens) + len(two.tokens)))
     assert mean_score([]) == 0.0
 
 
@@ -192,10 +187,11 @@ def test_planning_stops_as_soon_as_the_budget_is_exceeded(bundle: Bundle) -> Non
     "text", ["Sleeps", "Sleeps.", "The Cat", "THE CAT SLEEPS", "The cat(s)", "Hello!!", "The cat."]
 )
 def test_offsets_refer_to_the_text_that_the_model_reads(bundle: Bundle, text: str) -> None:
-    (sentence,) = plan_text(bundle, [Passage(text)], None, 1, 10**6).sentences
+    [part] = plan_text(bundle, [Passage(text)], None, 1, 10**6).sentences
+    sentence = part.sentence
     given = bundle.source_tokenizer.encode_source_parts(model_input(sentence.passage, bundle))
     assert list(sentence.sequence.source) == given
-    assert len(sentence.source_spans()) == len(sentence.sequence.source) + 1
+    assert len(sentence.source_spans) == len(sentence.sequence.source) + 1
 
 
 def test_part_of_a_passage_has_its_protected_spans_moved() -> None:

@@ -26,10 +26,10 @@ from app.engine.sequence import Decoded
 from app.engine.waiting_queue import TILE
 from app.errors import DeadlinePassed, PairNotServed, ServiceError, StepFailed, TooMuchText
 from app.settings import Settings
-from app.translation import request as request_module
+from app.translation import policies
 from app.translation.input_normalisation import mark_substitutes
+from app.translation.planned_sentence import Translation
 from app.translation.quality_checks import check_translation
-from app.translation.sentence import Sentence
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations
 from model.bundle import Bundle
@@ -358,9 +358,9 @@ def test_other_requests_run_between_two_sentences_of_a_long_text(
 
     passes, looked_after = 0, list[int]()
 
-    def noted(sentence: Sentence) -> None:
+    def noted(translation: Translation) -> Translation:
         looked_after.append(passes)
-        check_translation(sentence)
+        return check_translation(translation)
 
     async def counted(works: Translator, text: str) -> None:
         async def count() -> None:
@@ -373,7 +373,7 @@ def test_other_requests_run_between_two_sentences_of_a_long_text(
         await works.translate([text], Options(bundle.source, bundle.target))
         counting.cancel()
 
-    monkeypatch.setattr(request_module, "check_translation", noted)
+    monkeypatch.setattr(policies, "check_translation", noted)
     works = Translator(
         Catalogue([bundle]), (Echo if at_once else OneAfterAnother)(bundle.source_tokenizer.eos_id), Settings()
     )

@@ -183,7 +183,12 @@ async def _translate(
     memory = await memory_option(request, fields.source, fields.target, fields.memory)
     glossary = fields.glossary or None
     options = Options(
-        fields.source, fields.target, glossary, client=client.scheduled_as, memory=memory, engine=fields.engine
+        fields.source,
+        fields.target,
+        glossary=glossary,
+        client=client.scheduled_as,
+        memory=memory,
+        engine=fields.engine,
     )
     if fields.as_ == "document":
         content, done = await translate_document(translator, document, options)

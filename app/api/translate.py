@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
+from msgspec import structs
 from pydantic_core import to_json
 
 from app.api.dependencies import state_of
@@ -150,7 +151,7 @@ def _rewrapped(texts: Sequence[ReflowedText], done: Translations) -> Translation
         others = [(lines.rewrap(other), score) for other, score in item.alternatives]
         suggestions = [each._replace(span=None) for each in item.suggestions]
         # Other offsets are not right any more.
-        items.append(item._replace(text=text, alternatives=others, words=(), suggestions=suggestions))
+        items.append(structs.replace(item, text=text, alternatives=others, words=(), suggestions=suggestions))
     return done._replace(items=items)
 
 
@@ -164,17 +165,17 @@ async def _options(request: Request, body: StreamRequest) -> Options:
     return Options(
         body.source,
         body.target,
-        body.glossary,
-        alternatives,
-        body.deadline_ms,
-        html,
-        alignment,
-        state_of(request)["waited_s"],
-        state_of(request)["client"].scheduled_as,
-        prefix,
-        memory,
-        body.engine,
-        body.llm_below,
+        glossary=body.glossary,
+        alternatives=alternatives,
+        deadline_ms=body.deadline_ms,
+        html=html,
+        alignment=alignment,
+        waited_s=state_of(request)["waited_s"],
+        client=state_of(request)["client"].scheduled_as,
+        prefix=prefix,
+        memory=memory,
+        engine=body.engine,
+        llm_below=body.llm_below,
     )
 
 

@@ -209,7 +209,7 @@ def prepare(command: Command) -> Prepared:
         raise CommandError(CANNOT_SERVE, str(error)) from None
     check_languages(command, bundles)
     glossary, memory = load_glossary(command, glossaries), load_memory(command, settings)
-    options = Options(command.source, command.target, glossary, memory=memory, engine=command.engine)
+    options = Options(command.source, command.target, glossary=glossary, memory=memory, engine=command.engine)
     return Prepared(command, settings, bundles, needed, config, workers, glossaries, options)
 
 
@@ -232,7 +232,7 @@ async def start_session(prepared: Prepared, launch: Launch) -> AsyncIterator[Ses
         except InvalidFields as error:
             raise CommandError(WRONG_USAGE, error.detail) from None
         except ServiceError as error:  # all workers failed
-            done = [TranslatedText(None, None, None, error=error) for _ in items]
+            done = [TranslatedText(error=error) for _ in items]
         for item in done:
             if isinstance(item.error, Unavailable):
                 raise CommandError(CANNOT_SERVE, item.error.detail)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from app.markup.passage import with_insertions
 from app.text.word_units import Unit, units
-from app.translation.sentence import Sentence
+from app.translation.planned_sentence import Translation
 from app.translation.text_plan import TextPlan
 
 _end_of = attrgetter("end")
@@ -33,17 +33,18 @@ def word_pairs(plan: TextPlan, length: Callable[[str], int] = len) -> list[WordP
     """
     found: list[WordPair] = []
     for sentence, at in plan.rendered_sentences(length):
-        found += _sentence_pairs(sentence, at, length)
+        found += _sentence_pairs(sentence.translation, at, length)
     return found
 
 
-def _sentence_pairs(sentence: Sentence, at: int, length: Callable[[str], int]) -> Iterator[WordPair]:
+def _sentence_pairs(translation: Translation, at: int, length: Callable[[str], int]) -> Iterator[WordPair]:
     """The aligned words of a sentence, whose translation begins at `at`."""
-    if sentence.is_left_untranslated:
+    if translation.origin == "source":
         return
-    inserted = [(one.start, length(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
-    target = sentence.aligned_words(sentence.best)
-    source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans()}))
+    sentence, best = translation.sentence, translation.best
+    inserted = [(one.start, length(one.raw) - (one.end - one.start)) for one in best.insertions]
+    target = best.aligned_words
+    source = units(sentence.source_pieces(), sorted({start for start, _ in sentence.source_spans}))
     words = [unit for unit in source if unit.is_word]
     aligned: dict[tuple[Unit, Unit], None] = {}
     for number, (start, end), _ in target.alignments:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from app.errors import InvalidFields, TooMuchText
 from app.translation.input_normalisation import is_all_caps, is_better_lowercased
+from app.translation.planned_sentence import PlannedSentence
 from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan
 from model.spelling import Spelling
@@ -50,8 +51,9 @@ def continue_prefix(plan: TextPlan, prefix: str) -> None:
     """
     if len(plan.sentences) != 1 or plan.nested:
         raise _refused(f"only available for a text of one sentence; this one has {len(plan.sentences)}")
-    [sentence] = plan.sentences
-    if sentence.passage.protected or sentence.passage.tags or sentence.marks:
+    [planned] = plan.sentences
+    sentence = planned.sentence
+    if sentence.passage.protected or sentence.passage.tags or sentence.tagged_symbols:
         raise _refused("not available for a text with placeholders, tags or symbols to keep")
     text = _model_text(sentence, prefix)
     tokenizer = sentence.bundle.target_tokenizer
@@ -64,10 +66,10 @@ def continue_prefix(plan: TextPlan, prefix: str) -> None:
     if length >= limits.max_target:
         raise TooMuchText(f"prefix may have {length} tokens; a translation may have {limits.max_target}.")
     limit = limits.target(len(sentence.sequence.source), length)
-    sentence.sequence = structs.replace(sentence.sequence, prefix=found.tokens, spelling=found.spelling, limit=limit)
-    sentence.begun = (prefix, text)
-    sentence.terms = ()  # their words may be in the prefix, which no second pass may change
-    plan.parts = plan.parts[plan.parts.index(sentence) :]
+    sequence = structs.replace(sentence.sequence, prefix=found.tokens, spelling=found.spelling, limit=limit)
+    # Without terms: their words may be in the prefix, which no second pass may change.
+    continued = structs.replace(sentence, sequence=sequence, begun=(prefix, text), terms=())
+    plan.parts = [PlannedSentence(continued), *plan.parts[plan.parts.index(planned) + 1 :]]
 
 
 def _with_either_case(tokenizer: Tokenizer, found: TokenPrefix, text: str) -> TokenPrefix:

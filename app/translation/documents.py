@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TypeVar
 
+from msgspec import structs
+
 from app import formats
 from app.documents.messages import Content, File, Read, ReviewKind, Texts, Write, WriteReview, WriteReviewed
 from app.documents.processes import DocumentProcesses
@@ -194,7 +196,7 @@ async def options_for(translator: Translator, document: Document, options: Optio
         return options
     language = await asyncio.to_thread(document_language, translator, document, into)
     # If there is nothing to translate, the translator finds that for each passage.
-    return options._replace(source=AUTO if language in (None, into) else language)
+    return structs.replace(options, source=AUTO if language in (None, into) else language)
 
 
 def document_language(translator: Translator, document: Document, target: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from app.translation.sentence import Sentence
+from app.translation.planned_sentence import Translation
 from model.languages import language_alone
 
 Formality = Literal["more", "less"]
@@ -32,13 +32,16 @@ def has_formality(target: str) -> bool:
     return language_alone(target).lower() in _FORMS
 
 
-def prefer(formality: Formality, sentence: Sentence) -> None:
-    """Makes the best of the decoded translations with this form of address the first, if the first has another."""
-    forms = _FORMS.get(language_alone(sentence.bundle.target).lower())
+def prefer(formality: Formality, translation: Translation) -> Translation:
+    """The translation with the best of its candidates that has this form of address as the first, if the first has
+    another."""
+    forms = _FORMS.get(language_alone(translation.sentence.bundle.target).lower())
     if forms is None:
-        return
+        return translation
     wanted, other = re.compile(forms[formality]), re.compile(forms["less" if formality == "more" else "more"])
-    texts = [sentence.plain_text(candidate) for candidate in sentence.candidates]
+    candidates = list(translation.candidates)
+    texts = [candidate.plain_text for candidate in candidates]
     if other.search(texts[0]):
         fit = (number for number, text in enumerate(texts) if wanted.search(text) and not other.search(text))
-        sentence.candidates.insert(0, sentence.candidates.pop(next(fit, 0)))
+        candidates.insert(0, candidates.pop(next(fit, 0)))
+    return Translation(candidates)

@@ -13,8 +13,8 @@ from itertools import islice
 from app.text.language_id import Detector
 from app.text.short_texts import listed_shares
 from app.translation.memory import RememberedText
+from app.translation.planned_sentence import Part, sentences_of
 from app.translation.quality_checks import MIN_COPY_WORDS, copy_warning
-from app.translation.sentence import Sentence
 from app.translation.source_language import CLEAR_PROBABILITY, IMPLAUSIBLE_PROBABILITY, all_capitalised
 from app.translation.text_plan import LocatedWarning, TextPlan, mean_score
 from model.bundle import Bundle
@@ -53,11 +53,12 @@ class LanguageChecks:
         """
         if plan.bundle is None:
             return
-        copies = (sentence for sentence in plan.sentences if 0 < sentence.copied_words < MIN_COPY_WORDS)
-        for sentence in islice(copies, MAX_EXAMINED):
-            words = sentence.plain_text(sentence.best)
+        done = (sentence.translation for sentence in plan.sentences)
+        copies = (one for one in done if 0 < one.copied_words < MIN_COPY_WORDS)
+        for copy in islice(copies, MAX_EXAMINED):
+            words = copy.best.plain_text
             if words and self.is_untranslated(words, plan.bundle):
-                sentence.warnings.append(copy_warning(sentence.passage.text))
+                copy.warnings.append(copy_warning(copy.sentence.passage.text))
         if is_given:
             plan.warnings += self._other_languages(plan, plan.bundle.source)
 
@@ -72,7 +73,7 @@ class LanguageChecks:
             examined += suspect
             warning = self.other_language(start, source) if suspect else None
             if warning and warning != before:
-                yield next((part.start for part in paragraph if isinstance(part, Sentence)), 0), warning
+                yield next((part.sentence.start for part in sentences_of(paragraph)), 0), warning
             before = warning
 
     def other_language(self, text: str, source: str) -> str | None:
@@ -103,21 +104,21 @@ class LanguageChecks:
         return NAMES.get(other or "")
 
 
-def is_suspect(paragraph: Sequence[str | Sentence]) -> bool:
+def is_suspect(paragraph: Sequence[Part]) -> bool:
     """Whether a paragraph may be in another language than its bundle's source: its score is low, a sentence is a copy,
     or it has words but no sentence."""
-    sentences = [part for part in paragraph if isinstance(part, Sentence)]
+    sentences = sentences_of(paragraph)
     if not sentences:
         return any(map(str.isalpha, "".join(map(_text_of, paragraph))))
-    weak = mean_score(sentence.best for sentence in sentences if not sentence.error) < SUSPECT_SCORE
-    return weak or any(sentence.copied_words for sentence in sentences)
+    done = [sentence.translation for sentence in sentences if sentence.is_translated]
+    return mean_score(one.best for one in done) < SUSPECT_SCORE or any(one.copied_words for one in done)
 
 
-def _text_of(part: str | Sentence) -> str:
+def _text_of(part: Part) -> str:
     """The part in the item's language."""
     if isinstance(part, RememberedText):
         return ""
-    return part if isinstance(part, str) else f"{part.passage.text} "
+    return part if isinstance(part, str) else f"{part.sentence.passage.text} "
 
 
 def may_be_name(words: str, bundle: Bundle) -> bool:

@@ -18,7 +18,7 @@ from app.text.segmentation import segments
 from app.text.tag_projection import split_tags
 from app.text.word_tags import with_protected
 from app.translation.language_checks import LanguageChecks
-from app.translation.llm_answers import Unfit, check_text, converse, free_letter, prompt_values, split_at_marks
+from app.translation.llm_answers import Unfit, check_text, converse, free_letter, prompt_values, split_at_placeholders
 from app.translation.text_plan import TextPlan, slice_passage
 from model.languages import spacing
 
@@ -79,11 +79,11 @@ async def translate_alone(
         text += f"{passage.text[at:start]}<{letter}{number}/>"
         at = end
     text += passage.text[at:]
-    visible = "".join(part for part in split_at_marks(text, text, len(found), letter)[0])
+    visible = "".join(part for part in split_at_placeholders(text, text, len(found), letter)[0])
     terms = glossary.find(passage.text) if glossary else []
 
     async def read(answer: str) -> str:
-        parts, order = split_at_marks(answer, text, len(found), letter)
+        parts, order = split_at_placeholders(answer, text, len(found), letter)
         plain = "".join(parts)
         if not 0 < len(plain.strip()) <= MAX_LENGTH_RATIO * len(visible) + LENGTH_MARGIN:
             raise Unfit("it was too long, or had no words")

@@ -13,18 +13,19 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
+from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.engine.sequence import Sequence as EngineSequence
 from app.llm.client import LargeModel, NoAnswer
 from app.markup.passage import Passage
 from app.text.placeholders import find_placeholders
 from app.text.symbols import is_nesting
+from app.translation.candidate import Candidate
 from app.translation.given_translation import given_pieces
 from app.translation.input_normalisation import split_at_protected
 from app.translation.kept_marks import has_marks
 from app.translation.language_checks import LanguageChecks
 from app.translation.quality_checks import count_copied_words, cut_loops, find_invented_symbols
-from app.translation.sentence import Candidate, Sentence, make_sequence
+from app.translation.sentence import Sentence, make_sequence
 from app.translation.terminology import missing_terms
 from model.languages import language_name
 from model.normalisation import normalise_source
@@ -51,10 +52,10 @@ _CHATTER = re.compile(
 )
 _MARKDOWN = re.compile(r"`|^\s*(?:[-*+>#•]|\d+[.)])\s")
 _SENTENCE_END = re.compile(r"[.!?][\"'’”»)]*(?=\s|$)|[。！？]")
-_ANY_MARK = re.compile(r"<(?:/?[a-z]\d+\s*/?|x\s*\d*\s*/)>", re.IGNORECASE)
+_ANY_PLACEHOLDER = re.compile(r"<(?:/?[a-z]\d+\s*/?|x\s*\d*\s*/)>", re.IGNORECASE)
 
 T = TypeVar("T")
-Decode = Callable[[list[EngineSequence]], Awaitable[list[Decoded]]]
+Decode = Callable[[list[engine.Sequence]], Awaitable[list[Decoded]]]
 
 
 class Unfit(Exception):
@@ -105,7 +106,7 @@ async def ask(
         sequence = make_sequence(sentence.bundle, sentence.sequence.source, len(forced), forced=forced)
         [decoded] = await decode([sequence])
         candidate = _candidate(sentence, text, pieces, decoded)
-        await asyncio.to_thread(check_candidate, sentence, candidate, checks)  # it may load the detector
+        await asyncio.to_thread(check_candidate, candidate, checks)  # it may load the detector
         return candidate
 
     max_tokens = TOKENS_PER_TOKEN * sentence.bundle.limits.target(len(sentence.sequence.source))
@@ -139,7 +140,7 @@ def read_answer(sentence: Sentence, answer: str, letter: str = "x") -> tuple[str
     """The translation that an answer is, with protected text in the place of its marks, and its tokens. Raises
     Unfit."""
     passage, bundle = sentence.passage, sentence.bundle
-    parts, found = split_at_marks(answer, passage.text, len(passage.protected), letter)
+    parts, found = split_at_placeholders(answer, passage.text, len(passage.protected), letter)
     text, places = parts[0], list[tuple[int, int]]()
     for number, part in zip(_in_order(passage, found), parts[1:], strict=True):
         places.append((len(text), number))
@@ -153,7 +154,7 @@ def read_answer(sentence: Sentence, answer: str, letter: str = "x") -> tuple[str
     return text, pieces
 
 
-def split_at_marks(answer: str, source: str, count: int, letter: str) -> tuple[list[str], list[int]]:
+def split_at_placeholders(answer: str, source: str, count: int, letter: str) -> tuple[list[str], list[int]]:
     """The parts of an answer between its marks, and the numbers of these, from 1. Raises Unfit."""
     if not answer:
         raise Unfit("it was empty")
@@ -165,26 +166,26 @@ def split_at_marks(answer: str, source: str, count: int, letter: str) -> tuple[l
     found = [int(number) for number in parts[1::2]]
     if sorted(found) != list(range(1, count + 1)):
         raise Unfit(f"the marks <{letter}1/> and the like were not all there exactly once")
-    if (other := _ANY_MARK.search("".join(parts[::2]))) and other[0] not in source:
+    if (other := _ANY_PLACEHOLDER.search("".join(parts[::2]))) and other[0] not in source:
         raise Unfit(f"it had the mark {other[0]}")
     return parts[::2], found
 
 
-def check_candidate(sentence: Sentence, candidate: Candidate, checks: LanguageChecks) -> None:
+def check_candidate(candidate: Candidate, checks: LanguageChecks) -> None:
     """Raises Unfit if an answer lacks what a translation must keep, or has what it must not have."""
+    sentence, translation = candidate.sentence, candidate.plain_text
     bundle, source = sentence.bundle, sentence.passage.text
-    translation = sentence.plain_text(candidate)
     if candidate.decoded.score < MIN_SCORE:
         raise Unfit("it was not a translation of the text")
-    if terms := missing_terms(sentence, candidate):
+    if terms := missing_terms(candidate):
         raise Unfit(f"the term “{terms[0].raw}” was missing")
-    if not has_marks(sentence, candidate):
+    if not has_marks(candidate):
         raise Unfit("numbers, signs or quotation marks were not those of the text")
     given = "".join([source, *(term.raw for term in sentence.terms)])
     check_text(given, translation, bundle.target, checks)
-    if sentence.passage.tags and sentence.empty_elements(candidate):
+    if sentence.passage.tags and candidate.empty_elements():
         raise Unfit("markup had no words")
-    if cut_loops(sentence, candidate) is not candidate:
+    if cut_loops(candidate) is not candidate:
         raise Unfit("it repeated itself")
     words = "".join(part for part in split_at_protected(sentence.passage) if isinstance(part, str))
     if any(map(str.isalpha, translation)) != any(map(str.isalpha, words)):
@@ -217,7 +218,7 @@ def _candidate(sentence: Sentence, text: str, pieces: list[Piece], decoded: Deco
         at = max(end, piece.end)
     texts += [""] * (len(decoded.tokens) - len(texts))  # the end symbol
     texts[-1] += text[at:]
-    return Candidate(decoded, plain_text="".join(texts), token_texts=texts)
+    return Candidate(sentence, decoded, texts)
 
 
 def _in_order(passage: Passage, found: list[int]) -> list[int]:

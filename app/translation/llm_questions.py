@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import Task
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 
+from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError, Unavailable
 from app.llm.client import LargeModel, NoAnswer
 from app.translation.llm_alone import UnservedSentence, translate_alone
 from app.translation.llm_answers import ask
 from app.translation.planned_item import PlannedItem
+from app.translation.planned_sentence import PlannedSentence, Translation
 from app.translation.planner import Services
-from app.translation.sentence import Sentence
 from app.translation.types import Options
 
 RENDERING_S = 0.2
@@ -31,75 +30,43 @@ class LargeModelQuestions:
         large_model: LargeModel,
         options: Options,
         deadline: float,
-        decode: Callable[[Sequence[EngineSequence]], Awaitable[list[Decoded]]],
+        decode: Callable[[Sequence[engine.Sequence]], Awaitable[list[Decoded]]],
     ) -> None:
         self.name = large_model.name
         self._services, self._large_model, self._target = services, large_model, options.target
         self._deadline, self._decode = deadline, decode
         self._asks_all = (options.engine or services.settings.engine) == "llm"
         self._below = services.settings.llm_below if options.llm_below is None else options.llm_below
-        self._asked: dict[Sentence, Task[bool]] = {}
-        """Questions under way; whether the sentence still has its own translation."""
-        self.alone: list[Task[None]] = []
-        """Translations of sentences that no bundle serves."""
         self._slots = asyncio.Semaphore(max(1, large_model.parallel // 2))
         """Half of the large model's, so that a long text leaves some to others."""
-        self._order: list[Sentence] = []
+        self._order: list[PlannedSentence] = []
         """The sentences as they follow each other: the model is told a sentence's neighbours."""
-        self._places: dict[Sentence, int] = {}
+        self._places: dict[PlannedSentence, int] = {}
 
-    def add(self, sentences: Sequence[Sentence]) -> None:
-        """Notes the sentences in their order. Those that are known keep their places."""
+    def add(self, sentences: Sequence[PlannedSentence]) -> None:
+        """Notes the sentences in their order."""
         for sentence in sentences:
-            if self._places.setdefault(sentence, len(self._order)) == len(self._order):
-                self._order.append(sentence)
+            self._places[sentence] = len(self._order)
+            self._order.append(sentence)
 
-    def ask(self, sentence: Sentence) -> bool:
-        """Begins to ask about a checked sentence; returns whether it is one for the large model."""
-        if sentence.begun or sentence.is_repaired:  # as the user or the memory has it
+    def is_for(self, translation: Translation) -> bool:
+        """Whether to ask the large model for a better translation than this one, which the policies accept."""
+        sentence = translation.sentence
+        if sentence.begun or translation.origin == "memory":  # as the user or the memory has it
             return False
         if not self._large_model.serves(sentence.bundle.source, sentence.bundle.target):
             return False
-        if self._asks_all or (sentence.quality is not None and sentence.quality < self._below):
-            self._asked[sentence] = asyncio.create_task(self._ask(sentence))
-        return sentence in self._asked
+        return self._asks_all or (translation.quality is not None and translation.quality < self._below)
 
-    async def finish(self, sentence: Sentence) -> bool:
-        """Waits for the answer about a sentence, if it was asked about. Returns whether there was none that is fit."""
-        asked = self._asked.pop(sentence, None)
-        if asked is None:
-            return False
-        try:
-            return await asked
-        finally:
-            asked.cancel()
-
-    def translate_alone(self, item: PlannedItem) -> None:
-        """Begins to translate the sentences of an item that no bundle serves."""
-        self.alone += [asyncio.create_task(self._translate_alone(item, one)) for one in item.unserved]
-
-    async def finish_alone(self) -> None:
-        """Waits for the sentences that no bundle serves."""
-        for task in self.alone:
-            await task
-
-    def cancel(self) -> None:
-        for task in (*self._asked.values(), *self.alone):
-            task.cancel()
-
-    def _end_of_wait(self) -> float:
-        """Until when a question that is asked now may take."""
-        return min(monotonic() + self._large_model.limit_s, self._deadline - RENDERING_S)
-
-    async def _ask(self, sentence: Sentence) -> bool:
-        """Translates a sentence. If that fails, its own translation stays, with a warning, and this returns True."""
-        place, around = self._places[sentence], self._order
-        before = around[place - 1].passage.text if place else ""
-        after = around[place + 1].passage.text if place + 1 < len(around) else ""
+    async def improved(self, planned: PlannedSentence, translation: Translation) -> Translation:
+        """The large model's translation of a sentence. If there is none that is fit, its own, with a warning."""
+        place, around = self._places[planned], self._order
+        before = around[place - 1].sentence.passage.text if place else ""
+        after = around[place + 1].sentence.passage.text if place + 1 < len(around) else ""
         until = self._end_of_wait()
         try:
             async with asyncio.timeout(until - monotonic()), self._slots:
-                checks = self._services.checks
+                checks, sentence = self._services.checks, translation.sentence
                 answer = await ask(sentence, before, after, self._large_model, checks, self._decode, until)
         except TimeoutError:
             fault = "did not answer in time"
@@ -108,14 +75,17 @@ class LargeModelQuestions:
         except ServiceError as error:  # of our engine
             fault = f"could not be checked: {error.detail}"
         else:
-            sentence.set_answer(answer)
-            sentence.estimate_quality()
-            return False
-        sentence.warnings.append(f"Translated without the large model, which {fault}.")
-        return True
+            return translation.replaced_by(answer, "large model")
+        translation.warnings.append(f"Translated without the large model, which {fault}.")
+        return translation
 
-    async def _translate_alone(self, item: PlannedItem, sentence: UnservedSentence) -> None:
-        """Translates a sentence that no bundle serves. If that fails, the item has an error."""
+    async def translate_unserved(self, item: PlannedItem) -> None:
+        """Translates the sentences of an item that no bundle serves. If one fails, the item has an error."""
+        async with asyncio.TaskGroup() as tasks:
+            for sentence in item.unserved:
+                tasks.create_task(self._translate_unserved(item, sentence))
+
+    async def _translate_unserved(self, item: PlannedItem, sentence: UnservedSentence) -> None:
         pair = item.source.language or "", self._target
         until = self._end_of_wait()
         try:
@@ -126,3 +96,7 @@ class LargeModelQuestions:
         except (TimeoutError, NoAnswer) as error:
             fault = str(error) or "did not answer in time"
             item.plan = Unavailable(f"The large model {fault}, and no bundle translates from {pair[0]} to {pair[1]}.")
+
+    def _end_of_wait(self) -> float:
+        """Until when a question that is asked now may take."""
+        return min(monotonic() + self._large_model.limit_s, self._deadline - RENDERING_S)

@@ -10,7 +10,8 @@ import math
 import re
 
 from app.markup.passage import ProtectedSpan
-from app.translation.sentence import Candidate, Sentence
+from app.translation.candidate import Candidate
+from app.translation.sentence import Sentence
 from model.languages import WITHOUT_SPACES, language_alone
 from model.tokenizer import MARK
 
@@ -69,12 +70,13 @@ _MIN_ATTENTION, _MIN_ATTENTION_SPACELESS = 0.3, 0.8
 _SHORT_TEXT_WORDS, _MAX_ACRONYM_CHARS = 3, 6
 
 
-def lost_names(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
+def lost_names(candidate: Candidate) -> list[ProtectedSpan]:
     """The names of the sentence that its translation does not have as they were, but should; in order."""
-    text, translation = sentence.passage.text, sentence.plain_text(candidate)
+    sentence, translation = candidate.sentence, candidate.plain_text
+    text = sentence.passage.text
     words = (word for word in _CAPITALISED.finditer(text) if not _has_name(translation, word[0]))
     found = [word for word in words if word[0][0].isupper() and not _is_kept(sentence, word)]
-    return [ProtectedSpan(*word.span(), word[0]) for word in found if _is_name(sentence, candidate, word, translation)]
+    return [ProtectedSpan(*word.span(), word[0]) for word in found if _is_name(candidate, word, translation)]
 
 
 def _has_name(translation: str, name: str) -> bool:
@@ -91,7 +93,8 @@ def _is_kept(sentence: Sentence, word: re.Match[str]) -> bool:
     return any(one.start < word.end() and word.start() < one.end for one in kept)
 
 
-def _is_name(sentence: Sentence, candidate: Candidate, word: re.Match[str], translation: str) -> bool:
+def _is_name(candidate: Candidate, word: re.Match[str], translation: str) -> bool:
+    sentence = candidate.sentence
     text, tokenizer = sentence.passage.text, sentence.bundle.source_tokenizer
     language = language_alone(sentence.bundle.source)
     if language in WITHOUT_SPACES:
@@ -105,14 +108,14 @@ def _is_name(sentence: Sentence, candidate: Candidate, word: re.Match[str], tran
         return True
     before_name = _BEFORE_NAME.get(language)
     if before_name and before_name.search(text, max(0, word.start() - 40), word.start()):
-        return _score(sentence, candidate, word) < _NEARLY_SURE
+        return _score(candidate, word) < _NEARLY_SURE
     if tokenizer.has_piece(MARK + word[0]) or tokenizer.has_piece(MARK + lowered):
         return False  # as for most words
     if word[0].isupper():
-        return _score(sentence, candidate, word) < _NEARLY_SURE or bool(_misspelling(lowered, translation))
+        return _score(candidate, word) < _NEARLY_SURE or bool(_misspelling(lowered, translation))
     if text.istitle() or len(text.split()) < _SHORT_TEXT_WORDS:
         return False
-    return _seems_name(sentence, _score(sentence, candidate, word), word, translation)
+    return _seems_name(sentence, _score(candidate, word), word, translation)
 
 
 def _seems_name(sentence: Sentence, score: float, word: re.Match[str], translation: str) -> bool:
@@ -148,10 +151,14 @@ def _may_be_subject(text: str, word: re.Match[str], language: str) -> bool:
     return _MAY_FOLLOW_FIRST.match(text, word.end()) is not None
 
 
-def _score(sentence: Sentence, candidate: Candidate, word: re.Match[str]) -> float:
+def _score(candidate: Candidate, word: re.Match[str]) -> float:
     """Mean log probability of the tokens aligned to `word`; low if there are none."""
-    decoded, spans = candidate.decoded, sentence.source_spans()
-    aligned = {n for n, (start, end) in enumerate(spans) if start < word.end() and word.start() < end and start < end}
+    decoded, sentence = candidate.decoded, candidate.sentence
+    aligned = {
+        n
+        for n, (start, end) in enumerate(sentence.source_spans)
+        if start < word.end() and word.start() < end and start < end
+    }
     scores = [score for score, at in zip(decoded.log_probs, decoded.aligned, strict=True) if at in aligned]
     if scores:
         return sum(scores) / len(scores)

@@ -1,8 +1,8 @@
 """Translates through another language: the first of two translations, and the passages that the second one starts from.
 
-The first translation is a plan like any other, except that markup and protected text are replaced by marks, which the
-model does not see. Each sentence of its result is cut at the marks into text again, with the same markup and protected
-text in their new places.
+The first translation is a plan like any other, except that markup and protected text are replaced by sentinels, which
+the model does not see. Each sentence of its result is cut at the sentinels into text again, with the same markup and
+protected text in their new places.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ from app.markup.passage import Passage, Piece, ProtectedSpan, Tag, usable_spans,
 from app.text.glossary import Glossary, merge_spans
 from app.text.symbols import is_nesting
 from app.translation.alignment import WordPair, word_pairs
-from app.translation.sentence import Sentence
+from app.translation.planned_sentence import Part, PlannedSentence, rendered, sentences_of
 from app.translation.text_plan import Label, PassagePlanner, TextPlan, plan_text, protected_passage
 from model.bundle import Bundle
 
 MAX_READ_PARTS = 64
 """Parts, or nested passages, that are read at once, and about as many parts that are made of them: on the event
 loop."""
-MAX_READ_CHARS = 2_000
-"""Characters of a part that are read on the event loop: a few milliseconds."""
 _BEGIN, _END, _ZERO = "\ufdd4", "\ufdd5", 0xFDD6
-"""Noncharacters, which Unicode reserves for a process's internal use: ends of a mark, and its first hexadecimal
+"""Noncharacters, which Unicode reserves for a process's internal use: ends of a sentinel, and its first hexadecimal
 digit."""
-_MARK = re.compile(rf"<m {_BEGIN}([\ufdd6-\ufde5]+){_END}>|{_BEGIN}([\ufdd6-\ufde5]+)\n?{_END}")
+_SENTINEL = re.compile(rf"<m {_BEGIN}([\ufdd6-\ufde5]+){_END}>|{_BEGIN}([\ufdd6-\ufde5]+)\n?{_END}")
 _OWN = re.compile(_BEGIN)
 _place_of = attrgetter("at")
 _shown_of = itemgetter(0)
@@ -56,14 +54,15 @@ class _Term(NamedTuple):
     begins: bool
 
 
-_Marked = str | Passage | Tag | _Hidden | _Term
-"""What a mark replaces: a copied piece, the end of a passage, a tag, protected text, or an end of a term."""
+_Replaced = str | Passage | Tag | _Hidden | _Term
+"""What a sentinel replaces: a copied piece, the end of a passage, a tag, protected text, or an end of a term."""
 
 
-class FirstLeg:
-    """The translation of an item into the pivot language, and the plan of the second translation, which starts from it.
+class PivotPlan:
+    """The translation of an item through a pivot language: the plan of the translation into it, and the plan of the one
+    from it, which grows.
 
-    Decode and check `plan`'s sentences, and call `advance` whenever some of them are done.
+    Translate the sentences of `into_pivot`, and call `advance` whenever some of them are done.
     """
 
     def __init__(
@@ -79,20 +78,20 @@ class FirstLeg:
         self.bundle, self.second_bundle = route
         self.error: ServiceError | None = None
         """The error of the first sentence that failed; there is no second translation then."""
-        self._marked: list[_Marked] = []
+        self._replaced: list[_Replaced] = []
         self._glossary = glossary
-        marked = [part for piece in pieces for part in self._mark_piece(piece)]
-        self.plan = plan_text(self.bundle, marked, None, 1, budget)
-        self.second = TextPlan(self.second_bundle, label=label)
+        hidden = [part for piece in pieces for part in self._hide_piece(piece)]
+        self.into_pivot = plan_text(self.bundle, hidden, None, 1, budget)
+        self.from_pivot = TextPlan(self.second_bundle, label=label)
         """The plan of the second translation, as far as the first is known."""
         self._beam_size = beam_size
         self._passages = [piece for piece in pieces if isinstance(piece, Passage)]
         self._nested = deque(inner for passage in self._passages for inner in passage.nested)
-        """The nested passages of which `second` has no plan yet."""
+        """The nested passages of which `from_pivot` has no plan yet."""
         self._passage = 0  # the number of the one that is being read
-        self._reader = _Reader(self._marked)
-        self._next = 0  # the part of `plan` to read next
-        self._origins: dict[Sentence, Sentence] = {}
+        self._reader = _Reader(self._replaced)
+        self._next = 0  # the part of `into_pivot` to read next
+        self._origins: dict[PlannedSentence, PlannedSentence] = {}
         self._starts: list[tuple[int, int]] = []
 
     @property
@@ -106,8 +105,8 @@ class FirstLeg:
 
     @property
     def is_read(self) -> bool:
-        """Whether `second` is complete, or there is none."""
-        return self.error is not None or (not self._nested and self._next == len(self.plan.parts))
+        """Whether `from_pivot` is complete, or there is none."""
+        return self.error is not None or (not self._nested and self._next == len(self.into_pivot.parts))
 
     @property
     def can_advance(self) -> bool:
@@ -115,50 +114,52 @@ class FirstLeg:
         return not self.is_read and all(map(_is_ready, self._following))
 
     @property
-    def reads_much(self) -> bool:
-        """Whether what `advance` may read next has a long part: too much for the event loop."""
-        parts = self._following if self._nested else self.plan.parts[self._next : self._next + MAX_READ_PARTS]
-        return any(len(_translation(part)) > MAX_READ_CHARS for part in parts if _is_ready(part))
+    def reading_size(self) -> int:
+        """The length of the longest part that `advance` may read next."""
+        parts = self._following if self._nested else self.into_pivot.parts[self._next : self._next + MAX_READ_PARTS]
+        return max((len(rendered(part)) for part in parts if _is_ready(part)), default=0)
 
     @property
-    def _following(self) -> Sequence[str | Sentence]:
+    def _following(self) -> Sequence[Part]:
         """What the second translation must wait for next."""
-        return self.plan.nested[self._nested[0].number] if self._nested else [self.plan.parts[self._next]]
+        return self.into_pivot.nested[self._nested[0].number] if self._nested else [self.into_pivot.parts[self._next]]
 
-    def advance(self, budget: int) -> list[Sentence]:
-        """Plans the second translation of what has been checked since the last call, in order, up to the first sentence
-        that has not, or `MAX_READ_PARTS`. Returns its new sentences.
+    def advance(self, budget: int) -> list[PlannedSentence]:
+        """Plans the second translation of what has been translated since the last call, in order, up to the first
+        sentence that has not, or `MAX_READ_PARTS`. Returns its new sentences.
 
         A sentence of the first translation stays a sentence, or becomes several: so each can be translated on as soon
         as it is known. Raises BudgetExceeded if the second translation costs more than `budget`.
         """
-        added: list[str | Sentence] = []
+        added: list[Part] = []
         for _ in range(MAX_READ_PARTS):
             if not self.can_advance or len(added) >= MAX_READ_PARTS:
                 break
             if self._nested:
                 inner = self._nested.popleft()
-                parts = self._second_parts(_Reader(self._marked), self.plan.nested[inner.number], inner.passage, budget)
-                self.second.nested[inner.number] = parts
+                parts = self._second_parts(
+                    _Reader(self._replaced), self.into_pivot.nested[inner.number], inner.passage, budget
+                )
+                self.from_pivot.nested[inner.number] = parts
             else:
-                parts = self._read(self.plan.parts[self._next], budget)
+                parts = self._read(self.into_pivot.parts[self._next], budget)
                 self._next += 1
-                self.second.parts += parts
+                self.from_pivot.parts += parts
             added += parts
         if not self.is_read:
-            errors = (part.error for part in self._following if isinstance(part, Sentence))
+            errors = (part.error for part in sentences_of(self._following))
             self.error = next(filter(None, errors), None)
-        return [part for part in added if isinstance(part, Sentence)]
+        return sentences_of(added)
 
-    def _read(self, part: str | Sentence, budget: int) -> list[str | Sentence]:
+    def _read(self, part: Part, budget: int) -> list[Part]:
         """The parts of the second translation of one part of the first."""
         reader = self._reader
         start = reader.end
-        ended = reader.read(_translation(part))
-        if isinstance(part, Sentence):
-            self._starts.append((start, part.start))
+        ended = reader.read(rendered(part))
+        if isinstance(part, PlannedSentence):
+            self._starts.append((start, part.sentence.start))
             parts = self._split_chunk(reader, self._passages[self._passage], budget)
-            self._origins |= {second: part for second in parts if isinstance(second, Sentence)}
+            self._origins |= dict.fromkeys(sentences_of(parts), part)
             return parts
         if isinstance(ended, Passage):
             self._passage += 1
@@ -167,35 +168,29 @@ class FirstLeg:
             return parts
         return [] if ended is None else [ended]
 
-    def _second_parts(
-        self, reader: _Reader, parts: Iterable[str | Sentence], original: Passage, budget: int
-    ) -> list[str | Sentence]:
+    def _second_parts(self, reader: _Reader, parts: Iterable[Part], original: Passage, budget: int) -> list[Part]:
         """The parts of the second translation of a whole passage."""
-        found: list[str | Sentence] = []
+        found: list[Part] = []
         for part in parts:
-            reader.read(_translation(part))
-            if isinstance(part, Sentence):
+            reader.read(rendered(part))
+            if isinstance(part, PlannedSentence):
                 found += self._split_chunk(reader, original, budget)
         return found + self._split_chunk(reader, original, budget)
 
-    def _split_chunk(self, reader: _Reader, original: Passage, budget: int) -> list[str | Sentence]:
+    def _split_chunk(self, reader: _Reader, original: Passage, budget: int) -> list[Part]:
         """The parts of what `reader` has read since the last call."""
         start, follows = reader.start, reader.follows_sentence
         chunk = reader.take_chunk(original)
         if not (chunk.text or chunk.tags or chunk.protected):
             return []
-        planner = PassagePlanner(self.second, self.second_bundle, chunk, None, self._beam_size, start=start)
+        planner = PassagePlanner(self.from_pivot, self.second_bundle, chunk, None, self._beam_size, start=start)
         parts = planner.parts(budget, follows)
-        reader.follows_sentence = isinstance(parts[-1], Sentence)
+        reader.follows_sentence = isinstance(parts[-1], PlannedSentence)
         return parts
 
-    def origin(self, second: Sentence) -> Sentence:
-        """The sentence of the source whose translation has `second`, a sentence of the second translation's passages
-        that are not nested."""
-        return self._origins[second]
-
-    def find_origin(self, second: Sentence) -> Sentence | None:
-        """Like `origin`; None for a sentence of a nested passage."""
+    def origin(self, second: PlannedSentence) -> PlannedSentence | None:
+        """The sentence of the source whose translation has `second`, a sentence of the second translation; None if that
+        is a sentence of a nested passage."""
         return self._origins.get(second)
 
     def source_offset(self, offset: int) -> int:
@@ -206,7 +201,7 @@ class FirstLeg:
     def align(self, second: TextPlan) -> list[WordPair]:
         """The words of the source and of the second translation that are aligned to the same word in between."""
         pairs = sorted(
-            (self._pivot_span(pair.target), pair.source) for pair in word_pairs(self.plan, self._shown_length)
+            (self._pivot_span(pair.target), pair.source) for pair in word_pairs(self.into_pivot, self._shown_length)
         )
         sources = {word: [source for _, source in group] for word, group in groupby(pairs, key=itemgetter(0))}
         words = sorted(sources)
@@ -225,7 +220,7 @@ class FirstLeg:
         return start, end
 
     def _pivot_offset(self, shown: int) -> int:
-        """The offset in the pivot text of an offset that counts protected text by its mark."""
+        """The offset in the pivot text of an offset that counts protected text by its sentinel."""
         offsets = self._reader.offsets
         place = bisect_right(offsets, shown, key=_shown_of) - 1
         at, offset = offsets[place]
@@ -233,29 +228,31 @@ class FirstLeg:
         return min(offset + shown - at, following)
 
     def _shown_length(self, text: str) -> int:
-        """The length of `text` with the marks of protected text only."""
+        """The length of `text` with the sentinels of protected text only."""
         return len(text) - sum(
-            len(mark[0]) for mark in _MARK.finditer(text) if not isinstance(_marked_by(mark, self._marked), _Hidden)
+            len(found[0])
+            for found in _SENTINEL.finditer(text)
+            if not isinstance(_replaced_by(found, self._replaced), _Hidden)
         )
 
-    # ---- Marks
+    # ---- Sentinels
 
-    def _mark_piece(self, piece: Piece) -> Iterator[Piece]:
+    def _hide_piece(self, piece: Piece) -> Iterator[Piece]:
         if isinstance(piece, Passage):
-            yield self._mark_passage(piece)
-            yield self._mark(piece)
+            yield self._hide_passage(piece)
+            yield self._sentinel(piece)
         else:
-            yield self._mark(piece, "\n" if "\n" in piece else "")  # a line end separates paragraphs
+            yield self._sentinel(piece, "\n" if "\n" in piece else "")  # a line end separates paragraphs
 
-    def _mark_passage(self, passage: Passage) -> Passage:
-        """The passage with marks in place of tags and protected text, and around each term."""
+    def _hide_passage(self, passage: Passage) -> Passage:
+        """The passage with sentinels in place of tags and protected text, and around each term."""
         passage = protected_passage(passage, self.bundle)
         text = passage.text
         own = [ProtectedSpan(*found.span(), found[0]) for found in _OWN.finditer(text)]
         protected = merge_spans(passage.protected, own)
-        hidden = tuple(one._replace(raw=self._mark_protected(one, text[one.start : one.end])) for one in protected)
-        nested = tuple(inner._replace(passage=self._mark_passage(inner.passage)) for inner in passage.nested)
-        tags = [tag._replace(raw=self._mark(tag)) for tag in passage.tags]
+        hidden = tuple(one._replace(raw=self._hide_protected(one, text[one.start : one.end])) for one in protected)
+        nested = tuple(inner._replace(passage=self._hide_passage(inner.passage)) for inner in passage.nested)
+        tags = [tag._replace(raw=self._sentinel(tag)) for tag in passage.tags]
         terms = self._glossary.find(text) if self._glossary else []
         if terms:
             usable = usable_spans(replace(passage, protected=hidden), terms)
@@ -264,43 +261,39 @@ class FirstLeg:
             )
         return Passage(text, hidden, tuple(tags), write_plain, passage.whole, nested)
 
-    def _mark_protected(self, span: ProtectedSpan, shown: str) -> str:
-        mark = self._mark(_Hidden(span, shown))
-        return f"<m {mark}>" if is_nesting(span.raw) else mark  # nests, too
+    def _hide_protected(self, span: ProtectedSpan, shown: str) -> str:
+        sentinel = self._sentinel(_Hidden(span, shown))
+        return f"<m {sentinel}>" if is_nesting(span.raw) else sentinel  # nests, too
 
     def _with_terms(self, tags: Sequence[Tag], terms: Sequence[_Term]) -> list[Tag]:
         """`tags` with a pair around each term: what the pair surrounds in the translation is the term."""
-        begins = [Tag(term.span.start, self._mark(term), "open") for term in terms]
-        ends = [Tag(term.span.end, self._mark(term._replace(begins=False)), "close") for term in terms]
+        begins = [Tag(term.span.start, self._sentinel(term), "open") for term in terms]
+        ends = [Tag(term.span.end, self._sentinel(term._replace(begins=False)), "close") for term in terms]
         return sorted([*ends, *tags, *begins], key=_place_of)
 
-    def _mark(self, marked: _Marked, inside: str = "") -> str:
-        self._marked.append(marked)
-        digits = "".join(chr(_ZERO + int(digit, 16)) for digit in f"{len(self._marked) - 1:x}")
+    def _sentinel(self, replaced: _Replaced, inside: str = "") -> str:
+        self._replaced.append(replaced)
+        digits = "".join(chr(_ZERO + int(digit, 16)) for digit in f"{len(self._replaced) - 1:x}")
         return f"{_BEGIN}{digits}{inside}{_END}"
 
 
-def _marked_by(mark: re.Match[str], marked: Sequence[_Marked]) -> _Marked:
-    return marked[int("".join(f"{ord(digit) - _ZERO:x}" for digit in mark[1] or mark[2]), 16)]
+def _replaced_by(sentinel: re.Match[str], replaced: Sequence[_Replaced]) -> _Replaced:
+    return replaced[int("".join(f"{ord(digit) - _ZERO:x}" for digit in sentinel[1] or sentinel[2]), 16)]
 
 
-def _is_ready(part: str | Sentence) -> bool:
+def _is_ready(part: Part) -> bool:
     """Whether the translation of `part` is known."""
-    return isinstance(part, str) or (part.checked and part.error is None)
-
-
-def _translation(part: str | Sentence) -> str:
-    return part if isinstance(part, str) else part.render(part.best)
+    return isinstance(part, str) or part.is_translated
 
 
 @dataclass
 class _Reader:
-    """Reads a translation with marks, from left to right, and cuts it into chunks. A chunk is what has been read since
-    the last one was taken."""
+    """Reads a translation with sentinels, from left to right, and cuts it into chunks. A chunk is what has been read
+    since the last one was taken."""
 
-    marked: Sequence[_Marked]
+    replaced: Sequence[_Replaced]
     offsets: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
-    """Pairs of an offset that counts protected text by its mark, and the offset in the text."""
+    """Pairs of an offset that counts protected text by its sentinel, and the offset in the text."""
     start: int = 0
     """Where the chunk begins in the text of its passage."""
     follows_sentence: bool = False
@@ -324,14 +317,14 @@ class _Reader:
         ends."""
         ended: str | Passage | None = None
         at = 0
-        for mark in _MARK.finditer(translation):
-            self._add_text(translation[at : mark.start()])
-            marked = _marked_by(mark, self.marked)
-            if isinstance(marked, str | Passage):
-                ended = marked
+        for sentinel in _SENTINEL.finditer(translation):
+            self._add_text(translation[at : sentinel.start()])
+            replaced = _replaced_by(sentinel, self.replaced)
+            if isinstance(replaced, str | Passage):
+                ended = replaced
             else:
-                self._add_marked(marked, len(mark[0]))
-            at = mark.end()
+                self._add_replaced(replaced, len(sentinel[0]))
+            at = sentinel.end()
         self._add_text(translation[at:])
         return ended
 
@@ -364,8 +357,8 @@ class _Reader:
         self.shown += shown
         self.offsets.append((self.shown, self.end))
 
-    def _add_marked(self, marked: Tag | _Hidden | _Term, length: int) -> None:
-        match marked:
+    def _add_replaced(self, replaced: Tag | _Hidden | _Term, length: int) -> None:
+        match replaced:
             case _Hidden(span, shown):
                 self._protect(span.raw, shown)
                 self._count(length)
@@ -377,8 +370,8 @@ class _Reader:
                 else:
                     self._protect(written, shown)  # no word translates the term
             case Tag():
-                self.tags.append(marked._replace(at=len(self.text)))
-                if marked.space and self.text and not self.text[-1].isspace():
+                self.tags.append(replaced._replace(at=len(self.text)))
+                if replaced.space and self.text and not self.text[-1].isspace():
                     self.text += " "
                     self.after_space = True
 

@@ -1,4 +1,4 @@
-"""Finds what plain text has in place of tags: pairs of marks, such as `<b>` and `</b>`, and tabs."""
+"""Finds what plain text has in place of tags: pairs of symbols, such as `<b>` and `</b>`, and tabs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _BESIDE = frozenset(".,;:!?()\"'“”„«»‘’")
 _WHITE_SPACE, _place = re.compile(r"\s+"), attrgetter("at")
 
 
-def marks_as_tags(passage: Passage) -> tuple[Passage, Sequence[tuple[int, int]]]:
-    """A sentence in which pairs of marks, such as `<b>` and `</b>`, and symbols that touch a word, such as the star of
-    "Name*", are tags instead of protected text, and where they were and their lengths: see `Sentence.marks`.
+def symbols_as_tags(passage: Passage) -> tuple[Passage, Sequence[tuple[int, int]]]:
+    """A sentence in which pairs of symbols, such as `<b>` and `</b>`, and symbols that touch a word, such as the star
+    of "Name*", are tags instead of protected text, and where they were and their lengths: see
+    `Sentence.tagged_symbols`.
 
     A model reads the words in a pair of symbols as names, and copies them; without, it translates them.
     """

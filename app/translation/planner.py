@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from msgspec import structs
+
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
@@ -22,9 +24,9 @@ from app.translation.completion import continue_prefix
 from app.translation.language_checks import LanguageChecks
 from app.translation.llm_alone import plan_unserved
 from app.translation.memory import MemoryLookup, RememberedText
-from app.translation.pivot import FirstLeg
+from app.translation.pivot import PivotPlan
 from app.translation.planned_item import PlannedItem
-from app.translation.sentence import Sentence
+from app.translation.planned_sentence import PlannedSentence
 from app.translation.source_language import SourceLanguages
 from app.translation.text_plan import BudgetExceeded, Label, TextPlan, plan_copy, plan_text
 from app.translation.types import AUTO, Item, Options
@@ -62,7 +64,7 @@ class Planner:
         source, target = services.catalogue.codes(options.source, options.target)
         self._wanted = options.target
         if (source, target) != (options.source, options.target):
-            options = options._replace(source=source, target=target)
+            options = structs.replace(options, source=source, target=target)
         self.options = options
         """The request's options, with the codes of served languages."""
         self.is_abandoned = False
@@ -82,8 +84,11 @@ class Planner:
 
     def check_pair(self) -> None:
         """Raises PairNotServed if no text can be translated."""
-        if self.options.source not in (AUTO, self.options.target) or not self._sources:
-            self._is_for_large_model_alone(self.options.source) or self._route(self.options.source)
+        source = self.options.source
+        if source in (AUTO, self.options.target) and self._sources:
+            return
+        if not self._is_for_large_model_alone(source):
+            self._route(source)
 
     def _is_for_large_model_alone(self, source: str) -> bool:
         """Whether no bundle translates from `source`, and the large model may."""
@@ -111,19 +116,18 @@ class Planner:
             room -= plan.cost if isinstance(plan, TextPlan) else 0
         return planned
 
-    def plan_second_leg(self, item: PlannedItem, others: int) -> list[Sentence]:
+    def plan_from_pivot(self, item: PlannedItem, others: int) -> list[PlannedSentence]:
         """Plans the second translation of what is known of the first, and returns the new sentences.
 
         `others`: what the second translations of other items cost. Raises TooMuchText.
         """
-        leg = item.first_leg
-        assert leg is not None
+        assert item.pivot is not None
         try:
-            added = leg.advance(self._services.settings.queue_tokens - others)
+            added = item.pivot.advance(self._services.settings.queue_tokens - others)
         except BudgetExceeded:
             raise self._too_many_tokens() from None
-        if leg.error:
-            item.plan = leg.error
+        if item.pivot.error:
+            item.plan = item.pivot.error
         return added
 
     def _plan_item(self, item: Item, room: int) -> PlannedItem:
@@ -139,7 +143,7 @@ class Planner:
         return planned
 
     def _plan(self, planned: PlannedItem, room: int) -> None:
-        """Sets an item's plan, its source, and its first leg if it needs a pivot language.
+        """Sets an item's plan, its source, and its pivot plan if it needs a pivot language.
 
         Raises PairNotServed, TooMuchText and BudgetExceeded.
         """
@@ -183,8 +187,8 @@ class Planner:
         if memory:
             pieces = memory.pieces(pieces)
         if len(route) > 1:
-            leg = planned.first_leg = FirstLeg(route, pieces, glossary, self._beam_size, room, label)
-            planned.plan, plan, planned.grows = leg.second, leg.plan, True
+            pivot = planned.pivot = PivotPlan(route, pieces, glossary, self._beam_size, room, label)
+            planned.plan, plan = pivot.from_pivot, pivot.into_pivot
         else:
             plan = planned.plan = plan_text(route[0], pieces, glossary, self._beam_size, room, memory)
             plan.label = label
@@ -194,7 +198,7 @@ class Planner:
 
     def _continue(self, planned: PlannedItem) -> None:
         """Raises InvalidFields and TooMuchText."""
-        if planned.first_leg:
+        if planned.pivot:
             raise InvalidFields.at("#/prefix", "not available for languages that need a pivot language")
         assert isinstance(planned.plan, TextPlan)
         continue_prefix(planned.plan, self.options.prefix)

@@ -17,9 +17,10 @@ from msgspec import structs
 
 from app.text.checked_marks import QUOTES
 from app.text.optional_endings import join_endings
+from app.translation.candidate import Candidate
 from app.translation.input_normalisation import split_at_protected
 from app.translation.kept_marks import has_marks
-from app.translation.sentence import Candidate, Sentence
+from app.translation.planned_sentence import Translation
 from app.translation.terminology import missing_terms
 from model.languages import WITHOUT_SPACES, language_alone
 from model.normalisation import INVISIBLE, normalise_source
@@ -49,54 +50,51 @@ _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _DIGITS, _CURRENCY, _PERCENT = "0", "$", "%％‰٪"
 
 
-def check_translation(sentence: Sentence) -> None:
-    """Cuts loops from the sentence's candidates, and adds a warning for each apparent error of the best; only once."""
-    if sentence.checked:
-        return
-    text, source, found = sentence.passage.text, sentence.sequence.source, sentence.best
-    sentence.candidates = [cut_loops(sentence, candidate) for candidate in sentence.candidates]
-    best = sentence.best
+def check_translation(translation: Translation) -> Translation:
+    """The translation without loops, with a warning for each apparent error."""
+    sentence, found = translation.sentence, translation.best
+    text, source, warnings = sentence.passage.text, sentence.sequence.source, list[str]()
+    candidates = [cut_loops(candidate) for candidate in translation.candidates]
+    best = candidates[0]
     if best is not found:
-        sentence.warnings.append("The model repeated itself; the repetitions were cut.")
+        warnings.append("The model repeated itself; the repetitions were cut.")
     elif is_repetitive(best.decoded.tokens, source):
-        sentence.warnings.append(f"The translation of “{_shortened(text)}” says the same several times.")
-    translation = sentence.plain_text(best)
-    sentence.copied_words = count_copied_words(text, translation)
-    if not translation.strip() and not sentence.passage.protected:
-        sentence.warnings.append(f"No translation was found for “{_shortened(text)}”; it is left as it was.")
-    elif sentence.copied_words >= MIN_COPY_WORDS:
-        sentence.warnings.append(copy_warning(text))
-    elif best.decoded.finish_reason == "length" and not sentence.warnings:
-        sentence.warnings.append(f"The translation of “{_shortened(text)}” was stopped where it seemed to have no end.")
+        warnings.append(f"The translation of “{_shortened(text)}” says the same several times.")
+    copied_words = count_copied_words(text, best.plain_text)
+    if not best.plain_text.strip() and not sentence.passage.protected:
+        warnings.append(f"No translation was found for “{_shortened(text)}”; it is left as it was.")
+    elif copied_words >= MIN_COPY_WORDS:
+        warnings.append(copy_warning(text))
+    elif best.decoded.finish_reason == "length" and not warnings:
+        warnings.append(f"The translation of “{_shortened(text)}” was stopped where it seemed to have no end.")
     given = "".join([text, *(term.raw for term in sentence.terms)])
-    if symbols := find_invented_symbols(given, translation):
-        sentence.warnings.append(f"Perhaps made up in the translation of “{_shortened(text)}”: {quoted(symbols)}.")
-    sentence.untranslated_words = [normalise_source(word[0]) for word in find_untranslated_words(sentence)]
-    if sentence.passage.tags and (unmarked := sentence.empty_elements(best)):
-        sentence.warnings.append(f"No word of the translation has the markup of {quoted(map(_shortened, unmarked))}.")
-    if not (sentence.warnings or sentence.untranslated_words or sentence.copied_words):
+    if symbols := find_invented_symbols(given, best.plain_text):
+        warnings.append(f"Perhaps made up in the translation of “{_shortened(text)}”: {quoted(symbols)}.")
+    untranslated_words = [normalise_source(word[0]) for word in find_untranslated_words(best)]
+    if sentence.passage.tags and (unmarked := best.empty_elements()):
+        warnings.append(f"No word of the translation has the markup of {quoted(map(_shortened, unmarked))}.")
+    if not (warnings or untranslated_words or copied_words):
         if repeats_unlike_source(best.decoded.tokens, source):
-            sentence.warnings.append(
-                f"“{_shortened(text)}” says the same many times, and the translation not as often."
-            )
-        elif is_uncertain(sentence):
-            sentence.warnings.append(f"The model is unsure of its translation of “{_shortened(text)}”.")
-    sentence.checked = True
+            warnings.append(f"“{_shortened(text)}” says the same many times, and the translation not as often.")
+        elif is_uncertain(best):
+            warnings.append(f"The model is unsure of its translation of “{_shortened(text)}”.")
+    return Translation(candidates, translation.origin, warnings, untranslated_words, copied_words)
 
 
-def cut_loops(sentence: Sentence, candidate: Candidate) -> Candidate:
+def cut_loops(candidate: Candidate) -> Candidate:
     """`candidate` without its loops. Keeps a loop whose removal would lose a term or a number: the source has it."""
     decoded = candidate.decoded
-    left = without_loops(decoded.tokens, sentence.sequence.source)
+    left = without_loops(decoded.tokens, candidate.sentence.sequence.source)
     if len(left) == len(decoded.tokens):
         return candidate
     tokens, log_probs, aligned = (
         tuple([of[index] for index in left]) for of in (decoded.tokens, decoded.log_probs, decoded.aligned)
     )
-    cut = Candidate(structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned))
-    missing = missing_terms(sentence, cut)
-    is_whole = not missing or len(missing) <= len(missing_terms(sentence, candidate))
-    return cut if is_whole and (has_marks(sentence, cut) or not has_marks(sentence, candidate)) else candidate
+    shorter = structs.replace(decoded, tokens=tokens, log_probs=log_probs, aligned=aligned)
+    cut = Candidate(candidate.sentence, shorter)
+    missing = missing_terms(cut)
+    is_whole = not missing or len(missing) <= len(missing_terms(candidate))
+    return cut if is_whole and (has_marks(cut) or not has_marks(candidate)) else candidate
 
 
 def without_loops(tokens: Sequence[int], source: Sequence[int]) -> list[int]:
@@ -170,12 +168,13 @@ def _bigram_counts(pairs: Iterable[tuple[int, int]]) -> Counter[tuple[int, int]]
     return times
 
 
-def is_uncertain(sentence: Sentence) -> bool:
+def is_uncertain(candidate: Candidate) -> bool:
     """Whether a text of one or two words, in a language with spaces, has a score too low to be right.
 
     Protected spans count neither as words nor in the score, which their certain symbols would raise.
     """
-    decoded, passage = sentence.best.decoded, sentence.passage
+    decoded, sentence = candidate.decoded, candidate.sentence
+    passage = sentence.passage
     scores = list(decoded.log_probs)
     if passage.protected:
         symbols = set(sentence.bundle.target_tokenizer.reserved_ids)
@@ -233,14 +232,14 @@ def _symbol_class(symbol: str) -> str:
     return next((kind for kind in (QUOTES, _BRACKETS, _PERCENT) if symbol[0] in kind), symbol.lower())
 
 
-def find_untranslated_words(sentence: Sentence) -> list[re.Match[str]]:
+def find_untranslated_words(candidate: Candidate) -> list[re.Match[str]]:
     """The source words to which the translation pays hardly any attention, with their places in the passage."""
-    coverage = sentence.best.decoded.coverage
+    sentence, coverage = candidate.sentence, candidate.decoded.coverage
     if not coverage or min(coverage[: len(sentence.sequence.source)], default=1) >= MIN_COVERAGE:
         return []
     text = sentence.passage.text
     seen = [0.0] * (len(text) + 1)
-    for (start, end), weight in zip(sentence.source_spans(), coverage, strict=True):
+    for (start, end), weight in zip(sentence.source_spans, coverage, strict=True):
         if end > start:
             seen[start] += weight
     upto = [0.0, *accumulate(seen)]

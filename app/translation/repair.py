@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.engine.sequence import Sequence as EngineSequence
 from app.markup.passage import Passage
 from app.text.memory_difference import AlmostEqual
+from app.translation.candidate import Candidate
 from app.translation.given_translation import given_pieces
 from app.translation.input_normalisation import (
     added_full_stop,
@@ -30,7 +31,7 @@ from app.translation.input_normalisation import (
 )
 from app.translation.memory import Similar
 from app.translation.quality_checks import cut_loops
-from app.translation.sentence import Candidate, Sentence, make_sequence
+from app.translation.sentence import Sentence, make_sequence
 from app.translation.terminology import missing_terms
 from app.translation.text_plan import protected_passage
 from model.bundle import Bundle
@@ -48,7 +49,7 @@ MAX_MORE_WORDS = 2
 MIN_KEPT_SHARE = 0.5
 """Share of the stored translation's tokens that a repaired translation has at least."""
 
-Decode = Callable[[Sequence[EngineSequence]], Awaitable[Sequence[Decoded]]]
+Decode = Callable[[Sequence[engine.Sequence]], Awaitable[Sequence[Decoded]]]
 Tokens = tuple[int, ...]
 
 
@@ -62,7 +63,7 @@ class Word(NamedTuple):
 class _Stored(NamedTuple):
     """A stored translation in tokens, without end symbol."""
 
-    forced: EngineSequence
+    forced: engine.Sequence
     """Scores it as the translation of its own source."""
     aligned_to: Sequence[tuple[int, int]]
     """The characters of its source that each source token encodes."""
@@ -108,11 +109,11 @@ async def repair(sentence: Sentence, plain: Decoded, similar: Similar, decode: D
         return None
     source = sentence.sequence.source
     scored = await decode([_forced(sentence.bundle, source, tokens) for tokens in candidates])
-    least = cut_loops(sentence, Candidate(plain)).decoded.score - similar.tolerance
+    least = cut_loops(Candidate(sentence, plain)).decoded.score - similar.tolerance
     good: list[tuple[int, float, Candidate]] = []
     for tokens, decoded in zip(candidates, scored, strict=True):
-        candidate = Candidate(decoded)
-        is_fit = cut_loops(sentence, candidate) is candidate and not missing_terms(sentence, candidate)
+        candidate = Candidate(sentence, decoded)
+        is_fit = cut_loops(candidate) is candidate and not missing_terms(candidate)
         if decoded.score >= least and is_fit:
             good.append((kept[tokens], decoded.score, candidate))
     return max(good, key=lambda found: found[:2], default=(0, 0.0, None))[2]
@@ -150,7 +151,7 @@ def _prepare(sentence: Sentence, difference: AlmostEqual) -> _Stored | None:
     numbers = {span.raw: number for number, span in enumerate(protected)}
     renumbered = {symbols[number]: symbols[numbers[span.raw]] for number, span in enumerate(source.protected)}
     forced = _forced(bundle, ids, tokens)
-    spans = Sentence(source, bundle, forced).source_spans()
+    spans = Sentence(source, bundle, forced).source_spans
     return _Stored(forced, spans, tuple(renumbered.get(token, token) for token in tokens), _words(bundle, tokens))
 
 
@@ -166,7 +167,7 @@ def _words(bundle: Bundle, tokens: Tokens) -> list[Word]:
     return [Word(first, end) for first, end, _ in found]
 
 
-def _continuing(sentence: Sentence, prefix: Tokens) -> EngineSequence | None:
+def _continuing(sentence: Sentence, prefix: Tokens) -> engine.Sequence | None:
     """The sequence that decodes the sentence from `prefix` on; None if the prefix leaves no room."""
     sequence, limits = sentence.sequence, sentence.bundle.limits
     limit = limits.target(len(sequence.source), len(prefix))
@@ -176,7 +177,7 @@ def _continuing(sentence: Sentence, prefix: Tokens) -> EngineSequence | None:
     return structs.replace(sequence, prefix=prefix, limit=limit, beam_size=1)
 
 
-def _forced(bundle: Bundle, source: Sequence[int], tokens: Tokens) -> EngineSequence:
+def _forced(bundle: Bundle, source: Sequence[int], tokens: Tokens) -> engine.Sequence:
     return make_sequence(bundle, source, len(tokens), forced=tokens)
 
 

@@ -1,389 +1,360 @@
-"""The stages of a translation request: plan its texts, decode their sentences, and render the translations."""
+"""A translation request: plan its texts, have their sentences decoded, decide what becomes of each, and render them."""
 
 from __future__ import annotations
 
 import asyncio
-from asyncio import Event, Future, Task
+from asyncio import Future, Queue, Task, TaskGroup
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
-from time import monotonic
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import chain
 
+from app.engine import sequence as engine
 from app.engine.sequence import Decoded
-from app.engine.sequence import Sequence as EngineSequence
 from app.errors import ServiceError
 from app.llm.client import check_wish
+from app.runtime import event_loop
 from app.text.glossary import Glossary
-from app.translation import formality, kept_marks
+from app.translation import policies
 from app.translation.llm_questions import LargeModelQuestions
 from app.translation.memory import RememberedText
 from app.translation.planned_item import PlannedItem
+from app.translation.planned_sentence import Part, PlannedSentence, Translation, sentences_of
 from app.translation.planner import Planner, Services, item_length
-from app.translation.quality_checks import check_translation
 from app.translation.repair import repair
-from app.translation.sentence import Candidate, Sentence
-from app.translation.terminology import missing_terms, sequence_with_terms
+from app.translation.sentence import Sentence
 from app.translation.text_plan import TextPlan
 from app.translation.types import AUTO, Item, Options, TranslatedPart, Translations
 from app.translation.word_quality import sentence_words
 
-MAX_INLINE_CHARS = 2_000
-"""A request up to this size is prepared on the event loop, in about a millisecond. A larger one would delay others, and
-is prepared in a thread; switching to it costs as much as a short sentence."""
 MAX_CONCURRENT_REPAIRS = 8
 """Of one request, since each scores up to 16 translations, and a long text must not fill the queue."""
-MAX_CHECKED_AHEAD = 64
-"""Sentences of a stream that are checked before their turn, so that the large model is asked about all of them."""
-MAX_DECODED_TOGETHER = 64
-"""Sentences that are submitted again at once: a millisecond."""
+MAX_STARTED_AHEAD = 64
+"""Sentences of a stream that are begun before their turn, so that the large model is asked about all of them."""
+SENTENCE_SIZE = event_loop.MAX_SIZE // 2
+"""The size of a sentence's checks and its rendering: a millisecond at most."""
 MAX_READ_TOGETHER = 16
 """Sentences in a pivot language that are read at once: a few milliseconds."""
 
 
 class TranslationRequest:
-    """A translation request.
+    """A translation request; `run` is its way from texts to translations.
 
-    Call `prepare`, then `start`, then `finish_all`, or iterate over `parts` before, then `answer`. Call `cancel` at the
-    end, or to abandon it earlier.
+    A plain sentence is the bare future of its decoding. What needs more, a retry, a repair or a large model, is a task
+    of the request's group, and so are the translations from a pivot language.
 
-    Of texts that need a pivot language, each sentence is translated on as soon as it, and all before it, are in that
-    language.
+    `on_part` gets the parts of each item's translation, in order, as soon as they are known.
     """
 
-    def __init__(self, services: Services, items: Sequence[Item], options: Options, deadline: float) -> None:
-        self._services, self._texts, self.deadline = services, items, deadline
+    def __init__(
+        self,
+        services: Services,
+        items: Sequence[Item],
+        options: Options,
+        deadline: float,
+        on_part: Callable[[TranslatedPart], None] | None = None,
+    ) -> None:
+        self._services, self._texts, self._deadline, self._on_part = services, items, deadline, on_part
         self._planner = Planner(services, options)
         self._options = self._planner.options
         self._items: list[PlannedItem] = []
-        self._second_legs: Task[None] | None = None
-        """Translates sentences on from the pivot language."""
-        self._second_cost = 0
-        """The cost of second translations that are complete."""
-        self._grown = Event()
-        """Set when the plan of an item has grown, or no plan will grow any more."""
-        self._repairs: dict[Sentence, Task[Candidate | None]] = {}
-        """Repairs of similar translations from the memory, under way."""
+        self._rules = policies.Rules()
+        self._tasks = TaskGroup()
+        self._futures: dict[PlannedSentence, Future[Decoded]] = {}
+        """The results of sentences that are being decoded, or that no policy has seen yet."""
+        self._further: dict[PlannedSentence, Task[None]] = {}
+        """The sentences that need more than one decoding."""
+        self._from_pivot: Task[None] | None = None
+        """The translations from the pivot language."""
+        self._grown: dict[PlannedItem, Queue[Part | None]] = {}
+        """For items with a pivot language: the parts of the plan from it, as they are submitted, and at last None."""
+        self._unserved: dict[PlannedItem, Task[None]] = {}
+        """For items that no bundle serves: their translation by the large model."""
         self._repair_slots = asyncio.Semaphore(MAX_CONCURRENT_REPAIRS)
         self._is_accepted = False
         """Whether the engine has accepted sentences of it."""
-        self._futures: dict[Sentence, Future[Decoded]] = {}
-        """The results of sentences that are being decoded, or are not checked yet."""
         self._llm: LargeModelQuestions | None = None
         if services.large_model and (self._options.engine or services.settings.engine) != "local":
             self._llm = LargeModelQuestions(services, services.large_model, self._options, deadline, self._decode_all)
         terms = 0 if isinstance(options.glossary, str | Glossary | None) else len(options.glossary)
-        self._is_short = sum(map(item_length, items)) + 40 * terms <= MAX_INLINE_CHARS
+        self._size = sum(map(item_length, items)) + event_loop.TERM_SIZE * terms
 
-    async def prepare(self) -> None:
-        """Plans all items: splits them into sentences."""
+    async def run(self) -> Translations:
+        """Translates. Call once. Raises what `Translator.translate` raises, but for DeadlinePassed."""
+        try:
+            self._items = await self._plan()
+            self._rules = self._rules_of_request()
+            async with self._tasks:
+                await self._submit([sentence for item in self._items for sentence in _first_sentences(item)])
+                self._start_items()
+                if self._on_part:
+                    for number, item in enumerate(self._items):
+                        await self._send_parts(number, item, self._on_part)
+                await self._finish_all()
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from None
+        finally:
+            self._planner.is_abandoned = True
+            for future in self._futures.values():
+                future.cancel()
+        return await self._answer()
+
+    # ---- Plan
+
+    async def _plan(self) -> list[PlannedItem]:
+        """Splits all items into sentences."""
         self._planner.check_pair()
         check_wish(self._services.large_model, self._options.engine, self._options.source, self._options.target)
-        memory = self._options.memory
+        memory, plan = self._options.memory, self._planner.plan
         uses_memory = memory is not None and bool(memory.snapshots)  # what a look-up costs, the memory's pairs decide
-        is_quick = (
-            self._is_short and not uses_memory and (self._options.source != AUTO or self._services.detector.ready)
-        )
-        plan = self._planner.plan
-        if is_quick:
-            self._items = plan(self._texts)
-        elif memory and memory.turns and uses_memory:
-            turn = memory.turns.short if self._is_short else memory.turns.long
-            self._items = await turn.run(plan, self._texts)
-        else:
-            self._items = await asyncio.to_thread(plan, self._texts)
+        is_quick = not uses_memory and (self._options.source != AUTO or self._services.detector.ready)
+        if is_quick and event_loop.fits(self._size):
+            return plan(self._texts)
+        if memory and memory.turns and uses_memory:
+            turn = memory.turns.short if event_loop.fits(self._size) else memory.turns.long
+            return await turn.run(plan, self._texts)
+        return await asyncio.to_thread(plan, self._texts)
 
-    async def start(self) -> None:
-        """Submits the first sentences of all items to the engine."""
-        plans = [item.first_plan for item in self._items]
-        await self.decode([sentence for plan in plans if isinstance(plan, TextPlan) for sentence in plan.sentences])
-        for item in self._items:
-            if self._llm:
-                self._llm.translate_alone(item)
-        if any(item.first_leg for item in self._items):
-            self._second_legs = asyncio.create_task(self._translate_second_legs())
+    def _rules_of_request(self) -> policies.Rules:
+        settings = self._services.settings
+        # On its way through another language a sentence cannot be left in its own.
+        low_quality = "warn" if any(item.pivot for item in self._items) else settings.low_quality
+        return policies.Rules(self._options.formality, settings.min_quality, low_quality)
 
-    async def finish_all(self) -> None:
-        """Waits until all sentences of all items are checked or have an error."""
-        if self._second_legs:
-            await self._second_legs
-        if self._llm:
-            await self._llm.finish_alone()
-        await self.finish([sentence for item in self._items for sentence in item.sentences])
+    # ---- Decode
 
-    async def _translate_second_legs(self) -> None:
-        """Submits the second translations of all sentences, in order, as soon as they are in the pivot language."""
-        growing = deque(item for item in self._items if item.grows)
-        waiting = [sentence for item in growing for sentence in item.pivot_sentences]
-        at = 0
-        try:
-            while growing:
-                end = at + 1
-                while end < min(at + MAX_READ_TOGETHER, len(waiting)) and self._is_decoded(waiting[end]):
-                    end += 1
-                await self.finish(waiting[at:end])
-                at = end
-                await self._advance(growing)
-            await self.finish(waiting[at:])  # those of items that failed
-        finally:
-            self._grown.set()
-
-    async def _advance(self, growing: deque[PlannedItem]) -> None:
-        """Plans and submits what can be translated on, and removes items that are complete from `growing`."""
-        advanced, added = list[PlannedItem](), list[Sentence]()
-        for item in growing:
-            while leg := item.first_leg:
-                if leg.reads_much:
-                    added += await asyncio.to_thread(self._planner.plan_second_leg, item, self._second_cost)
-                else:
-                    added += self._planner.plan_second_leg(item, self._second_cost)
-                    await asyncio.sleep(0)  # lets other requests run
-                if not leg.can_advance:
-                    break
-            advanced.append(item)
-            if leg and not leg.is_read:
-                break
-            self._second_cost += leg.second.cost if leg else 0
-        if added:
-            await self.decode(added)
-        for item in advanced:
-            if item.first_leg:
-                item.submitted, item.grows = len(item.first_leg.second.parts), not item.first_leg.is_read
-            if not item.grows:
-                growing.popleft()
-        self._grown.set()
-
-    def _is_decoded(self, sentence: Sentence) -> bool:
-        future = self._futures.get(sentence)
-        return future is None or future.done()
-
-    async def decode(self, sentences: Sequence[Sentence]) -> None:
-        """Submits the sentences to the engine."""
+    async def _submit(self, sentences: Sequence[PlannedSentence]) -> None:
+        """Hands the sentences to the engine."""
         if self._llm:
             self._llm.add(sentences)
-        sequences = [sentence.sequence for sentence in sentences]
-        client, engine = self._options.client, self._services.engine
-        futures = await engine.decode(sequences, self.deadline, client, continues=self._is_accepted)
-        self._is_accepted = self._is_accepted or not all(future.done() for future in futures)
+        futures = await self._decode([planned.sentence.sequence for planned in sentences])
         self._futures.update(zip(sentences, futures, strict=True))
-        for sentence, future in zip(sentences, futures, strict=True):
-            if sentence.similar and not sentence.candidates:
-                self._repairs[sentence] = asyncio.create_task(self._repair(sentence, future))
+        for planned in sentences:
+            if planned.sentence.similar:
+                future = self._futures.pop(planned)
+                self._further[planned] = self._tasks.create_task(self._repair(planned, future))
 
-    async def _repair(self, sentence: Sentence, future: Future[Decoded]) -> Candidate | None:
-        """The repaired translation of the pair that is similar to the sentence, if it is good enough."""
-        await asyncio.wait([future])
-        if future.cancelled() or future.exception() or sentence.similar is None:
-            return None
-        async with self._repair_slots:
-            return await repair(sentence, future.result(), sentence.similar, self._decode_all)
-
-    async def _decode_all(self, sequences: Sequence[EngineSequence]) -> list[Decoded]:
+    async def _decode(self, sequences: Sequence[engine.Sequence]) -> list[Future[Decoded]]:
+        client = self._options.client
         futures = await self._services.engine.decode(
-            list(sequences), self.deadline, self._options.client, continues=self._is_accepted
+            list(sequences), self._deadline, client, continues=self._is_accepted
         )
+        self._is_accepted = self._is_accepted or not all(future.done() for future in futures)
+        return futures
+
+    async def _decode_all(self, sequences: Sequence[engine.Sequence]) -> list[Decoded]:
+        futures = await self._decode(sequences)
         try:
             return [await future for future in futures]
         finally:
             for future in futures:
                 future.cancel()
 
-    async def finish(self, sentences: Sequence[Sentence]) -> None:
-        """Waits until all submitted `sentences` are checked or have an error.
+    # ---- What becomes of a sentence
 
-        Those that lack terms, numbers, marks or names are decoded again, until none does.
-        """
-        await self._finish_own(sentences)
-        if self._llm:
-            for sentence in sentences:
-                if await self._llm.finish(sentence):
-                    self._check_quality(sentence)
+    async def _start(self, planned: PlannedSentence) -> None:
+        """Waits until a sentence is decoded. Most are translated then; what needs more goes on in a task."""
+        future = self._futures.pop(planned, None)
+        if future is None:  # it was started before
+            return
+        try:
+            decision = await self._decide(Translation.of(planned.sentence, await future))
+        except ServiceError as error:
+            planned.outcome = error.with_traceback(None)  # the traceback would keep its frames alive
+            return
+        if isinstance(decision, Translation) and not (self._llm and self._llm.is_for(decision)):
+            planned.outcome = policies.accepted(decision, self._rules)
+        else:
+            self._further[planned] = self._tasks.create_task(self._translate_further(planned, decision))
 
-    async def _finish_own(self, sentences: Sequence[Sentence]) -> None:
-        """Finishes the translations of the bundles' own models, and asks the large model for some others."""
-        while sentences:
-            again: list[Sentence] = []
-            for number, sentence in enumerate(sentences):
-                future = self._futures.get(sentence)
-                if future is None:
-                    continue
-                if number and future.done():
-                    await asyncio.sleep(0)  # lets other requests run between two sentences
-                if await self._finish_one(sentence, future):
-                    again.append(sentence)
-            for start in range(0, len(again), MAX_DECODED_TOGETHER):
-                await self.decode(again[start : start + MAX_DECODED_TOGETHER])
-                await asyncio.sleep(0)
-            sentences = again
-
-    async def _finish_one(self, sentence: Sentence, future: Future[Decoded]) -> bool:
-        """Waits for the sentence and checks it. Returns whether it must be decoded again."""
-        repairing = self._repairs.pop(sentence, None)
+    async def _repair(self, planned: PlannedSentence, future: Future[Decoded]) -> None:
+        """Translates a sentence whose similar pair in the memory may be repaired for it."""
+        sentence = planned.sentence
+        assert sentence.similar is not None
         try:
             decoded = await future
-            repaired = await repairing if repairing else None
+            translation = Translation.of(sentence, decoded)
+            async with self._repair_slots:
+                repaired = await repair(sentence, decoded, sentence.similar, self._decode_all)
         except ServiceError as error:
-            sentence.error = error.with_traceback(None)  # the traceback would keep its frames alive
-            return False
-        finally:
-            self._futures.pop(sentence, None)
-        sentence.set_decoded(decoded)
-        if self._options.formality:
-            formality.prefer(self._options.formality, sentence)
-        if repaired:
-            sentence.set_repaired(repaired)
-        is_long = max(len(sentence.passage.text), 20 * len(sentence.passage.tags)) > MAX_INLINE_CHARS
-        if await asyncio.to_thread(_check, sentence) if is_long else _check(sentence):
-            return True
-        sentence.estimate_quality()
-        if sentence.quality is not None:
-            self._services.observe_quality(sentence.bundle.spec.name, sentence.quality)
-        if not (self._llm and self._llm.ask(sentence)):
-            self._check_quality(sentence)
-        return False
-
-    def _check_quality(self, sentence: Sentence) -> None:
-        """Where the quality of a checked translation is too low, adds a warning, or leaves the sentence
-        untranslated."""
-        quality, settings = sentence.quality, self._services.settings
-        if quality is None or settings.min_quality is None or quality >= settings.min_quality:
+            planned.outcome = error.with_traceback(None)
             return
-        # On its way through another language a sentence cannot be left in its own.
-        if settings.low_quality == "source" and not self._second_legs:
-            sentence.leave_untranslated()
-            sentence.warnings.append(f"Left as it was: its translation has a quality of {quality:.2f}.")
-        else:
-            sentence.warnings.append(f"Check this sentence: its translation has a quality of {quality:.2f}.")
+        translation = translation.replaced_by(repaired, "memory") if repaired else translation
+        await self._translate_further(planned, await self._decide(translation))
 
-    def cancel(self) -> None:
-        """Cancels the decoding of sentences that are not finished."""
-        self._planner.is_abandoned = True
-        if self._second_legs and self._second_legs.done():
-            self._second_legs.cancelled() or self._second_legs.exception()  # which nobody may have awaited
-        elif self._second_legs:
-            self._second_legs.cancel()
-        for future in self._futures.values():
-            future.cancel()
-        if self._llm:
-            self._llm.cancel()
-        for repairing in self._repairs.values():
-            if not repairing.cancel() and not repairing.cancelled():
-                repairing.exception()  # which nobody has awaited
+    async def _translate_further(self, planned: PlannedSentence, decision: Translation | Sentence) -> None:
+        """Has the sentence decoded until the policies accept its translation, and the large model asked about it."""
+        while isinstance(decision, Sentence):
+            [future] = await self._decode([decision.sequence])
+            try:
+                decoded = await future
+            except ServiceError as error:
+                planned.outcome = error.with_traceback(None)
+                return
+            decision = await self._decide(Translation.of(decision, decoded))
+        if self._llm and self._llm.is_for(decision):
+            decision = await self._llm.improved(planned, decision)
+        planned.outcome = policies.accepted(decision, self._rules)
 
-    async def answer(self) -> Translations:
+    async def _decide(self, translation: Translation) -> Translation | Sentence:
+        passage = translation.sentence.passage
+        size = max(len(passage.text), event_loop.TAG_SIZE * len(passage.tags))
+        decision = await event_loop.run(size, policies.decide, translation, self._rules)
+        if isinstance(decision, Translation) and decision.quality is not None:
+            self._services.observe_quality(decision.sentence.bundle.spec.name, decision.quality)
+        return decision
+
+    async def _start_all(self, sentences: Sequence[PlannedSentence]) -> None:
+        """Starts sentences, one after another as they are decoded, and lets other requests run between them."""
+        pauses = event_loop.Pauses()
+        for planned in sentences:
+            await self._start(planned)
+            await pauses.after(SENTENCE_SIZE)
+
+    async def _finish(self, sentences: Sequence[PlannedSentence]) -> None:
+        """Waits until the sentences are translated or have an error."""
+        await self._start_all(sentences)
+        for planned in sentences:
+            if task := self._further.pop(planned, None):
+                await task
+
+    def _is_decoded(self, planned: PlannedSentence) -> bool:
+        future = self._futures.get(planned)
+        return planned.outcome is not None or (future is not None and future.done())
+
+    async def _finish_all(self) -> None:
+        """Starts all sentences that are left. The group waits for those that need more."""
+        if self._from_pivot:
+            await self._from_pivot
+        await self._start_all([each for item in self._items for each in (*item.pivot_sentences, *item.sentences)])
+
+    # ---- Through a pivot language, and by the large model alone
+
+    def _start_items(self) -> None:
+        """Starts the tasks of items whose sentences are not all with the engine."""
+        for item in self._items:
+            if item.unserved and self._llm:
+                self._unserved[item] = self._tasks.create_task(self._llm.translate_unserved(item))
+            if item.pivot:
+                self._grown[item] = Queue()
+        if self._grown:
+            self._from_pivot = self._tasks.create_task(self._translate_from_pivot())
+
+    async def _translate_from_pivot(self) -> None:
+        """Plans and submits the translations from the pivot language, in order: each sentence as soon as it, and all
+        before it, are in that language."""
+        spent = 0
+        for item, grown in self._grown.items():
+            pivot = item.pivot
+            assert pivot is not None
+            waiting = deque(pivot.into_pivot.sentences)
+            while not pivot.is_read:
+                ready = [waiting.popleft()] if waiting else []
+                while waiting and len(ready) < MAX_READ_TOGETHER and self._is_decoded(waiting[0]):
+                    ready.append(waiting.popleft())
+                await self._finish(ready)
+                at, added = len(pivot.from_pivot.parts), list[PlannedSentence]()
+                while pivot.can_advance or not (added or pivot.is_read):
+                    added += await event_loop.run(pivot.reading_size, self._planner.plan_from_pivot, item, spent)
+                    await asyncio.sleep(0)  # lets other requests run
+                await self._submit(added)
+                for part in pivot.from_pivot.parts[at:]:
+                    grown.put_nowait(part)
+            spent += pivot.from_pivot.cost
+            grown.put_nowait(None)
+
+    # ---- Answer
+
+    async def _parts(self, item: PlannedItem) -> AsyncIterator[Part]:
+        """The parts of an item's plan, as soon as their sentences are submitted."""
+        if grown := self._grown.get(item):
+            while (part := await grown.get()) is not None:
+                yield part
+        elif isinstance(item.plan, TextPlan):
+            for part in item.plan.parts:
+                yield part
+
+    async def _send_parts(self, number: int, item: PlannedItem, send: Callable[[TranslatedPart], None]) -> None:
+        """Sends the parts of an item in order, as soon as they are translated, up to the first that failed."""
+        plan = item.plan
+        if isinstance(plan, ServiceError):
+            return
+        if plan.label or item.unserved:  # the mnemonic may be in any sentence
+            await self._send_whole(number, item, plan, send)
+            return
+        text, start, place = "", 0, 0
+        async for part in self._parts(item):
+            if place == 0 and not await self._finish_nested(plan):
+                return
+            place += 1
+            if isinstance(part, str):
+                text += part
+                if isinstance(part, RememberedText) and part.end is not None:
+                    span = (start, part.end) if item.has_spans(self._options) else None
+                    send(TranslatedPart(number, plan.resolve_nested(text), span, None))
+                    text, start = "", part.end
+                continue
+            ahead = plan.parts[place : place + MAX_STARTED_AHEAD] if self._llm else ()
+            await self._start_all([each for each in sentences_of(ahead) if self._is_decoded(each)])
+            await self._finish([part])
+            if part.error:
+                return
+            words = [word.moved(len(text)) for word in sentence_words(part.translation)]
+            text += part.best.rendered
+            origin, score = item.span_of(part, start)
+            span = origin if item.has_spans(self._options) else None
+            resolved = plan.resolve_nested(text)
+            send(TranslatedPart(number, resolved, span, score, item.quality(part), words, item.engine_of(part)))
+            text, start = "", part.translation.sentence.end
+        if text and not item.error:
+            send(TranslatedPart(number, plan.resolve_nested(text), None, None))
+
+    async def _send_whole(
+        self, number: int, item: PlannedItem, plan: TextPlan, send: Callable[[TranslatedPart], None]
+    ) -> None:
+        """Sends an item whose parts are not known one by one."""
+        if task := self._unserved.get(item):
+            await task
+        async for _ in self._parts(item):
+            pass
+        await self._finish(item.sentences)
+        if not item.error:
+            done = item.render(self._options, self._services.checks)
+            send(TranslatedPart(number, done.text or "", None, done.score, done.quality, engine=done.engine))
+
+    async def _finish_nested(self, plan: TextPlan) -> bool:
+        """Waits until the nested passages are translated. Returns whether they are, without an error."""
+        nested = sentences_of(chain.from_iterable(plan.nested.values()))
+        await self._finish(nested)
+        return not any(each.error for each in nested)
+
+    async def _answer(self) -> Translations:
         """The translations, made in a thread if that may take long. Raises the first item's error if all have one."""
         # The alignment of a short sentence takes 0.3 ms, two hundred times as long as its rendering.
         more = self._options.alternatives or self._options.alignment
         # Loading the libraries for language detection takes most of a second.
         loads = not self._services.checks.ready and any(item.may_be_in_other_language() for item in self._items)
-        return self._answer() if self._is_short and not (more or loads) else await asyncio.to_thread(self._answer)
+        if event_loop.fits(self._size) and not (more or loads):
+            return self._rendered()
+        return await asyncio.to_thread(self._rendered)
 
-    async def parts(self) -> AsyncGenerator[TranslatedPart, None]:
-        """Yields the parts of each item in order, as soon as they are decoded, up to the first that failed."""
-        for number, item in enumerate(self._items):
-            plan = item.plan
-            if isinstance(plan, ServiceError):
-                continue
-            while item.grows and not item.submitted:
-                await self._wait_for_growth()
-            nested = [part for parts in plan.nested.values() for part in parts if isinstance(part, Sentence)]
-            await self.finish_in_time(nested)
-            if any(inner.error for inner in nested):
-                continue
-            if plan.label or item.unserved:  # the mark may be in any sentence
-                if self._llm:
-                    async with asyncio.timeout(self.deadline - monotonic()):
-                        await self._llm.finish_alone()
-                while item.grows:
-                    await self._wait_for_growth()
-                await self.finish_in_time(item.sentences)
-                if not item.error:
-                    score, quality, engine = item.score, item.lowest_quality, item.engine
-                    yield TranslatedPart(number, plan.render(), None, score, quality, engine=engine)
-                continue
-            text, place, start = "", 0, 0
-            while True:
-                while item.grows and place == item.submitted:
-                    await self._wait_for_growth()
-                if place == len(plan.parts) or isinstance(item.plan, ServiceError):
-                    break
-                part = plan.parts[place]
-                place += 1
-                if isinstance(part, str):
-                    text += part
-                    if isinstance(part, RememberedText) and part.end is not None:
-                        span = (start, part.end) if item.has_spans(self._options) else None
-                        yield TranslatedPart(number, plan.resolve_nested(text), span, None)
-                        text, start = "", part.end
-                    continue
-                ahead = plan.parts[place : place + MAX_CHECKED_AHEAD] if self._llm else ()
-                await self.finish_in_time([part], [p for p in ahead if isinstance(p, Sentence) and self._is_decoded(p)])
-                if part.error:
-                    break
-                words = [word.moved(len(text)) for word in sentence_words(part)]
-                text += part.render(part.best)
-                origin, score = item.origin(part, start)
-                span = origin if item.has_spans(self._options) else None
-                yield TranslatedPart(
-                    number, plan.resolve_nested(text), span, score, item.quality(part), words, item.engine_of(part)
-                )
-                await asyncio.sleep(0)  # lets other requests run, even if all parts are decoded
-                text, start = "", part.end
-            if text and not item.error:
-                yield TranslatedPart(number, plan.resolve_nested(text), None, None)
-
-    async def _wait_for_growth(self) -> None:
-        """Waits until a plan has grown. Raises TimeoutError if the deadline passes first, and the error that ended the
-        second translations."""
-        assert self._second_legs is not None
-        if self._second_legs.done():
-            self._second_legs.result()
-        self._grown.clear()
-        async with asyncio.timeout(self.deadline - monotonic()):
-            await self._grown.wait()
-
-    async def finish_in_time(self, sentences: Sequence[Sentence], ahead: Sequence[Sentence] = ()) -> None:
-        """Like `finish`; raises TimeoutError if the deadline passes first.
-
-        `ahead`: decoded sentences about which the large model may be asked already.
-        """
-        async with asyncio.timeout(self.deadline - monotonic()):
-            await self._finish_own(ahead)
-            await self.finish(sentences)
-
-    def _answer(self) -> Translations:
+    def _rendered(self) -> Translations:
         items = [item.render(self._options, self._services.checks) for item in self._items]
         errors = [item.error for item in items if item.error]
         if errors and len(errors) == len(items):
             raise errors[0]
         used = dict.fromkeys(filter(None, (item.model for item in self._items)))
         used = used or dict.fromkeys([self._planner.default_model()])
-        sentences = [sentence for item in self._items for sentence in (*item.pivot_sentences, *item.sentences)]
-        llm_sentences = sum([sentence.is_by_large_model for sentence in sentences])
+        sentences = [each for item in self._items for each in (*item.pivot_sentences, *item.sentences)]
+        done = [each.translation for each in sentences if each.is_translated]
+        llm_sentences = sum([translation.origin == "large model" for translation in done])
         if self._llm:
-            llm_sentences += len(self._llm.alone)
+            llm_sentences += sum([len(item.unserved) for item in self._items])
             used |= {self._llm.name: None} if llm_sentences else {}
-        decoded = [sentence for sentence in sentences if sentence.candidates and not sentence.error]
-        source_tokens = sum([sentence.source_tokens for sentence in decoded])
-        target_tokens = sum([len(sentence.best.decoded.tokens) for sentence in decoded])
+        source_tokens = sum([translation.sentence.source_tokens for translation in done])
+        target_tokens = sum([len(translation.best.decoded.tokens) for translation in done])
         return Translations(items, ", ".join(used), source_tokens, target_tokens, llm_sentences)
 
 
-def _check(sentence: Sentence) -> bool:
-    """Checks and renders the sentence, unless it must be decoded again; returns whether it must."""
-    if _prepare_retry(sentence):
-        return True
-    check_translation(sentence)
-    sentence.render(sentence.best)  # cached
-    return False
-
-
-def _prepare_retry(sentence: Sentence) -> bool:
-    """Prepares a sentence without all its terms to be decoded again; returns whether it lacks any."""
-    terms = missing_terms(sentence, sentence.best)
-    if not (terms and sentence.protectable_terms()):
-        return kept_marks.prepare_retry(sentence)
-    again = None if sentence.sequence.prefix else sequence_with_terms(sentence, terms)
-    if again:
-        sentence.sequence = again
-    else:
-        sentence.protect_terms()  # all, since the new translation may lack terms that this one has
-    return True
+def _first_sentences(item: PlannedItem) -> Sequence[PlannedSentence]:
+    """The sentences of an item that can be decoded at once."""
+    return item.pivot_sentences if item.pivot else item.sentences

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,10 +9,11 @@ from typing import NamedTuple
 from app.engine.sequence import Decoded
 from app.errors import InvalidFields, ServiceError, TooMuchText
 from app.markup.passage import Passage
+from app.runtime import event_loop
+from app.translation.candidate import Candidate
 from app.translation.given_translation import given_pieces
 from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.planner import check_tokens
-from app.translation.request import MAX_INLINE_CHARS
 from app.translation.sentence import Sentence, make_sequence
 from app.translation.text_plan import protected_passage
 from app.translation.translator import Translator
@@ -35,18 +35,16 @@ class ScoredPair:
     """The tokens of a translation with their log probabilities. Offsets are code points of the translation given."""
 
     tokens: list[Piece]
-    sentence: Sentence
-    """The text, with the translation as its only candidate."""
+    candidate: Candidate
 
     @property
     def decoded(self) -> Decoded:
-        return self.sentence.best.decoded
+        return self.candidate.decoded
 
     @property
     def quality(self) -> float | None:
-        """The probability that the translation is good enough to use as it is; None if the bundle does not estimate
-        it."""
-        return self.sentence.quality
+        """See `Candidate.quality`."""
+        return self.candidate.quality
 
     @property
     def score(self) -> float:
@@ -84,31 +82,35 @@ async def score_pairs(
     """
     bundle = translator.catalogue.find(source, target)
     size = sum(len(text) for pair in pairs for text in pair)
-    if size <= MAX_INLINE_CHARS:
-        prepared = _prepare_all(translator, bundle, pairs)
-    else:
-        prepared = await asyncio.to_thread(_prepare_all, translator, bundle, pairs)
-    sequences = [one.sentence.sequence for one in prepared if isinstance(one, ScoredPair)]
+    prepared = await event_loop.run(size, _prepare_all, translator, bundle, pairs)
+    sequences = [one.sentence.sequence for one in prepared if isinstance(one, _ForcedPair)]
     results = iter(await translator.decode_all(sequences, deadline_ms, waited_s, client))
     scored = [one if isinstance(one, ServiceError) else _scored(one, next(results)) for one in prepared]
     errors = [one for one in scored if isinstance(one, ServiceError)]
     if errors and len(errors) == len(scored):
         raise errors[0]
     done = [pair for pair in scored if isinstance(pair, ScoredPair)]
-    source_tokens = sum(pair.sentence.source_tokens for pair in done)
+    source_tokens = sum(pair.candidate.sentence.source_tokens for pair in done)
     return Scores(scored, bundle.name, source_tokens, sum(len(pair.decoded.tokens) for pair in done))
 
 
-def _scored(pair: ScoredPair, result: Decoded | ServiceError) -> ScoredPair | ServiceError:
+class _ForcedPair(NamedTuple):
+    """The tokens of a given translation, and the sentence whose sequence forces them."""
+
+    tokens: list[Piece]
+    sentence: Sentence
+
+
+def _scored(pair: _ForcedPair, result: Decoded | ServiceError) -> ScoredPair | ServiceError:
     if isinstance(result, ServiceError):
         return result
-    pair.sentence.set_decoded(result)
-    pair.sentence.estimate_quality()
-    return pair
+    return ScoredPair(pair.tokens, Candidate(pair.sentence, result))
 
 
-def _prepare_all(translator: Translator, bundle: Bundle, pairs: Sequence[GivenPair]) -> list[ScoredPair | ServiceError]:
-    prepared: list[ScoredPair | ServiceError] = []
+def _prepare_all(
+    translator: Translator, bundle: Bundle, pairs: Sequence[GivenPair]
+) -> list[_ForcedPair | ServiceError]:
+    prepared: list[_ForcedPair | ServiceError] = []
     for number, pair in enumerate(pairs):
         try:
             for text in pair:
@@ -119,7 +121,7 @@ def _prepare_all(translator: Translator, bundle: Bundle, pairs: Sequence[GivenPa
     return prepared
 
 
-def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> ScoredPair:
+def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> _ForcedPair:
     """The pair, to be decoded. Raises InvalidFields and TooMuchText."""
     passage = Passage(pair.text.strip())
     if not passage.text:
@@ -138,4 +140,4 @@ def _prepare(bundle: Bundle, pair: GivenPair, number: int) -> ScoredPair:
     end = len(pair.translation.rstrip())
     tokens.append(Piece(bundle.target_tokenizer.eos_id, END, end, end))
     sequence = make_sequence(bundle, ids, len(forced), forced=forced)
-    return ScoredPair(tokens, Sentence(passage, bundle, sequence))
+    return _ForcedPair(tokens, Sentence(passage, bundle, sequence))

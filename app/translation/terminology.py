@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from app.engine.sequence import Sequence as EngineSequence
+from app.engine import sequence as engine
 from app.markup.passage import OBJECT, ProtectedSpan
 from app.text.numbers import AS_WRITTEN, count_numbers, normal_number
 from app.text.word_units import AlignedWords
-from app.translation.sentence import Candidate, Sentence
+from app.translation.candidate import Candidate
+from app.translation.sentence import Sentence
 
 MAX_ARTICLE_LETTERS = 3
 """Maximum for a word before another to count as its article or preposition, which stays before the term."""
@@ -34,19 +35,32 @@ class Replacement(NamedTuple):
     text: str
 
 
-def missing_terms(sentence: Sentence, candidate: Candidate) -> list[ProtectedSpan]:
-    """Terms of the sentence that are missing from this translation, or occur too rarely.
+def retry_with_terms(candidate: Candidate) -> Sentence | None:
+    """The sentence to decode again so that the translation has all its terms; None if it has, or nothing more can be
+    done."""
+    sentence = candidate.sentence
+    terms = missing_terms(candidate)
+    if not (terms and sentence.protectable_terms()):
+        return None
+    again = None if sentence.sequence.prefix else sequence_with_terms(candidate, terms)
+    if again:
+        return structs.replace(sentence, sequence=again)
+    return sentence.with_protected_terms()  # all, since the new translation may lack terms that this one has
+
+
+def missing_terms(candidate: Candidate) -> list[ProtectedSpan]:
+    """Terms of the sentence that are missing from its translation, or occur too rarely.
 
     Text that is protected for another reason does not count: "{21}" is not the number 21.
     """
+    sentence = candidate.sentence
     if not sentence.terms:
         return []
     if sentence.passage.protected:
         places = {term.start for term in sentence.terms}
-        pieces = sentence.pieces(candidate)
-        text = "".join(p if isinstance(p, str) else p.raw if p.start in places else OBJECT for p in pieces)
+        text = "".join(p if isinstance(p, str) else p.raw if p.start in places else OBJECT for p in candidate.pieces)
     else:
-        text = sentence.plain_text(candidate)
+        text = candidate.plain_text
     numbers = count_numbers(text)
     counts = {term.raw: _count_occurrences(term.raw, text, numbers) for term in sentence.terms}
     missing: list[ProtectedSpan] = []
@@ -66,14 +80,13 @@ def _count_occurrences(given: str, text: str, numbers: Counter[str]) -> int:
     return len(re.findall(f"{begin}{re.escape(given)}{end}", text, re.IGNORECASE))
 
 
-def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> EngineSequence | None:
+def sequence_with_terms(candidate: Candidate, terms: Sequence[ProtectedSpan]) -> engine.Sequence | None:
     """The sequence to decode again, whose prefix has each of `terms` in the place of the words aligned to it.
 
     The prefix is the translation up to the last term. Returns None if a term has no aligned words, or if the prefix
     leaves too little room for the rest.
     """
-    found = sentence.best
-    words = sentence.aligned_words(found)
+    sentence, words = candidate.sentence, candidate.aligned_words
     replacements: list[Replacement] = []
     taken = set[int]()
     for term in terms:
@@ -87,7 +100,7 @@ def sequence_with_terms(sentence: Sentence, terms: Sequence[ProtectedSpan]) -> E
         replacements.append(Replacement(words.units[run[0]].start, words.units[run[1]].end, given))
     replacements.sort()
     sequence, tokenizer = sentence.sequence, sentence.bundle.target_tokenizer
-    prefix = tuple(tokenizer.encode_parts(list(_prefix_parts(sentence, replacements))))
+    prefix = tuple(tokenizer.encode_parts(list(_prefix_parts(candidate, replacements))))
     needed = len(prefix) + len(sequence.required) + MIN_TOKENS_AFTER_TERM
     limit = min(sentence.bundle.limits.max_target, max(sequence.limit, needed))
     if len(prefix) + sum(symbol not in prefix for symbol in sequence.required) > limit:
@@ -127,16 +140,16 @@ def _is_separate_word(words: AlignedWords, unit: int) -> bool:
     return end < start or words.shown[end - 1] in "'’"
 
 
-def _prefix_parts(sentence: Sentence, replacements: Sequence[Replacement]) -> Iterator[str | int]:
+def _prefix_parts(candidate: Candidate, replacements: Sequence[Replacement]) -> Iterator[str | int]:
     """The translation up to the last replacement, with all of them made, and numbers for protected spans."""
     at = 0
     end = replacements[-1].end
-    for piece in sentence.pieces(sentence.best):
+    for piece in candidate.pieces:
         length = len(piece) if isinstance(piece, str) else len(piece.raw)
         if at >= end:
             return
         if isinstance(piece, ProtectedSpan):
-            places = [one.start for one in sentence.passage.protected]
+            places = [one.start for one in candidate.sentence.passage.protected]
             yield places.index(piece.start)  # its `raw` may have got a capital
         else:
             yield from _replaced(piece, at, [p for p in replacements if p.start < at + length and p.end > at], end)

@@ -21,11 +21,13 @@ from app.text.segmentation import Segment, segments, split_to_fit
 from app.text.tag_projection import split_tags
 from app.text.word_tags import keep_word_tags, with_protected
 from app.translation.alternatives import best_combinations
+from app.translation.candidate import Candidate
 from app.translation.input_normalisation import max_protected_spans, model_input
 from app.translation.memory import MemoryLookup, RememberedText
-from app.translation.plain_text_tags import marks_as_tags, with_tab_tags
+from app.translation.plain_text_tags import symbols_as_tags, with_tab_tags
+from app.translation.planned_sentence import Part, PlannedSentence, rendered, sentences_of
 from app.translation.quality_checks import untranslated_warning
-from app.translation.sentence import Candidate, Sentence
+from app.translation.sentence import Sentence, sequence_of
 from app.translation.terminology import missing_terms
 from model.bundle import Bundle
 from model.languages import joint, spacing
@@ -61,8 +63,8 @@ class TextPlan:
     """A text split into parts for `bundle`; without one, all of it is copied."""
 
     bundle: Bundle | None
-    parts: list[str | Sentence] = field(default_factory=list)
-    nested: dict[int, list[str | Sentence]] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    nested: dict[int, list[Part]] = field(default_factory=dict)
     """The parts of the nested passages that `parts` refer to, by number."""
     warnings: list[LocatedWarning] = field(default_factory=list)
     """Warnings that belong to no single sentence."""
@@ -72,11 +74,11 @@ class TextPlan:
     """The label, if its mnemonic was removed from the text."""
 
     @property
-    def sentences(self) -> list[Sentence]:
+    def sentences(self) -> list[PlannedSentence]:
         """All sentences to decode."""
-        return [part for parts in (*self.nested.values(), self.parts) for part in parts if isinstance(part, Sentence)]
+        return sentences_of(chain(*self.nested.values(), self.parts))
 
-    def render(self, choose: Callable[[Sentence], Candidate] = _best_of) -> str:
+    def render(self, choose: Callable[[PlannedSentence], Candidate] = _best_of) -> str:
         """The translation, from the candidate that `choose` returns for each sentence.
 
         The sentences must be decoded and checked.
@@ -88,7 +90,7 @@ class TextPlan:
             return self.label.text  # a copy: `insert_into` would choose the first of two places for the mark
         return self.label.mnemonic.insert_into(text, self.label.target)
 
-    def resolve_nested(self, text: str, choose: Callable[[Sentence], Candidate] = _best_of) -> str:
+    def resolve_nested(self, text: str, choose: Callable[[PlannedSentence], Candidate] = _best_of) -> str:
         """`text`, a part of the translation, with its references replaced by the nested passages' translations."""
 
         def nested(number: int) -> str | None:
@@ -96,20 +98,20 @@ class TextPlan:
 
         return resolve_references(text, nested)
 
-    def rendered_sentences(self, length: Callable[[str], int] = len) -> Iterator[tuple[Sentence, int]]:
+    def rendered_sentences(self, length: Callable[[str], int] = len) -> Iterator[tuple[PlannedSentence, int]]:
         """The sentences of `parts`, which must be decoded, with their offsets in the translation.
 
         `length`: how many characters of the translation a part of it counts as.
         """
         at = 0
         for part in self.parts:
-            if isinstance(part, Sentence):
+            if isinstance(part, PlannedSentence):
                 yield part, at
-            at += length(part if isinstance(part, str) else part.render(part.best))
+            at += length(rendered(part))
 
-    def paragraphs(self) -> Iterator[list[str | Sentence]]:
+    def paragraphs(self) -> Iterator[list[Part]]:
         """The parts in order, split after line ends."""
-        paragraph: list[str | Sentence] = []
+        paragraph: list[Part] = []
         for part in self.parts:
             paragraph.append(part)
             if isinstance(part, str) and "\n" in part:
@@ -123,10 +125,11 @@ class TextPlan:
         found = [*self.warnings]
         nested = {id(part) for parts in self.nested.values() for part in parts}
         for sentence in self.sentences:
-            start = 0 if id(sentence) in nested else sentence.start  # a nested passage has no offset in the text
-            found += ((start, warning) for warning in sentence.warnings)
-            if sentence.untranslated_words:
-                found.append((start, untranslated_warning(sentence.untranslated_words)))
+            done = sentence.translation
+            start = 0 if id(sentence) in nested else done.sentence.start  # a nested passage has no offset in the text
+            found += ((start, warning) for warning in done.warnings)
+            if done.untranslated_words:
+                found.append((start, untranslated_warning(done.untranslated_words)))
         return found
 
     def alternatives(self, count: int, scored_with: Sequence[Candidate] = ()) -> list[tuple[str, float]]:
@@ -134,11 +137,11 @@ class TextPlan:
         sentences. `scored_with`: candidates whose tokens count in every score."""
         text, found = self.render(), dict[str, float]()
         sentences = list(self.sentences)
-        options = [_acceptable_candidates(sentence) for sentence in sentences]
+        options = [_acceptable_candidates(sentence.translation.candidates) for sentence in sentences]
         combinations = best_combinations(
             [
-                [candidate.decoded.ranking_score(sentence.sequence.length_penalty) for candidate in candidates]
-                for sentence, candidates in zip(sentences, options, strict=True)
+                [one.decoded.ranking_score(one.sentence.sequence.length_penalty) for one in candidates]
+                for candidates in options
             ]
         )
         for combination in islice(combinations, 4 * count + 1):  # several may render to the same text
@@ -152,8 +155,8 @@ class TextPlan:
         return sorted(found.items(), key=lambda pair: -pair[1])
 
 
-def _join(parts: Iterable[str | Sentence], choose: Callable[[Sentence], Candidate]) -> str:
-    return "".join(part if isinstance(part, str) else part.render(choose(part)) for part in parts)
+def _join(parts: Iterable[Part], choose: Callable[[PlannedSentence], Candidate]) -> str:
+    return "".join(part if isinstance(part, str) else choose(part).rendered for part in parts)
 
 
 def mean_score(candidates: Iterable[Candidate]) -> float:
@@ -182,7 +185,7 @@ def plan_text(
     """
     plan = TextPlan(bundle)
 
-    def parts_of(passage: Passage) -> list[str | Sentence]:
+    def parts_of(passage: Passage) -> list[Part]:
         return PassagePlanner(plan, bundle, passage, glossary, beam_size, memory).parts(budget)
 
     for piece in pieces:
@@ -213,14 +216,14 @@ class PassagePlanner:
         self.beam_size = max(beam_size, bundle.decoding.beam_size or 1)
         self.glossary, self.memory, self.start = glossary, memory, start
 
-    def parts(self, budget: int, follows_sentence: bool = False) -> list[str | Sentence]:
+    def parts(self, budget: int, follows_sentence: bool = False) -> list[Part]:
         """The parts. `follows_sentence`: whether the text before the passage ends in a sentence.
 
         Raises BudgetExceeded as soon as the whole plan costs more than `budget`.
         """
-        parts: list[str | Sentence] = []
+        parts: list[Part] = []
         for part in self._parts(follows_sentence):
-            parts.append(part)
+            parts.append(PlannedSentence(part) if isinstance(part, Sentence) else part)
             if isinstance(part, Sentence):
                 self.plan.cost += cost(len(part.sequence.source), part.sequence.beam_size)
                 if self.plan.cost > budget:
@@ -264,17 +267,22 @@ class PassagePlanner:
             return RememberedText(part.write(shown), end)
         similar = self.memory.similar(part, start) if self.memory else None
         original = part
-        without_marks, marks = marks_as_tags(part)
-        if marks:
-            ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(without_marks, self.bundle))
+        tagged, symbols = symbols_as_tags(part)
+        if symbols:
+            ids_without = self.bundle.source_tokenizer.encode_source_parts(model_input(tagged, self.bundle))
             fits = len(ids_without) <= self.bundle.limits.max_source
-            part, ids, marks = (without_marks, ids_without, marks) if fits else (part, ids, ())
+            part, ids, symbols = (tagged, ids_without, symbols) if fits else (part, ids, ())
         part = with_tab_tags(part)
-        sentence = Sentence.of(part, self.bundle, ids, self.beam_size, start)
-        sentence.marks, sentence.original = marks, original
-        sentence.similar = None if marks else similar
-        sentence.terms = self._find_terms(part)
-        return sentence
+        return Sentence(
+            part,
+            self.bundle,
+            sequence_of(part, self.bundle, ids, self.beam_size),
+            start,
+            tagged_symbols=symbols,
+            terms=self._find_terms(part),
+            original=original,
+            similar=None if symbols else similar,
+        )
 
     def _copy_between(self, part: Passage) -> str:
         """Copied text between two sentences, with the space that the target language has there."""
@@ -352,10 +360,7 @@ def slice_passage(passage: Passage, tags: Sequence[Tag], start: int, end: int) -
     return Passage(passage.text[start:end], within, tuple(tags), passage.write, terms=terms)
 
 
-def _acceptable_candidates(sentence: Sentence) -> list[Candidate]:
+def _acceptable_candidates(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, the best first, without those that lack more terms than the best."""
-    best, *others = sentence.candidates
-    return [
-        best,
-        *(other for other in others if len(missing_terms(sentence, other)) <= len(missing_terms(sentence, best))),
-    ]
+    best, *others = candidates
+    return [best, *(other for other in others if len(missing_terms(other)) <= len(missing_terms(best)))]

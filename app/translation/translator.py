@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from time import monotonic
 
+from app.engine import sequence as engine
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
 from app.engine.sequence import Decoded
-from app.engine.sequence import Sequence as EngineSequence
 from app.errors import DeadlinePassed, ServiceError, TooMuchText
 from app.llm.client import LargeModel
 from app.runtime.timeouts import SharedTimeout
@@ -47,24 +47,22 @@ class Translator:
         )
         self._timeout = SharedTimeout(settings.deadline_ms / 1000)
 
-    async def translate(self, items: Sequence[Item], options: Options) -> Translations:
+    async def translate(
+        self, items: Sequence[Item], options: Options, on_part: Callable[[TranslatedPart], None] | None = None
+    ) -> Translations:
         """Translates each item. An item that fails has an error; if all fail, raises the first error.
 
-        Raises PairNotServed, InvalidFields, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
+        `on_part` gets the parts of each item's translation, as `stream` yields them. Raises PairNotServed,
+        InvalidFields, TooMuchText, Unavailable, StepFailed and DeadlinePassed.
         """
         limit_ms = self._limit_ms(options.deadline_ms)
         left_s = limit_ms / 1000 - options.waited_s
-        request = TranslationRequest(self._services, items, options, monotonic() + left_s)
+        request = TranslationRequest(self._services, items, options, monotonic() + left_s, on_part)
         try:
             with self._deadline_timer(left_s).limit():
-                await request.prepare()
-                await request.start()
-                await request.finish_all()
-                return await request.answer()
+                return await request.run()
         except TimeoutError:
             raise _deadline_passed(limit_ms) from None
-        finally:
-            request.cancel()
 
     async def stream(
         self, items: Sequence[Item], options: Options
@@ -74,24 +72,25 @@ class Translator:
         The joined parts of an item are its translation. Raises the errors of `translate`; those of the request itself
         come before the first part.
         """
-        limit_ms = self._limit_ms(options.deadline_ms)
-        request = TranslationRequest(self._services, items, options, monotonic() + limit_ms / 1000 - options.waited_s)
-        try:
-            # The timeout covers single waits, because each part may be requested by another task.
-            async with asyncio.timeout(request.deadline - monotonic()):
-                await request.prepare()
-                await request.start()
-            async for part in request.parts():
-                yield part
-            async with asyncio.timeout(request.deadline - monotonic()):
-                await request.finish_all()
-            yield await request.answer()
-        except TimeoutError:
-            raise _deadline_passed(limit_ms) from None
-        finally:
-            request.cancel()
+        arrived = asyncio.Queue[TranslatedPart | Translations | Exception]()
 
-    async def decode_one(self, sequence: EngineSequence, client: str = "") -> Decoded:
+        async def work() -> None:
+            try:
+                arrived.put_nowait(await self.translate(items, options, arrived.put_nowait))
+            except Exception as error:  # raised where the stream is read
+                arrived.put_nowait(error)
+
+        task = asyncio.create_task(work())
+        try:
+            while not isinstance(part := await arrived.get(), Translations):
+                if isinstance(part, Exception):
+                    raise part
+                yield part
+            yield part
+        finally:
+            task.cancel()
+
+    async def decode_one(self, sequence: engine.Sequence, client: str = "") -> Decoded:
         """Decodes one sequence of the client without any checks. Raises the errors of `translate`."""
         limit_ms = self.settings.deadline_ms
         try:
@@ -102,7 +101,7 @@ class Translator:
             raise _deadline_passed(limit_ms) from None
 
     async def decode_all(
-        self, sequences: Sequence[EngineSequence], deadline_ms: int | None, waited_s: float, client: str = ""
+        self, sequences: Sequence[engine.Sequence], deadline_ms: int | None, waited_s: float, client: str = ""
     ) -> list[Decoded | ServiceError]:
         """Decodes sequences together; each has a result or its error. Raises the errors of `translate`."""
         limit_ms = self._limit_ms(deadline_ms)

@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from app.errors import ServiceError
 from app.markup.passage import Piece
 from app.text.glossary import Glossary
 from app.translation.alignment import WordPair
 from app.translation.formality import Formality
 from app.translation.memory import MemoryOption, Suggestion
-from app.translation.pivot import FirstLeg
+from app.translation.pivot import PivotPlan
 from app.translation.text_plan import TextPlan
 from app.translation.word_quality import DoubtfulWord
 from model.hypothesis import FinishReason
@@ -27,11 +29,16 @@ Item = str | Sequence[Piece]
 """A text, or the pieces that a format split it into."""
 
 
-class Options(NamedTuple):
-    """How to translate. If `source` is AUTO, the language of each item is detected separately."""
+class Pair(Struct, frozen=True):
+    """Two languages. If `source` is AUTO, the language of each item is detected separately."""
 
     source: str
     target: str
+
+
+class Options(Pair, frozen=True, kw_only=True):
+    """How to translate."""
+
     glossary: GlossaryOption = None
     alternatives: int = 0
     deadline_ms: int | None = None
@@ -55,12 +62,12 @@ class Options(NamedTuple):
     """How the translation addresses its reader, where the language and the beam have a choice; None: as it comes."""
 
 
-class TranslatedText(NamedTuple):
+class TranslatedText(Struct, kw_only=True):
     """One text's translation, or the error that only this text caused; then `text` and `score` are None."""
 
-    text: str | None
-    score: float | None
-    finish_reason: FinishReason | None
+    text: str | None = None
+    score: float | None = None
+    finish_reason: FinishReason | None = None
     warnings: Sequence[str] = ()
     error: ServiceError | None = None
     source: str = ""
@@ -77,8 +84,8 @@ class TranslatedText(NamedTuple):
     bundle estimates it, or nothing was translated."""
     words: Sequence[DoubtfulWord] = ()
     """The words that are likeliest wrong, in order."""
-    first_leg: FirstLeg | None = None
-    """The translation into the pivot language that `plan` started from; None if there was no pivot language."""
+    pivot: PivotPlan | None = None
+    """The translation through a pivot language, which `plan` is part of; None if there was none."""
     memory: Literal["exact", "repaired"] | None = None
     """What the translation, or a sentence of it, has from the translation memory; "repaired" if a sentence is."""
     memory_version: int | None = None
@@ -93,7 +100,7 @@ class TranslatedText(NamedTuple):
     @property
     def via(self) -> list[str] | None:
         """The pivot language, if the text was translated through one."""
-        return self.first_leg.via if self.first_leg else None
+        return self.pivot.via if self.pivot else None
 
     @property
     def located_warnings(self) -> list[tuple[int, str]]:
@@ -101,9 +108,9 @@ class TranslatedText(NamedTuple):
         if not self.plan:
             return [(0, warning) for warning in self.warnings]
         found = self.plan.located_warnings()
-        if self.first_leg:
-            moved = ((self.first_leg.source_offset(offset), warning) for offset, warning in found)
-            found = list(dict.fromkeys([*self.first_leg.plan.located_warnings(), *moved]))
+        if self.pivot:
+            moved = ((self.pivot.source_offset(offset), warning) for offset, warning in found)
+            found = list(dict.fromkeys([*self.pivot.into_pivot.located_warnings(), *moved]))
         return found
 
 

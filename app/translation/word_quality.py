@@ -7,7 +7,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from app.markup.passage import with_insertions, write_plain
-from app.translation.sentence import Sentence
+from app.translation.candidate import Candidate
+from app.translation.planned_sentence import Translation
 from app.translation.text_plan import TextPlan
 from model.tokenizer import SPACE
 
@@ -29,14 +30,15 @@ def doubtful_words(plan: TextPlan) -> list[DoubtfulWord]:
     return [
         word.moved(at) if at else word
         for sentence, at in plan.rendered_sentences()
-        for word in sentence_words(sentence)
+        for word in sentence_words(sentence.translation)
     ]
 
 
-def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
+def sentence_words(translation: Translation) -> Iterator[DoubtfulWord]:
     """The doubtful words of a sentence of plain text, with offsets from the start of its rendered translation."""
-    model, decoded = sentence.bundle.quality, sentence.best.decoded
-    is_not_its_own = sentence.is_left_untranslated or sentence.is_by_large_model
+    sentence, best = translation.sentence, translation.best
+    model, decoded = sentence.bundle.quality, best.decoded
+    is_not_its_own = translation.origin in ("source", "large model")
     if model is None or is_not_its_own or sentence.passage.write is not write_plain:
         return
     limit = model.doubtful_word_log_prob
@@ -44,8 +46,8 @@ def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
     doubtful = [word for word in words if word[2] < limit]
     if not doubtful:
         return
-    text, spans = _word_spans(sentence, doubtful)
-    inserted = [(one.start, len(one.raw) - (one.end - one.start)) for one in sentence.insertions(sentence.best)]
+    text, spans = _word_spans(best, doubtful)
+    inserted = [(one.start, len(one.raw) - (one.end - one.start)) for one in best.insertions]
     for (start, end), (_, _, log_prob) in zip(spans, doubtful, strict=True):
         word = text[start:end].lstrip()
         if any(map(str.isalnum, word)):
@@ -54,15 +56,15 @@ def sentence_words(sentence: Sentence) -> Iterator[DoubtfulWord]:
             yield DoubtfulWord(with_insertions(span, inserted) if inserted else span, model.word_probability(log_prob))
 
 
-def _word_spans(sentence: Sentence, words: Sequence[tuple[int, int, float]]) -> tuple[str, list[tuple[int, int]]]:
+def _word_spans(best: Candidate, words: Sequence[tuple[int, int, float]]) -> tuple[str, list[tuple[int, int]]]:
     """The translation without its tags, and the characters of each word in it, with the spaces around them."""
+    sentence = best.sentence
     if not (sentence.passage.protected or sentence.passage.tags):
-        texts = sentence.bundle.target_tokenizer.token_texts(sentence.best.decoded.tokens)
-        text = sentence.render(sentence.best)
+        texts = sentence.bundle.target_tokenizer.token_texts(best.decoded.tokens)
+        text = best.rendered
         if "".join(texts) == SPACE + text:  # as for most; what follows takes several times as long
             ends = list(accumulate(map(len, texts), initial=0))
             return text, [(max(0, ends[first] - 1), ends[end] - 1) for first, end, _ in words]
-    pieces = sentence.pieces(sentence.best)
-    text = "".join(piece if isinstance(piece, str) else piece.raw for piece in pieces)
-    spans = sentence.target_spans(sentence.best)
+    text = "".join(piece if isinstance(piece, str) else piece.raw for piece in best.pieces)
+    spans = best.target_spans()
     return text, [(spans[first][0], spans[end - 1][1]) for first, end, _ in words]

@@ -201,8 +201,8 @@ async def translate_task(
             source = detected or AUTO
         if source == target:
             raise InvalidFields("Source and target language are equal.")
-        options = Options(source, target, glossary, client=owner, memory=memory, engine=task.engine)
-        options = options._replace(formality=task.formality)
+        options = Options(source, target, glossary=glossary, client=owner, memory=memory, engine=task.engine)
+        options = msgspec.structs.replace(options, formality=task.formality)
         content = await translate_in_batches(deployment.translator, document, options)
     name = formats.translated_name(task.name, task.target)
     return JobResult(_encode(DocumentFacts(name, document.media_type, document.characters)), content)

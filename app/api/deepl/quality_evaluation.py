@@ -169,8 +169,9 @@ def _score(errors: Sequence[dict[str, Any]], words: int) -> float:
 
 def _errors(part: _Part, scored: ScoredPair) -> tuple[list[dict[str, Any]], int]:
     """Words that the model would hardly use, and words of the text that it finds missing; and the number of words."""
-    sentence, decoded, bundle = scored.sentence, scored.decoded, scored.sentence.bundle
-    text, translation, read = sentence.passage.text, part.pair.translation, sentence.source_spans()
+    sentence, decoded = scored.candidate.sentence, scored.decoded
+    bundle = sentence.bundle
+    text, translation, read = sentence.passage.text, part.pair.translation, sentence.source_spans
     found, count = [], 0
     for first, end, log_prob in bundle.target_tokenizer.words(decoded.tokens, decoded.log_probs, bundle.target):
         span = scored.tokens[first].start, scored.tokens[end - 1].end
@@ -181,7 +182,7 @@ def _errors(part: _Part, scored: ScoredPair) -> tuple[list[dict[str, Any]], int]
             told = f"The model gives this word a probability of 1 in {math.exp(-log_prob):,.0f}."
             source = _spans(text, [read[index] for index in decoded.aligned[first:end]], part.source_start)
             found.append(("Mistranslation", severity, told, source, _spans(translation, [span], part.target_start)))
-    if missed := find_untranslated_words(sentence):
+    if missed := find_untranslated_words(scored.candidate):
         told = untranslated_warning([word[0] for word in missed])
         found.append(("Omission", "Major", told, _spans(text, [w.span() for w in missed], part.source_start), []))
     return [dict(zip(_FIELDS, ("Accuracy", *error), strict=True)) for error in found], count

@@ -138,7 +138,9 @@ class TextRequest(TranslationOptions, TextQuestion):
         glossary = await glossary_of(call.request.state.glossaries, client.name, self.glossaries, source, target)
         memory = await memory_of(call.request, client.name, self.translation_memory_id, source or AUTO, target)
         engine = self.engine or (_ENGINES.get(self.model_type or "") if translator.large_model else None)
-        options = Options(source or AUTO, target, glossary, memory=memory, engine=engine, formality=self.address)
+        options = Options(
+            source or AUTO, target, glossary=glossary, memory=memory, engine=engine, formality=self.address
+        )
         asked = Asked(self.text, options.source, target)
         done = await translated(call, asked, options, await to_items(self))
         return {"translations": [self._entry(*each) for each in zip(self.text, done.items, done.sources, strict=True)]}

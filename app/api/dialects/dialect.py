@@ -256,14 +256,14 @@ async def translated(
             memory=await memory_option(request, source, target),
             engine=asked.engine,
         )
-    options = options._replace(waited_s=state_of(request)["waited_s"], client=client.scheduled_as)
+    options = msgspec.structs.replace(options, waited_s=state_of(request)["waited_s"], client=client.scheduled_as)
     source, target = options.source, options.target
     if source == target:
         return Done(
             asked,
             source,
             target,
-            [TranslatedText(text, None, None) for text in asked.texts],
+            [TranslatedText(text=text) for text in asked.texts],
             [source] * len(asked.texts),
         )
     await client.charge(translator.cost(asked.texts))
