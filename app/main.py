@@ -32,39 +32,34 @@ from app.api import (
 )
 from app.api.admin_server import AdminServer, listen_admin
 from app.api.deepl.documents import translate_task
-from app.api.dependencies import State
 from app.api.dialects.dialect import Dialect, paths_of
 from app.api.dialects.router import router_of
 from app.api.dialects.table import DIALECTS
+from app.api.json_routes import JSONFastPath
 from app.api.readiness import readiness
+from app.api.state import DeploymentMiddleware, State
 from app.documents.processes import DocumentProcesses
 from app.engine.launch import Launch, WorkerProcess
 from app.engine.registry import Catalogue
 from app.http.access_log import ID_HEADER, AccessLog
 from app.http.auth import AccessControl
 from app.http.clean_path import CleanPath, first_part
-from app.http.forms import FORM_OVERHEAD_BYTES
 from app.http.held_bytes import HeldBytes
 from app.http.host_check import HostCheck
-from app.http.json_body import JSONFastPath
 from app.http.problems import ErrorRenderer, ErrorRenderers, ProblemResponse, add_handlers
 from app.http.shutdown_errors import ShutdownErrors
 from app.llm.client import LargeModel
 from app.published.installer import Installer
-from app.runtime.byte_budgets import ByteBudgets
 from app.runtime.event_loop_lag import LoopLag
 from app.runtime.memory_trimming import trim
 from app.runtime.metrics import Metrics, exposition
 from app.runtime.peers import Peers
 from app.runtime.shutdown import Shutdown
-from app.runtime.timeouts import SharedTimeout
 from app.server.connection import Connection
-from app.server.request_queue import MAX_DELAY_S, RequestQueue
-from app.server.slow_readers import SlowReaders
+from app.server.state import APPLICATION
 from app.services.adaptation import Adaptations, obstacle_to_adaptation
 from app.services.reload import (
     RELOAD_TIMING,
-    DeploymentMiddleware,
     Deployments,
     ReloadTiming,
     reload_everywhere,
@@ -99,6 +94,18 @@ MAX_DOWNLOADS = 4
 """How many files of the maximum size are kept for download."""
 MAX_BACKGROUND_JOBS = 16
 """How many documents are translated in the background, waiting, or ready to download."""
+FASTAPI_OPTIONS: dict[str, Any] = {
+    "docs_url": None,  # FastAPI's loads its assets from the network
+    "redoc_url": None,
+    # A redirect would send text and key again, unencrypted if the proxy's scheme is unknown.
+    "redirect_slashes": False,
+    "title": "Interlinear",
+    "version": __version__,
+    "description": openapi.DESCRIPTION,
+    "openapi_tags": [*openapi.TAGS, *({"name": each.title, "description": each.description} for each in DIALECTS)],
+    # FastAPI's own handler would pass request contents to any configured listener.
+    "telemetry": {"tracing": False, "metrics": False, "logs": False},
+}
 
 
 def create_app(
@@ -120,18 +127,17 @@ def create_app(
     SettingsError and BundleError.
     """
     at_root, ours = _root_dialects(settings)
-    metrics, shutdown = Metrics(), Shutdown()
+    metrics = Metrics()
     store = _store(settings, metrics)
     access_control = AccessControl(settings, store)
     glossaries = load_glossaries(settings.glossaries)
-    lag = LoopLag(metrics.observe_lag)
+    shutdown, lag = Shutdown(), LoopLag(metrics.observe_lag)
     turn = peers.turn if peers else nullcontext
     large_model = LargeModel(settings, metrics) if settings.llm else None
     deployments = Deployments(settings, bundles, launch, metrics, glossaries, reload_timing, turn, large_model)
     translation_memory = _translation_memory(settings, store)
-    adaptations = Adaptations(obstacle_to_adaptation(settings), trainer)
-    glossary_store = GlossaryStore(store, settings.glossary_store, glossaries)
     documents = DocumentProcesses()
+    translate_document = partial(translate_task, deployments, documents, settings, access_control, translation_memory)
     installer = Installer(
         settings,
         lambda: deployments.current.translator.catalogue,
@@ -148,94 +154,77 @@ def create_app(
             access_control,
             partial(readiness, deployments, installer, shutdown),
         )
-
-    @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[State]:
-        work = partial(translate_task, deployments, documents, settings, access_control, translation_memory)
-        background_jobs = BackgroundJobs(store, work, MAX_BACKGROUND_JOBS * settings.max_file_bytes)
-        budgets = ByteBudgets.for_size(max(settings.max_file_bytes + FORM_OVERHEAD_BYTES, settings.max_body_bytes))
-        slow_readers = SlowReaders(settings.send_timeout_ms / 1000, budgets.responses)
-        await store.start()
-        await glossary_store.open()
-        if translation_memory:
-            await translation_memory.start()
-        await deployments.start()
-        installer.start()
-        background_jobs.open()
-        await access_control.start()
-        lag.start()
-        slow_readers.start()
-        trimming = asyncio.create_task(trim(budgets.all()))
-        if admin:
-            admin.start()
-            logging.info("/health, /ready and /metrics are also served on port %d", admin.port)
-        if peers:
-            reload = partial(reload_for_peer, deployments, asyncio.get_running_loop())
-            peers.serve({"metrics": metrics.families, "reload": reload})
-        loading = asyncio.create_task(deployments.load_libraries()) if detect_early else None
-        try:
-            yield State(
-                settings=settings,
-                prefix=ours,
-                shutdown=shutdown,
-                body_timeout=SharedTimeout(settings.deadline_ms / 1000),
-                metrics=metrics,
-                budgets=budgets,
-                request_queue=RequestQueue(lag, budgets.unread, max(MAX_DELAY_S, settings.max_wait_ms / 1000)),
-                slow_readers=slow_readers,
-                access_control=access_control,
-                downloads=Downloads(store, MAX_DOWNLOADS * settings.max_file_bytes),
-                background_jobs=background_jobs,
-                documents=documents,
-                adaptations=adaptations,
-                installer=installer,
-                glossaries=glossary_store,
-                translation_memory=translation_memory,
-                peers=peers,
-                admin=admin,
-                deployments=deployments,
-                engine=deployments.current.engine,
-                translator=deployments.current.translator,
-            )
-        finally:
-            await installer.stop()
-            await adaptations.discard()
-            await background_jobs.close()
-            await documents.stop()
-            await deployments.stop()
-            if large_model:
-                await large_model.close()
-            if loading:
-                await loading
-            await access_control.stop()
-            if translation_memory:
-                await translation_memory.stop()
-            await store.stop()
-            lag.stop()
-            slow_readers.stop()
-            trimming.cancel()
-            if admin:
-                admin.stop()
-            if peers:
-                peers.stop()
-
-    app = FastAPI(
-        docs_url=None,  # FastAPI's loads its assets from the network
-        redoc_url=None,
-        # A redirect would send text and key again, unencrypted if the proxy's scheme is unknown.
-        redirect_slashes=False,
-        title="Interlinear",
-        version=__version__,
-        description=openapi.DESCRIPTION,
-        openapi_tags=[*openapi.TAGS, *({"name": each.title, "description": each.description} for each in DIALECTS)],
-        # FastAPI's own handler would pass request contents to any configured listener.
-        telemetry={"tracing": False, "metrics": False, "logs": False},
-        lifespan=lifespan,
+    state = State(
+        settings=settings,
+        prefix=ours,
+        lag=lag,
+        shutdown=shutdown,
+        metrics=metrics,
+        access_control=access_control,
+        downloads=Downloads(store, MAX_DOWNLOADS * settings.max_file_bytes),
+        background_jobs=BackgroundJobs(store, translate_document, MAX_BACKGROUND_JOBS * settings.max_file_bytes),
+        documents=documents,
+        adaptations=Adaptations(obstacle_to_adaptation(settings), trainer),
+        installer=installer,
+        glossaries=GlossaryStore(store, settings.glossary_store, glossaries),
+        translation_memory=translation_memory,
+        peers=peers,
+        admin=admin,
+        deployments=deployments,
     )
+    app = FastAPI(**FASTAPI_OPTIONS, lifespan=lambda app: _running(state, store, large_model, detect_early))
     renderers = _add_routes(app, at_root, ours, metrics)
     openapi.complete(app, with_keys=access_control.requires_key)
     _add_middleware(app, settings, at_root, ours, metrics, renderers)
     return app
+
+
+@asynccontextmanager
+async def _running(
+    state: State, store: Store, large_model: LargeModel | None, detect_early: bool
+) -> AsyncIterator[dict[str, State]]:
+    """The lifespan."""
+    await store.start()
+    await state.glossaries.open()
+    if state.translation_memory:
+        await state.translation_memory.start()
+    await state.deployments.start()
+    state.installer.start()
+    state.background_jobs.open()
+    await state.access_control.start()
+    state.lag.start()
+    state.slow_readers.start()
+    trimming = asyncio.create_task(trim(state.budgets.all()))
+    if state.admin:
+        state.admin.start()
+        logging.info("/health, /ready and /metrics are also served on port %d", state.admin.port)
+    if state.peers:
+        reload = partial(reload_for_peer, state.deployments, asyncio.get_running_loop())
+        state.peers.serve({"metrics": state.metrics.families, "reload": reload})
+    loading = asyncio.create_task(state.deployments.load_libraries()) if detect_early else None
+    try:
+        yield {APPLICATION: state}
+    finally:
+        await state.installer.stop()
+        await state.adaptations.discard()
+        await state.background_jobs.close()
+        await state.documents.stop()
+        await state.deployments.stop()
+        if large_model:
+            await large_model.close()
+        if loading:
+            await loading
+        await state.access_control.stop()
+        if state.translation_memory:
+            await state.translation_memory.stop()
+        await store.stop()
+        state.lag.stop()
+        state.slow_readers.stop()
+        trimming.cancel()
+        if state.admin:
+            state.admin.stop()
+        if state.peers:
+            state.peers.stop()
 
 
 def _store(settings: Settings, metrics: Metrics) -> Store:

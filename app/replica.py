@@ -71,7 +71,7 @@ class Replica:
             self._ready_at = now
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        return {LOAD: self._hosted.state["metrics"].load.current()}
+        return {LOAD: self._hosted.state.metrics.load.current()}
 
     async def reconfigure(self, user_config: dict[str, Any]) -> None:
         """Loads the bundles in the folders again if the value of `bundles` has changed; any value will do.
@@ -82,7 +82,7 @@ class Replica:
         if bundles == self._bundles:
             return
         try:
-            await self._hosted.state["deployments"].reload()
+            await self._hosted.state.deployments.reload()
         except BundlesRefused as error:
             log.error("keeping the bundles that are being served: %s", error)
 

@@ -27,6 +27,7 @@ from starlette.types import Message
 from app.engine.sequence import Decoded, Sequence
 from app.main import create_app
 from app.runtime.process_tuning import GC_THRESHOLDS
+from app.server.state import APPLICATION
 from app.services.startup import load_catalogue
 from app.settings import Settings
 from benchmarks.cores import processor
@@ -48,7 +49,7 @@ async def measure(bundle: Path, text: str, rounds: int) -> list[tuple[float, flo
     found: list[tuple[float, float]] = []
     async with app.router.lifespan_context(app) as state:
         assert state
-        engine = state["engine"]
+        engine = state[APPLICATION].deployments.current.engine
         decode, waited = engine.decode, 0.0
 
         async def timed(

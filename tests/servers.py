@@ -23,6 +23,7 @@ from app.server.connection import Connection, ConnectionLimits
 from app.server.request_queue import RequestQueue
 from app.server.server import Server
 from app.server.slow_readers import SlowReaders
+from app.server.state import app_state
 
 WAIT_S = 600.0
 """What the service does at once, a busy machine may take so long for; only a test that fails waits to the end of it."""
@@ -111,7 +112,7 @@ class Running:
 
     @property
     def has_begun_to_stop(self) -> bool:
-        begun: bool = self.server.lifespan.state["shutdown"].begun
+        begun: bool = app_state(self.server.lifespan.state).shutdown.begun
         return begun
 
 

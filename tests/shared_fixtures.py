@@ -33,6 +33,7 @@ from app.engine.executor import BundleExecutor
 from app.engine.launch import InProcessWorker
 from app.main import create_app, server_options
 from app.server.connection import Connection
+from app.server.state import APPLICATION, app_state
 from app.services.reload import RELOAD_TIMING, ReloadTiming
 from app.services.startup import load_catalogue
 from app.settings import Settings
@@ -184,7 +185,7 @@ class Service:
     def __enter__(self) -> Self:
         self._thread.start()
         self._lifespan = self.app.router.lifespan_context(self.app)
-        self.state: Any = self.run(self._lifespan.__aenter__())
+        self.state: Any = (self.run(self._lifespan.__aenter__()) or {})[APPLICATION]
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self._with_state), base_url="http://test")
         return self
 
@@ -253,7 +254,7 @@ class Service:
         return self.run(left())
 
     async def _with_state(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self.app({**scope, "state": dict(self.state)}, receive, send)
+        await self.app({**scope, "state": {APPLICATION: self.state}}, receive, send)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -324,7 +325,7 @@ def serving(
 def service(bundle_folder: Path) -> Iterator[Service]:
     """The service of `bundle_folder` with the default limits, once it is ready."""
     with serving(bundle_folder) as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 
@@ -351,7 +352,7 @@ def listening(
                 while client.get("/ready").status_code != 200:
                     assert thread.is_alive()
                     time.sleep(0.02)
-            server.lifespan.state["request_queue"].max_delay_s = 60.0  # on a busy machine no request is late
+            app_state(server.lifespan.state).request_queue.max_delay_s = 60.0  # on a busy machine no request is late
             yield url
         finally:
             server.should_exit = True
@@ -456,7 +457,7 @@ def fail_admission(patch: pytest.MonkeyPatch, service: Service, error: Exception
     def fail(client: str, waited_s: float) -> None:
         raise error
 
-    patch.setattr(service.state["engine"].scheduler, "check", fail)
+    patch.setattr(service.state.deployments.current.engine.scheduler, "check", fail)
 
 
 @functools.cache

@@ -339,7 +339,7 @@ def test_full_queue_refuses_at_once_with_retry_after(
         decoding = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
         assert gate.entered.wait(WAIT_S)
         waiting = asyncio.run_coroutine_threadsafe(_posted(service, HELLO), service._loop)
-        while service.state["engine"].scheduler.waiting < 1:
+        while service.state.deployments.current.engine.scheduler.waiting < 1:
             assert not waiting.done()
         refused = service.post("/translate", HELLO)
         unread = service.request("POST", "/translate", content=b"{", headers=JSON)

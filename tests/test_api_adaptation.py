@@ -146,7 +146,7 @@ def test_adaptation_is_served_once_it_is_accepted_and_not_if_it_cannot_be(
         raise BundlesRefused("Alas.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(adapting.service.state["deployments"], "reload", refuse)
+        patch.setattr(adapting.service.state.deployments, "reload", refuse)
         assert slug(adapting.request("POST", "/accept")) == (409, "bundles-refused")
     assert open_bundle(bundles / "en-fr").name == before.name
     assert adapting.status()["state"] == "trained"

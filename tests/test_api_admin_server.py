@@ -25,7 +25,7 @@ from app.settings import Settings, SettingsError
 def administered(bundles: Path, **settings: Any) -> Iterator[tuple[Service, str]]:
     """The service, and the address of its admin port."""
     with serving(bundles, admin_port=0, **settings) as service:
-        yield service, f"http://127.0.0.1:{service.state['admin'].port}"
+        yield service, f"http://127.0.0.1:{service.state.admin.port}"
 
 
 def until_ready(url: str) -> None:
@@ -54,7 +54,7 @@ def test_admin_server_responds_while_the_event_loop_is_busy_and_reports_long_del
         ends.wait(5 * WAIT_S)
 
     with administered(bundle_folder) as (service, url):
-        admin = service.state["admin"]
+        admin = service.state.admin
         admin.max_blocked_s = WAIT_S
         blocking = threading.Thread(target=service.run, args=[block()])
         blocking.start()
@@ -80,7 +80,7 @@ def test_admin_server_is_not_ready_before_the_workers(bundle_folder: Path, tmp_p
 
     with administered(bundle_folder) as (service, url):
         until_ready(url)
-        engine = service.state["engine"]
+        engine = service.state.deployments.current.engine
         for slot in engine._slots:
             slot.state = "starting"
         assert httpx.get(f"{url}/ready").status_code == 503
@@ -106,7 +106,7 @@ def test_admin_metrics_require_a_key_if_the_service_does_and_use_up_no_rate_limi
 
 def test_idle_clients_cannot_block_the_admin_server_for_long(bundle_folder: Path) -> None:
     with administered(bundle_folder) as (service, url), ExitStack() as stack:
-        service.state["admin"].config.timeout_keep_alive = 0.5
+        service.state.admin.config.timeout_keep_alive = 0.5
         port = int(url.rpartition(":")[2])
         silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(24)]
         assert httpx.get(f"{url}/health").status_code == 200

@@ -157,7 +157,7 @@ def test_unfinished_documents_are_deleted_when_the_service_stops(bundle_folder: 
             files = {"file": ("a.txt", b"Hello.")}
             assert service.request("POST", "/deepl/v2/document", files=files, data=EN_FR).status_code == 200
         gate.entered.wait()
-        service.run(service.state["background_jobs"].close())
+        service.run(service.state.background_jobs.close())
         left = service.run(_tasks())
         gate.opened.set()
     assert not [task for task in left if "_run" in repr(task.get_coro()) and "BackgroundJobs" in repr(task.get_coro())]

@@ -23,7 +23,7 @@ Pair = tuple[str, str]
 @pytest.fixture(scope="module")
 def shipped() -> Iterator[Service]:
     with serving(SHIPPED / "en-fr") as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 
@@ -118,7 +118,7 @@ def test_an_evaluation_is_its_owners_alone(tmp_path: Path) -> None:
     (ann, first), (bob, second) = new_key("ann"), new_key("bob")
     (tmp_path / "keys").write_text(f"{first}\n{second}\n")
     with serving(SHIPPED / "en-fr", api_keys_file=tmp_path / "keys") as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         as_ann, as_bob = ({"authorization": f"DeepL-Auth-Key {key}"} for key in (ann, bob))
         assert service.post(PATH, body(GOOD)).status_code == 403
         made = service.request("POST", PATH, json=body(GOOD), headers=as_ann).json()

@@ -390,7 +390,7 @@ def test_timeouts_and_limits_keep_their_status(bundle_folder: Path, gate: Gate) 
     with serving(bundle_folder, deadline_ms=300) as service:
         late = service.post("/deepl/v2/translate", {**EN_FR, "text": ["Hello."]})
         gate.opened.set()
-        service.state["background_jobs"] = BackgroundJobs(LocalStore(), never, max_bytes=0)
+        service.state.background_jobs = BackgroundJobs(LocalStore(), never, max_bytes=0)
         full = service.request("POST", "/deepl/v2/document", files={"file": ("a.txt", b"Hello.")}, data=EN_FR)
     assert late.status_code == 504
     assert (full.status_code, full.headers["retry-after"]) == (503, "1")
@@ -400,7 +400,7 @@ def test_timeouts_and_limits_keep_their_status(bundle_folder: Path, gate: Gate) 
 def test_disconnected_clients_request_is_cancelled(bundle_folder: Path, gate: Gate) -> None:
     with serving(bundle_folder) as service:
         assert service.leave(gate, "/deepl/v2/translate", json={**EN_FR, "text": ["Hello."]}) == 499
-        assert service.state["engine"].scheduler.waiting == 0
+        assert service.state.deployments.current.engine.scheduler.waiting == 0
         gate.opened.set()
 
 

@@ -169,7 +169,7 @@ def test_report_lists_the_texts_with_warnings(service: Service, monkeypatch: pyt
 
 
 def test_expired_report_and_another_files_report_are_not_found(service: Service) -> None:
-    other = service.run(service.state["downloads"].add(Download("a.txt", b"Hello", "text/plain")))
+    other = service.run(service.state.downloads.add(Download("a.txt", b"Hello", "text/plain")))
     for name in ("none", other):
         response = service.get(f"{PATH}/report/{name}")
         assert response.status_code == 404

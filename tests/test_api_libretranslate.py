@@ -600,7 +600,7 @@ def test_file_in_the_target_language_is_unchanged(service: Service) -> None:
 
 def test_file_larger_than_the_download_store_is_refused(bundle_folder: Path) -> None:
     with serving(bundle_folder) as service:
-        service.state["downloads"] = Downloads(LocalStore(), max_bytes=100)
+        service.state.downloads = Downloads(LocalStore(), max_bytes=100)
         answer = send(service, "a.txt", "Hello.")
     assert answer.status_code == 400
     assert "too large" in error_of(answer)

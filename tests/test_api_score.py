@@ -35,7 +35,7 @@ def ask(service: Service, pairs: Any, status: int = 200, **fields: Any) -> dict[
 @pytest.fixture(scope="module", params=["int8", "float32"])
 def shipped(request: pytest.FixtureRequest) -> Any:
     with serving(SHIPPED / "en-fr", precision=request.param) as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 
@@ -44,12 +44,12 @@ def uncached(shipped: Service) -> Any:
     """Decodes whatever it is asked for, again each time."""
     precision = str(shipped.get("/models").json()[0]["precision"])
     with serving(SHIPPED / "en-fr", precision=precision, cache_bytes=0) as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 
 def translated(service: Service, texts: list[str]) -> list[Any]:
-    translator = service.state["deployments"].current.translator
+    translator = service.state.deployments.current.translator
     return service.run(translator.translate(texts, Options("en", "fr"))).items  # type: ignore[no-any-return]
 
 
@@ -178,7 +178,7 @@ def test_a_given_target_costs_its_own_length_where_it_is_the_longer(service: Ser
 
 
 def test_texts_that_are_long_are_prepared_alike(service: Service) -> None:
-    translator = service.state["deployments"].current.translator
+    translator = service.state.deployments.current.translator
     pair = GivenPair("How are you?", "Il va bien.")
     one = service.run(score_pairs(translator, [pair], "en", "fr")).pairs[0]
     many = service.run(score_pairs(translator, [pair] * 100, "en", "fr")).pairs

@@ -15,6 +15,7 @@ from servers import WAIT_S
 from shared_fixtures import Service, decode_with, make_bundle, serving
 from starlette.types import Message
 
+from app.server.state import APPLICATION
 from model.bundle import Bundle
 from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
@@ -226,7 +227,7 @@ class Reader:
             "query_string": b"",
             "root_path": "",
             "asgi": {"version": "3.0"},
-            "state": dict(self._service.state),
+            "state": {APPLICATION: self._service.state},
         }
         self._task = asyncio.ensure_future(self._service.app(scope, self._receive, self._send))
 

@@ -107,7 +107,7 @@ def test_only_routes_import_routes() -> None:
         path for path in python_files("app") if not path.is_relative_to(ROOT / "app" / "api") and path.name != "main.py"
     ]
     assert len(routes) > 8
-    assert imports_among(files, routes | {"app.api.dependencies", "app.main"}) == [
+    assert imports_among(files, routes | {"app.api.admission", "app.main"}) == [
         "app/__main__.py: app.main.create_app",
         "app/__main__.py: app.main.server_options",
         "app/replica.py: app.main.create_app",
@@ -157,7 +157,7 @@ ORDER = {
     "app.errors": "",
     "app.runtime": "app.errors model.machine",
     "app.settings": "app.runtime app.errors model.machine model.published",
-    "app.server": "app.runtime app.errors",
+    "app.server": "app.settings app.runtime app.errors",
     "app.markup": "",
     "app.text": "app.markup app.settings app.errors model.languages model.machine model.normalisation model.scripts"
     " model.shared_file",

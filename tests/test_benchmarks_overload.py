@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from shared_fixtures import listening
 
-from app.http.forms import FORM_OVERHEAD_BYTES
-from app.runtime.byte_budgets import ByteBudgets
+from app.runtime.byte_budgets import FORM_OVERHEAD_BYTES, ByteBudgets
 from benchmarks.load import compiler
 from benchmarks.overload import LoadReport, burst, slow_readers, unfinished_bodies
 

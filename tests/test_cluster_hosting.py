@@ -234,7 +234,7 @@ def test_root_path_is_that_of_the_settings(bundle_folder: Path, protocols: None)
 def test_balancer_is_told_when_no_worker_runs(host: Host) -> None:
     health = f"{host.url}/-/healthz"
     assert httpx.get(health).status_code == 200
-    slot = host.hosted.engine._slots[0]
+    slot = host.hosted.state.deployments.current.engine._slots[0]
     working, slot.state = slot.state, "dead"
     response = httpx.get(health)
     slot.state = working
@@ -248,7 +248,7 @@ def test_balancer_is_told_when_no_worker_runs(host: Host) -> None:
 def test_balancer_is_told_of_the_shutdown(host: Host) -> None:
     with httpx.Client(base_url=host.url) as client:
         assert client.get("/-/healthz").status_code == 200
-        host.hosted.state["shutdown"].begun = True
+        host.hosted.state.shutdown.begun = True
         assert client.get("/-/healthz").status_code == 503
 
 
@@ -261,7 +261,7 @@ def test_connection_in_use_ends_with_its_next_response_at_the_shutdown(host: Hos
             connection.timeout_keep_alive = WAIT_S
             connection.limits = type(connection.limits)(shutdown_idle_s=WAIT_S)
         host.stop()
-        assert becomes(lambda: bool(host.hosted.state["shutdown"].begun))
+        assert becomes(lambda: bool(host.hosted.state.shutdown.begun))
         client.sendall(get("/health"))
         found = answer(client)
         assert found.startswith(b"HTTP/1.1 200") and b"connection: close" in found
@@ -284,7 +284,7 @@ def test_request_that_has_begun_is_answered_at_the_shutdown(
         asking.start()
         assert gate.entered.wait(WAIT_S)
         host.stop()
-        assert becomes(lambda: bool(host.hosted.state["shutdown"].begun))
+        assert becomes(lambda: bool(host.hosted.state.shutdown.begun))
         gate.opened.set()
         asking.join()
     assert [response.status_code for response in responses] == [200]

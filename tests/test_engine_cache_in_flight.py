@@ -279,12 +279,12 @@ async def test_every_request_ends_whatever_happens(events: list[tuple[str, Any]]
 
 def test_a_waiter_gets_its_result_even_if_the_first_client_leaves(bundle_folder: Path, gate: Gate) -> None:
     async def scenario() -> str | None:
-        translator: Translator = service.state["translator"]
+        translator: Translator = service.state.deployments.current.translator
         leaving = asyncio.create_task(translator.translate(["Hello."], Options("en", "fr")))
         await asyncio.to_thread(gate.entered.wait)
         staying = asyncio.create_task(translator.translate(["Hello.", "The cat sleeps."], Options("en", "fr")))
         await passes()
-        assert counted(service.state["metrics"]) == (0, 1, 2)
+        assert counted(service.state.metrics) == (0, 1, 2)
         leaving.cancel()
         await passes()
         gate.opened.set()

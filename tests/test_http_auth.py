@@ -80,7 +80,7 @@ def test_the_engine_knows_whose_request_it_is(
     two_keys: tuple[Service, list[str]], monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     service, keys = two_keys
-    scheduler, seen = service.state["deployments"].current.engine.scheduler, list[str]()
+    scheduler, seen = service.state.deployments.current.engine.scheduler, list[str]()
     add = scheduler.add
 
     def note(jobs: Any, client: str, continues: bool) -> None:
@@ -113,7 +113,7 @@ def two_keys(bundle_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 
 def test_without_keys_an_address_is_a_client(bundle_folder: Path) -> None:
     with serving(bundle_folder) as service:
-        access_control = service.state["access_control"]
+        access_control = service.state.access_control
         clients = [access_control.client_at({"client": (ip, 1)}) for ip in ("10.0.0.1", "10.0.0.2", "10.0.0.1")]
     assert clients[0] is clients[2]
     assert clients[0].scheduled_as != clients[1].scheduled_as

@@ -17,8 +17,7 @@ from hypothesis_profiles import draw_examples
 
 from app.errors import BodyTooSlow, ClientLeft, InvalidFields, NotJSON, ServiceError, TooMuchText, WrongContentType
 from app.http.forms import FORM, JSON, MULTIPART, Fields, Upload, read_fields, read_upload
-from app.runtime.byte_budgets import ByteBudgets
-from app.runtime.timeouts import SharedTimeout
+from app.server.state import APPLICATION, AppState
 from app.settings import Settings
 
 URL = "http://test/"
@@ -33,11 +32,7 @@ FIELDS = st.dictionaries(st.sampled_from(["q", "text", "source", "é"]), TEXT, m
 def received(sent: httpx.Request, chunks: Iterable[bytes] | None = None, **limits: Any) -> Request:
     """What the service receives for `sent`; after `chunks`, if there are any, the client sends no more."""
     settings = Settings(**limits)
-    state = {
-        "settings": settings,
-        "body_timeout": SharedTimeout(settings.deadline_ms / 1000),
-        "budgets": ByteBudgets.for_size(1 << 20),
-    }
+    state = {APPLICATION: AppState(settings=settings)}
     left = [sent.read()] if chunks is None else list(chunks)
 
     async def receive() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from app.http.held_bytes import CHUNK_BYTES, HeldBytes, reserve
 from app.http.problems import ErrorRenderers, ProblemResponse
 from app.runtime.byte_budgets import SMALL_BYTES, ByteBudget, ByteBudgets, Reservation
+from app.server.state import APPLICATION, AppState
 from app.translation.attention import Attention, Weights, attend
 from benchmarks.overload import document
 
@@ -50,9 +51,10 @@ def sent(*messages: Message, most: int = 1 << 30, method: str = "GET") -> tuple[
         raise AssertionError
 
     held_bytes = HeldBytes(application, ErrorRenderers({"": ProblemResponse}))
-    asyncio.run(
-        held_bytes({"type": "http", "method": method, "path": "/x", "state": {"budgets": budgets}}, receive, note)
-    )
+    state = AppState()
+    state.budgets = budgets
+    scope = {"type": "http", "method": method, "path": "/x", "state": {APPLICATION: state}}
+    asyncio.run(held_bytes(scope, receive, note))
     assert budgets.bodies.used == budgets.responses.used == 0
     return found, budgets
 
@@ -98,7 +100,7 @@ def ask(service: Service, path: str, **options: Any) -> int:
 def test_long_responses_without_memory_budget_are_refused_in_their_apis_format(bundle_folder: Path) -> None:
     file = {"file": ("a.docx", document(SIZE), WORD)}
     with serving(bundle_folder) as service:
-        answers = service.state["budgets"].responses
+        answers = service.state.budgets.responses
         address = service.request("POST", "/libretranslate/translate_file", files=file, data=FIELDS).json()
         path = address["translatedFileUrl"].removeprefix("http://test")
         reservation = fill(answers)
@@ -117,7 +119,7 @@ def test_long_responses_without_memory_budget_are_refused_in_their_apis_format(b
 def test_attention_holds_its_weights_until_they_are_sent(bundle_folder: Path) -> None:
     asked = {"text": "Hello.", **FIELDS}
     with serving(bundle_folder) as service:
-        answers = service.state["budgets"].responses
+        answers = service.state.budgets.responses
         assert ask(service, "/attention", json=asked) == 200
         assert answers.peak > 0 and answers.used == 0
         fill(answers)

@@ -11,9 +11,11 @@ import pytest
 from fastapi import Request
 from shared_fixtures import Service, serving
 
+from app.api.json_routes import JSONFastPath
 from app.errors import ClientLeft
-from app.http.json_body import JSONFastPath, while_connected
+from app.http.json_body import while_connected
 from app.server.disconnect import Disconnect
+from app.server.state import state_of
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
@@ -28,7 +30,7 @@ def request(*messages: str) -> Request:
             await asyncio.Event().wait()
         return {"type": left.pop(0)}
 
-    return Request({"type": "http"}, receive)
+    return Request({"type": "http", "state": {}}, receive)
 
 
 def test_fields_in_the_query_are_refused_rather_than_ignored(service: Service) -> None:
@@ -99,7 +101,7 @@ def test_disconnect_is_detected_without_waiting_for_a_message() -> None:
     async def scenario() -> int:
         disconnect = Disconnect(lambda: resumed.append(True))
         left = request()
-        left.scope["state"] = {"disconnect": disconnect}
+        state_of(left).disconnect = disconnect
         working = asyncio.create_task(while_connected(left, asyncio.Event().wait()))
         await asyncio.sleep(0)
         tasks = len(asyncio.all_tasks())
@@ -118,7 +120,7 @@ def test_client_that_left_before_the_work_began_cancels_it() -> None:
         disconnect = Disconnect(lambda: None)
         disconnect.set()
         left = request("http.disconnect")
-        left.scope["state"] = {"disconnect": disconnect}
+        state_of(left).disconnect = disconnect
         await while_connected(left, asyncio.Event().wait())
 
     with pytest.raises(ClientLeft):

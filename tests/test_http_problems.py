@@ -7,6 +7,7 @@ import asyncio
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 
 from app.errors import Overloaded, ServiceError
 from app.http.problems import ErrorRenderers, add_handlers
@@ -18,8 +19,11 @@ def answered(error: Exception) -> tuple[httpx.Response, list[str]]:
     async def fail() -> None:
         raise error
 
+    async def with_state(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "state": {}}, receive, send)
+
     async def ask() -> httpx.Response:
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        transport = httpx.ASGITransport(with_state, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return await client.get("/")
 

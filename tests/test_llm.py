@@ -64,7 +64,7 @@ def both(stub: LlmStub) -> Iterator[Service]:
     """A service of en-fr with the large model."""
     settings: dict[str, Any] = {"llm": stub.url, "llm_model": "stub", "llm_timeout_ms": 50_000}
     with serving(SHIPPED / "en-fr", precision="int8", **settings) as service:  # a fortieth of the time of PyTorch
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 
@@ -72,7 +72,7 @@ def both(stub: LlmStub) -> Iterator[Service]:
 def quick(stub: LlmStub, bundle_folder: Path) -> Iterator[Service]:
     """The same with random weights, which score each answer in a tenth of the time."""
     with serving(bundle_folder, llm=stub.url, llm_model="stub", llm_timeout_ms=50_000) as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 
@@ -81,7 +81,7 @@ def _fresh(stub: LlmStub, request: pytest.FixtureRequest) -> None:
     stub.forget()
     stub.answer = good
     for name in {"both", "quick"} & set(request.fixturenames):
-        model = request.getfixturevalue(name).state["translator"].large_model
+        model = request.getfixturevalue(name).state.deployments.current.translator.large_model
         model._answers.clear()
         model._failures, model._paused_until = 0, 0.0
 
@@ -209,7 +209,7 @@ def test_no_answer_of_many_breaks_what_must_be_kept(both: Service, stub: LlmStub
     engines = Counter[str]()
     while len(stub.asked) < 60:
         texts, fields = draw.choice(SOURCES)
-        both.state["translator"].large_model._answers.clear()
+        both.state.deployments.current.translator.large_model._answers.clear()
         given = draw.choices(texts, k=8)
         for text, done in zip(given, translated(both, given, **fields), strict=True):
             engines[done["engine"]] += 1
@@ -265,7 +265,7 @@ def test_a_silent_model_is_waited_for_as_long_as_the_limit_or_the_deadline(
 
     [own] = translated(both, "The house is small.", "local")
     stub.answer = silent
-    monkeypatch.setattr(both.state["translator"].large_model, "limit_s", limit_s)
+    monkeypatch.setattr(both.state.deployments.current.translator.large_model, "limit_s", limit_s)
     [done] = translated(both, "The house is small.", **fields)  # while the model is still silent
     assert done["text"] == own["text"]
     assert "did not answer in time" in done["warnings"][0]

@@ -159,7 +159,7 @@ def test_what_the_settings_name_is_installed_once_and_for_all_starts(site: Site)
 def test_ready_waits_for_required_models_and_says_how_far_they_are(site: Site) -> None:
     site.publish("firefox:en-fr", [COMPLETE[0], ARRIVING, {"await": True}, *DONE[2:]])
     with site.serving("firefox:en-fr", models_required=True) as service:
-        service.run(service.state["deployments"].current.engine.wait_started())
+        service.run(service.state.deployments.current.engine.wait_started())
         until(service, job_id(ModelName("firefox", "en-fr")), lambda job: job["bytes"] == 40)
         refused = service.get("/ready")
         assert refused.status_code == 503
@@ -174,19 +174,19 @@ def test_ready_waits_for_required_models_and_says_how_far_they_are(site: Site) -
 def test_ready_and_metrics_show_what_is_being_installed(site: Site) -> None:
     site.publish("firefox:en-fr", [COMPLETE[0], ARRIVING, {"await": True}, *DONE[2:]])
     with site.serving("firefox:en-fr") as service:
-        service.run(service.state["deployments"].current.engine.wait_started())
+        service.run(service.state.deployments.current.engine.wait_started())
         until(service, job_id(ModelName("firefox", "en-fr")), lambda job: job["bytes"] == 40)
         while not (installing := service.get("/ready").json()["installing"]) or installing[0]["bytes"] != 40:
             time.sleep(POLL_S)
         expected = {"model": "firefox:en-fr", "state": "downloading", "bytes": 40, "total": 100}
         assert installing == [{**expected, "error": None, "retry_at": None}]
         assert served(service)["en-fr"]["installing"] == installing[0]
-        shown = exposition(service.state["metrics"]).decode()
+        shown = exposition(service.state.metrics).decode()
         assert 'interlinear_model_install_bytes{of="arrived"} 40.0' in shown
         assert "interlinear_models_missing 1.0" in shown
         site.go_on()
         ended(service, job_id(ModelName("firefox", "en-fr")))
-        shown = exposition(service.state["metrics"]).decode()
+        shown = exposition(service.state.metrics).decode()
         assert "interlinear_models_missing 0.0" in shown
         assert 'interlinear_model_installs_total{state="done"} 1.0' in shown
 
@@ -283,7 +283,7 @@ def test_a_model_that_the_service_refuses_leaves_the_one_that_was_there(
         assert failed["state"] == "failed"
         assert failed["error"]["detail"] == f"The service cannot serve it: {site.models}/en-fr: a sample came out wrong"
         monkeypatch.undo()
-        service.run(service.state["deployments"].reload())
+        service.run(service.state.deployments.reload())
         assert served(service)["en-fr"]["model"] == first
         assert leftovers(site) == []
 
@@ -317,7 +317,7 @@ def test_a_required_model_that_is_replaced_later_takes_no_service_down(site: Sit
         assert refused.status_code == 409
         assert "INTERLINEAR_MODELS names firefox:en-fr" in refused.json()["detail"]
         shutil.rmtree(site.models / "en-fr")
-        service.run(service.state["deployments"].reload())
+        service.run(service.state.deployments.reload())
         assert service.get("/ready").status_code == 200
 
 

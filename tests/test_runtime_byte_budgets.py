@@ -61,7 +61,7 @@ def send(service: Service, path: str, **sent: Any) -> int:
 @pytest.mark.parametrize("path", [*FIELDS, *TEXTS])
 def test_body_without_room_is_refused_and_accepted_later(bundle_folder: Path, path: str) -> None:
     with serving(bundle_folder) as service:
-        budget = service.state["budgets"].bodies
+        budget = service.state.budgets.bodies
         reservation = Reservation(budget)
         reservation.grow(budget.max_bytes - 5)
         assert send(service, path) == 503
@@ -74,7 +74,7 @@ def test_unauthenticated_clients_use_no_budget_of_authenticated_ones(bundle_fold
     key, line = new_key("alice")
     (tmp_path / "keys").write_text(line)
     with serving(bundle_folder, api_keys_file=tmp_path / "keys") as service:
-        unauthenticated = service.state["budgets"].unauthenticated
+        unauthenticated = service.state.budgets.unauthenticated
         for path in LIBRE, "/libretranslate/translate":
             reservation = Reservation(unauthenticated)
             reservation.grow(unauthenticated.max_bytes)

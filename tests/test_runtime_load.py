@@ -149,10 +149,10 @@ def test_thin_steps_tell_the_time_of_full_ones() -> None:
 
 def test_strict_readiness_fails_while_the_service_is_saturated(bundle_folder: Path) -> None:
     with serving(bundle_folder, admin_port=0) as service:
-        admin = f"http://127.0.0.1:{service.state['admin'].port}"
+        admin = f"http://127.0.0.1:{service.state.admin.port}"
         _wait_ready(service)
         assert service.get("/ready?strict=true").status_code == 200
-        load = service.state["metrics"].load
+        load = service.state.metrics.load
         load.current = lambda: STRICT_MAX_LOAD + 0.01
         for strict, status in ("true", 503), ("false", 200):
             assert service.get(f"/ready?strict={strict}").status_code == status
@@ -163,9 +163,9 @@ def test_strict_readiness_fails_while_the_service_is_saturated(bundle_folder: Pa
 
 def test_both_ports_read_strict_alike(bundle_folder: Path) -> None:
     with serving(bundle_folder, admin_port=0) as service:
-        admin = f"http://127.0.0.1:{service.state['admin'].port}"
+        admin = f"http://127.0.0.1:{service.state.admin.port}"
         _wait_ready(service)
-        service.state["metrics"].load.current = lambda: STRICT_MAX_LOAD + 0.01
+        service.state.metrics.load.current = lambda: STRICT_MAX_LOAD + 0.01
         found = set()
         for value in "1", "TRUE", "y", "off", "2", "", "a&strict=on", "on&strict=a", "1&other=2":
             main, other = (get(f"{url}/ready?strict={value}") for get, url in ((service.get, ""), (httpx.get, admin)))
@@ -177,7 +177,7 @@ def test_both_ports_read_strict_alike(bundle_folder: Path) -> None:
 
 def test_engine_measures_its_load(service: Service) -> None:
     _wait_ready(service)
-    load = service.state["metrics"].load
+    load = service.state.metrics.load
     body = {"text": [f"Number {number}." for number in range(100)], "source": "en", "target": "fr"}
     assert service.post("/translate", body).status_code == 200
     assert load.workers() == 1

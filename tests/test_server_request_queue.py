@@ -27,6 +27,7 @@ from app.runtime.shutdown import Shutdown
 from app.server.connection import Connection
 from app.server.request_queue import MAX_PER_TURN, MIN_PER_TURN, RequestQueue, UnreadBody
 from app.server.slow_readers import SlowReaders
+from app.server.state import APPLICATION, AppState, state_of
 
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
@@ -124,7 +125,7 @@ class Application:
         if scope["type"] == "lifespan":
             await self._live(scope, receive, send)
             return
-        waited, status = time.perf_counter() - scope["state"]["arrived"], 200
+        waited, status = time.perf_counter() - state_of(scope).arrived, 200
         self.begun.append(scope["path"])
         if scope["path"] == "/block":
             self.goes_on.wait(WAIT_S)
@@ -144,8 +145,9 @@ class Application:
         await send({"type": "http.response.body", "body": body})
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        queue, slow_readers = self.request_queue, self.slow_readers
-        scope["state"] |= {"request_queue": queue, "slow_readers": slow_readers, "shutdown": Shutdown()}
+        state = scope["state"][APPLICATION] = AppState()
+        state.request_queue, state.slow_readers = self.request_queue, self.slow_readers
+        state.shutdown = Shutdown()
         self.request_queue.lag.start()
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})

@@ -136,13 +136,13 @@ def test_bundle_replaced_during_the_start_is_served_after_a_reload(site: Site) -
 def test_a_removed_model_leaves_no_metrics(site: Site) -> None:
     with site.serving() as service:
         gone = site.translate(service).json()["model"]
-        assert gone in exposition(service.state["metrics"]).decode()
-        old = service.state["deployments"].current
+        assert gone in exposition(service.state.metrics).decode()
+        old = service.state.deployments.current
         site.put("en-fr")
         site.reload(service)
-        service.run(_until(lambda: gone not in exposition(service.state["metrics"]).decode()))
+        service.run(_until(lambda: gone not in exposition(service.state.metrics).decode()))
         assert old.engine.alive == 0
-        assert site.translate(service).json()["model"] in exposition(service.state["metrics"]).decode()
+        assert site.translate(service).json()["model"] in exposition(service.state.metrics).decode()
 
 
 def test_model_that_returns_while_it_is_still_stopping_keeps_its_metrics(
@@ -150,7 +150,7 @@ def test_model_that_returns_while_it_is_still_stopping_keeps_its_metrics(
 ) -> None:
     first = shutil.copytree(site.bundles / "en-fr", site.bundles.parent / "first")
     with site.serving() as service:
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
         name = site.translate(service).json()["model"]
         wait_started = Engine.wait_started
 
@@ -187,20 +187,20 @@ def test_cancelled_reload_leaves_nothing(site: Site, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Engine, "wait_started", never)
     with site.serving() as service:
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
         served = site.translate(service).json()["model"]
         site.put("en-fr")
         service.run(halfway())
         assert [engine.alive for engine in begun] == [0]
         assert site.translate(service, text="How are you?").json()["model"] == served
-        told = exposition(service.state["metrics"]).decode()
+        told = exposition(service.state.metrics).decode()
         assert set(re.findall(r'model="([^"]+)"', told)) == {served}
 
 
 def test_unread_response_does_not_keep_a_bundle_forever(site: Site, gate: Gate) -> None:
     gate.opened.set()
     with site.serving(reload_timing=ReloadTiming(max_retire_s=0.01)) as service:
-        old = service.state["deployments"].current
+        old = service.state.deployments.current
         with old:
             site.put("en-fr")
             assert site.reload(service).json()["changed"] is True
@@ -213,7 +213,7 @@ def test_nothing_of_a_replaced_bundle_stays_in_memory(site: Site, monkeypatch: p
     with site.serving() as service:
         site.put("en-fr")
         assert site.reload(service).json()["changed"] is True
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
         [bundle] = deployments.current.translator.catalogue
         replaced = weakref.ref(bundle.source_tokenizer)
         del bundle
@@ -263,9 +263,9 @@ def test_bundle_of_the_later_folder_is_served_while_it_exists(site: Site) -> Non
 
 def test_unchanged_bundles_are_not_reloaded(site: Site) -> None:
     with site.serving() as service:
-        engine = service.state["deployments"].current.engine
+        engine = service.state.deployments.current.engine
         assert site.reload(service).json()["changed"] is False
-        assert service.state["deployments"].current.engine is engine
+        assert service.state.deployments.current.engine is engine
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "config.json", "sentencepiece.model"])
@@ -303,19 +303,19 @@ def test_bundle_with_wrong_samples_changes_nothing(site: Site) -> None:
         refused = site.reload(service)
         assert refused.status_code == 409
         assert site.translate(service).json()["model"] == before
-        assert service.state["deployments"].current.engine.alive == 1
+        assert service.state.deployments.current.engine.alive == 1
 
 
 def test_request_finishes_with_the_bundle_it_started_with(site: Site, gate: Gate) -> None:
     with site.serving() as service:
-        old = service.state["deployments"].current
+        old = service.state.deployments.current
 
         async def meanwhile() -> httpx.Response:
             headers = {"Authorization": f"Bearer {site._user}"}
             asked = asyncio.create_task(service._client.post("/translate", json=HELLO, headers=headers, timeout=60))
             await asyncio.to_thread(gate.entered.wait, WAIT_S)
             site.put("en-fr")
-            assert await service.state["deployments"].reload()
+            assert await service.state.deployments.reload()
             assert old.engine.alive == 1, "somebody still needs it"
             gate.opened.set()
             return await asked
@@ -332,7 +332,7 @@ def test_reload_under_load_fails_no_request(site: Site) -> None:
         headers = {"Authorization": f"Bearer {site._user}"}
 
         async def load() -> list[str]:
-            deployments = service.state["deployments"]
+            deployments = service.state.deployments
             done = asyncio.Event()
             models: list[str] = []
 
@@ -364,7 +364,7 @@ def test_reload_under_load_fails_no_request(site: Site) -> None:
 
 def test_changes_of_a_watched_folder_are_served(site: Site, caplog: pytest.LogCaptureFixture) -> None:
     with site.serving(watch_bundles=True, reload_timing=ReloadTiming(check_interval_s=0.01)) as service:
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
 
         async def until(changed: bool) -> None:
             first, said = deployments.current, len(_errors(caplog))
@@ -396,13 +396,13 @@ def test_bundle_copied_file_by_file_is_served_once_complete(site: Site, caplog: 
         service.run(_until(lambda: len(_errors(caplog)) == 1))
         assert "model.safetensors cannot be read" in _errors(caplog)[0]
         shutil.copy2(new / "model.safetensors", site.bundles / "fr-en")
-        service.run(_until(lambda: len(list(service.state["deployments"].current.translator.catalogue)) == 2))
+        service.run(_until(lambda: len(list(service.state.deployments.current.translator.catalogue)) == 2))
         assert site.translate(service, source="fr", target="en").status_code == 200
 
 
 def test_growing_copy_is_not_loaded_until_two_checks_find_it_equal(site: Site) -> None:
     with site.serving(watch_bundles=True, reload_timing=ReloadTiming(check_interval_s=1e6)) as service:
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
         served = deployments.current
         site.put("en-fr")
         weights = site.bundles / "en-fr" / "model.safetensors"
@@ -426,7 +426,7 @@ def test_a_refused_reload_is_retried_at_growing_intervals(site: Site, monkeypatc
 
     timing = ReloadTiming(check_interval_s=1e6, clock=lambda: now)
     with site.serving(watch_bundles=True, reload_timing=timing) as service:
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
         served = deployments.current
         site.put("en-fr")
         service.run(deployments._check_folder())
@@ -460,7 +460,7 @@ def test_a_repeated_refusal_is_logged_once(
 
     timing = ReloadTiming(check_interval_s=0.01, retry_delays_s=(0.01,))
     with site.serving(watch_bundles=True, reload_timing=timing) as service:
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
         # Otherwise the service's first look at the folder may refuse the new bundle before it has seen a change.
         service.run(_until(lambda: deployments._snapshot.file_states and deployments._snapshot.due == math.inf))
         monkeypatch.setattr(reload_module, "load_catalogue", short_of_memory)
@@ -483,7 +483,7 @@ def test_only_an_admins_key_may_reload(site: Site, bundle_folder: Path) -> None:
 def test_reload_replaces_worker_processes(site: Site) -> None:
     settings = Settings(bundles=(site.bundles,), device="cpu", workers=2)  # in int8, for which they import no PyTorch
     with Service(create_app(settings, load_catalogue(settings), WorkerProcess)) as service:
-        deployments = service.state["deployments"]
+        deployments = service.state.deployments
         assert service.run(deployments.current.engine.wait_started())
         before = [slot.worker._process for slot in deployments.current.engine._slots]
         model = service.post("/translate", HELLO).json()["model"]
@@ -512,6 +512,6 @@ def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def _figure(service: Service, name: str, **labels: str) -> float:
     """A metric's current value."""
-    value: float | None = service.state["metrics"].registry.get_sample_value(name, labels)
+    value: float | None = service.state.metrics.registry.get_sample_value(name, labels)
     assert value is not None
     return value

@@ -30,7 +30,7 @@ TEXTS = [
 @pytest.fixture(scope="module", params=["int8", "float32"])
 def shipped(request: pytest.FixtureRequest) -> Iterator[Service]:
     with serving(SHIPPED / "en-fr", precision=request.param) as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 

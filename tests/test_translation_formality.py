@@ -17,12 +17,12 @@ TEXTS = ["How are you?", "I believe in you."]
 @pytest.fixture(scope="module", params=["de", "fr", "es"])
 def shipped(request: pytest.FixtureRequest) -> Iterator[tuple[Service, str]]:
     with serving(SHIPPED / f"en-{request.param}") as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service, request.param
 
 
 def translated(service: Service, target: str, texts: list[str], formality: Formality | None) -> list[str]:
-    translator = service.state["deployments"].current.translator
+    translator = service.state.deployments.current.translator
     done = service.run(translator.translate(texts, Options("en", target, formality=formality)))
     return [item.text for item in done.items]
 
@@ -49,7 +49,7 @@ def test_a_text_that_addresses_nobody_is_translated_alike(shipped: tuple[Service
 
 def test_terms_and_placeholders_stay(shipped: tuple[Service, str]) -> None:
     service, target = shipped
-    translator = service.state["deployments"].current.translator
+    translator = service.state.deployments.current.translator
     formality: Formality
     for formality in ("less", "more"):
         options = Options("en", target, glossary={"keys": "Xyz"}, formality=formality)

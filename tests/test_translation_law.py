@@ -25,7 +25,7 @@ DIRECTIONS = directions(SHIPPED)
 def shipped() -> Iterator[Service]:
     """The service of all bundles that ship."""
     with serving((SHIPPED,), precision="int8") as service:
-        assert service.run(service.state["deployments"].current.engine.wait_started())
+        assert service.run(service.state.deployments.current.engine.wait_started())
         yield service
 
 

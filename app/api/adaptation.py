@@ -8,9 +8,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from app import errors
-from app.api.dependencies import AdmittedClient, state_of
+from app.api.admission import AdmittedClient
 from app.api.openapi_parts import ADMISSION_ERRORS, FORM_ERRORS, error_responses, form_with_file
 from app.api.schemas.adaptation import AdaptationFields, AdaptationStatus
+from app.api.state import app_of, translator_of
 from app.errors import InvalidFields
 from app.formats.document import UnreadableDocument
 from app.formats.memory_files import read_pairs
@@ -36,7 +37,7 @@ _BODY = {
 
 async def _adaptations(request: Request, client: AdmittedClient) -> Adaptations:
     """Raises NoAdaptation and NotAllowed."""
-    found = state_of(request)["adaptations"]
+    found = app_of(request).adaptations
     found.check()
     client.check_admin()
     return found
@@ -63,7 +64,7 @@ async def plan(request: Request, adaptations: AdaptationsState) -> AdaptationSta
     """
     file, form = await read_upload(request)
     fields: AdaptationFields = validated(AdaptationFields, form.by_name(), strict=False)
-    catalogue = state_of(request)["translator"].catalogue
+    catalogue = translator_of(request).catalogue
     bundle = catalogue.find(*catalogue.codes(fields.source, fields.target))
     if bundle.directions.count > 1:
         reason = f"{bundle.name} translates {bundle.directions.count:,} pairs of languages, and would translate one"
@@ -107,7 +108,7 @@ async def accept(request: Request, adaptations: AdaptationsState) -> AdaptationS
 
     If the service cannot serve it, the old one is put back.
     """
-    await adaptations.accept(state_of(request)["deployments"].reload)
+    await adaptations.accept(app_of(request).deployments.reload)
     return _status(adaptations)
 
 

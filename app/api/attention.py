@@ -11,12 +11,14 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from app.api.dependencies import state_of
+from app.api.json_routes import JSONRoute
 from app.api.openapi_parts import error_responses
 from app.api.schemas.attention import AttentionRequest, AttentionResponse, AttentionView
+from app.api.state import app_of, translator_of
 from app.api.translate import ERRORS
 from app.http.held_bytes import reserve
-from app.http.json_body import JSONRoute, while_connected
+from app.http.json_body import while_connected
+from app.server.state import state_of
 from app.translation.attention import Attention, Kind, Selection, attend
 from app.translation.attention_svg import draw
 from model.tokenizer import Piece
@@ -45,21 +47,20 @@ _RESPONSE: dict[str, Any] = {
 )
 async def attention(body: AttentionRequest, request: Request) -> Response:
     """Translate one sentence and return every attention weight of that decoding pass."""
-    translator = state_of(request)["translator"]
+    translator = translator_of(request)
     texts = [body.text, body.target_text or ""]
     for text in texts:
         translator.check_length(len(text))
-    await state_of(request)["client"].charge(translator.cost(texts))
+    client = state_of(request).admitted
+    await client.charge(translator.cost(texts))
     selection = Selection(body.kinds, body.layers, body.heads)
-    client = state_of(request)["client"].scheduled_as
-    work = attend(translator, body.source, body.target, body.text, body.target_text, selection, client)
+    work = attend(translator, body.source, body.target, body.text, body.target_text, selection, client.scheduled_as)
     result = await while_connected(request, work)
     if body.form == "svg":
         return Response(await asyncio.to_thread(draw, result, selection), media_type=_SVG, headers=_SVG_HEADERS)
     # The weights are held until the last of them has been sent.
-    reserve(request.scope, state_of(request)["budgets"].responses).grow(
-        sum(weights.nbytes for weights in result.weights.values())
-    )
+    size = sum(weights.nbytes for weights in result.weights.values())
+    reserve(request.scope, app_of(request).budgets.responses).grow(size)
     return _StreamedWeights(result, _bertviz_pieces(result) if body.form == "bertviz" else _json_pieces(result))
 
 

@@ -11,10 +11,9 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app import formats
-from app.api.dependencies import AdmittedClient, state_of
-from app.api.engine_option import Engine, note_engine
+from app.api.admission import AdmittedClient, WorkingClient
 from app.api.file_report import report_of
-from app.api.memory_option import memory_option
+from app.api.memory_option import memory_option, note_engine
 from app.api.openapi_parts import (
     ADMISSION_ERRORS,
     FORM_ERRORS,
@@ -23,16 +22,17 @@ from app.api.openapi_parts import (
     file_response,
     form_with_file,
 )
-from app.api.schemas.fields import Body, Glossary, Language
+from app.api.schemas.fields import Body, Engine, Glossary, Language
 from app.api.schemas.translation import FileReport
+from app.api.state import app_of, translator_of
 from app.errors import InvalidFields, NoTranslationMemory, StoreUnavailable
 from app.formats.encodings import Encoding
-from app.http.auth import Client
 from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Fields, Upload, read_upload
-from app.http.json_body import check_load, while_connected
+from app.http.json_body import while_connected
 from app.http.problems import Problem, validated
 from app.runtime.event_loop import run
+from app.runtime.rate_limits import Client
 from app.storage.downloads import Download
 from app.text.glossary_files import read_file
 from app.text.line_breaks import LineBreaks
@@ -138,7 +138,7 @@ _NOT_FOUND = Problem(type="urn:interlinear:error:not-found", title="Not Found", 
     },
     tags=["translation"],
 )
-async def translate_file(request: Request, client: AdmittedClient) -> Response:
+async def translate_file(request: Request, client: WorkingClient) -> Response:
     """Translate the text of a document, and preserve everything else: layout, markup, code, numbers.
 
     Catalogues (.po, .xliff) get translations where they have none yet, marked as machine translated. If any part of the
@@ -147,8 +147,7 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
     To review first: ask for the document `as` `xliff`, change translations, and send the document again with the result
     as `review`.
     """
-    check_load(request)
-    settings = state_of(request)["settings"]
+    settings = app_of(request).settings
     limits = {"glossary": settings.max_body_bytes, "review": settings.max_file_bytes}
     file, form = await read_upload(request, limits)
     fields = validated(FileFields, form.by_name() | _glossary(form))
@@ -161,7 +160,7 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
     content, media_type, report = await while_connected(request, work)
     report_name = None
     with suppress(StoreUnavailable):  # the translation does not need it
-        report_name = await state_of(request)["downloads"].add(
+        report_name = await app_of(request).downloads.add(
             Download(f"{report.file}.json", report.model_dump_json().encode(), JSON)
         )
     headers = {
@@ -176,8 +175,8 @@ async def translate_file(request: Request, client: AdmittedClient) -> Response:
 async def _translate(
     request: Request, client: Client, file: DocumentFile, fields: FileFields
 ) -> tuple[bytes, str, FileReport]:
-    translator = state_of(request)["translator"]
-    document = await open_document(file, request.state.settings)
+    translator = translator_of(request)
+    document = await open_document(file, app_of(request).settings)
     name = formats.translated_name(file.file.name, file.file.target)
     await client.charge(document.characters)
     memory = await memory_option(request, fields.source, fields.target, fields.memory)
@@ -207,17 +206,10 @@ def _document_file(request: Request, client: Client, file: Upload, fields: FileF
     # Named alike.
     given = fields.model_dump(include=set(formats.FormatOptions.__annotations__))
     format_options = cast(formats.FormatOptions, given | {"charset": file.charset})
-    _, target = state_of(request)["translator"].catalogue.codes(fields.source, fields.target)
-    state = request.state
+    _, target = translator_of(request).catalogue.codes(fields.source, fields.target)
+    app = app_of(request)
     return document_file(
-        state.documents,
-        client.identity,
-        file.name,
-        file.content,
-        target,
-        state.settings,
-        fields.source,
-        format_options,
+        app.documents, client.identity, file.name, file.content, target, app.settings, fields.source, format_options
     )
 
 
@@ -251,7 +243,7 @@ async def file_report(
     client: AdmittedClient,
 ) -> Response:
     """Return the report about a file that was translated in the last ten minutes."""
-    found = await state_of(request)["downloads"].find(name)
+    found = await app_of(request).downloads.find(name)
     if found is None or found.media_type != JSON:
         raise HTTPException(404, _NO_REPORT)
     return Response(found.content, media_type=JSON)

@@ -8,10 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from app import errors
-from app.api.dependencies import AuthenticatedClient, state_of
+from app.api.admission import authenticate
 from app.api.openapi_parts import error_responses
 from app.api.readiness import readiness
 from app.api.schemas.health import Health, Ready
+from app.api.state import app_of
+from app.http.auth import bearer
 from app.runtime.metrics import CONTENT_TYPE, exposition
 
 Strict = Annotated[bool, Query(description="Answer 503 also while the service is saturated: a load over 1")]
@@ -33,8 +35,8 @@ async def health() -> Health:
 )
 async def ready(request: Request, strict: Strict = False) -> Ready:
     """Return 200 while the engine runs and every bundle has passed its sample check; otherwise 503 with the reason."""
-    state = state_of(request)
-    return readiness(state["deployments"], state["installer"], state["shutdown"], strict)
+    app = app_of(request)
+    return readiness(app.deployments, app.installer, app.shutdown, strict)
 
 
 @router.get(
@@ -46,9 +48,10 @@ async def ready(request: Request, strict: Strict = False) -> Ready:
         **error_responses(errors.NotAuthorised),
     },
 )
-async def metrics(request: Request, client: AuthenticatedClient) -> Response:
+async def metrics(request: Request) -> Response:
     """Return metrics in Prometheus' text format. If the service has API keys, this requires one, as `Bearer`, and
     charges nothing to its rate."""
-    found, peers = state_of(request)["metrics"], state_of(request)["peers"]
+    authenticate(request, bearer(request))
+    found, peers = app_of(request).metrics, app_of(request).peers
     content = await asyncio.to_thread(exposition, found, peers) if peers else exposition(found)
     return Response(content, media_type=CONTENT_TYPE)

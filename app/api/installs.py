@@ -12,9 +12,10 @@ from fastapi import Path as PathParameter
 from starlette.convertors import StringConvertor, register_url_convertor
 
 from app import errors
-from app.api.dependencies import AdmittedClient, state_of
+from app.api.admission import AdmittedClient, authenticate
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses
 from app.api.schemas.installs import CatalogueAnswer, CatalogueModel, InstallRequest, InstallStatus, PublishedFigure
+from app.api.state import app_of
 from app.errors import InstallFailed, InvalidFields, NotAllowed, NotAuthorised
 from app.http.auth import bearer
 from app.http.problems import problem_of
@@ -43,9 +44,9 @@ register_url_convertor("installed", InstalledName())
 
 async def _installer(request: Request, client: AdmittedClient) -> Installer:
     """Raises NotAllowed."""
-    state = state_of(request)
-    state["access_control"].check_may_install(request, client)
-    return state["installer"]
+    app = app_of(request)
+    app.access_control.check_may_install(request.scope, client)
+    return app.installer
 
 
 InstallerState = Annotated[Installer, Depends(_installer)]
@@ -69,9 +70,9 @@ async def catalogue(
     The list comes with the service: no registry is contacted until a model is installed. This requires no key; with
     one, it says whether that may install models.
     """
-    installer, known = state_of(request)["installer"], await asyncio.to_thread(load_catalogue)
+    installer, known = app_of(request).installer, await asyncio.to_thread(load_catalogue)
     obstacle = installer.obstacle or _obstacle(request)
-    installed, mirrors = installer.served_names(), state_of(request)["settings"].registries
+    installed, mirrors = installer.served_names(), app_of(request).settings.registries
     languages = frozenset(from_or_to.split(",")) - {""}
     return CatalogueAnswer(
         dated=known.dated,
@@ -86,9 +87,9 @@ async def catalogue(
 
 def _obstacle(request: Request) -> str | None:
     """Why this client may not install models, or None."""
-    access_control = state_of(request)["access_control"]
     try:
-        access_control.check_may_install(request, access_control.authenticate(request, bearer(request)))
+        client = authenticate(request, bearer(request))
+        app_of(request).access_control.check_may_install(request.scope, client)
     except (NotAllowed, NotAuthorised) as error:
         return error.detail
     return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from app import errors
-from app.api.dependencies import AdmittedClient, MemoryState, state_of
+from app.api.admission import AdmittedClient
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses, form_with_file, schema_of
 from app.api.schemas.memory import (
     ForgetQuery,
@@ -20,15 +20,17 @@ from app.api.schemas.memory import (
     Remembered,
     SearchQuery,
 )
+from app.api.state import app_of, translator_of
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.formats.document import UnreadableDocument
 from app.formats.memory_files import TMX, read_pairs, write_tmx
-from app.http.auth import Client
 from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, read_upload
-from app.http.json_body import JSONRequest
+from app.http.json_body import read_json
 from app.http.problems import validated
+from app.runtime.rate_limits import Client
 from app.storage.protocols import Scope
+from app.storage.translation_memory import TranslationMemory
 from app.text.memory_index import MIN_SIMILARITY
 from model import __version__
 
@@ -57,6 +59,17 @@ _BODY = {
 }
 
 
+async def _translation_memory(request: Request) -> TranslationMemory:
+    """Raises NoTranslationMemory."""
+    memory = app_of(request).translation_memory
+    if memory is None:
+        raise errors.NoTranslationMemory(errors.NoTranslationMemory.example)
+    return memory
+
+
+MemoryState = Annotated[TranslationMemory, Depends(_translation_memory)]
+
+
 @router.put(
     "/memory",
     summary="Remember translations",
@@ -83,10 +96,10 @@ async def remember(request: Request, client: AdmittedClient, memory: MemoryState
         if not pairs:
             raise InvalidFields.at("#/file", "The file has no pairs")
     else:
-        body = validated(MemoryRequest, await JSONRequest(request.scope, request.receive).json())
+        body = validated(MemoryRequest, await read_json(request))
         scope = _scope(request, client, body.source, body.target)
         pairs = [(pair.text, pair.translation) for pair in body.pairs]
-    version = await memory.put(scope, pairs, client.name, state_of(request)["translator"].check_length)
+    version = await memory.put(scope, pairs, client.name, translator_of(request).check_length)
     return JSONResponse({"pairs": len(pairs), "memory_version": version})
 
 
@@ -99,7 +112,7 @@ async def search(
     request: Request, client: AdmittedClient, memory: MemoryState, query: Annotated[SearchQuery, Query()]
 ) -> MemoryMatches:
     """Return the pairs whose texts are the most similar to a text, with percentages."""
-    state_of(request)["translator"].check_length(len(query.text))
+    translator_of(request).check_length(len(query.text))
     found = await memory.snapshot(_scope(request, client, query.source, query.target), with_similar=True)
     turn = memory.turns(client.name).short
     matches = await turn.run(found.fuzzy, query.text, query.limit, MIN_SIMILARITY)
@@ -154,7 +167,7 @@ async def export(
 
 def _scope(request: Request, client: Client, source: str, target: str) -> Scope:
     """The client's memory of a direction that is served. Raises PairNotServed."""
-    catalogue = state_of(request)["translator"].catalogue
+    catalogue = translator_of(request).catalogue
     source, target = catalogue.codes(source, target)
     catalogue.route(source, target)
     return Scope(client.name, source, target)

@@ -1,4 +1,4 @@
-"""The translation memory that a request may use: its client's, as of now."""
+"""The translation memory that a request may use: its client's, as of now; and what the log is told of the engine."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Literal
 
 from fastapi import Request
 
+from app.api.state import app_of, translator_of
 from app.errors import NoTranslationMemory
-from app.http.auth import Client
-from app.storage.translation_memory import TranslationMemory
+from app.server.state import state_of
 from app.translation.memory import MemoryOption
-from app.translation.translator import Translator
+from app.translation.types import Translations
 
 
 async def memory_option(
@@ -24,16 +24,19 @@ async def memory_option(
 
     `source` may be AUTO. Raises NoTranslationMemory and Unavailable.
     """
-    state = request.scope["state"]
-    memory: TranslationMemory | None = state["translation_memory"]
-    if memory is None:
-        if wanted in (None, "off"):
-            return None
-        raise NoTranslationMemory(NoTranslationMemory.example)
-    if wanted == "off":
+    memory = app_of(request).translation_memory
+    if wanted == "off" or (memory is None and wanted is None):
         return None
-    translator: Translator = state["translator"]
-    client: Client = state["client"]
-    mode = wanted or "exact"
-    snapshots = await memory.snapshots(client.name, *translator.catalogue.codes(source, target), mode != "exact")
-    return MemoryOption(snapshots, mode, repair_tolerance, memory.turns(client.name))
+    if memory is None:
+        raise NoTranslationMemory(NoTranslationMemory.example)
+    owner, mode = state_of(request).admitted.name, wanted or "exact"
+    source, target = translator_of(request).catalogue.codes(source, target)
+    snapshots = await memory.snapshots(owner, source, target, mode != "exact")
+    return MemoryOption(snapshots, mode, repair_tolerance, memory.turns(owner))
+
+
+def note_engine(request: Request, done: Translations) -> Translations:
+    """Has the access log say how many sentences a large model translated."""
+    if done.llm_sentences:
+        state_of(request).llm_sentences = done.llm_sentences
+    return done

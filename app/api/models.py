@@ -9,11 +9,12 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from app import errors
-from app.api.dependencies import AdmittedClient, state_of
+from app.api.admission import AdmittedClient
 from app.api.openapi_parts import ADMISSION_ERRORS, error_responses
 from app.api.schemas.health import InstallingModel
 from app.api.schemas.installs import InstalledModel
 from app.api.schemas.models import DecodingDefaults, Reloaded, ServedLanguage, ServedModel
+from app.api.state import app_of, deployment_of, translator_of
 from app.engine.engine import Engine
 from app.published.folder import name_in_record
 from app.services.reload import reload_everywhere
@@ -27,21 +28,21 @@ router = APIRouter(tags=["what is served"])
 async def languages(request: Request) -> list[ServedLanguage]:
     """List the source languages, each with its targets, including those reached through another language, and those
     that the large model is named for."""
-    targets = state_of(request)["translator"].catalogue.targets_by_source
+    targets = translator_of(request).catalogue.targets_by_source
     return [ServedLanguage(code=code, name=language_name(code), targets=[*to]) for code, to in targets.items()]
 
 
 @router.get("/models", summary="List models, with their training and quality")
 async def models(request: Request) -> list[ServedModel]:
     """List the bundles: training and quality from their records, and how they run on this machine."""
-    state = state_of(request)
-    catalogue, folder = state["translator"].catalogue, state["settings"].models_folder
+    app, deployment = app_of(request), deployment_of(request)
+    catalogue, folder = deployment.translator.catalogue, app.settings.models_folder
     replaced = {new.spec.name: old.name for old, new in catalogue.replaced}
-    coming = {job.pair: InstallingModel(**job.summary()) for job in state["installer"].seen if not job.has_ended}
+    coming = {job.pair: InstallingModel(**job.summary()) for job in app.installer.seen if not job.has_ended}
     return [
         _served_model(
             bundle,
-            state["engine"],
+            deployment.engine,
             _installed_model(bundle, bundle.folder.parent == folder, replaced.get(bundle.spec.name)),
             coming.get(bundle.pair),
         )
@@ -61,9 +62,9 @@ async def reload(request: Request, client: AdmittedClient) -> Reloaded:
     anything is wrong with a new bundle, nothing changes. This requires a key marked `admin` in the API key file.
     """
     client.check_admin()
-    deployments = state_of(request)["deployments"]
-    changed = await reload_everywhere(deployments, state_of(request)["peers"])
-    return Reloaded(changed=changed, models=[bundle.name for bundle in deployments.current.translator.catalogue])
+    app = app_of(request)
+    changed = await reload_everywhere(app.deployments, app.peers)
+    return Reloaded(changed=changed, models=[bundle.name for bundle in app.deployments.current.translator.catalogue])
 
 
 def _served_model(

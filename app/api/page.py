@@ -5,17 +5,14 @@ from __future__ import annotations
 from hashlib import sha256
 from html import escape
 from pathlib import Path, PurePath
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
 from app.api import manual
+from app.api.state import State, app_of
 from app.formats import MEDIA_TYPES
-from app.published.installer import Installer
-from app.services.adaptation import Adaptations
-from app.settings import Settings
 
 router = APIRouter(include_in_schema=False)
 
@@ -44,7 +41,7 @@ _HEADERS = {
 @router.api_route("/", methods=["GET", "HEAD"])
 async def page(request: Request) -> Response:
     """The page, with what this service has and accepts filled in."""
-    content = _rendered(request.state)
+    content = _rendered(app_of(request))
     tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {**_HEADERS, "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):
@@ -62,22 +59,20 @@ async def part_of_page(path: str, request: Request) -> Response:
     return response
 
 
-def _rendered(state: Any) -> bytes:
-    settings: Settings = state.settings
-    adaptations: Adaptations = state.adaptations
-    installer: Installer = state.installer
+def _rendered(app: State) -> bytes:
+    settings = app.settings
     values = {
-        "API": f".{state.prefix}/",
+        "API": f".{app.prefix}/",
         "ROOT_API": ",".join(settings.root_api),
-        "KEYS": "on" if state.access_control.requires_key else "off",
+        "KEYS": "on" if app.access_control.requires_key else "off",
         "MAX_CHARACTERS": settings.max_text_chars,
         "MAX_BYTES": settings.max_file_bytes,
         "FORMATS": ",".join(MEDIA_TYPES),
         "MEMORY": "off" if settings.translation_memory is None else "on",
         "LLM": settings.llm_model if settings.llm else "",
         "ENGINE": settings.engine,
-        "ADAPTATION": "off" if adaptations.obstacle else "on",
-        "INSTALLING": "off" if all(job.has_ended for job in installer.seen) else "on",
+        "ADAPTATION": "off" if app.adaptations.obstacle else "on",
+        "INSTALLING": "off" if all(job.has_ended for job in app.installer.seen) else "on",
         "MANUAL": "" if manual.FOLDER.is_dir() else "hidden",
     }
     html = (_FOLDER / "index.html").read_text("utf-8")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from pydantic_core import to_json
 
-from app.api.dependencies import state_of
+from app.api.json_routes import JSONRoute
 from app.api.openapi_parts import error_responses
 from app.api.schemas.score import ScoreRequest, ScoreResponse
+from app.api.state import translator_of
 from app.api.translate import ERRORS
 from app.errors import ServiceError
-from app.http.json_body import JSONRoute, while_connected
+from app.http.json_body import while_connected
 from app.http.problems import problem_of
+from app.server.state import state_of
 from app.translation.scoring import GivenPair, ScoredPair, score_pairs
 
 router = APIRouter(route_class=JSONRoute)
@@ -26,14 +28,14 @@ router = APIRouter(route_class=JSONRoute)
 )
 async def score(body: ScoreRequest, request: Request) -> Response:
     """Score given translations: the log probability that the model gives to each token, without translating."""
-    translator = state_of(request)["translator"]
+    translator = translator_of(request)
     given = body.pairs if isinstance(body.pairs, list) else [body.pairs]
     translator.check_count(len(given))
     pairs = [GivenPair(pair.text, pair.translation) for pair in given]
-    await state_of(request)["client"].charge(translator.cost([text for pair in pairs for text in pair]))
-    waited_s, client = state_of(request)["waited_s"], state_of(request)["client"].scheduled_as
-    work = score_pairs(translator, pairs, body.source, body.target, body.deadline_ms, waited_s, client)
-    done = await while_connected(request, work)
+    state = state_of(request)
+    await state.admitted.charge(translator.cost([text for pair in pairs for text in pair]))
+    limits = body.deadline_ms, state.waited_s, state.admitted.scheduled_as
+    done = await while_connected(request, score_pairs(translator, pairs, body.source, body.target, *limits))
     fields = {
         "scores": [_fields(pair) for pair in done.pairs],
         "model": done.model,

@@ -9,15 +9,16 @@ from fastapi.responses import StreamingResponse
 from msgspec import structs
 from pydantic_core import to_json
 
-from app.api.dependencies import state_of
-from app.api.engine_option import note_engine
-from app.api.memory_option import memory_option
+from app.api.json_routes import JSONRoute
+from app.api.memory_option import memory_option, note_engine
 from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERRORS, error_responses
 from app.api.schemas.translation import StreamRequest, TranslateRequest, TranslateResponse
+from app.api.state import translator_of
 from app.errors import InvalidFields, NoTranslationMemory, ServiceError
-from app.http.json_body import JSONRoute, while_connected
+from app.http.json_body import while_connected
 from app.http.problems import problem_of
 from app.runtime.event_loop import run
+from app.server.state import state_of
 from app.text.line_breaks import ReflowedText
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 
@@ -73,7 +74,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         raise InvalidFields.at("#/prefix", "only available for plain text, with `line_breaks` `keep` and no glossary")
     if body.prefix and isinstance(body.text, list) and len(body.text) != 1:
         raise InvalidFields.at("#/prefix", "only available for a single text")
-    translator = state_of(request)["translator"]
+    translator = translator_of(request)
     texts, options = await _texts(request, body), await _options(request, body)
     if joins:
         size = sum(map(len, texts))
@@ -103,7 +104,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
 )
 async def stream(body: StreamRequest, request: Request) -> Response:
     """Translate texts, and send each sentence as soon as it and all before it are translated."""
-    parts = state_of(request)["translator"].stream(await _texts(request, body), await _options(request, body))
+    parts = translator_of(request).stream(await _texts(request, body), await _options(request, body))
     # If the request or its first sentence fails, the response is an error, as for any other route.
     first = await while_connected(request, anext(parts))
     return StreamingResponse(_events(request, first, parts), media_type=EVENTS, headers=_UNBUFFERED)
@@ -136,10 +137,10 @@ def _sse(name: str, data: object) -> bytes:
 
 async def _texts(request: Request, body: StreamRequest) -> list[str]:
     """Raises TooMuchText and TooManyCharacters."""
-    translator = state_of(request)["translator"]
+    translator = translator_of(request)
     texts = [body.text] if isinstance(body.text, str) else body.text
     translator.check_count(len(texts))
-    await state_of(request)["client"].charge(translator.cost(texts))
+    await state_of(request).admitted.charge(translator.cost(texts))
     return texts
 
 
@@ -157,26 +158,22 @@ def _rewrapped(texts: Sequence[ReflowedText], done: Translations) -> Translation
 
 async def _options(request: Request, body: StreamRequest) -> Options:
     """Raises NoTranslationMemory and Unavailable."""
-    alternatives = body.alternatives if isinstance(body, TranslateRequest) else 0
-    alignment = isinstance(body, TranslateRequest) and body.alignment
-    html = body.format == "html"
-    memory = await memory_option(request, body.source, body.target, body.memory, body.repair_tolerance)
-    prefix = body.prefix if isinstance(body, TranslateRequest) else ""
-    return Options(
+    state = state_of(request)
+    options = Options(
         body.source,
         body.target,
         glossary=body.glossary,
-        alternatives=alternatives,
         deadline_ms=body.deadline_ms,
-        html=html,
-        alignment=alignment,
-        waited_s=state_of(request)["waited_s"],
-        client=state_of(request)["client"].scheduled_as,
-        prefix=prefix,
-        memory=memory,
+        html=body.format == "html",
+        waited_s=state.waited_s,
+        client=state.admitted.scheduled_as,
+        memory=await memory_option(request, body.source, body.target, body.memory, body.repair_tolerance),
         engine=body.engine,
         llm_below=body.llm_below,
     )
+    if isinstance(body, TranslateRequest):
+        options = structs.replace(options, alternatives=body.alternatives, alignment=body.alignment, prefix=body.prefix)
+    return options
 
 
 def _response_fields(done: Translations) -> dict[str, object]:

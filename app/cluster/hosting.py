@@ -17,12 +17,12 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from app.api.readiness import check_ready
-from app.engine.engine import Engine
+from app.api.state import State
 from app.errors import Unavailable
 from app.http.access_log import ID_HEADER
-from app.runtime.shutdown import Shutdown
 from app.server.connection import Connection
 from app.server.paths import route_path
+from app.server.state import APPLICATION
 
 HOST_PREFIX = "/-/"
 """Where the host has its own paths."""
@@ -37,25 +37,25 @@ class Hosted:
     def __init__(self, app: ASGIApp, server_options: dict[str, Any]) -> None:
         """`server_options`: the arguments for uvicorn that `python -m app serve` gives."""
         self.app = app
-        self.state: dict[str, Any] = {}
-        """That of the lifespan; empty before it starts."""
+        self.states: dict[str, Any] = {}
+        """Those of the lifespan; empty before it starts."""
         self.config = uvicorn.Config(self, **server_options, lifespan="off")
         self.config.load()
 
     @property
-    def engine(self) -> Engine:
-        engine: Engine = self.state["deployments"].current.engine
-        return engine
+    def state(self) -> State:
+        """The application's; there is none before the lifespan starts."""
+        found: State = self.states[APPLICATION]
+        return found
 
     def check_ready(self) -> None:
         """Raises Unavailable with the reason."""
-        shutdown: Shutdown = self.state["shutdown"]
-        check_ready(self.engine, shutdown)
+        check_ready(self.state.deployments.current.engine, self.state.shutdown)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._run_lifespan(scope, receive, send)
-        elif "deployments" in scope.get("state", ()):
+        elif APPLICATION in scope.get("state", ()):
             await self.app(scope, receive, send)
         else:
             await self._answer_host(scope, receive, send)
@@ -70,13 +70,13 @@ class Hosted:
                 message["headers"] = [header for header in headers if header[0] != ID_HEADER.lower().encode()]
             await send(message)
 
-        await self.app({**scope, "state": dict(self.state)}, receive, send_one_id)
+        await self.app({**scope, "state": dict(self.states)}, receive, send_one_id)
 
     async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def send_when_ready(message: Message) -> None:
             if message["type"] == "lifespan.startup.complete":
-                self.state = scope["state"]
-                await self.engine.wait_started()
+                self.states = scope["state"]
+                await self.state.deployments.current.engine.wait_started()
                 self.check_ready()  # if it raises, the lifespan ends, and with it the workers
             await send(message)
 
@@ -101,7 +101,7 @@ class HostedConnection(Connection):
     def __init__(
         self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any], **more: Any
     ) -> None:
-        super().__init__(self.hosted.config, server_state, self.hosted.state, **more)
+        super().__init__(self.hosted.config, server_state, self.hosted.states, **more)
         self.access_log = False  # uvicorn's has addresses of clients
         self._host_app = cast(ASGIApp, config.loaded_app)
         if config.encoded_headers:  # which name the server

@@ -16,11 +16,11 @@ from time import perf_counter, time
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.http.auth import Client
 from app.http.clean_path import first_part
 from app.runtime.json_logs import PreformattedRecord, timestamp
 from app.runtime.metrics import Metrics
 from app.server.paths import route_path
+from app.server.state import RequestState, state_of
 
 ID_HEADER = "X-Request-ID"
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:+/=-]{1,128}")
@@ -55,13 +55,12 @@ class AccessLog:
             await self.app(scope, receive, send)
             return
         status = 500
-        now = perf_counter()
-        started = scope["state"].get("arrived", now)
-        scope["state"]["waited_s"] = now - started
+        state = state_of(scope)
+        state.waited_s = perf_counter() - state.arrived
         request_id = self._proxy_request_id(scope) or urandom(8).hex()
         prefix = self._prefix(scope)
-        id_headers = scope["state"]["headers"] = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), request_id)
-        headers = [*((name.lower().encode(), value.encode()) for name, value in id_headers.items()), _DENY_FRAMING]
+        state.id_headers = dict.fromkeys((ID_HEADER, *self.apis.get(prefix, ())), request_id)
+        headers = [*((name.lower().encode(), request_id.encode()) for name in state.id_headers), _DENY_FRAMING]
 
         def note_status(message: Message) -> Awaitable[None]:
             nonlocal status
@@ -75,7 +74,7 @@ class AccessLog:
         try:
             await self.app(scope, receive, note_status)
         finally:
-            self._count(scope, _route_template(scope, prefix), request_id, status, perf_counter() - started)
+            self._count(state, scope["method"], _route_template(scope, prefix), request_id, status)
 
     def _proxy_request_id(self, scope: Scope) -> str | None:
         """The request's id, if a trusted proxy sent it and it is safe to log."""
@@ -97,8 +96,9 @@ class AccessLog:
         prefix = first_part(route_path(scope))
         return prefix if prefix in self.apis else ""
 
-    def _count(self, scope: Scope, route: str, request_id: str, status: int, seconds: float) -> None:
-        method = scope["method"] if scope["method"] in _METHODS else "other"
+    def _count(self, state: RequestState, method: str, route: str, request_id: str, status: int) -> None:
+        seconds = perf_counter() - state.arrived
+        method = method if method in _METHODS else "other"
         key = method, route, status
         if key not in self._metrics_by_key:
             labels = f'"method":"{method}","route":{json.dumps(route)},"status":{status}'
@@ -111,11 +111,10 @@ class AccessLog:
         requests.inc()
         request_seconds.observe(seconds)
         if log.isEnabledFor(logging.INFO):
-            client: Client | None = scope["state"].get("client")
+            client = state.client
             # A key's name has no characters that JSON would have to escape.
             key_field = f',"key":"{client.name}"' if client and client.name else ""
-            sentences = scope["state"].get("llm_sentences")
-            key_field += f',"llm_sentences":{sentences}' if sentences else ""
+            key_field += f',"llm_sentences":{state.llm_sentences}' if state.llm_sentences else ""
             line = f'"level":"info","id":"{request_id}",{labels},"ms":{1000 * seconds:.1f}{key_field}'
             log.handle(PreformattedRecord(log.name, f'{{"time":"{timestamp(time())}",{line}}}'))
 

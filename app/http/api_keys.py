@@ -50,22 +50,18 @@ class Keys:
     def __init__(self, path: Path) -> None:
         """Raises SettingsError."""
         self.path = path
-        self._keys: list[Key] = []
+        self.all: list[Key] = []
         self._file_version: object = None
         try:
             self._read()
         except (OSError, ValueError) as error:
             raise SettingsError(f"{PREFIX}API_KEYS_FILE={path}: {_error_text(error)}") from None
 
-    @property
-    def all(self) -> list[Key]:
-        return self._keys
-
     def find(self, key: str) -> Key | None:
         """Looks up `key`. Takes the same time for every key, known or not."""
         digest = _digest(key[:MAX_KEY_CHARS])
         found = None
-        for known in self._keys:
+        for known in self.all:
             if hmac.compare_digest(known.digest, digest):
                 found = known
         return found
@@ -78,30 +74,25 @@ class Keys:
         await watch(self._poll, interval_s, (OSError, ValueError), self._log_error)
 
     async def _poll(self) -> None:
-        if await asyncio.to_thread(self._reload_if_changed):
-            log.info("read %d API keys from %s", len(self._keys), self.path)
+        if await asyncio.to_thread(self._read):
+            log.info("read %d API keys from %s", len(self.all), self.path)
 
     def _log_error(self, error: Exception) -> None:
         log.error("%s: %s; keeping the previous API keys", self.path, _error_text(error))
 
-    def _reload_if_changed(self) -> bool:
-        """Reloads the file if it changed, and returns whether it did. Raises what `_read` raises."""
-        file_version = self._file_version
-        self._read()
-        return self._file_version != file_version
-
-    def _read(self) -> None:
-        """Reads the file unless it is unchanged. Raises OSError and ValueError."""
+    def _read(self) -> bool:
+        """Reads the file if it has changed, and returns whether it has. Raises OSError and ValueError."""
         status = self.path.stat()  # before reading: a change during the read must trigger another
         file_version = status.st_mtime_ns, status.st_size, status.st_ino
         if file_version == self._file_version:
-            return
+            return False
         if not stat.S_ISREG(status.st_mode):
             raise ValueError("it is not a file")  # reading a pipe may block forever
         if status.st_size > MAX_FILE_BYTES:
             raise ValueError(f"it is over {MAX_FILE_BYTES >> 20} MiB")
-        self._keys = parse_keys(self.path.read_text("utf-8-sig").splitlines())
+        self.all = parse_keys(self.path.read_text("utf-8-sig").splitlines())
         self._file_version = file_version
+        return True
 
 
 def new_key(name: str) -> tuple[str, str]:

@@ -1,22 +1,20 @@
-"""Authenticates clients by API key and limits their rates. How a key is sent depends on the API."""
+"""Authenticates clients by API key or address. How a key is sent depends on the API."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import ipaddress
-import math
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 from cachetools import LRUCache
-from msgspec import Struct
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
-from app.errors import NotAllowed, NotAuthorised, TooManyCharacters, TooManyRequests
+from app.errors import NotAllowed, NotAuthorised
 from app.http.api_keys import Key, Keys
-from app.runtime.rate_limits import MAX_CLIENTS, Meters, Rate
+from app.runtime.rate_limits import MAX_CLIENTS, Account, Client, Meters, Rate
 from app.settings import PREFIX, Settings, SettingsError
 
 _IPV6_PREFIX_BITS = 64
@@ -24,69 +22,16 @@ _IPV6_PREFIX_BITS = 64
 NO_KEY = "This service requires an API key; none was sent."
 
 
-class Account(Struct, frozen=True):
-    """Where a client's characters are charged, for work that another instance may do."""
-
-    identity: str
-    rate: str | None
-
-
-class Client:
-    """A client: the holder of a key, or everyone at an address."""
-
-    def __init__(
-        self, name: str, identity: str, meters: Meters, rate: Rate | None, admin: bool = False, address: str = ""
-    ) -> None:
-        self.name = name
-        """The key's name; "" without a key."""
-        self.identity = identity
-        """Names the client's meters; a hash, which does not show an address to whoever reads the store. All clients
-        without keys and rates have one together."""
-        self.scheduled_as = address or identity
-        """Whose turn it is in the engine; nobody stores it."""
-        self.is_admin = admin
-        """Whether its key is marked `admin`."""
-        self._meters, self._rate = meters, rate
-
-    async def charge(self, characters: int) -> None:
-        """Charges that many characters to the client's limit. Raises TooManyCharacters."""
-        if self._rate is None:
-            self._meters.count(f"characters:{self.identity}", characters)
-            return
-        if characters > self._rate.amount:
-            raise TooManyCharacters(f"One request with {characters} characters exceeds the limit of {self._rate.text}.")
-        if wait := await self._meters.take(f"characters:{self.identity}", self._rate, characters):
-            raise TooManyCharacters(_over_limit(self._rate, "characters", wait), retry_after_s=wait)
-
-    def check_admin(self) -> None:
-        """Raises NotAllowed."""
-        if not self.is_admin:
-            raise NotAllowed(NotAllowed.example)
-
-    async def characters(self) -> int:
-        """Characters charged and not yet restored; without a limit, all charged since the service first saw the
-        client. Raises StoreUnavailable."""
-        meter = f"characters:{self.identity}"
-        return await (self._meters.used(meter, self._rate) if self._rate else self._meters.counted(meter))
-
-    @property
-    def character_limit(self) -> int | None:
-        """The limit on `characters`."""
-        return self._rate.amount if self._rate else None
-
-    @property
-    def account(self) -> Account:
-        return Account(self.identity, self._rate.text if self._rate else None)
-
-
 class AccessControl:
-    """Authenticates every request that costs something, and limits its rate."""
+    """Knows the clients, by their keys or addresses, and their limits."""
 
     def __init__(self, settings: Settings, meters: Meters) -> None:
         """Raises SettingsError."""
         self._keys = Keys(settings.api_keys_file) if settings.api_keys_file else None
         self._requests_rate, self._characters_rate = settings.rate_requests, settings.rate_characters
-        if settings.instances > 1 and self._has_rates and not settings.store:
+        of_keys = [rate for key in (self._keys.all if self._keys else []) for rate in (key.requests, key.characters)]
+        has_rates = any((self._requests_rate, self._characters_rate, *of_keys))
+        if settings.instances > 1 and has_rates and not settings.store:
             raise SettingsError(
                 f"{PREFIX}INSTANCES={settings.instances}: each instance would grant a client its whole rate; set "
                 f"{PREFIX}STORE, where they count together, or remove the rates"
@@ -97,12 +42,6 @@ class AccessControl:
         self._by_address: LRUCache[str, Client] = LRUCache(MAX_CLIENTS)
         self._by_key: dict[Key, Client] = {}
         self._watcher: asyncio.Task[None] | None = None
-
-    @property
-    def _has_rates(self) -> bool:
-        keys = self._keys.all if self._keys else []
-        rates = [rate for key in keys for rate in (key.requests, key.characters)]
-        return any((self._requests_rate, self._characters_rate, *rates))
 
     @property
     def requires_key(self) -> bool:
@@ -123,7 +62,7 @@ class AccessControl:
         """Whether `key` is valid, regardless of rates."""
         return self._keys is None or (key is not None and self._keys.find(key) is not None)
 
-    def check_may_install(self, request: HTTPConnection, client: Client) -> None:
+    def check_may_install(self, scope: Scope, client: Client) -> None:
         """With keys, those marked `admin` may install models; without, clients on this machine. Raises NotAllowed, with
         who may."""
         if self.requires_key:
@@ -131,7 +70,7 @@ class AccessControl:
                 raise NotAllowed("Only keys marked `admin` in the API key file may install models.")
         elif not self._page_installs:
             raise NotAllowed(f"Only the operator installs models here, by {PREFIX}MODELS or `interlinear models`.")
-        elif self._has_proxies or not is_at_this_machine(request.scope):
+        elif self._has_proxies or not is_at_this_machine(scope):
             raise NotAllowed(
                 f"Models are installed on the service's own machine: by its page there, {PREFIX}MODELS or "
                 "`interlinear models`."
@@ -140,35 +79,27 @@ class AccessControl:
     def client_of(self, account: Account) -> Client:
         """A client that can be charged, and has no name."""
         rate = Rate.parse(account.rate) if account.rate else None
-        return Client("", account.identity, self._meters, rate)
+        return Client("", account.identity, self._meters, characters=rate)
 
-    async def admit(self, request: HTTPConnection, key: str | None) -> Client:
-        """Authenticates the client and counts a request. Raises NotAuthorised and TooManyRequests."""
-        client, rate = self._client(request, key)
-        if rate and (wait := await self._meters.take(f"requests:{client.identity}", rate, 1)):
-            raise TooManyRequests(_over_limit(rate, "requests", wait), retry_after_s=wait)
-        return client
-
-    def authenticate(self, request: HTTPConnection, key: str | None) -> Client:
-        """Like `admit`, for requests that cost nothing. Raises NotAuthorised."""
-        return self._client(request, key)[0]
-
-    def _client(self, request: HTTPConnection, key: str | None) -> tuple[Client, Rate | None]:
-        found = self._client_of_key(key) if self._keys else (self.client_at(request.scope), self._requests_rate)
-        request.scope["state"]["client"] = found[0]
-        return found
-
-    def _client_of_key(self, key: str | None) -> tuple[Client, Rate | None]:
-        assert self._keys
+    def authenticate(self, scope: Scope, key: str | None) -> Client:
+        """The client that sent a request. Raises NotAuthorised."""
+        if not self._keys:
+            return self.client_at(scope)
         if key is None:
             raise NotAuthorised(NO_KEY)
         found = self._keys.find(key)
         if found is None:
             raise NotAuthorised("This service requires an API key; the one that was sent is unknown.")
         if found not in self._by_key:
-            rate = found.characters or self._characters_rate
-            self._by_key[found] = Client(found.name, _hashed(f"key {found.name}"), self._meters, rate, found.admin)
-        return self._by_key[found], found.requests or self._requests_rate
+            self._by_key[found] = Client(
+                found.name,
+                _hashed(f"key {found.name}"),
+                self._meters,
+                found.requests or self._requests_rate,
+                found.characters or self._characters_rate,
+                found.admin,
+            )
+        return self._by_key[found]
 
     def client_at(self, scope: Scope) -> Client:
         """Everyone at the client's address."""
@@ -176,7 +107,7 @@ class AccessControl:
         client = self._by_address.get(ip)
         if client is None:
             identity = _hashed(ip if self._requests_rate or self._characters_rate else "")
-            client = Client("", identity, self._meters, self._characters_rate, address=ip)
+            client = Client("", identity, self._meters, self._requests_rate, self._characters_rate, address=ip)
             self._by_address[ip] = client
         return client
 
@@ -239,7 +170,3 @@ def is_loopback(host: str) -> bool:
 
 def _hashed(identity: str) -> str:
     return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _over_limit(rate: Rate, what: str, wait: float) -> str:
-    return f"Over the limit of {rate.text} {what}. Retry after {max(1, math.ceil(wait))} s."

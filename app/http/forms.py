@@ -22,23 +22,21 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.errors import InvalidFields, TooMuchText, WrongContentType
 from app.http.json_body import (
-    JSONRequest,
     check_uncompressed,
     decoded_json,
     mark_read,
+    read_body,
     receiving_body,
     too_large,
     wrong_type,
 )
-from app.runtime.byte_budgets import Reservation
+from app.runtime.byte_budgets import FORM_OVERHEAD_BYTES, Reservation
 from app.runtime.event_loop import run
-from app.settings import Settings
+from app.server.state import state_of
 
 JSON, FORM, MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _MAX_EXTRA_FIELDS = 32
 """Additional fields that a form may have, beyond the maximum number of texts."""
-FORM_OVERHEAD_BYTES = 1 << 16
-"""What a multipart body may have besides its file: the fields and the boundaries."""
 _BYTES_PER_CHAR = 8
 """Bytes of a form that are decoded, with their percent signs, in the time that planning a character takes."""
 _ENCODED_WORD = re.compile(r"=\?utf-8\?b\?(.*)\?=", re.IGNORECASE)
@@ -98,12 +96,10 @@ async def read_fields(request: Request, list_field: str | None = None) -> Fields
     query = _parse_form(request.scope["query_string"], max_fields)
     media_type = _content_type(request)
     if media_type == MULTIPART and request.headers.get("content-length") != "0":
-        settings: Settings = request.state.settings
-        limit = settings.max_body_bytes
+        limit = state_of(request).app.settings.max_body_bytes
         parts = await _read_multipart(request, limit, too_large("body", limit))
         return Fields(strings={**query, **_form_values(parts)})
-    reader = JSONRequest(request.scope, request.receive)  # it checks limits
-    body = await reader.body()
+    body = await read_body(request)
     if not body:
         return Fields(strings=query)
     if media_type == JSON or body.removeprefix(BOM_UTF8).lstrip()[:1] in (b"{", b"["):
@@ -130,8 +126,7 @@ async def read_upload(request: Request, other_files: Mapping[str, int] | None = 
     if media_type != MULTIPART:
         raise wrong_type(MULTIPART, media_type)
     query = _parse_form(request.scope["query_string"], _max_fields(request))
-    settings: Settings = request.state.settings
-    limits = {"file": settings.max_file_bytes, **(other_files or {})}
+    limits = {"file": state_of(request).app.settings.max_file_bytes, **(other_files or {})}
     limit = sum(limits.values())
     parts = await _read_multipart(request, limit + FORM_OVERHEAD_BYTES, too_large("form", limit), limits)
     files: dict[str, Upload] = {}
@@ -285,5 +280,4 @@ def _content_type(request: Request) -> str:
 
 
 def _max_fields(request: Request) -> int:
-    settings: Settings = request.state.settings
-    return settings.max_items + _MAX_EXTRA_FIELDS
+    return state_of(request).app.settings.max_items + _MAX_EXTRA_FIELDS

@@ -9,7 +9,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Overloaded
 from app.http.problems import ErrorRenderers
-from app.runtime.byte_budgets import SMALL_BYTES, ByteBudget, ByteBudgets, Reservation
+from app.runtime.byte_budgets import SMALL_BYTES, ByteBudget, Reservation
+from app.server.state import state_of
 
 CHUNK_BYTES = 1 << 16
 """Long responses are passed on in pieces of this size, each after the previous one is sent. Unsent bytes are then held
@@ -19,8 +20,7 @@ once, by the response counted here, and not again by the connection."""
 def reserve(scope: Scope, budget: ByteBudget) -> Reservation:
     """Reserves space in `budget` until the request of `scope` ends."""
     reservation = Reservation(budget)
-    reservations: list[Reservation] = scope["state"].setdefault("reservations", [])
-    reservations.append(reservation)
+    state_of(scope).reservations.append(reservation)
     return reservation
 
 
@@ -37,7 +37,7 @@ class HeldBytes:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        budgets: ByteBudgets = scope["state"]["budgets"]
+        budgets = state_of(scope).app.budgets
         is_refused = False
 
         async def send_held(message: Message) -> None:
@@ -81,8 +81,9 @@ async def _send_in_chunks(message: Message, send: Send) -> None:
 
 
 def _release(scope: Scope) -> None:
-    for reservation in scope["state"].pop("reservations", ()):
-        reservation.release()
+    reservations = state_of(scope).reservations
+    while reservations:
+        reservations.pop().release()
 
 
 def _length(message: Message) -> int:

@@ -21,6 +21,7 @@ from starlette.types import Scope
 
 from app.errors import BodyTooSlow, FieldFault, InvalidFields, ServiceError, WrongHost
 from app.server.paths import route_path
+from app.server.state import state_of
 
 LIBRETRANSLATE_HINT = (
     "LibreTranslate's API, which is at /libretranslate/translate, or at /translate if "
@@ -140,7 +141,7 @@ def add_handlers(app: FastAPI, renderers: ErrorRenderers) -> None:
 
     async def unexpected(request: Request, error: Exception) -> Response:
         # Starlette sends these outside of all middleware, so the headers common to all responses are still missing.
-        headers = request.scope.get("state", {}).get("headers")
+        headers = state_of(request).id_headers
         return await http_error(request, HTTPException(500, "Internal error; see the service's log.", headers))
 
     app.add_exception_handler(ServiceError, service_error)

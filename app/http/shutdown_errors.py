@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import Unavailable
 from app.http.problems import ErrorRenderers
-from app.runtime.shutdown import Shutdown
+from app.server.state import state_of
 
 
 class ShutdownErrors:
@@ -29,8 +29,7 @@ class ShutdownErrors:
         try:
             await self.app(scope, receive, note)
         except asyncio.CancelledError:
-            shutdown: Shutdown | None = scope.get("state", {}).get("shutdown")
-            if has_begun or shutdown is None or not shutdown.begun:
+            if has_begun or not state_of(scope).app.shutdown.begun:
                 raise
             error = Unavailable("The service is shutting down, and this request was not finished in time.")
             await self.renderers.response(error, scope)(scope, receive, send)

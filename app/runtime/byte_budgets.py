@@ -8,6 +8,8 @@ from app.errors import Overloaded
 
 UNREAD_MULTIPLE, BODIES_MULTIPLE, UNAUTHENTICATED_MULTIPLE, RESPONSES_MULTIPLE = 4, 16, 4, 16
 """Budgets as multiples of the largest size: see ByteBudgets."""
+FORM_OVERHEAD_BYTES = 1 << 16
+"""What a multipart body may have besides its file: the fields and the boundaries."""
 RETRY_AFTER_S = 1.0
 """How long a refused client should wait."""
 SMALL_BYTES = 1 << 16

@@ -1,4 +1,4 @@
-"""Rate limits per client, such as "600/minute"."""
+"""Clients, and their rate limits, such as "600/minute"."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from time import monotonic
 from typing import Protocol
 
 from cachetools import LRUCache
+from msgspec import Struct
+
+from app.errors import NotAllowed, TooManyCharacters, TooManyRequests
 
 MAX_CLIENTS = 100_000
 """Beyond this, the limiter forgets the clients that were idle longest, so that addresses cannot fill the memory."""
@@ -86,3 +89,76 @@ class RateLimiter:
         now = self._clock()
         arrival = max(now, self._arrivals.get(client, now))
         return min(rate.amount, -math.floor((now - arrival) / rate.interval_s))
+
+
+class Account(Struct, frozen=True):
+    """Where a client's characters are charged, for work that another instance may do."""
+
+    identity: str
+    rate: str | None
+
+
+class Client:
+    """A client: the holder of a key, or everyone at an address."""
+
+    def __init__(
+        self,
+        name: str,
+        identity: str,
+        meters: Meters,
+        requests: Rate | None = None,
+        characters: Rate | None = None,
+        admin: bool = False,
+        address: str = "",
+    ) -> None:
+        """`requests` and `characters`: its limits."""
+        self.name = name
+        """The key's name; "" without a key."""
+        self.identity = identity
+        """Names the client's meters; a hash, which does not show an address to whoever reads the store. All clients
+        without keys and rates have one together."""
+        self.scheduled_as = address or identity
+        """Whose turn it is in the engine; nobody stores it."""
+        self.is_admin = admin
+        """Whether its key is marked `admin`."""
+        self._meters, self._requests, self._rate = meters, requests, characters
+
+    async def count_request(self) -> None:
+        """Charges a request to the client's limit. Raises TooManyRequests."""
+        rate = self._requests
+        if rate and (wait := await self._meters.take(f"requests:{self.identity}", rate, 1)):
+            raise TooManyRequests(_over_limit(rate, "requests", wait), retry_after_s=wait)
+
+    async def charge(self, characters: int) -> None:
+        """Charges that many characters to the client's limit. Raises TooManyCharacters."""
+        if self._rate is None:
+            self._meters.count(f"characters:{self.identity}", characters)
+            return
+        if characters > self._rate.amount:
+            raise TooManyCharacters(f"One request with {characters} characters exceeds the limit of {self._rate.text}.")
+        if wait := await self._meters.take(f"characters:{self.identity}", self._rate, characters):
+            raise TooManyCharacters(_over_limit(self._rate, "characters", wait), retry_after_s=wait)
+
+    def check_admin(self) -> None:
+        """Raises NotAllowed."""
+        if not self.is_admin:
+            raise NotAllowed(NotAllowed.example)
+
+    async def characters(self) -> int:
+        """Characters charged and not yet restored; without a limit, all charged since the service first saw the
+        client. Raises StoreUnavailable."""
+        meter = f"characters:{self.identity}"
+        return await (self._meters.used(meter, self._rate) if self._rate else self._meters.counted(meter))
+
+    @property
+    def character_limit(self) -> int | None:
+        """The limit on `characters`."""
+        return self._rate.amount if self._rate else None
+
+    @property
+    def account(self) -> Account:
+        return Account(self.identity, self._rate.text if self._rate else None)
+
+
+def _over_limit(rate: Rate, what: str, wait: float) -> str:
+    return f"Over the limit of {rate.text} {what}. Retry after {max(1, math.ceil(wait))} s."

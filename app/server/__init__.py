@@ -1,4 +1,4 @@
 """The server below the application: sockets, connections, the HTTP protocol and the request queue.
 
-Imports app.errors and app.runtime.
+Imports app.settings, app.runtime and app.errors.
 """

@@ -19,13 +19,12 @@ from typing import Any, cast
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
-from app.runtime.shutdown import Shutdown
 from app.server.disconnect import Disconnect
 from app.server.header_limits import MAX_HEAD_BYTES, HeaderLimitsProtocol
 from app.server.lingering_close import MAX_IDLE_S, MAX_LINGER_S, LingeringTransport
 from app.server.paths import route_path
-from app.server.request_queue import RequestQueue, UnreadBody
-from app.server.slow_readers import SlowReaders
+from app.server.request_queue import UnreadBody
+from app.server.state import app_state, state_of
 from app.server.tcp_info import seconds_since_data
 
 PROBES = {"/health", "/ready", "/metrics"}
@@ -54,11 +53,9 @@ class ConnectionLimits:
 
 
 class Connection(HeaderLimitsProtocol):
-    """Uses `shutdown`, `request_queue` and `slow_readers` of the lifespan's state. Once the shutdown has begun, the
-    connection ends with its next response.
+    """uvicorn's protocol. Once the application's `shutdown` has begun, the connection ends with its next response.
 
-    Adds to each request's state when it `arrived` (perf_counter), its predicted `delay_s`, its `unread` body, and the
-    `disconnect` of its client.
+    Begins each request's state with what only the connection knows.
     """
 
     limits = ConnectionLimits()
@@ -66,9 +63,9 @@ class Connection(HeaderLimitsProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._shutdown: Shutdown = self.app_state["shutdown"]
-        self._request_queue: RequestQueue = self.app_state["request_queue"]
-        self._slow_readers: SlowReaders = self.app_state["slow_readers"]
+        self._app = app_state(self.app_state)
+        self._shutdown, self._request_queue = self._app.shutdown, self._app.request_queue
+        self._slow_readers = self._app.slow_readers
         self._unanswered: deque[tuple[RequestResponseCycle, UnreadBody]] = deque()
         """Requests without a complete response, in order; the last may still be arriving."""
         self._last_body = UnreadBody(self._request_queue.unread)
@@ -114,13 +111,13 @@ class Connection(HeaderLimitsProtocol):
         if self._is_new or self._request_queue.is_late:  # otherwise save the system call, 3 µs
             arrived -= seconds_since_data(self.transport.get_extra_info("socket"))
             self._is_new = False
-        self.scope["state"]["arrived"] = arrived
-        self.scope["state"]["disconnect"] = self._disconnect
+        state = state_of(self.scope)
+        state.arrived, state.disconnect = arrived, self._disconnect
 
     def on_headers_complete(self) -> None:
         self._last_body = UnreadBody(self._request_queue.unread)
         super().on_headers_complete()
-        self.scope["state"]["unread"] = self._last_body
+        state_of(self.scope).unread = self._last_body
         self._unanswered.append((self.cycle, self._last_body))
 
     def on_body(self, body: bytes) -> None:
@@ -142,8 +139,7 @@ class Connection(HeaderLimitsProtocol):
         if route_path(scope) in PROBES:
             self.start_at_once(cycle, app)
             return
-        if delay_s := self._request_queue.delay_s:
-            scope["state"]["delay_s"] = delay_s
+        state_of(scope).delay_s = self._request_queue.delay_s
         if self._request_queue.try_start():
             self.start_at_once(cycle, app)
         else:

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from app.runtime.supervision import SUPERVISION, Supervision
 from app.server.server import Server
+from app.server.state import app_state
 
 REPORT_INTERVAL_S = 1.0
 _ROOT = Path(__file__).resolve().parent.parent.parent
@@ -98,7 +99,7 @@ class InstanceServer(Server):
                 # Nobody has to look for another address meanwhile, and a balancer that found this one not ready would
                 # take it for the service.
                 self.drain_s = 0.0
-                self.lifespan.state["shutdown"].is_replaced = True
+                app_state(self.lifespan.state).shutdown.is_replaced = True
         signal.raise_signal(signal.SIGTERM)  # after which the watchdog, too, expects an end
 
 

@@ -1,7 +1,4 @@
-"""uvicorn's server with our own listener, so that no request is lost at shutdown.
-
-Uses only `shutdown` from the state of the lifespan.
-"""
+"""uvicorn's server with our own listener, so that no request is lost at shutdown."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import uvicorn
 
 from app.runtime.watchdog import Watchdog
 from app.server.listener import Listener
+from app.server.state import app_state
 
 CHECK_INTERVAL_S = 0.1
 """How often to check, while draining, whether to stop at once."""
@@ -40,7 +38,7 @@ class Server(uvicorn.Server):
         self._log_started_message(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self.lifespan.state["shutdown"].begun = True
+        app_state(self.lifespan.state).shutdown.begun = True
         loop = asyncio.get_running_loop()
         began = loop.time()
         while not self.force_exit and loop.time() - began < self.drain_s:  # noqa: ASYNC110  # a second Ctrl-C forces the exit

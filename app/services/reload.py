@@ -15,7 +15,6 @@ from time import monotonic
 
 import msgspec
 from msgspec import Struct
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.engine.cache import ResultCache, with_cache
 from app.engine.engine import Engine
@@ -297,22 +296,6 @@ def _reload_peers(peers: Peers) -> bool:
     if refusals := [f"Instance {number}: {result.refusal}" for number, result in results.items() if result.refusal]:
         raise BundlesRefused(" ".join(refusals))
     return any(result.changed for result in results.values())
-
-
-class DeploymentMiddleware:
-    """ASGI middleware: one deployment serves each request from beginning to end."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        deployments: Deployments = scope["state"]["deployments"]
-        with deployments.current as deployment:
-            scope["state"] |= {"engine": deployment.engine, "translator": deployment.translator}
-            await self.app(scope, receive, send)
 
 
 def _log_refusal(error: Exception) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from functools import partial
 
 from fastapi import APIRouter, HTTPException, Response
 
@@ -16,11 +15,8 @@ _MODULES = languages, documents, glossaries, memory_jobs, translation_memories, 
 router = APIRouter()
 
 
-def _refusal(what: str) -> Callable[[Caller], Coroutine[Any, Any, Response]]:
-    async def refuse(caller: Caller) -> Response:
-        raise HTTPException(404, f"This service has no {what}.")
-
-    return refuse
+async def _refuse(what: str, caller: Caller) -> Response:
+    raise HTTPException(404, f"This service has no {what}.")
 
 
 for path, what in {
@@ -33,7 +29,7 @@ for path, what in {
 }.items():
     router.add_api_route(
         f"{path}{{rest:path}}",
-        _refusal(what),
+        partial(_refuse, what),
         methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
         include_in_schema=False,
     )

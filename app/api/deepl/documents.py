@@ -30,16 +30,17 @@ from app.api.deepl.wire_format import (
     request_body,
     validated,
 )
-from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS, FORM_ERRORS, FORMAT_OF_NAME, file_response, form_with_file, schema_of
+from app.api.state import app_of, translator_of
 from app.documents.processes import DocumentProcesses
 from app.errors import InvalidFields, StoreUnavailable, TooManyCharacters
 from app.formats.sniffing import suffix_of
-from app.http.auth import AccessControl, Account, Client
+from app.http.auth import AccessControl
 from app.http.download_headers import download_headers
 from app.http.forms import MULTIPART, Upload, read_fields, read_upload
 from app.http.json_body import while_connected
 from app.runtime.event_loop import TERM_SIZE, run
+from app.runtime.rate_limits import Account, Client
 from app.services.reload import Deployments
 from app.settings import Settings
 from app.storage.background_jobs import BackgroundJobs, Job, JobResult
@@ -152,11 +153,11 @@ async def upload(request: Request, caller: Caller) -> Response:
     body = validated(DocumentRequest, fields)
     body.check()
     name = _file_name(file, body)
-    translator = state_of(request)["translator"]
+    translator = translator_of(request)
     source, target = pair_of(translator.catalogue, body.source_lang, body.target_lang)
     if source is not None and target not in translator.catalogue.targets(source):
         translator.catalogue.route(source, target)
-    dictionaries = await dictionaries_of(request.state.glossaries, caller.name, body.glossaries, source, target)
+    dictionaries = await dictionaries_of(app_of(request).glossaries, caller.name, body.glossaries, source, target)
     if caller.character_limit is not None and await caller.characters() >= caller.character_limit:
         raise TooManyCharacters("The character limit is used up.")
     glossaries = [Terms(pair[0], dict(stored.dictionaries[pair])) for stored, pair in dictionaries]
@@ -166,7 +167,7 @@ async def upload(request: Request, caller: Caller) -> Response:
     task = DocumentTask(
         name, file.content, given, target, glossaries, owner, memory, file.charset, body.engine, body.address
     )
-    job = await state_of(request)["background_jobs"].start(caller.name, await asyncio.to_thread(_encode, task))
+    job = await app_of(request).background_jobs.start(caller.name, await asyncio.to_thread(_encode, task))
     return JSONResponse({"document_id": job.id, "document_key": job.key})
 
 
@@ -241,7 +242,7 @@ async def status(document_id: DocumentId, request: Request, caller: Caller) -> R
     """Return the status of a document. Documents not downloaded within an hour are deleted; without a store, a restart
     deletes all of them."""
     found = await _find_job(document_id, request, caller)
-    job = await while_connected(request, state_of(request)["background_jobs"].wait(found, STATUS_WAIT_S))
+    job = await while_connected(request, app_of(request).background_jobs.wait(found, STATUS_WAIT_S))
     if job is None:
         raise not_found("document")
     status_fields: dict[str, Any] = {"document_id": job.id, "status": job.status}
@@ -269,7 +270,7 @@ async def result(document_id: DocumentId, request: Request, caller: Caller) -> R
         raise InvalidFields(f"The document cannot be translated: {job.error}")
     if job.facts is None:
         raise HTTPException(503, _NOT_READY)
-    background_jobs = state_of(request)["background_jobs"]
+    background_jobs = app_of(request).background_jobs
     content, facts = await background_jobs.result(job), _decode_facts(job.facts)
     if content is None:
         raise not_found("document")
@@ -289,7 +290,7 @@ async def _forget(background_jobs: BackgroundJobs, job: Job) -> None:
 async def _find_job(document_id: str, request: Request, caller: Client) -> Job:
     """Raises HTTPException and StoreUnavailable, and what reading a body raises."""
     key = validated(KeyRequest, await read_fields(request)).document_key
-    job = await state_of(request)["background_jobs"].find(document_id, key, caller.name)
+    job = await app_of(request).background_jobs.find(document_id, key, caller.name)
     if job is None:
         raise not_found("document")
     return job

@@ -30,14 +30,13 @@ from app.api.deepl.schemas import (
     multilingual_info,
 )
 from app.api.deepl.wire_format import Caller, error_responses, invalid_field, not_found, request_body, validated
-from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS
-from app.engine.registry import Catalogue
+from app.api.state import app_of, translator_of
 from app.errors import StoreUnavailable
-from app.http.auth import Client
 from app.http.forms import read_fields
 from app.runtime.event_loop import run
-from app.storage.glossary_store import GlossaryStore, Pair, StoredGlossary, Terms
+from app.runtime.rate_limits import Client
+from app.storage.glossary_store import Pair, StoredGlossary, Terms
 from app.text.glossary_files import write_tsv
 
 router = APIRouter()
@@ -52,13 +51,9 @@ _CSV = {"source_lang": "en", "target_lang": "fr", "entries": "cat,matou,en,fr", 
 # ---- Both versions
 
 
-def _store(request: Request) -> GlossaryStore:
-    return state_of(request)["glossaries"]
-
-
 async def _find_glossary(request: Request, caller: Client, glossary_id: str) -> StoredGlossary:
     """Raises HTTPException and StoreUnavailable."""
-    return _check_found(await _store(request).find(glossary_id, caller.name))
+    return _check_found(await app_of(request).glossaries.find(glossary_id, caller.name))
 
 
 def _check_found(found: StoredGlossary | None) -> StoredGlossary:
@@ -75,12 +70,12 @@ def _size(dictionaries: Sequence[DictionaryRequest]) -> int:
 
 async def _add(request: Request, caller: Client, name: str, bodies: Sequence[DictionaryRequest]) -> StoredGlossary:
     """Raises InvalidFields and Unavailable."""
-    catalogue = request.state.translator.catalogue
+    catalogue = translator_of(request).catalogue
     dictionaries = await run(_size(bodies), lambda: {each.pair: each.terms(catalogue) for each in bodies})
     if len(dictionaries) < len(bodies):
         raise invalid_field("dictionaries", "Two dictionaries have the same language pair.")
     new = StoredGlossary(name, caller.name, dictionaries)
-    await _store(request).add(new)
+    await app_of(request).glossaries.add(new)
     return new
 
 
@@ -95,7 +90,7 @@ async def _add(request: Request, caller: Client, name: str, bodies: Sequence[Dic
 )
 async def language_pairs(request: Request, caller: Caller) -> Response:
     """List all pairs that are served, without variants: a glossary for en also serves en-US."""
-    catalogue: Catalogue = request.state.translator.catalogue
+    catalogue = translator_of(request).catalogue
     listed = [{"source_lang": source, "target_lang": target} for source, target in catalogue.language_pairs]
     # There may be 39,800 of them: the json module would take several times as long, and models of pydantic more.
     return Response(json.encode({"supported_languages": listed}), media_type="application/json")
@@ -120,7 +115,9 @@ async def create(request: Request, caller: Caller) -> GlossaryInfo:
 async def glossaries(request: Request, caller: Caller) -> GlossaryList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names. Glossaries with
     more pairs are in /v3/glossaries."""
-    stored = [each for each in await _store(request).available_to(caller.name) if len(each.dictionaries) == 1]
+    stored = [
+        each for each in await app_of(request).glossaries.available_to(caller.name) if len(each.dictionaries) == 1
+    ]
     return GlossaryList(glossaries=[glossary_info(each) for each in stored])
 
 
@@ -173,7 +170,7 @@ _DELETE: dict[str, Any] = {
 @router.delete("/v2/glossaries/{glossary_id}", **_DELETE)
 async def delete(glossary_id: GlossaryId, request: Request, caller: Caller) -> Response:
     """Delete one of the client's own glossaries."""
-    _check_found(await _store(request).delete(glossary_id, caller.name))
+    _check_found(await app_of(request).glossaries.delete(glossary_id, caller.name))
     return Response(status_code=204)
 
 
@@ -196,7 +193,7 @@ async def create_multilingual(request: Request, caller: Caller) -> MultilingualI
 @router.get("/v3/glossaries", summary="List all glossaries", responses=error_responses(StoreUnavailable))
 async def multilingual_glossaries(request: Request, caller: Caller) -> MultilingualList:
     """List the client's own glossaries, and those in the service's folder, whose ids are their names."""
-    stored = await _store(request).available_to(caller.name)
+    stored = await app_of(request).glossaries.available_to(caller.name)
     return MultilingualList(glossaries=[multilingual_info(each) for each in stored])
 
 
@@ -219,7 +216,7 @@ async def multilingual_glossary(glossary_id: GlossaryId, request: Request, calle
 async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> MultilingualInfo:
     """Rename a glossary, or add dictionaries, or entries to existing dictionaries."""
     body = validated(ChangeRequest, await read_fields(request))
-    catalogue = request.state.translator.catalogue
+    catalogue = translator_of(request).catalogue
     added = await run(
         _size(body.dictionaries), lambda: [(each.pair, each.terms(catalogue)) for each in body.dictionaries]
     )
@@ -230,7 +227,7 @@ async def change(glossary_id: GlossaryId, request: Request, caller: Caller) -> M
             dictionaries[pair] = {**dictionaries.get(pair, {}), **terms}
         return replace(found, name=body.name or found.name, dictionaries=dictionaries)
 
-    return multilingual_info(_check_found(await _store(request).change(glossary_id, caller.name, changed)))
+    return multilingual_info(_check_found(await app_of(request).glossaries.change(glossary_id, caller.name, changed)))
 
 
 @router.get(
@@ -255,9 +252,9 @@ async def multilingual_entries(
 async def replace_dictionary(glossary_id: GlossaryId, request: Request, caller: Caller) -> DictionaryInfo:
     """Replace the dictionary of a language pair, or add one."""
     body = validated(DictionaryRequest, await read_fields(request))
-    terms = await run(_size([body]), body.terms, request.state.translator.catalogue)
+    terms = await run(_size([body]), body.terms, translator_of(request).catalogue)
     edit = partial(_with_dictionary, pair=body.pair, terms=terms)
-    _check_found(await _store(request).change(glossary_id, caller.name, edit))
+    _check_found(await app_of(request).glossaries.change(glossary_id, caller.name, edit))
     return dictionary_info(body.pair, terms)
 
 
@@ -276,7 +273,7 @@ async def delete_dictionary(
     """Delete the dictionary of one language pair."""
     _terms(await _find_glossary(request, caller, glossary_id), query.pair)
     edit = partial(_with_dictionary, pair=query.pair, terms=None)
-    _check_found(await _store(request).change(glossary_id, caller.name, edit))
+    _check_found(await app_of(request).glossaries.change(glossary_id, caller.name, edit))
     return Response(status_code=204)
 
 

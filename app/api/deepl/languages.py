@@ -18,6 +18,7 @@ from app.api.deepl.wire_format import (
     validated,
 )
 from app.api.openapi_parts import BODY_ERRORS
+from app.api.state import app_of, translator_of
 from app.errors import InvalidFields, StoreUnavailable
 from app.http.forms import read_fields
 from app.translation.formality import has_formality
@@ -101,7 +102,7 @@ _USAGE: dict[str, Any] = {
 )
 async def languages(request: Request, caller: Caller) -> Response:
     """List the languages served. Targets with variants are listed under them, such as EN-GB and EN-US."""
-    catalogue = request.state.translator.catalogue
+    catalogue = translator_of(request).catalogue
     if validated(LanguagesRequest, await read_fields(request)).type == "source":
         return JSONResponse(
             [{"language": code.upper(), "name": name} for code, name in source_languages(catalogue).items()]
@@ -132,9 +133,9 @@ async def languages_of(
 ) -> list[dict[str, Any]]:
     """List the languages that a resource takes, as in BCP 47, with their `features` by name; none for a resource that
     this service has not."""
-    catalogue = request.state.translator.catalogue
+    catalogue = translator_of(request).catalogue
     features = _RESOURCES.get(resource)
-    keeps_memory = request.state.translation_memory is not None
+    keeps_memory = app_of(request).translation_memory is not None
     if features is None or (resource == "translation_memory" and not keeps_memory):
         return []
     if not keeps_memory:

@@ -15,8 +15,8 @@ from pydantic import Field
 
 from app.api.deepl.translation_memories import MemoryId, find_memory, memory_id
 from app.api.deepl.wire_format import Body, Caller, error_responses, invalid_field, not_found, request_body, validated
-from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS
+from app.api.state import app_of, translator_of
 from app.errors import (
     InvalidFields,
     NoTranslationMemory,
@@ -30,6 +30,7 @@ from app.formats.document import UnreadableDocument
 from app.formats.memory_files import TMX, read_tmx, write_tmx
 from app.http.forms import read_fields
 from app.http.json_body import read_body, too_large
+from app.server.state import state_of
 from app.storage.downloads import LIFETIME_S, Download
 from app.storage.protocols import Scope
 from model import __version__
@@ -84,9 +85,9 @@ class _Import(Struct):
 async def create_import(request: Request, caller: Caller) -> dict[str, Any]:
     """Start an import. Its pairs go to the memories of their directions, which it makes where there are none."""
     body = validated(ImportRequest, await read_fields(request))
-    settings = state_of(request)["settings"]
+    settings = app_of(request).settings
     file = body.source_file
-    if state_of(request)["translation_memory"] is None:
+    if app_of(request).translation_memory is None:
         raise InvalidFields(NoTranslationMemory.example)
     if file.content_length > settings.max_file_bytes:
         raise too_large("file", settings.max_file_bytes)
@@ -111,7 +112,7 @@ async def send_file(job_id: JobId, request: Request) -> Response:
         raise not_found("job")
     found = json.decode(file.content, type=_Import)
     length: int = found.job["source_file"]["content_length"]
-    request.scope["state"]["is_known"] = True  # the job's id is as good as a key
+    state_of(request).is_known = True  # the job's id is as good as a key
     content = await read_body(request, length)
     if len(content) != length:
         raise invalid_field("file", f"The file has {len(content)} bytes instead of {length}.")
@@ -121,15 +122,14 @@ async def send_file(job_id: JobId, request: Request) -> Response:
         message = error.detail if isinstance(error, ServiceError) else str(error)
         result = {"status": "failed", "error": {"message": message}}
     found.job["results"] = [result]
-    await state_of(request)["downloads"].change(job_id, json.encode(found))
+    await app_of(request).downloads.change(job_id, json.encode(found))
     return Response()
 
 
 async def _import(request: Request, owner: str, content: bytes) -> dict[str, Any]:
     """Keeps the pairs of the directions that are served, and returns the job's result. Raises UnreadableDocument,
     PairNotServed if none is, and what the memory raises."""
-    translator = state_of(request)["translator"]
-    memory = state_of(request)["translation_memory"]
+    translator, memory = translator_of(request), app_of(request).translation_memory
     assert memory
     found = await memory.turns(owner).long.run(read_tmx, content, memory.limits.pairs)
     ids, skipped, refusal = [], 0, None
@@ -191,7 +191,7 @@ def _shown_export(request: Request, id: str) -> dict[str, Any]:
 
 async def _find(request: Request, job_id: str) -> Download:
     """Raises HTTPException and StoreUnavailable."""
-    file = await state_of(request)["downloads"].find(job_id)
+    file = await app_of(request).downloads.find(job_id)
     if file is None or file.media_type not in (TMX, _IMPORT):
         raise not_found("job")
     return file
@@ -199,7 +199,7 @@ async def _find(request: Request, job_id: str) -> Download:
 
 async def keep(request: Request, file: Download) -> str:
     """Raises TooMuchText and StoreUnavailable."""
-    kept = await state_of(request)["downloads"].add(file)
+    kept = await app_of(request).downloads.add(file)
     if kept is None:
         raise TooMuchText("The file is too large to be kept for download.")
     return kept

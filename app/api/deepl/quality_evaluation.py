@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse
 from msgspec import json
 from pydantic import Field
 
+from app.api.admission import check_load
 from app.api.deepl.memory_jobs import keep
 from app.api.deepl.wire_format import (
     Body,
@@ -27,13 +28,14 @@ from app.api.deepl.wire_format import (
     request_body,
     validated,
 )
-from app.api.dependencies import state_of
 from app.api.openapi_parts import BODY_ERRORS, TRANSLATION_ERRORS
 from app.api.schemas.fields import Language
+from app.api.state import app_of, translator_of
 from app.errors import ServiceError, StoreUnavailable
 from app.http.forms import read_fields
-from app.http.json_body import check_load, while_connected
+from app.http.json_body import while_connected
 from app.runtime.event_loop import run
+from app.server.state import state_of
 from app.storage.downloads import Download
 from app.text.segmentation import segments
 from app.translation.quality_checks import find_untranslated_words, untranslated_warning
@@ -96,14 +98,14 @@ async def evaluate(request: Request, caller: Caller) -> Response:
     """Find words that are probably wrong or missing. The evaluation is done at once, and kept for ten minutes."""
     check_load(request)
     body = validated(EvaluationRequest, await read_fields(request))
-    translator = state_of(request)["translator"]
+    translator = translator_of(request)
     source, target = pair_of(translator.catalogue, body.metadata.source_language, body.metadata.target_language)
     assert source
     texts = [text for each in body.segments for text in (each.source, each.target)]
     await caller.charge(translator.cost(texts))
     size = sum(map(len, texts))
     parts = await run(size, lambda: list(_parts(body.segments, source, target)))
-    pairs, waited_s = [part.pair for part in parts], request.state.waited_s
+    pairs, waited_s = [part.pair for part in parts], state_of(request).waited_s
     work = score_pairs(translator, pairs, source, target, None, waited_s, caller.scheduled_as)
     done = await while_connected(request, work)
     report = await run(size, _report, body.segments, parts, done.pairs)
@@ -120,7 +122,7 @@ async def evaluate(request: Request, caller: Caller) -> Response:
 )
 async def evaluation(job_id: JobId, request: Request, caller: Caller) -> dict[str, Any]:
     """Return the errors of each segment, and a score from 0 to 100 with the number of errors of each kind."""
-    file = await state_of(request)["downloads"].find(f"{job_id.hex}.evaluation")
+    file = await app_of(request).downloads.find(f"{job_id.hex}.evaluation")
     owner, report = json.decode(file.content) if file and file.media_type == _MEDIA_TYPE else (None, {})
     if owner != caller.name:
         raise not_found("evaluation")

@@ -21,8 +21,8 @@ from app.api.deepl.wire_format import (
     pair_of,
 )
 from app.api.dialects.dialect import Asked, Call, Row, TextQuestion, is_detected, translated
-from app.api.engine_option import Engine
-from app.api.schemas.fields import Language, OneOrSeveral
+from app.api.schemas.fields import Engine, Language, OneOrSeveral
+from app.api.state import app_of
 from app.errors import StoreUnavailable
 from app.http.forms import Fields
 from app.markup.extract import markup_pieces
@@ -135,7 +135,7 @@ class TextRequest(TranslationOptions, TextQuestion):
         assert client is not None
         translator.check(self.text)
         source, target = pair_of(call.catalogue, self.source_lang, self.target_lang)
-        glossary = await glossary_of(call.request.state.glossaries, client.name, self.glossaries, source, target)
+        glossary = await glossary_of(app_of(call.request).glossaries, client.name, self.glossaries, source, target)
         memory = await memory_of(call.request, client.name, self.translation_memory_id, source or AUTO, target)
         engine = self.engine or (_ENGINES.get(self.model_type or "") if translator.large_model else None)
         options = Options(

@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from app.api.deepl.wire_format import Caller, error_responses, invalid_field, not_found
-from app.api.dependencies import state_of
+from app.api.state import app_of
 from app.errors import InvalidFields, Unavailable
-from app.http.auth import Client
+from app.runtime.rate_limits import Client
 from app.storage.protocols import Scope
 from app.storage.translation_memory import TranslationMemory
 from app.text.memory_index import MemorySnapshot, Pair
@@ -63,7 +63,7 @@ async def list_memories(
     ] = MAX_PAGE_SIZE,
 ) -> JSONResponse:
     """List the memories of the client's key that have a pair; none if the service keeps none."""
-    memory = state_of(request)["translation_memory"]
+    memory = app_of(request).translation_memory
     if memory is None:
         return JSONResponse({"translation_memories": [], "total_count": 0})
     found = sorted(await memory.directions(caller.name), key=_direction)
@@ -131,7 +131,7 @@ async def segments(
 
 async def find_memory(request: Request, caller: Client, id: UUID) -> tuple[TranslationMemory, MemorySnapshot]:
     """The caller's memory with this id. Raises HTTPException and Unavailable."""
-    memory = state_of(request)["translation_memory"]
+    memory = app_of(request).translation_memory
     for found in await memory.directions(caller.name) if memory else []:
         if memory and memory_id(caller.name, *_direction(found)) == str(id):
             return memory, found
@@ -143,7 +143,7 @@ async def memory_of(request: Request, owner: str, id: str | None, source: str, t
     no memory has. Raises InvalidFields and Unavailable."""
     if id is None:
         return None
-    memory = state_of(request)["translation_memory"]
+    memory = app_of(request).translation_memory
     if memory is None or id != memory_id(owner, source, target):
         raise invalid_field("translation_memory_id", f"No translation memory of {source}-{target} has this id.")
     return MemoryOption(await memory.snapshots(owner, source, target), turns=memory.turns(owner))

@@ -15,15 +15,14 @@ from starlette.exceptions import HTTPException
 
 from app import errors
 from app.api import openapi_parts
-from app.api.dependencies import state_of
-from app.api.dialects.router import key_of
+from app.api.admission import admit, key_of
 from app.api.openapi_parts import schema_of
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, ServiceError
 from app.http import problems
-from app.http.auth import Client
 from app.http.forms import FORM, JSON, MULTIPART, Fields, read_query
 from app.http.problems import ASCIIResponse, M, Problem
+from app.runtime.rate_limits import Client
 from app.storage.glossary_store import GlossaryStore, Pair, StoredGlossary
 from app.text.glossary import Glossary, GlossaryChain
 from model.languages import language_alone, language_name, served_code
@@ -49,7 +48,7 @@ _MAX_NESTING = 3
 
 async def _caller(request: Request) -> Client:
     """Raises NotAuthorised and TooManyRequests."""
-    return await state_of(request)["access_control"].admit(request, key_of(request, read_query(request)))
+    return await admit(request, key_of(request, read_query(request)))
 
 
 Caller = Annotated[Client, Depends(_caller)]

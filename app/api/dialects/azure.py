@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from fastapi.responses import PlainTextResponse
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from app.api.admission import key_of
 from app.api.dialects.dialect import (
     STATUSES,
     Asked,
@@ -20,7 +21,6 @@ from app.api.dialects.dialect import (
     json_errors,
     translated,
 )
-from app.api.dialects.router import key_of
 from app.api.schemas.fields import Language, OneOrSeveral, Text
 from app.errors import InvalidFields, PairNotServed, TooMuchText
 from app.http.forms import read_query

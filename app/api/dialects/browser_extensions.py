@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from app.api.dialects.dialect import Asked, Call, Dialect, Done, Row, TextQuestion, is_detected, json_errors, translated
+from app.api.dialects.dialect import Asked, Call, Dialect, Row, TextQuestion, is_detected, json_errors, translated
 from app.api.schemas.fields import Language, OneOrSeveral, Text
 from app.errors import InvalidFields
 from model.language_names import chinese_name, language_named
@@ -23,10 +23,8 @@ class ImmersiveTranslate(TextQuestion):
     source_lang: str = Field("", description="Their language; `auto`: it is detected")
     target_lang: Language = Field(description="The language to translate into")
 
-    def asked(self) -> Asked:
-        return Asked(self.text_list, self.source_lang, self.target_lang)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked(self.text_list, self.source_lang, self.target_lang))
         pairs = zip(done.sources, done.texts, strict=True)
         return {"translations": [{"detected_source_lang": code, "text": text} for code, text in pairs]}
 
@@ -41,12 +39,11 @@ class KissTranslate(TextQuestion):
     from_: str = Field("", alias="from", description="Their language; `auto`: it is detected")
     to: Language = Field(description="The language to translate into")
 
-    def asked(self) -> Asked:
+    async def respond(self, call: Call) -> object:
         if self.text is None and not self.texts:
             raise InvalidFields.at("#/text", "Field required")
-        return Asked(self.texts if self.text is None else [self.text], self.from_, self.to)
-
-    def answer(self, done: Done) -> object:
+        texts = self.texts if self.text is None else [self.text]
+        done = await translated(call, Asked(texts, self.from_, self.to))
         found = [{"text": text, "src": code} for text, code in zip(done.texts, done.sources, strict=True)]
         return {"translations": found} if self.text is None else found[0]
 

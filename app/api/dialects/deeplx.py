@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from app.api.dialects.dialect import Asked, Dialect, Done, Row, TextQuestion, json_errors
+from app.api.dialects.dialect import Asked, Call, Dialect, Row, TextQuestion, json_errors, translated
 from app.api.schemas.fields import OneOrSeveral, Text
 
 _HELLO = {"text": "Hello.", "source_lang": "EN", "target_lang": "FR"}
@@ -21,10 +21,8 @@ class DeepLXTranslate(TextQuestion):
     target_lang: str = Field(min_length=1, description="The language to translate into")
     tag_handling: Literal["html", "xml", ""] = Field("", description="The text is HTML or XML")
 
-    def asked(self) -> Asked:
-        return Asked([self.text], self.source_lang, self.target_lang, bool(self.tag_handling))
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked([self.text], self.source_lang, self.target_lang, bool(self.tag_handling)))
         return {
             "code": 200,
             "id": time.time_ns() % 100_000_000 // 1_000 * 1_000,
@@ -43,10 +41,8 @@ class DeepLXOfficial(TextQuestion):
     source_lang: str = Field("", description="Their language; empty or `auto`: it is detected")
     target_lang: str = Field(min_length=1, description="The language to translate into")
 
-    def asked(self) -> Asked:
-        return Asked(self.text, self.source_lang, self.target_lang)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked(self.text, self.source_lang, self.target_lang))
         pairs = zip(done.sources, done.texts, strict=True)
         return {"translations": [{"detected_source_language": code.upper(), "text": text} for code, text in pairs]}
 

@@ -15,16 +15,16 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 
-from app.api.dependencies import state_of
-from app.api.engine_option import note_engine
-from app.api.memory_option import memory_option
+from app.api.memory_option import memory_option, note_engine
+from app.api.state import translator_of
 from app.engine.registry import Catalogue
 from app.errors import PairNotServed, ServiceError
-from app.http.auth import Client
 from app.http.forms import Fields
 from app.http.json_body import while_connected
 from app.http.problems import ASCIIResponse, ErrorRenderer, Problem, validated
 from app.runtime.event_loop import run
+from app.runtime.rate_limits import Client
+from app.server.state import state_of
 from app.translation.translator import Translator
 from app.translation.types import AUTO, EngineOption, Item, Options, TranslatedText
 from model.languages import served_code
@@ -42,7 +42,7 @@ class Call(NamedTuple):
 
     @property
     def translator(self) -> Translator:
-        return state_of(self.request)["translator"]
+        return translator_of(self.request)
 
     @property
     def catalogue(self) -> Catalogue:
@@ -121,17 +121,7 @@ class Question(BaseModel):
 
 
 class TextQuestion(Question):
-    """A request to translate."""
-
-    def asked(self) -> Asked:
-        raise NotImplementedError
-
-    def answer(self, done: Done) -> object:
-        """What the response's JSON shall be, or the response."""
-        raise NotImplementedError
-
-    async def respond(self, call: Call) -> object:
-        return self.answer(await translated(call, self.asked()))
+    """A request to translate, which is refused early if the service is overloaded."""
 
 
 class Row(NamedTuple):
@@ -256,16 +246,12 @@ async def translated(
             memory=await memory_option(request, source, target),
             engine=asked.engine,
         )
-    options = msgspec.structs.replace(options, waited_s=state_of(request)["waited_s"], client=client.scheduled_as)
+    state = state_of(request)
+    options = msgspec.structs.replace(options, waited_s=state.waited_s, client=client.scheduled_as)
     source, target = options.source, options.target
     if source == target:
-        return Done(
-            asked,
-            source,
-            target,
-            [TranslatedText(text=text) for text in asked.texts],
-            [source] * len(asked.texts),
-        )
+        unchanged = [TranslatedText(text=text) for text in asked.texts]
+        return Done(asked, source, target, unchanged, [source] * len(unchanged))
     await client.charge(translator.cost(asked.texts))
     work = translator.translate(items or asked.texts, options)
     found = note_engine(request, await while_connected(request, work)).items

@@ -6,7 +6,17 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from app.api.dialects.dialect import Asked, Call, Dialect, Done, Question, Row, TextQuestion, is_detected, json_errors
+from app.api.dialects.dialect import (
+    Asked,
+    Call,
+    Dialect,
+    Question,
+    Row,
+    TextQuestion,
+    is_detected,
+    json_errors,
+    translated,
+)
 from app.api.schemas.fields import Language, OneOrSeveral
 from app.http.problems import Problem
 from model.languages import language_name
@@ -24,10 +34,8 @@ class GoogleTranslate(TextQuestion):
     target: Language = Field(description="The language to translate into")
     format: Literal["html", "text"] = Field("html", description="`text`: plain text")
 
-    def asked(self) -> Asked:
-        return Asked(self.q, self.source, self.target, self.format == "html")
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked(self.q, self.source, self.target, self.format == "html"))
         found: list[dict[str, str]] = [{"translatedText": text} for text in done.texts]
         if is_detected(self.source):
             for entry, code in zip(found, done.sources, strict=True):
@@ -70,11 +78,9 @@ class GoogleSingle(TextQuestion):
     tl: Language = Field(description="The language to translate into")
     dj: str = Field("", description="`1`: the response is an object, not a list")
 
-    def asked(self) -> Asked:
-        return Asked([self.q], self.sl, self.tl)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
         """Clients read the positions 0, 2, 6 and 8 of the list, and take what is null for absent."""
+        done = await translated(call, Asked([self.q], self.sl, self.tl))
         text, source, sure = done.texts[0], done.sources[0], done.items[0].confidence or 1.0
         if self.dj == "1":
             languages = {"srclangs": [source], "srclangs_confidences": [sure], "extended_srclangs": [source]}
@@ -94,10 +100,8 @@ class GoogleText(TextQuestion):
     tl: Language = Field(description="The language to translate into")
     format: Literal["html", "text"] = Field("text", description="`html`: the markup is preserved")
 
-    def asked(self) -> Asked:
-        return Asked(self.q, self.sl, self.tl, self.format == "html")
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked(self.q, self.sl, self.tl, self.format == "html"))
         if not is_detected(self.sl):
             return done.texts
         return [list(pair) for pair in zip(done.texts, done.sources, strict=True)]

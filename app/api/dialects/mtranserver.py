@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from app.api.dialects.browser_extensions import HCFY, IMMERSIVE, KISS
-from app.api.dialects.dialect import Asked, Call, Dialect, Done, Question, Row, TextQuestion, json_errors
+from app.api.dialects.dialect import Asked, Call, Dialect, Question, Row, TextQuestion, json_errors, translated
 from app.api.schemas.fields import Language, OneOrSeveral, Text
 from model import __version__
 
@@ -23,10 +23,8 @@ class MTranTranslate(_Pair):
 
     text: Text = Field(description="The text")
 
-    def asked(self) -> Asked:
-        return Asked([self.text], self.from_, self.to, self.html)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked([self.text], self.from_, self.to, self.html))
         return {"result": done.texts[0]}
 
 
@@ -37,10 +35,8 @@ class MTranBatch(_Pair):
 
     texts: OneOrSeveral = Field(description="The texts")
 
-    def asked(self) -> Asked:
-        return Asked(self.texts, self.from_, self.to, self.html)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked(self.texts, self.from_, self.to, self.html))
         return {"results": done.texts}
 
 

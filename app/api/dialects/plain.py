@@ -6,7 +6,7 @@ from fastapi import Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import Field
 
-from app.api.dialects.dialect import Asked, Dialect, Done, Row, TextQuestion, message_of, status_of
+from app.api.dialects.dialect import Asked, Call, Dialect, Row, TextQuestion, message_of, status_of, translated
 from app.api.schemas.fields import Language, OneOrSeveral, Text
 from app.http.problems import Problem
 
@@ -22,10 +22,8 @@ class NLLBTranslate(TextQuestion):
     src_lang: str = Field("eng_Latn", description="Their language")
     tgt_lang: Language = Field(description="The language to translate into")
 
-    def asked(self) -> Asked:
-        return Asked(self.source, self.src_lang, self.tgt_lang)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked(self.source, self.src_lang, self.tgt_lang))
         languages = {"src_lang": self.src_lang, "tgt_lang": self.tgt_lang}
         return {"source": self.source, "translation": done.texts, **languages}
 
@@ -37,10 +35,8 @@ class NLLBTranslator(TextQuestion):
     source: str = Field("", description="Its language")
     target: Language = Field(description="The language to translate into")
 
-    def asked(self) -> Asked:
-        return Asked([self.text], self.source, self.target)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked([self.text], self.source, self.target))
         return {"result": done.texts[0]}
 
 
@@ -53,10 +49,8 @@ class PlainTranslate(TextQuestion):
     from_: str = Field("", alias="from", description="Its language; `auto`: it is detected")
     to: Language = Field(description="The language to translate into")
 
-    def asked(self) -> Asked:
-        return Asked([self.text], self.from_, self.to)
-
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked([self.text], self.from_, self.to))
         return PlainTextResponse(done.texts[0])
 
 
@@ -65,7 +59,8 @@ class OmegaTTranslate(NLLBTranslator):
 
     splits_query = True
 
-    def answer(self, done: Done) -> object:
+    async def respond(self, call: Call) -> object:
+        done = await translated(call, Asked([self.text], self.source, self.target))
         # Without a charset, OmegaT reads ISO 8859-1.
         return JSONResponse({"translation": done.texts[0]}, media_type="application/json; charset=utf-8")
 

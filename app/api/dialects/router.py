@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from app.api.dependencies import state_of
+from app.api.admission import admit, admit_early, check_load, key_of
 from app.api.dialects.dialect import Call, Dialect, Row, TextQuestion
 from app.api.openapi_parts import (
     ADMISSION_ERRORS,
@@ -21,14 +21,8 @@ from app.api.openapi_parts import (
     schema_of,
 )
 from app.errors import InvalidFields, ServiceError
-from app.http.auth import Client
-from app.http.forms import FORM, JSON, MULTIPART, Fields, read_fields, read_query
-from app.http.json_body import check_load
+from app.http.forms import FORM, JSON, MULTIPART, Fields, read_fields
 from app.http.problems import error_response
-
-_KEY_HEADERS = b"authorization", b"ocp-apim-subscription-key", b"x-goog-api-key", b"x-api-key", b"x-api-token"
-_KEY_SCHEMES = "bearer", "deepl-auth-key"
-_KEY_FIELDS = "api_key", "auth_key", "key", "token", "api_token", "Subscription-Key"
 
 
 @cache
@@ -62,38 +56,8 @@ async def _respond(row: Row, request: Request) -> object:
     client = await admit_early(request) if row.needs_key else None
     fields = await read_fields(request, row.question.body_list)
     if row.needs_key and client is None:
-        client = await admit(request, fields)
+        client = await admit(request, key_of(request, fields))
     return await row.question.read(fields).respond(Call(request, client))
-
-
-async def admit_early(request: Request) -> Client | None:
-    """Admits the client before its body is read if no key is required, so that unreadable bodies count as requests too.
-
-    A required key may be in the body: unless it is in the query or a header, the body counts against the budget of
-    unauthenticated clients. Raises InvalidFields and TooManyRequests.
-    """
-    access_control = state_of(request)["access_control"]
-    if not access_control.requires_key:
-        return await access_control.admit(request, None)
-    request.state.is_known = access_control.is_valid(key_of(request, read_query(request)))
-    return None
-
-
-async def admit(request: Request, fields: Fields) -> Client:
-    """Raises NotAuthorised and TooManyRequests."""
-    return await state_of(request)["access_control"].admit(request, key_of(request, fields))
-
-
-def key_of(request: Request, fields: Fields) -> str | None:
-    """The key that a client sends, in whichever way its dialect has."""
-    for name in _KEY_FIELDS:
-        if (key := fields.one(name)) and isinstance(key, str):
-            return key
-    for name, value in request.scope["headers"]:
-        if name in _KEY_HEADERS and value:
-            scheme, _, key = value.decode("latin-1").partition(" ")
-            return (key.strip() or None) if scheme.lower() in _KEY_SCHEMES else value.decode("latin-1")
-    return None
 
 
 # ---- OpenAPI

@@ -9,13 +9,12 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 
 from app import formats
-from app.api.dependencies import state_of
+from app.api.admission import admit, admit_early, check_load, key_of
 from app.api.dialects.dialect import STATUSES, json_errors, served_pair
-from app.api.dialects.router import admit, admit_early, form_schema, query_parameters
-from app.api.engine_option import Engine, note_engine
+from app.api.dialects.router import form_schema, query_parameters
 from app.api.libretranslate.rows import LibreRequest
 from app.api.libretranslate.schemas import LibreError, LibreFile
-from app.api.memory_option import memory_option
+from app.api.memory_option import memory_option, note_engine
 from app.api.openapi_parts import (
     ADMISSION_ERRORS,
     FORM_ERRORS,
@@ -24,13 +23,15 @@ from app.api.openapi_parts import (
     file_response,
     form_with_file,
 )
-from app.api.schemas.fields import Language
+from app.api.schemas.fields import Engine, Language
+from app.api.state import app_of, translator_of
 from app.errors import NotAuthorised, StoreUnavailable, TooManyCharacters, TooManyRequests, TooMuchText
-from app.http.auth import NO_KEY, Client
+from app.http.auth import NO_KEY
 from app.http.download_headers import download_headers
 from app.http.forms import JSON, MULTIPART, Upload, read_upload
-from app.http.json_body import check_load, while_connected
+from app.http.json_body import while_connected
 from app.http.problems import Problem
+from app.runtime.rate_limits import Client
 from app.storage.downloads import Download
 from app.translation.documents import document_file, in_time, open_document, translate_document
 from app.translation.types import Options
@@ -108,13 +109,13 @@ async def libre_translate_file(request: Request) -> Response:
     check_load(request)
     early = await admit_early(request)
     file, fields = await read_upload(request)
-    client = early or await admit(request, fields)
+    client = early or await admit(request, key_of(request, fields))
     body = FileToTranslate.read(fields)
-    source, target = served_pair(state_of(request)["translator"].catalogue, body.source, body.target)
+    source, target = served_pair(translator_of(request).catalogue, body.source, body.target)
     body = body.model_copy(update={"source": source, "target": target})
-    downloads = state_of(request)["downloads"]
+    downloads = app_of(request).downloads
     downloads.check()
-    work = in_time(request.state.settings, _translated_file(request, client, file, body))
+    work = in_time(app_of(request).settings, _translated_file(request, client, file, body))
     translated = await while_connected(request, work)
     name = await downloads.add(translated)
     if name is None:
@@ -126,24 +127,17 @@ async def libre_translate_file(request: Request) -> Response:
 
 
 async def _translated_file(request: Request, client: Client, file: Upload, body: FileToTranslate) -> Download:
-    state = request.state
+    app, owner, charset = app_of(request), client.identity, formats.FormatOptions(charset=file.charset)
     given = document_file(
-        state.documents,
-        client.identity,
-        file.name,
-        file.content,
-        body.target,
-        state.settings,
-        body.source,
-        {"charset": file.charset},
+        app.documents, owner, file.name, file.content, body.target, app.settings, body.source, charset
     )
-    document = await open_document(given, state.settings)
+    document = await open_document(given, app.settings)
     content = file.content
     if body.source != body.target:
         await client.charge(document.characters)
         memory = await memory_option(request, body.source, body.target)
         options = Options(body.source, body.target, client=client.scheduled_as, memory=memory, engine=body.engine)
-        content, done = await translate_document(state.translator, document, options)
+        content, done = await translate_document(translator_of(request), document, options)
         note_engine(request, done)
     return Download(formats.translated_name(file.name, body.target), content, document.media_type)
 
@@ -153,7 +147,7 @@ async def download_file(
     name: Annotated[str, Path(description="The last part of the URL that /translate_file returned")], request: Request
 ) -> Response:
     """Download a file that /translate_file made. Anyone who knows the name can download it."""
-    file = await state_of(request)["downloads"].find(name)
+    file = await app_of(request).downloads.find(name)
     if file is None:
         raise HTTPException(404, _NO_SUCH_FILE)
     return Response(file.content, media_type=file.media_type, headers=download_headers(file.name))

@@ -6,9 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
-from app.api.dependencies import state_of
-from app.api.dialects.dialect import Asked, Call, Done, Question, Row, TextQuestion, served_pair
-from app.api.engine_option import Engine
+from app.api.dialects.dialect import Asked, Call, Question, Row, TextQuestion, served_pair, translated
 from app.api.libretranslate.schemas import (
     LibreDetection,
     LibreLanguage,
@@ -18,8 +16,9 @@ from app.api.libretranslate.schemas import (
     LibreSuggested,
     LibreTranslation,
 )
-from app.api.schemas.fields import Language, Text, Texts
+from app.api.schemas.fields import Engine, Language, Text, Texts
 from app.api.schemas.health import Health
+from app.api.state import app_of
 from app.errors import InvalidFields, NoTranslationMemory, PairNotServed, Unavailable
 from app.formats import MEDIA_TYPES
 from app.http.forms import Fields
@@ -68,17 +67,16 @@ class Translate(LibreRequest, TextQuestion):
         0, description=f"Maximum number of alternative translations, best first; up to {MAX_ALTERNATIVES}"
     )
 
-    def asked(self) -> Asked:
+    async def respond(self, call: Call) -> object:
         texts = self.q if isinstance(self.q, list) else [self.q]
         alternatives = min(max(self.alternatives, 0), MAX_ALTERNATIVES)
-        return Asked(texts, self.source, self.target, self.format == "html", alternatives, self.engine)
-
-    def answer(self, done: Done) -> object:
+        asked = Asked(texts, self.source, self.target, self.format == "html", alternatives, self.engine)
+        done = await translated(call, asked)
         lists: dict[str, list[Any]] = {"translatedText": done.texts}
         if done.source == AUTO:
             found = zip(done.sources, done.items, strict=True)
             lists["detectedLanguage"] = [_detection(source, item.confidence) for source, item in found]
-        if done.asked.alternatives:
+        if alternatives:
             lists["alternatives"] = [[text for text, _ in item.alternatives] for item in done.items]
         return {name: values if isinstance(self.q, list) else values[0] for name, values in lists.items()}
 
@@ -105,7 +103,7 @@ class Suggest(LibreRequest):
     target: Language = Field(description="The language of the translation")
 
     async def respond(self, call: Call) -> object:
-        memory = state_of(call.request)["translation_memory"]
+        memory = app_of(call.request).translation_memory
         if memory is None:
             raise NoTranslationMemory("Suggestions are disabled on this server.")
         assert call.client is not None
@@ -141,14 +139,14 @@ class FrontendSettings(Question):
     """Return limits, file formats and the initially selected languages."""
 
     async def respond(self, call: Call) -> object:
-        state = state_of(call.request)
+        app = app_of(call.request)
         target = call.catalogue.target_languages[0]
         return LibreSettings(
-            charLimit=state["settings"].max_text_chars,
+            charLimit=app.settings.max_text_chars,
             frontendTimeout=_TYPING_PAUSE_MS,
-            apiKeys=state["access_control"].requires_key,
-            keyRequired=state["access_control"].requires_key,
-            suggestions=state["translation_memory"] is not None,
+            apiKeys=app.access_control.requires_key,
+            keyRequired=app.access_control.requires_key,
+            suggestions=app.translation_memory is not None,
             filesTranslation=True,
             supportedFilesFormat=list(MEDIA_TYPES),
             language=LibreLanguages(

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from app.translation.types import EngineOption
 from model.languages import AUTO
 
 
@@ -76,6 +77,22 @@ Glossary = Annotated[
     BeforeValidator(_terms),
 ]
 SourceLanguage = Annotated[Language, AfterValidator(_not_auto)]
+Engine = Annotated[
+    EngineOption | None,
+    Field(
+        description="Which model translates, if the service has a large one: `local`, the bundle; `llm`, the large "
+        "model; `auto`, the large model those sentences whose `quality` would be low. Default: as the service is set up"
+    ),
+]
+LlmBelow = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        le=1,
+        description="With `auto`: sentences go to the large model if their `quality` is below. Default: as the service "
+        "is set up",
+    ),
+]
 Indices = Annotated[
     list[Annotated[int, Field(ge=0, lt=1_000)]], Field(min_length=1, fail_fast=True), AfterValidator(_distinct)
 ]

@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from app.api.engine_option import Engine, LlmBelow
-from app.api.schemas.fields import Body, Glossary, Language, Text, Texts
+from app.api.schemas.fields import Body, Engine, Glossary, Language, LlmBelow, Text, Texts
 from app.http.problems import LIBRETRANSLATE_HINT, Problem
 from app.text.line_breaks import LineBreaks
 
