@@ -1,4 +1,4 @@
-"""The machine's resources for this process: cores, GPU, cache folder, and the C library's memory.
+"""The machine's resources for this process: cores, GPU, cache folder, the C library's memory; and its own addresses.
 
 Does not import PyTorch.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import ipaddress
 import os
 import runpy
 import subprocess
@@ -141,3 +142,14 @@ def give_freed_memory_back() -> bool:
         return False
     malloc_trim(0)
     return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches `host`, a name or an address."""
+    if host == "localhost":
+        return True
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback

@@ -175,7 +175,7 @@ ORDER = {
     " app.markup app.settings app.runtime app.errors model",
     "app.bulk": "app.cli app.services app.translation app.engine app.formats app.text app.markup app.settings"
     " app.runtime app.errors model",
-    "app.http": "app.engine app.server app.settings app.runtime app.errors",
+    "app.http": "app.engine app.server app.settings app.runtime app.errors model.machine",
     "app.api": "app.http app.published app.services app.storage app.translation app.engine app.documents app.formats"
     " app.text app.markup app.server app.settings app.runtime app.errors model",
     "app.cluster": "app.bulk app.cli app.api app.http app.server app.engine app.settings app.runtime app.errors model",

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from shared_fixtures import make_bundle
 
-from app.http.auth import is_at_this_machine, is_loopback
+from app.http.auth import is_at_this_machine
 from app.published.folder import ModelsFolder
 from app.published.jobs import InstallJob, job_id
 from app.settings import SettingsError, load_settings
+from model.machine import is_loopback
 from model.published import ModelName, forbids_commercial_use, parse_name
 
 

@@ -21,7 +21,6 @@ from app.engine.registry import Catalogue
 from app.engine.worker import Models
 from app.errors import StoreUnavailable
 from app.http.api_keys import Keys
-from app.http.auth import is_loopback
 from app.published.folder import ModelsFolder
 from app.published.importer import missing_importer
 from app.server.listener import CannotListen, listen
@@ -42,7 +41,7 @@ from model.bundle import Bundle
 from model.bundle_files import BundleError
 from model.int8.isa import KernelsUnavailable
 from model.int8.library import instruction_set, library
-from model.machine import usable_cores
+from model.machine import is_loopback, usable_cores
 from model.published import parse_name
 from model.triton.support import missing_support
 

@@ -16,6 +16,7 @@ from app.errors import NotAllowed, NotAuthorised
 from app.http.api_keys import Key, Keys
 from app.runtime.rate_limits import MAX_CLIENTS, Account, Client, Meters, Rate
 from app.settings import PREFIX, Settings, SettingsError
+from model.machine import is_loopback
 
 _IPV6_PREFIX_BITS = 64
 """Length of the shortest IPv6 prefix that a provider assigns to each customer (RFC 6177)."""
@@ -155,17 +156,6 @@ def is_at_this_machine(scope: Scope) -> bool:
     except ValueError:
         return False
     return is_loopback(asked) and (not origin or origin.partition("://")[2] == host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches `host`, a name or an address."""
-    if host == "localhost":
-        return True
-    try:
-        found = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
 def _hashed(identity: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
+
+from model.machine import is_loopback
 
 SETTING = "--host, or for the service INTERLINEAR_REGISTRY_HOSTS,"
 _PORTS = {"http": 80, "https": 443}
@@ -38,14 +39,6 @@ class Place:
         is_safe = url.scheme == "https" or (url.scheme == "http" and is_loopback(host))
         is_port = _port(url) == (self.port or _PORTS.get(url.scheme))
         return is_host and is_safe and is_port and (url.path or "/").startswith(self.path)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` is this machine by its name or number."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True)
