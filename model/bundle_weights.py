@@ -9,6 +9,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -145,35 +146,20 @@ def save_bundle(
     target_tokenizer: Tokenizer | None = None,
     dtype: str = "float16",
     replace: bool = False,
+    in_place: bool = False,
 ) -> None:
-    """Writes a bundle to `folder`, as `write_bundle` does.
-
-    The bundle is written beside its place and renamed, so that no reader sees a partial one. Raises NotReplaceable if
-    one exists, unless `replace`; the old one is then swapped out and deleted last.
-    """
-    check_replaceable(folder, replace)
-    with replacing_folder(folder) as temporary:
-        sides = tokenizer, limits
-        write_bundle(temporary, model, *sides, record, card, target_tokenizer=target_tokenizer, dtype=dtype)
-
-
-def write_bundle(
-    folder: Path,
-    model: Transformer,
-    tokenizer: Tokenizer,
-    limits: Limits,
-    record: Mapping[str, Any],
-    card: str,
-    *,
-    target_tokenizer: Tokenizer | None = None,
-    dtype: str = "float16",
-) -> None:
-    """Writes the files of a bundle into `folder`, its weights stored as `dtype`, one of `STORAGES`.
+    """Writes a bundle to `folder`, its weights stored as `dtype`, one of `STORAGES`.
 
     `tokenizer` is the source's, and the target's as well unless there is a `target_tokenizer`. `record` completes
     config.json (source and target, or directions; training, metrics, licence, attribution, remarks, samples, and any of
     `bundle_files.LATER_SECTIONS`); `card` is the model card.
+
+    The bundle is written beside its place and renamed, so that no reader sees a partial one. Raises NotReplaceable if
+    one exists, unless `replace`; the old one is then swapped out and deleted last. With `in_place` the files are
+    written into `folder` itself, which exists and which no reader knows yet.
     """
+    if not in_place:
+        check_replaceable(folder, replace)
     contents = {VOCABULARY: tokenizer.proto}
     if target_tokenizer is not None and target_tokenizer is not tokenizer:
         contents[TARGET_VOCABULARY] = target_tokenizer.proto
@@ -182,13 +168,14 @@ def write_bundle(
     config = {"architecture": model.config.to_dict(), "limits": dataclasses.asdict(limits), **record}
     config = {"format_version": format_version(config, {WEIGHTS: file_header(tensors), **contents}), **config}
     contents[CONFIG] = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
-    sums = {WEIGHTS: _write_weights(folder / WEIGHTS, weights, tensors, dtype)}
-    for name, content in contents.items():
-        (folder / name).write_bytes(content)
-        sums[name] = hashlib.sha256(content).hexdigest()
-    order = [name for name in (CONFIG, WEIGHTS, VOCABULARY, TARGET_VOCABULARY) if name in sums]
-    (folder / SUMS).write_text("".join(f"{sums[name]}  {name}\n" for name in order))
-    (folder / CARD).write_bytes(card.encode())
+    with nullcontext(folder) if in_place else replacing_folder(folder) as place:
+        sums = {WEIGHTS: _write_weights(place / WEIGHTS, weights, tensors, dtype)}
+        for name, content in contents.items():
+            (place / name).write_bytes(content)
+            sums[name] = hashlib.sha256(content).hexdigest()
+        order = [name for name in (CONFIG, WEIGHTS, VOCABULARY, TARGET_VOCABULARY) if name in sums]
+        (place / SUMS).write_text("".join(f"{sums[name]}  {name}\n" for name in order))
+        (place / CARD).write_bytes(card.encode())
 
 
 def _stored_tensors(weights: Mapping[str, Tensor], storage: str) -> dict[str, tuple[str, tuple[int, ...]]]:

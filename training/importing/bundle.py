@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ import torch
 
 from model.atomic_files import check_replaceable, replacing_folder
 from model.bundle_files import BundleError
-from model.bundle_weights import check_samples, load_bundle, save_bundle, write_bundle
+from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.directions import Direction, Directions
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizers
 from model.transformer import Transformer
@@ -139,18 +139,17 @@ def _write_bundle(
         is_joint = tokenizers.source is tokenizers.target
         record["reserved_copies"] = [source if is_joint else [source, target] for source, target in copied]
 
-    def write(folder: Path, write_files: Callable[..., None] = save_bundle) -> None:
+    def write(folder: Path, in_place: bool = False) -> None:
         card = imported_card(
             {"architecture": imported.config.to_dict(), "limits": dataclasses.asdict(imported.limits), **record}
         )
-        sides = tokenizers.source, imported.limits
-        how: dict[str, Any] = {"target_tokenizer": tokenizers.target, "dtype": options.dtype}
-        write_files(folder, model, *sides, record, card, **how)
+        how: dict[str, Any] = {"target_tokenizer": tokenizers.target, "dtype": options.dtype, "in_place": in_place}
+        save_bundle(folder, model, tokenizers.source, imported.limits, record, card, **how)
 
     if measures is not None:
         record |= measures.scores(write, model, tokenizers, imported, direction, report.result)
         record |= measures.estimates(write, report.result)
-    write(folder, write_bundle)
+    write(folder, in_place=True)
     return imported.remarks, record["metrics"]
 
 
