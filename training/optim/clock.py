@@ -149,25 +149,21 @@ class ClockSchedule(StepSchedule):
     def seconds_left(self) -> float:
         return self._end_s - self._used.used_s
 
-    @property
-    def done(self) -> float:
-        """The share of the training time that is over."""
-        return self._share(self._used.used_s)
-
     def rate(self, trainer: Trainer, step: int) -> float:
-        rate, rates = trainer.learning_rate(step, self.done, self._warmup(step)), self._used.rates
-        self._rate = step, round(self.done, 5), rate
+        done, rates = self.done_before(step), self._used.rates
+        rate = trainer.learning_rate(step, done, self._warmup(step))
+        self._rate = step, round(done, 5), rate
         if step & (step - 1) == 0 or abs(self._rate[1] - rates[-1][1]) >= 1 / RATES:
             rates.append(self._rate)
         return rate
 
     def done_before(self, step: int) -> float:
-        return self.done
+        return self._share(self._used.used_s)
 
     def evaluation_is_due(self, step: int) -> bool:
         """Whether another share of the time is over, unless the last evaluation was long or the end is near."""
         span, used = self._end_s - self._used.began_s, self._used
-        is_next = int(self.done * EVALUATIONS) > int(self._share(used.evaluated_s) * EVALUATIONS)
+        is_next = int(self._share(used.used_s) * EVALUATIONS) > int(self._share(used.evaluated_s) * EVALUATIONS)
         gap_s = used.evaluation_s * (1 - MAX_EVALUATING) / MAX_EVALUATING
         return is_next and used.used_s - used.evaluated_s >= gap_s and self.seconds_left() > span / EVALUATIONS / 2
 
@@ -203,7 +199,7 @@ class ClockSchedule(StepSchedule):
         """Steps of warm-up: the recipe's, or fewer if they are too large a part of the steps that fit."""
         used = self._used
         used.warmup = used.warmup or self.recipe.warmup
-        if step <= used.warmup and self.done >= MIN_TIMED and self._step_s:
+        if step <= used.warmup and self.done_before(step) >= MIN_TIMED and self._step_s:
             used.warmup = self._fitting_warmup(step, self._step_s)
         return used.warmup
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from model.config import ModelConfig
 from model.hypothesis import Limits
 from model.machine import keep_freed_memory
-from training.data.batches import Batch, Position, batches_from, load_pairs
+from training.data.batches import Batch, Pairs, Position, batches_from, load_pairs
 from training.data.dataset import PreparedSummary
 from training.evaluation.scoring import Development
 from training.optim.bpe_dropout import resegmenter
@@ -33,7 +33,7 @@ from training.optim.environment import session_record
 from training.optim.progress import Progress, write_curves
 from training.optim.tensorboard import write_tensorboard
 from training.optim.trainer import NOT_FINITE, Recipe, Trainer, TrainingError
-from training.signals import Stopped, stop_requests
+from training.signals import Stopped, StopRequest, stop_requests
 
 
 @dataclass
@@ -99,14 +99,14 @@ def train(
     clock = clock or Clock.started()
     if save_every < 1:
         raise TrainingError(f"save_every must be at least 1, not {save_every}")
+    for name in ("distil", "freeze_encoder"):
+        if getattr(recipe, name) and initial is None:
+            raise TrainingError(f"{name} needs initial weights, and there are none")
     keep_freed_memory()
     if world.is_first:
         run.mkdir(parents=True, exist_ok=True)
     pairs, record = load_pairs(data, reverse)
     development = Development.load(data, limits, reverse)
-    for name in ("distil", "freeze_encoder"):
-        if getattr(recipe, name) and initial is None:
-            raise TrainingError(f"{name} needs initial weights, and there are none")
     trainer = trainer_type(config, recipe, device, world, initial if recipe.distil else None)
     identity = {"config": config.to_dict(), "recipe": dataclasses.asdict(recipe), "data": record}
     state, same_recipe, precision = _resume(run, trainer, identity)
@@ -114,60 +114,157 @@ def train(
     schedule = StepSchedule(recipe) if recipe.minutes is None else ClockSchedule(recipe, state.time, clock, world)
     world.check_equal((state.step, state.position, identity))
     resegment = resegmenter(recipe, config, development.tokenizers)
-    pending = PendingLosses(at_once=device.type == "cpu")
     batches = batches_from(
         pairs, config, recipe.batch_tokens, recipe.seed, state.position, world.rank, world.size, resegment
     )
     progress = Progress(recipe.steps, state.step, shown=world.is_first, seconds_left=schedule.seconds_left)
-    progress.say(
-        f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {device.type} "
-        f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
-    )
-    if precision not in (None, trainer.precision):
-        progress.say(f"warning: until now it was in {precision}; the model card will name both")
+    _announce(trainer, state, pairs, precision, progress)
     if not _is_finished(state, recipe):
         _record_session(state, session_record(device, trainer.precision, world.size))
     if not state.step:
         for warning in before_training(record, pairs, config, recipe, tuned=initial is not None):
             progress.say(f"warning: {warning}")
+    session = _Session(run, trainer, identity, state, schedule, development, batches, progress, clock, save_every)
     with closing(progress), stop_requests(urgent=world.size == 1) as stop:
-        if initial is not None and not state.step:
-            trainer.model.load_state_dict(initial)
-            schedule.begin(state.step)
-            _evaluate(run, trainer, state, development, progress, trainer.learning_rate(1))
-            schedule.evaluated()
-        schedule.begin(state.step)
+        session.begin(initial)
         while not _is_finished(state, recipe) and not _out_of_patience(state, recipe):
-            step = state.step + 1
-            rate = schedule.rate(trainer, step)
-            trainer.encoder_learns = schedule.done_before(step) >= recipe.freeze_encoder
-            _train_step(trainer, state, batches, progress, pending, rate, clock)
-            schedule.stepped()
-            evaluated = schedule.ends(step) or schedule.evaluation_is_due(step)
-            if evaluated:
-                pending.read(state, progress)
-                _evaluate(run, trainer, state, development, progress, rate)
-                schedule.evaluated()
-            # Each process may receive the signal in a different step, or not at all.
-            signal_number = world.max(stop.number or 0)
-            # After an evaluation too: what it wrote must not be newer than the state from which a run resumes.
-            if signal_number or evaluated or state.step % save_every == 0:
-                pending.read(state, progress)  # in all processes: a failure here must not leave the others waiting
-                if world.is_first:
-                    save_state(run, _snapshot(trainer, state, identity))
-                schedule.saved()
-            if signal_number:
-                raise Stopped(signal_number, saved=True)
-        if recipe.minutes is not None and state.time.ended_minutes:
-            progress.say(f"the time is over after {state.step:,} steps")
-        elif state.step < recipe.steps:
-            since = _since_best(state)
-            progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
+            session.step(stop)
+        _announce_end(state, recipe, progress)
         if world.is_first and not same_recipe and state.step == start_step:  # its result is what this recipe leads to
             save_state(run, {**(load_state(run) or {}), "identity": identity})
         if signal_number := world.max(stop.number or 0):  # while the last step was saved: `run` must not export
             raise Stopped(signal_number, saved=True)
     return state
+
+
+class _Session:
+    """A run from its start, or from where it was saved, to its end or a stop signal."""
+
+    def __init__(
+        self,
+        run: Path,
+        trainer: Trainer,
+        identity: dict[str, Any],
+        state: State,
+        schedule: StepSchedule,
+        development: Development,
+        batches: Iterator[Batch],
+        progress: Progress,
+        clock: Clock,
+        save_every: int,
+    ) -> None:
+        self._run, self._trainer, self._identity, self._state = run, trainer, identity, state
+        self._schedule, self._development, self._batches = schedule, development, batches
+        self._progress, self._clock, self._save_every = progress, clock, save_every
+        self._pending = PendingLosses(at_once=trainer.device.type == "cpu")
+
+    def begin(self, initial: Mapping[str, Tensor] | None) -> None:
+        """Evaluates the weights `initial` of a new run as step 0, and begins the schedule."""
+        if initial is not None and not self._state.step:
+            self._trainer.model.load_state_dict(initial)
+            self._schedule.begin(self._state.step)
+            self._evaluate(self._trainer.learning_rate(1))
+        self._schedule.begin(self._state.step)
+
+    def step(self, stop: StopRequest) -> None:
+        """Takes a step; evaluates and saves after it where that is due. Raises Stopped after a signal, once saved."""
+        world, state = self._trainer.world, self._state
+        number = state.step + 1
+        rate = self._schedule.rate(self._trainer, number)
+        self._trainer.encoder_learns = self._schedule.done_before(number) >= self._trainer.recipe.freeze_encoder
+        self._train(rate)
+        self._schedule.stepped()
+        if evaluated := self._schedule.ends(number) or self._schedule.evaluation_is_due(number):
+            self._pending.read(state, self._progress)
+            self._evaluate(rate)
+        # Each process may receive the signal in a different step, or not at all.
+        signal_number = world.max(stop.number or 0)
+        # After an evaluation too: what it wrote must not be newer than the state from which a run resumes.
+        if signal_number or evaluated or state.step % self._save_every == 0:
+            self._pending.read(state, self._progress)  # in all processes: a failure must not leave the others waiting
+            if world.is_first:
+                save_state(self._run, _snapshot(self._trainer, state, self._identity))
+            self._schedule.saved()
+        if signal_number:
+            raise Stopped(signal_number, saved=True)
+
+    def _train(self, rate: float) -> None:
+        """Changes the weights by one step."""
+        trainer, state, began = self._trainer, self._state, self._clock.now()
+        trainer.world.seed(trainer.recipe.seed, state.step + 1)
+        taken = [next(self._batches) for _ in range(trainer.recipe.accumulate)]
+        state.step += 1
+        nats = trainer.step(taken, rate)
+        self._pending.add(state.step, nats, sum(batch.target_tokens for batch in taken), state, self._progress)
+        state.seconds += self._clock.now() - began
+
+    def _evaluate(self, rate: float) -> None:
+        """Evaluates in the first process, and sends the others what early stopping needs."""
+        state = self._state
+
+        def evaluated() -> tuple[list[dict[str, float]], float, int]:
+            self._evaluate_here(rate)
+            return state.history, state.best_loss, state.best_step
+
+        state.history, state.best_loss, state.best_step = self._trainer.world.broadcast_from_first(evaluated)
+        # Step 0 does not count: in a field that the initial weights know, the loss falls below theirs only as the
+        # learning rate falls.
+        if state.step and (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
+            state.recent_loss, state.recent_step = loss, state.step
+        state.train_loss, state.train_tokens = 0.0, 0
+        self._schedule.evaluated()
+
+    def _evaluate_here(self, rate: float) -> None:
+        run, trainer, state, development = self._run, self._trainer, self._state, self._development
+        loss = trainer.development_loss(development.pairs)
+        translations = development.translate(trainer.model, BLEU_SENTENCES)
+        row = {
+            "step": state.step,
+            "epoch": state.position.epoch,
+            "learning_rate": rate,
+            "train_loss": state.train_loss / state.train_tokens if state.step else math.nan,
+            "dev_loss": loss,
+            "dev_bleu": development.bleu(translations),
+            "tokens_per_second": self._progress.tokens_per_second,
+            "seconds": state.seconds,
+        }
+        state.history.append(row)
+        weights = trainer.model.state_dict()
+        if loss < state.best_loss:
+            state.best_loss, state.best_step = loss, state.step
+            save_best(run, weights)
+        if state.step:  # the average is over trained weights only
+            save_weights(run, state.step, weights, trainer.recipe.keep)
+        write_curves(run, state.history)
+        write_tensorboard(run, row)
+        shown = random.Random(state.step).randrange(len(translations))
+        learnt = f"step {state.step:,}: training loss {row['train_loss']:.3f}" if state.step else "before training"
+        self._progress.say(
+            f"{learnt}, development loss {loss:.3f}, "
+            f"BLEU {row['dev_bleu']:.1f}\n  source     {development.sources[shown]}\n  "
+            f"reference  {development.references[shown]}\n  ours       {translations[shown]}"
+        )
+        for warning in while_training(state.history):
+            self._progress.say(f"warning: {warning}")
+
+
+def _announce(trainer: Trainer, state: State, pairs: Pairs, saved_precision: str | None, progress: Progress) -> None:
+    """Says what begins, or continues after `state`."""
+    progress.say(
+        f"{'continuing at step ' + format(state.step, ',') if state.step else 'training'} on {trainer.device.type} "
+        f"in {trainer.precision}: {trainer.model.parameter_count():,} parameters, {len(pairs):,} pairs"
+    )
+    if saved_precision not in (None, trainer.precision):
+        progress.say(f"warning: until now it was in {saved_precision}; the model card will name both")
+
+
+def _announce_end(state: State, recipe: Recipe, progress: Progress) -> None:
+    """Says why the run ends before its steps are done, if it does."""
+    if recipe.minutes is not None and state.time.ended_minutes:
+        progress.say(f"the time is over after {state.step:,} steps")
+    elif state.step < recipe.steps:
+        since = _since_best(state)
+        progress.say(f"stopped early: {since} evaluation{'s' * (since > 1)} without a better development loss")
 
 
 @dataclass
@@ -198,76 +295,6 @@ class PendingLosses:
             state.train_loss += nats
             state.train_tokens += tokens
             progress.advance(step, nats / tokens, tokens)
-
-
-def _train_step(
-    trainer: Trainer,
-    state: State,
-    batches: Iterator[Batch],
-    progress: Progress,
-    pending: PendingLosses,
-    rate: float,
-    clock: Clock,
-) -> None:
-    began = clock.now()
-    trainer.world.seed(trainer.recipe.seed, state.step + 1)
-    taken = [next(batches) for _ in range(trainer.recipe.accumulate)]
-    state.step += 1
-    nats = trainer.step(taken, rate)
-    pending.add(state.step, nats, sum(batch.target_tokens for batch in taken), state, progress)
-    state.seconds += clock.now() - began
-
-
-def _evaluate(
-    run: Path, trainer: Trainer, state: State, development: Development, progress: Progress, rate: float
-) -> None:
-    """Evaluates in the first process, and sends the others what early stopping needs."""
-
-    def evaluated() -> tuple[list[dict[str, float]], float, int]:
-        _evaluate_here(run, trainer, state, development, progress, rate)
-        return state.history, state.best_loss, state.best_step
-
-    state.history, state.best_loss, state.best_step = trainer.world.broadcast_from_first(evaluated)
-    # Step 0 does not count: in a field that the initial weights know, the loss falls below theirs only as the learning
-    # rate falls.
-    if state.step and (loss := state.history[-1]["dev_loss"]) < state.recent_loss:
-        state.recent_loss, state.recent_step = loss, state.step
-    state.train_loss, state.train_tokens = 0.0, 0
-
-
-def _evaluate_here(
-    run: Path, trainer: Trainer, state: State, development: Development, progress: Progress, rate: float
-) -> None:
-    loss = trainer.development_loss(development.pairs)
-    translations = development.translate(trainer.model, BLEU_SENTENCES)
-    row = {
-        "step": state.step,
-        "epoch": state.position.epoch,
-        "learning_rate": rate,
-        "train_loss": state.train_loss / state.train_tokens if state.step else math.nan,
-        "dev_loss": loss,
-        "dev_bleu": development.bleu(translations),
-        "tokens_per_second": progress.tokens_per_second,
-        "seconds": state.seconds,
-    }
-    state.history.append(row)
-    weights = trainer.model.state_dict()
-    if loss < state.best_loss:
-        state.best_loss, state.best_step = loss, state.step
-        save_best(run, weights)
-    if state.step:  # the average is over trained weights only
-        save_weights(run, state.step, weights, trainer.recipe.keep)
-    write_curves(run, state.history)
-    write_tensorboard(run, row)
-    shown = random.Random(state.step).randrange(len(translations))
-    learnt = f"step {state.step:,}: training loss {row['train_loss']:.3f}" if state.step else "before training"
-    progress.say(
-        f"{learnt}, development loss {loss:.3f}, "
-        f"BLEU {row['dev_bleu']:.1f}\n  source     {development.sources[shown]}\n  "
-        f"reference  {development.references[shown]}\n  ours       {translations[shown]}"
-    )
-    for warning in while_training(state.history):
-        progress.say(f"warning: {warning}")
 
 
 def _is_finished(state: State, recipe: Recipe) -> bool:
