@@ -12,13 +12,14 @@ import socket
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli.exit_codes import EXIT_CODES
 from app.cli.models import cli as models_cli
 from app.cli.training_verbs import add_training_verbs
+from app.cli.translate_options import TranslateOptions, command_from_options, setting_option
 from app.runtime.process_tuning import tune_process
 from app.runtime.supervision import SUPERVISION, Supervision
 from app.settings import PREFIX, Settings, describe_settings, load_settings
@@ -40,19 +41,14 @@ SETTINGS = re.sub(r"^(\S+) +(?=\S)", r"\1\n    ", describe_settings(), flags=re.
 """Each setting's meaning on a line below it; side by side they do not fit in a terminal."""
 
 
-def _setting(name: str) -> Any:
-    """An option for the setting `name`, which verifies it and documents its meaning."""
-    return typer.Option(help=f"{Settings.model_fields[name].description} (for {PREFIX}{name.upper()})")
-
-
 @cli.command(rich_help_panel=SERVE, epilog=f"Settings, from the environment:\n\n\b\n{SETTINGS}")
 def serve(
-    host: Annotated[str | None, _setting("host")] = None,
-    port: Annotated[str | None, _setting("port")] = None,
-    bundles: Annotated[str | None, _setting("bundles")] = None,
-    device: Annotated[str | None, _setting("device")] = None,
-    precision: Annotated[str | None, _setting("precision")] = None,
-    workers: Annotated[str | None, _setting("workers")] = None,
+    host: Annotated[str | None, setting_option("host")] = None,
+    port: Annotated[str | None, setting_option("port")] = None,
+    bundles: Annotated[str | None, setting_option("bundles")] = None,
+    device: Annotated[str | None, setting_option("device")] = None,
+    precision: Annotated[str | None, setting_option("precision")] = None,
+    workers: Annotated[str | None, setting_option("workers")] = None,
 ) -> None:
     """Serve the bundles over HTTP.
 
@@ -236,57 +232,8 @@ def doctor() -> None:
 
 
 @cli.command(rich_help_panel=SERVE, epilog=f"Exit codes:\n\n\b\n{EXIT_CODES}")
-def translate(
-    source: Annotated[str, typer.Option(help="Language of the text, or auto", show_default=False)],
-    target: Annotated[str, typer.Option(help="Language to translate into", show_default=False)],
-    file: Annotated[
-        Path | None,
-        typer.Option(help="Translate a document: .docx, .pptx, .xlsx, .odt, .html, .md, .po, .srt and many others"),
-    ] = None,
-    in_: Annotated[
-        str | None,
-        typer.Option("--in", help="Translate a folder of texts, here or s3://...: txt, tsv, jsonl, parquet; gz, zst"),
-    ] = None,
-    out: Annotated[
-        str | None, typer.Option(help="Where to write: for --file, report.fr.docx for report.docx; for --in, a folder")
-    ] = None,
-    column: Annotated[str, typer.Option(help="For --in: the column of the texts")] = "text",
-    ray: Annotated[str | None, typer.Option(help="For --in: a Ray cluster's address, or local")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite the output file")] = False,
-    line_breaks: Annotated[
-        Literal["keep", "join", "auto"],
-        typer.Option(help="For .txt: keep each line, join the lines of a paragraph, or detect wrapping"),
-    ] = "auto",
-    sheet_names: Annotated[
-        bool, typer.Option("--sheet-names", help="For .xlsx: translate the names of sheets, too")
-    ] = False,
-    redo_fuzzy: Annotated[bool, typer.Option("--redo-fuzzy", help="For .po: translate fuzzy entries again")] = False,
-    charset: Annotated[
-        str, typer.Option(help="For texts and pages: their encoding, if it is not UTF-8 and they do not declare it")
-    ] = "",
-    keep_encoding: Annotated[
-        bool, typer.Option("--keep-encoding", help="For texts and pages: write their own encoding, not UTF-8")
-    ] = False,
-    paths: Annotated[
-        str, typer.Option(help="For .json, .yaml, .toml: which values to translate: '$.menu.*, $..title'")
-    ] = "",
-    columns: Annotated[
-        str, typer.Option(help="For .csv, .tsv: which columns to translate: 'text, title', or fill in: 'en=fr'")
-    ] = "",
-    glossary: Annotated[str, typer.Option(help="A file of terms (tsv or csv), or the name of a served glossary")] = "",
-    memory: Annotated[
-        str, typer.Option(help="A translation memory: a file of pairs (tmx or tsv), or a service's file; off: none")
-    ] = "",
-    memory_key: Annotated[str, typer.Option(help="Name of the API key whose memory it is, in a service's file")] = "",
-    engine: Annotated[
-        Literal["auto", "local", "llm"] | None,
-        typer.Option(help="Which model translates, if INTERLINEAR_LLM is set", show_default=False),
-    ] = None,
-    markup: Annotated[Literal["text", "html"], typer.Option("--format", help="html: treat each line as HTML")] = "text",
-    bundles: Annotated[str | None, _setting("bundles")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Worker processes; 0: one per core")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress and no summary of warnings")] = False,
-) -> None:
+@command_from_options
+def translate(options: TranslateOptions) -> None:
     """Translate lines, a document or a folder of texts.
 
     interlinear translate --source en --target fr < in.txt > out.txt
@@ -300,48 +247,13 @@ def translate(
     cache and large model (`serve --help`) apply here as well.
     """
     from app.bulk.command import Bulk
-    from app.cli.offline_engine import Command
     from app.cli.translate import run
 
-    command = Command(
-        source,
-        target,
-        glossary=glossary,
-        memory=memory,
-        memory_key=memory_key,
-        engine=engine,
-        markup=markup == "html",
-        bundles=bundles,
-        workers=workers,
-        quiet=quiet,
-        file=file,
-        format_options={
-            "line_breaks": line_breaks,
-            "sheet_names": sheet_names,
-            "redo_fuzzy": redo_fuzzy,
-            "paths": paths,
-            "columns": columns,
-            "charset": charset,
-            "encoding": "keep" if keep_encoding else "auto",
-        },
-        out=Path(out) if out else None,
-        replace=replace,
-    )
-    of_files = (sheet_names, redo_fuzzy, paths, columns, charset, keep_encoding, line_breaks != "auto")
-    if not file and any(of_files):
-        options = "--sheet-names, --redo-fuzzy, --paths, --columns, --charset, --keep-encoding and --line-breaks"
-        raise typer.BadParameter(f"{options} need --file")
-    if in_ is not None:
-        if out is None or file or replace:
-            raise typer.BadParameter("--in needs --out, and takes neither --file nor --replace")
-        raise typer.Exit(_translate_bulk(command, Bulk(in_, out, column), ray))
-    if column != "text" or ray:
-        raise typer.BadParameter("--column and --ray need --in")
-    if out and not file:
-        raise typer.BadParameter("--out needs --file or --in; standard input is translated to standard output")
-    if file and markup == "html":
-        raise typer.BadParameter("--format is for standard input; a file's name decides its format")
-    raise typer.Exit(run(command))
+    command = options.command()
+    if options.in_ is None:
+        raise typer.Exit(run(command))
+    assert options.out
+    raise typer.Exit(_translate_bulk(command, Bulk(options.in_, options.out, options.column), options.ray))
 
 
 def _translate_bulk(command: Command, bulk: Bulk, ray: str | None) -> int:
