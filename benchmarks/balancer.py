@@ -144,7 +144,7 @@ class Balancer:
 
 
 @contextlib.contextmanager
-def balanced(folder: Path, ports: Sequence[int], core: int | None = None) -> Iterator[Balancer]:
+def balanced(folder: Path, ports: Sequence[int]) -> Iterator[Balancer]:
     """HAProxy before servers on these ports, in place of the addresses that it would look up; accepting connections.
 
     `folder`: for the configuration. Raises RuntimeError if HAProxy refuses it. HAProxy checks each server by itself:
@@ -158,7 +158,7 @@ def balanced(folder: Path, ports: Sequence[int], core: int | None = None) -> Ite
     (folder / "stats.cfg").write_text(f"global\n    stats socket ipv4@127.0.0.1:{stats_port} level user\n")
     command = ["haproxy", "-db", "-f", str(folder / "haproxy.cfg"), "-f", str(folder / "stats.cfg")]
     environ = {**os.environ, "LISTEN": f"127.0.0.1:{port}"}
-    with pinned(core), subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL) as process:
         try:
             wait_for(lambda: process.poll() is not None or _accepts(port), "HAProxy accepts no connection")
             if process.poll() is not None:
