@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from benchmarks import joey
 from model.config import ModelConfig
 from model.machine import keep_freed_memory
 from model.positions import sinusoidal_positions
 from training.data.batches import Batch, Pairs, epoch_rows
-from training.optim.distributed import ALONE, World
 from training.optim.trainer import Recipe, Trainer, resolve_precision
 
 TUTORIAL_BATCH = 128
 """Sentences per batch, in random order."""
 
-BFLOAT16 = {"autocast", "ours bfloat16", "joey bfloat16"}
+BFLOAT16 = {"autocast"}
 """Contestants that are skipped without `computes_bfloat16`, since a step would take a minute."""
 
 PARTS = 4
@@ -37,16 +33,13 @@ Step = Callable[[list[Batch]], float]
 
 @dataclass(frozen=True)
 class Task:
-    """The common task. `joeynmt`: the Python of an environment with JoeyNMT, to include it."""
+    """What every contestant trains on."""
 
     pairs: Pairs
     config: ModelConfig
     batch_tokens: int
     threads: int
     seed: int = 1
-    joeynmt: Path | None = None
-    plain: bool = True
-    """Whether to include the plain loop."""
 
 
 class PlainTransformer(nn.Module):
@@ -109,24 +102,11 @@ def plain_step(config: ModelConfig, autocast: bool = False) -> Step:
     return step
 
 
-def our_step(config: ModelConfig, precision: str = "auto", world: World = ALONE) -> Step:
+def our_step(config: ModelConfig) -> Step:
     """The training step of `python -m training train`."""
     keep_freed_memory()
-    trainer = Trainer(config, Recipe(steps=1, precision=precision), torch.device("cpu"), world)
+    trainer = Trainer(config, Recipe(steps=1), torch.device("cpu"))
     return lambda batches: trainer.step(batches, 1e-4).item()
-
-
-def our_step_float32(config: ModelConfig) -> Step:
-    return our_step(config, "float32")
-
-
-def our_step_bfloat16(config: ModelConfig) -> Step:
-    return our_step(config, "bfloat16")
-
-
-def our_step_together(config: ModelConfig) -> Step:
-    """One of several processes, as torchrun starts them."""
-    return our_step(config, world=World(dist.get_rank(), dist.get_world_size()))
 
 
 def plain_step_keeping_memory(config: ModelConfig) -> Step:
@@ -158,10 +138,6 @@ class Contestant:
     shuffled: bool = False
     """Updates on `TUTORIAL_BATCH` sentences of any lengths; by default on our trainer's batches."""
     cut: Callable[[Pairs, Rows, ModelConfig], list[Batch]] = whole
-    processes: int = 1
-    """Processes, which divide the task's threads and each batch."""
-    threads: int | None = None
-    """Instead of the task's."""
 
 
 CONTESTANTS = {
@@ -184,18 +160,6 @@ COMPARISONS = {
 says otherwise."""
 
 
-def our_sweep() -> dict[str, Contestant]:
-    """Settings of our trainer compared with JoeyNMT's sweep; "ours" has the precision of `auto`."""
-    found = {
-        "ours float32": Contestant("our trainer, float32", our_step_float32),
-        "ours bfloat16": Contestant("our trainer, bfloat16", our_step_bfloat16),
-        "ours one thread": Contestant("our trainer, 1 thread", our_step, threads=1),
-        "ours together": Contestant("our trainer, 2 processes", our_step_together, processes=2),
-    }
-    del found[f"ours {own_precision()}"]  # the same as "ours"
-    return found
-
-
 def computes_bfloat16() -> bool:
     """Whether oneDNN computes bfloat16 products on this processor; else PyTorch emulates them, many times slower."""
     return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
@@ -211,38 +175,12 @@ def own_precision() -> str:
     return resolve_precision("auto", torch.device("cpu"))
 
 
-def contestants(task: Task) -> dict[str, Contestant]:
-    """The contestants of a task, without JoeyNMT's."""
-    chosen = CONTESTANTS if task.plain else {"ours": CONTESTANTS["ours"]}
-    known = chosen | our_sweep() if task.joeynmt else chosen
-    return {name: known[name] for name in taking_part(known)}
-
-
-def comparisons(measured: Collection[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """The comparisons whose contestants were all measured, except those of BFLOAT16."""
-    known = COMPARISONS | {
-        "Against JoeyNMT, on our trainer's batches": ("ours", ("ours", *our_sweep(), *joey.settings())),
-        "Against JoeyNMT, each on its own batches of the same sentences": ("ours", ("ours", *joey.own_settings())),
-    }
-    return {
-        title: (ours, tuple(name for name in names if name in measured))
-        for title, (ours, names) in known.items()
-        if {ours, *names} - BFLOAT16 <= set(measured)
-    }
-
-
-def updates(task: Task, contestant: Contestant, part: int = 0) -> Iterator[list[Batch]]:
-    """An endless stream of updates; the sentences of one seed are the same in every process.
-
-    `part` is the index of this process if a contestant has several.
-    """
+def updates(task: Task, contestant: Contestant) -> Iterator[list[Batch]]:
+    """An endless stream of updates; the sentences of one seed are the same in every process."""
     for epoch in itertools.count():
         if contestant.shuffled:
             order = np.random.Generator(np.random.PCG64([task.seed, epoch])).permutation(len(task.pairs))
             parts = np.array_split(order, math.ceil(len(order) / TUTORIAL_BATCH))
         else:
             parts = epoch_rows(task.pairs, task.batch_tokens, task.seed, epoch)
-        if contestant.processes > 1:
-            yield from ([task.pairs.batch(rows, task.config, part, contestant.processes)] for rows in parts)
-        else:
-            yield from (contestant.cut(task.pairs, rows, task.config) for rows in parts)
+        yield from (contestant.cut(task.pairs, rows, task.config) for rows in parts)

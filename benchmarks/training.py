@@ -1,10 +1,9 @@
-"""Compares target tokens a second of our trainer, the plain PyTorch loop of tutorials, and JoeyNMT.
+"""Compares target tokens a second of our trainer and the plain PyTorch loop of tutorials.
 
-    python -m benchmarks.training --pairs my.tsv --minutes 10 --joeynmt joey/bin/python
-    python -m benchmarks.training --pairs my.tsv --minutes 5 --joeynmt joey/bin/python --no-plain --steps 2
+    python -m benchmarks.training --pairs my.tsv --minutes 10
 
-Each contestant is a separate process, or two, so that no thread pool or allocator setting affects another. They take
-turns of a few steps, on the same batches unless a comparison says otherwise, and only one runs at a time.
+Each contestant is a separate process, so that no thread pool or allocator setting affects another. They take turns of a
+few steps, on the same batches unless a comparison says otherwise, and only one runs at a time.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import itertools
 import os
 import platform
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import get_all_start_methods, get_context
@@ -25,19 +23,15 @@ from typing import Annotated
 
 import numpy as np
 import torch
-import torch.distributed as dist
 import typer
 
-from benchmarks import joey
 from benchmarks.cores import processor
 from benchmarks.trainers import (
     BFLOAT16,
+    COMPARISONS,
     CONTESTANTS,
     Contestant,
     Task,
-    comparisons,
-    contestants,
-    our_sweep,
     own_precision,
     taking_part,
     updates,
@@ -54,60 +48,35 @@ MAX_PAIRS = 50_000
 MAX_TOKENS = 128
 
 
-def take_turns(pipe: Connection, task: Task, contestant: Contestant, part: int = 0, rendezvous: str = "") -> None:
-    """Runs a contestant's process: receives a number of updates, runs them, sends (target tokens, seconds); 0 ends it.
-
-    `rendezvous` is the file through which several processes find each other.
-    """
-    torch.set_num_threads(contestant.threads or max(1, task.threads // contestant.processes))
+def take_turns(pipe: Connection, task: Task, contestant: Contestant) -> None:
+    """Runs a contestant's process: receives a number of updates, runs them, sends target tokens a second; 0 ends it."""
+    torch.set_num_threads(task.threads)
     torch.manual_seed(task.seed)
-    if contestant.processes > 1:
-        dist.init_process_group("gloo", f"file://{rendezvous}", rank=part, world_size=contestant.processes)
     step = contestant.make_step(task.config)
-    batches = updates(task, contestant, part)
+    batches = updates(task, contestant)
     while steps := pipe.recv():
         taken = list(itertools.islice(batches, steps))
         began = time.perf_counter()
         for batch in taken:
             step(batch)
         seconds = time.perf_counter() - began
-        pipe.send((sum(part.target_tokens for batch in taken for part in batch), seconds))
+        pipe.send(sum(part.target_tokens for batch in taken for part in batch) / seconds)
 
 
 @contextlib.contextmanager
-def running(task: Task, contestant: Contestant) -> Iterator[list[Connection]]:
-    """Starts the contestant's processes; yields the pipes that start their turns."""
+def running(task: Task, contestant: Contestant) -> Iterator[Connection]:
+    """Starts the contestant's process; yields the pipe that starts its turns."""
     start = _processes()
-    with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        pipes = []
-        for part in range(contestant.processes):
-            ours, theirs = start.Pipe()
-            words = (theirs, task, contestant, part, f"{folder}/rendezvous")
-            process = start.Process(target=take_turns, args=words, daemon=True)
-            process.start()
-            theirs.close()  # so that a dead process is an EOFError here, not an endless wait
-            stack.callback(process.join)
-            pipes.append(ours)
-        for pipe in pipes:
-            stack.callback(pipe.send, 0)
-        yield pipes
-
-
-def all_running(task: Task, stack: contextlib.ExitStack) -> dict[str, list[Connection]]:
-    """Starts every contestant's processes, which `stack` ends."""
-    pipes = {name: stack.enter_context(running(task, contestant)) for name, contestant in contestants(task).items()}
-    if task.joeynmt:
-        written = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        joey.write_updates(written / "updates.npz", updates(task, CONTESTANTS["ours"]))
-        joey.write_pairs(written / "pairs.npz", task.pairs)
-        settings = joey.settings() | joey.own_settings()
-        for name in taking_part(settings):
-            setting = settings[name]
-            given = written / ("pairs.npz" if setting.own_batches else "updates.npz")
-            process = joey.running(task.joeynmt, setting, task.config, task.threads, given, task.batch_tokens)
-            pipes[name] = [stack.enter_context(process)]
-    return pipes
+    ours, theirs = start.Pipe()
+    process = start.Process(target=take_turns, args=(theirs, task, contestant), daemon=True)
+    process.start()
+    theirs.close()  # so that a dead process is an EOFError here, not an endless wait
+    try:
+        yield ours
+    finally:
+        with contextlib.suppress(OSError):
+            ours.send(0)
+        process.join()
 
 
 def measure(task: Task, seconds: float, steps: int, say: Callable[[str], None] = print) -> dict[str, list[float]]:
@@ -116,16 +85,16 @@ def measure(task: Task, seconds: float, steps: int, say: Callable[[str], None] =
     The order is reversed every other round. A first round, which allocates memory, does not count.
     """
     with contextlib.ExitStack() as stack:
-        pipes = all_running(task, stack)
+        names = taking_part(CONTESTANTS)
+        pipes = {name: stack.enter_context(running(task, CONTESTANTS[name])) for name in names}
         speeds: dict[str, list[float]] = {name: [] for name in pipes}
         began = time.monotonic()
         for turn in itertools.count():
             for name in list(pipes)[:: 1 if turn % 2 else -1]:
-                for pipe in pipes[name]:
-                    pipe.send(steps)
-                results = [pipe.recv() for pipe in pipes[name]]
+                pipes[name].send(steps)
+                speed = pipes[name].recv()
                 if turn:
-                    speeds[name].append(results[0][0] / max(seconds for _, seconds in results))
+                    speeds[name].append(speed)
             if turn == 1:
                 say(f"one round takes {(time.monotonic() - began) / 2:.0f} s")
             if turn >= 3 and time.monotonic() - began >= seconds:
@@ -163,48 +132,17 @@ def random_pairs(count: int, vocab_size: int, seed: int = 1) -> Pairs:
     return Pairs.of(*sides)
 
 
-def label_of(name: str) -> str:
-    found: Contestant | joey.Joey = (CONTESTANTS | our_sweep() | joey.settings() | joey.own_settings())[name]
-    return found.label
-
-
 def report(speeds: dict[str, list[float]]) -> Iterator[str]:
     """The lines of the table: each speed and its ratio to ours, as median and range over the rounds."""
     yield f"{'':<58}{'target tokens a second':>26}{'ours is faster by':>22}"
-    for title, (ours, names) in comparisons(speeds).items():
+    for title, (ours, names) in COMPARISONS.items():
         yield title
-        for name in names:
-            ratio = "" if name == ours else _spread(_ratios(speeds, ours, name), ".2f")
-            yield f"  {label_of(name):<56}{_spread(speeds[name], ',.0f'):>26}{ratio:>22}"
+        for name in [name for name in names if name in speeds]:
+            ratios = [mine / other for mine, other in zip(speeds[ours], speeds[name], strict=True)]
+            ratio = "" if name == ours else _spread(ratios, ".2f")
+            yield f"  {CONTESTANTS[name].label:<56}{_spread(speeds[name], ',.0f'):>26}{ratio:>22}"
     if not BFLOAT16 & speeds.keys():
         yield "bfloat16 was not measured: oneDNN does not compute it on this processor, and PyTorch would emulate it"
-    if "joey" in speeds:
-        yield from _against_joeynmt(speeds)
-    else:
-        yield "JoeyNMT was not measured: --joeynmt names the Python of an environment with it"
-
-
-def _against_joeynmt(speeds: dict[str, list[float]]) -> Iterator[str]:
-    """Our best setting against JoeyNMT's best: on our batches, also only in float32, and each on its own batches."""
-    ours = ["ours", *our_sweep()]
-    their = [name for name in joey.settings() if name != "joey dropout"]
-    claims = {
-        "best against best, on our batches": (ours, their),
-        "float32 against float32, on our batches": (
-            [name for name in ours if name != "ours bfloat16"] if own_precision() == "float32" else ["ours float32"],
-            [name for name in their if name != "joey bfloat16"],
-        ),
-        "best against best, each on its own batches": (ours, list(joey.own_settings())),
-    }
-    for claim, pools in claims.items():
-        measured = ([name for name in pool if name in speeds] for pool in pools)
-        best, rival = (max(pool, key=lambda name: statistics.median(speeds[name])) for pool in measured)
-        times = _spread(_ratios(speeds, best, rival), ".2f")
-        yield f"{claim}: {label_of(best)}, is {times} times as fast as {label_of(rival)}"
-
-
-def _ratios(speeds: dict[str, list[float]], ours: str, their: str) -> list[float]:
-    return [mine / other for mine, other in zip(speeds[ours], speeds[their], strict=True)]
 
 
 def _spread(values: list[float], form: str) -> str:
@@ -221,26 +159,17 @@ def main(
     batch_tokens: Annotated[int, typer.Option(help="Padded target tokens per batch.")] = Recipe.batch_tokens,
     steps: Annotated[int, typer.Option(help="Updates per turn.")] = 3,
     threads: Annotated[int | None, typer.Option(help="CPU threads. (default: PyTorch's)")] = None,
-    joeynmt: Annotated[
-        Path | None, typer.Option(metavar="PYTHON", help="The Python of an environment with JoeyNMT 2.3.")
-    ] = None,
-    plain: Annotated[
-        bool, typer.Option("--plain/--no-plain", help="Measure the plain loop too, or JoeyNMT only.")
-    ] = True,
 ) -> None:
-    """Measure our trainer against the plain nn.Transformer loop of a tutorial and JoeyNMT, in turns, on the CPU."""
-    if not plain and joeynmt is None:
-        raise typer.BadParameter("--no-plain needs --joeynmt: there is nothing else to compare with")
-    rival = joey.version(joeynmt) if joeynmt else "no JoeyNMT"
+    """Measure our trainer against the plain nn.Transformer loop of a tutorial, in turns, on the CPU."""
     if pairs is None:
         data, size, origin = random_pairs(20_000, vocab_size), vocab_size, "random tokens"
     else:
         data, size = read_task_pairs(pairs, vocab_size)
         origin = pairs.name
     config = named_architecture(architecture, source_vocab_size=size, target_vocab_size=size)
-    task = Task(data, config, batch_tokens, threads or torch.get_num_threads(), joeynmt=joeynmt, plain=plain)
+    task = Task(data, config, batch_tokens, threads or torch.get_num_threads())
     typer.echo(f"{processor()}, {os.cpu_count()} cores; threads: {task.threads}; our trainer in {own_precision()}")
-    typer.echo(f"Python {platform.python_version()}, PyTorch {torch.__version__}; {rival}")
+    typer.echo(f"Python {platform.python_version()}, PyTorch {torch.__version__}")
     typer.echo(
         f"architecture {architecture}, vocabulary {size:,}, batches of {batch_tokens:,} target tokens; "
         f"{len(data):,} pairs of {origin}, {data.target.lengths.mean() + 1:.1f} target tokens each"

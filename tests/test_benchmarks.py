@@ -14,7 +14,6 @@ import torch
 from shared_fixtures import make_bundle
 from warm import run_warm
 
-from benchmarks import joey
 from benchmarks.trainers import (
     COMPARISONS,
     CONTESTANTS,
@@ -22,9 +21,6 @@ from benchmarks.trainers import (
     Contestant,
     PlainTransformer,
     Task,
-    comparisons,
-    contestants,
-    our_sweep,
     taking_part,
     updates,
     whole,
@@ -86,76 +82,17 @@ def test_table_shows_the_median_of_per_round_ratios() -> None:
     assert row.endswith("3.00 (2.00 to 4.00)")
     assert "100 (50 to 100)" in row
     assert sum(line.startswith("  ") and not line.isspace() for line in table[1:]) == 8
-    assert table[-1].startswith("JoeyNMT was not measured")
-
-
-def test_our_best_rate_is_compared_with_unmodified_joeynmts_best() -> None:
-    joeys = joey.settings() | joey.own_settings()
-    speeds = {name: [100.0, 100.0, 100.0] for name in [*CONTESTANTS, *our_sweep(), *joeys]}
-    speeds |= {"ours together": [400.0] * 3, "joey dropout": [390.0] * 3, "joey bfloat16": [200.0] * 3}
-    speeds |= {"ours": [300.0] * 3, "ours float32": [300.0] * 3, "joey own": [160.0] * 3}
-    best, exact, own = list(report(speeds))[-3:]
-    assert best.startswith("best against best, on our batches: our trainer, 2 processes, is 2.00 ")
-    assert best.endswith(joeys["joey bfloat16"].label)
-    assert exact.startswith("float32 against float32, on our batches: our trainer, ")
-    assert " is 4.00 " in exact or " is 3.00 " in exact  # of two processes or one, by what one takes by itself here
-    assert own.startswith("best against best, each on its own batches: our trainer, 2 processes, is 2.50 ")
-    assert own.endswith(joeys["joey own"].label)
-
-
-def test_joeynmt_is_measured_even_without_the_plain_loop(tmp_path: Path) -> None:
-    alone = contestants(Task(random_pairs(9, 40), CONFIG, 256, 1, joeynmt=tmp_path, plain=False))
-    assert set(alone) == {"ours", *taking_part(our_sweep())}
-    measured = {name: [1.0] for name in [*alone, *joey.settings(), *joey.own_settings()]}
-    assert [title.startswith("Against JoeyNMT") for title in comparisons(measured)] == [True, True]
-    assert list(comparisons(contestants(task()))) == list(COMPARISONS)
 
 
 @pytest.mark.parametrize("fit", [True, False])
 def test_bfloat16_is_measured_if_the_processor_supports_it_and_else_reported_as_missing(
-    fit: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fit: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchmarks.trainers.computes_bfloat16", lambda: fit)
-    names = taking_part([*joey.settings(), *joey.own_settings()])
-    measured = [*contestants(Task(random_pairs(9, 40), CONFIG, 256, 1, joeynmt=tmp_path)), *names]
-    assert ({"autocast", "joey bfloat16"} <= set(measured)) == fit
+    measured = taking_part(CONTESTANTS)
+    assert ("autocast" in measured) == fit
     table = list(report({name: [1.0] for name in measured}))
     assert any(line.startswith("bfloat16 was not measured") for line in table) != fit
-    assert sum(line.startswith(("On ", "Each ", "Against ")) for line in table) == len(COMPARISONS) + 2
-    assert [line.split(":")[0] for line in table[-3:]] == [
-        "best against best, on our batches",
-        "float32 against float32, on our batches",
-        "best against best, each on its own batches",
-    ]
-
-
-def test_joeynmt_gets_our_whole_batches_and_needs_its_own_python(tmp_path: Path) -> None:
-    joey.write_updates(tmp_path / "updates.npz", islice(updates(task(), CONTESTANTS["ours"]), 5))
-    with np.load(tmp_path / "updates.npz") as file:
-        given = [(file[f"{n}src"], file[f"{n}trg"]) for n in range(5)]
-    for (src, trg), (batch,) in zip(given, updates(task(), CONTESTANTS["ours"]), strict=False):
-        assert np.array_equal(src, batch.src)
-        assert np.array_equal(trg[:, 1:], batch.tgt_out)
-        assert (trg[:, 0] == CONFIG.bos_id).all()
-    with pytest.raises(ValueError, match="has no JoeyNMT"):
-        joey.version(tmp_path / "python")
-
-
-def test_joeynmt_gets_every_pair_to_make_its_own_batches(tmp_path: Path) -> None:
-    pairs = task(50).pairs
-    joey.write_pairs(tmp_path / "pairs.npz", pairs)
-    with np.load(tmp_path / "pairs.npz") as file:
-        sides = [np.split(file[side], file[f"{side}_lengths"].cumsum()[:-1]) for side in ("src", "trg")]
-    for found, side in zip(sides, (pairs.source, pairs.target), strict=True):
-        assert [ids.tolist() for ids in found] == side.sequences(np.arange(50))
-
-
-def test_batch_parts_of_two_processes_make_the_whole_update() -> None:
-    both = our_sweep()["ours together"]
-    parts = zip(updates(task(), both, 0), updates(task(), both, 1), strict=True)
-    for (one, other), whole_update in islice(zip(parts, updates(task(), CONTESTANTS["ours"]), strict=True), 20):
-        assert sentences(one + other) == sentences(whole_update)
-        assert one[0].target_tokens == other[0].target_tokens == whole_update[0].target_tokens
 
 
 def test_generated_pairs_are_as_long_as_everyday_sentences() -> None:
@@ -187,7 +124,7 @@ typer.run(training.main)
 
 
 def test_fresh_processes_can_be_given_a_task_and_each_contestant() -> None:
-    for contestant in contestants(task()).values():
+    for contestant in CONTESTANTS.values():
         assert pickle.loads(pickle.dumps((task(), contestant)))[1] == contestant
 
 
