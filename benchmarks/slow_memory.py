@@ -15,8 +15,9 @@ import json
 import random
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, NamedTuple
 
 import typer
@@ -27,11 +28,12 @@ from app.formats.memory_files import read_pairs
 from app.runtime.work_unit import unit_seconds
 from app.storage.translation_memory import checked_pairs
 from app.text.memory_index import MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
+from benchmarks.text_blocks import NUMBER, Blocks, changed_blocks, climb, random_blocks, text_of
 
 MAX_BYTES, MAX_WORK, MAX_PEAK_BYTES = 4_096, 500, 64 << 20
 MAX_CACHED_BYTES = 1 << 20
 """What all indexes together keep of the last texts, besides what they count."""
-MAX_PAIRS, MAX_VERSIONS, MAX_BLOCKS = 512, 3, 4
+MAX_PAIRS, MAX_VERSIONS = 512, 3
 LANGUAGES = [("en", "fr"), ("ru", "zh"), ("tr", "ar"), ("zh", "en")]
 WORDS = """
     a b ab_c aB A1 A1-B a. .. a@b @ # #a [ ]( ) * ** _ ` ~ ~~~ < <a </a> &amp; & { } {a} {{a}} {a,plural, % %s %1$d
@@ -39,28 +41,8 @@ WORDS = """
     C:\\ v1.2 deadbeef1 ABC123 é \u0301 \u0316 \u0f73 \u3099 \U0001f600 \ufe0f \u2122 \ufffc ( [a](b) severalUsers one «
     - ' "
 """
-PIECES = [*WORDS.split(), "\n", " ", "\u3000", "\r", "\u00ad", "\u200d", "10\u00a0000"]
-
-
-class Block(NamedTuple):
-    """Pieces that are repeated until they fill their share of a text."""
-
-    pieces: tuple[str, ...]
-    share: int
-    has_numbers: bool
-    """Whether a number comes after each repetition, each time another one."""
-
-    def text(self, size: int) -> str:
-        """At most `size` bytes."""
-        made, left, number = list[str](), size, 0
-        once = "".join(self.pieces)
-        while True:
-            number += 1
-            part = f"{once}{number} " if self.has_numbers else once
-            left -= len(part.encode())
-            if left < 0 or not part:
-                return "".join(made)
-            made.append(part)
+PIECES = [*WORDS.split(), "\n", " ", "\u3000", "\r", "\u00ad", "\u200d", "10\u00a0000", *12 * [f"{NUMBER} "]]
+"""What texts are made of; every second block or so has numbers."""
 
 
 class Recipe(NamedTuple):
@@ -70,15 +52,16 @@ class Recipe(NamedTuple):
     versions: int
     languages: int
     query_share: int
-    texts: tuple[tuple[Block, ...], tuple[Block, ...], tuple[Block, ...]]
+    texts: tuple[Blocks, Blocks, Blocks]
     """Of the pairs' texts, of their translations, of the query."""
 
     def build(self) -> tuple[list[tuple[str, str]], str]:
         query_size = MAX_BYTES * self.query_share // 8
         count = min(self.pairs, (MAX_BYTES - query_size) // 16)
         size = (MAX_BYTES - query_size) // count // 2
-        pairs = [(f"{_text(self.texts[0], size - 3)}{number}", _text(self.texts[1], size)) for number in range(count)]
-        return pairs, _text(self.texts[2], query_size)
+        source, target, query = self.texts
+        text, translation = text_of(source, size - 3), text_of(target, size)
+        return [(f"{text}{number}", translation) for number in range(count)], text_of(query, query_size)
 
 
 class Memory(NamedTuple):
@@ -89,11 +72,6 @@ class Memory(NamedTuple):
     """Of the index."""
     size: int
     """What the index says that it takes."""
-
-
-def _text(blocks: Sequence[Block], size: int) -> str:
-    total = sum(block.share for block in blocks)
-    return "".join(block.text(max(0, size) * block.share // total) for block in blocks)
 
 
 def run(recipe: Recipe) -> MemoryIndex:
@@ -156,7 +134,7 @@ def faults(recipe: Recipe) -> list[str]:
 
 
 def random_recipe(draw: random.Random) -> Recipe:
-    texts = (_blocks(draw), _blocks(draw), _blocks(draw))
+    texts = (random_blocks(draw, PIECES), random_blocks(draw, PIECES), random_blocks(draw, PIECES))
     if draw.random() < 0.5:  # so that the query is similar
         texts = (texts[0], texts[1], texts[0])
     pairs = round(MAX_PAIRS ** draw.random())
@@ -170,43 +148,10 @@ def changed(recipe: Recipe, draw: random.Random) -> Recipe:
     if field != "texts":
         return recipe._replace(**{field: getattr(fresh, field)})
     texts, at = list(recipe.texts), draw.randrange(3)
-    blocks = list(texts[at])
-    change = draw.randrange(4)
-    if change == 0:
-        blocks[draw.randrange(len(blocks))] = fresh.texts[at][0]
-    elif change == 1 and len(blocks) < MAX_BLOCKS:
-        blocks.insert(draw.randrange(len(blocks) + 1), fresh.texts[at][0])
-    elif change == 2 and len(blocks) > 1:
-        del blocks[draw.randrange(len(blocks))]
-    else:
-        number = draw.randrange(len(blocks))
-        pieces = list(blocks[number].pieces)
-        pieces[draw.randrange(len(pieces))] = draw.choice(PIECES)
-        blocks[number] = blocks[number]._replace(pieces=tuple(pieces), has_numbers=draw.random() < 0.3)
-    texts[at] = tuple(blocks)
+    texts[at] = changed_blocks(texts[at], draw, PIECES)
     if draw.random() < 0.3:
         texts[2] = texts[0]
     return recipe._replace(texts=(texts[0], texts[1], texts[2]))
-
-
-def _blocks(draw: random.Random) -> tuple[Block, ...]:
-    return tuple(
-        Block(tuple(draw.choices(PIECES, k=draw.randint(1, 4))), draw.randint(1, 8), draw.random() < 0.3)
-        for _ in range(draw.randint(1, MAX_BLOCKS))
-    )
-
-
-def climb(draw: random.Random, steps: int, cost: Callable[[Recipe], float]) -> Recipe:
-    """Looks for a recipe that costs much: begins with a few at random, and keeps each change that does not lower it."""
-    starts = [random_recipe(draw) for _ in range(max(1, steps // 4))]
-    most, best = max(((cost(recipe), recipe) for recipe in starts), key=lambda found: found[0])
-    for _ in range(steps - len(starts)):
-        recipe = best
-        for _ in range(draw.choice((1, 1, 2, 3))):
-            recipe = changed(recipe, draw)
-        if (found := cost(recipe)) >= most:
-            most, best = found, recipe
-    return best
 
 
 COSTS: dict[str, Callable[[Recipe], float]] = {
@@ -219,7 +164,8 @@ COSTS: dict[str, Callable[[Recipe], float]] = {
 def worst(seed: int | str, steps: int) -> Iterator[tuple[str, Recipe]]:
     """The worst recipe of each kind of cost."""
     for name, cost in COSTS.items():
-        yield name, climb(random.Random(f"{seed} {name}"), steps, cost)
+        draw = random.Random(f"{seed} {name}")
+        yield name, climb(draw, steps, partial(random_recipe, draw), partial(changed, draw=draw), cost)[1]
 
 
 def main(

@@ -23,7 +23,6 @@ import random
 import time
 import tracemalloc
 from asyncio import Future, events
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -45,6 +44,9 @@ from app.translation.memory import MemoryMode, MemoryOption
 from app.translation.scoring import GivenPair, score_pairs
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Item, Options
+from benchmarks import text_blocks
+from benchmarks.text_blocks import NUMBER, Length, changed_blocks, random_blocks, text_of, utf8_length
+from benchmarks.text_blocks import Blocks as Recipe
 from model.bundle import Bundle
 
 SIZE = 4_096
@@ -61,9 +63,6 @@ ATTEMPTS = 6
 LONG_SIZE, MAX_HELD_WORK = 50_000, 50
 """The characters of the longest text that the default settings accept, and how long it may keep the event loop from
 other requests."""
-NUMBER = "\ue000"
-"""In a piece: another number at each repetition."""
-
 PIECES = (
     *("\u0301", "\u0316", "\u0345", "\u0f73", "\u0334", "\u05b0", "\u3099", "e\u0301", "\u1100\u1161", "\ufe0f"),
     *("\u200b", "\u200d", "\u200c", "\u00ad", "\u202e", "\u2066", "\ufeff", "\u061c", "\ufdd0", "\ufdd4", "\uffff"),
@@ -123,87 +122,6 @@ PIECES = (
     *("'{", "''", "'", "} ", "{n}", "{n, number}", "# ", "{n, select, other {", "&a", "_a ", "&&"),
 )
 """What texts are made of."""
-PAIRS = (
-    *(("(", ")"), ("[", "]"), ("{", "}"), ("<b>", "</b>"), ("<b>a ", "</b>"), ("*", "*"), ("**a ", "**"), ("«", "»")),
-    *(("<i>", " a</i>"), ("<p>", "</p>"), ("<x>a ", "</x>"), ("“", "”"), ("{n, select, other {", "}}"), ("`", "`")),
-    *((f"<i{NUMBER}>", "</i>"), ("<b>a", "b</b>. "), ('<i title="a">', "</i>"), ("[a ", "](b)"), ("_", "_")),
-    *(("{n, plural, one {a} other {b ", "}}"), ("<a>a <b>", "</a>"), ("<li>", ""), ("<b>", ""), ("", "</b>")),
-)
-"""What blocks nest in."""
-
-
-Length = Callable[[str], int]
-
-
-def utf8_length(text: str) -> int:
-    return len(text.encode())
-
-
-class Block(NamedTuple):
-    """Pieces that fill a share of a text: repeated, or in between as many openings as endings."""
-
-    pieces: tuple[str, ...]
-    share: float
-    """0: once."""
-    nest: tuple[str, str] | None = None
-
-    def text(self, size: int, length: Length) -> str:
-        once = "".join(self.pieces)
-        unit = once if self.nest is None else "".join(self.nest)
-        times = max(1, int(self.share * size) // max(1, length(unit)))
-        if self.nest is None:
-            return _numbered(once * times)
-        return _numbered(self.nest[0] * times) + _numbered(once) + _numbered(self.nest[1] * times)
-
-
-Recipe = tuple[Block, ...]
-
-
-def _numbered(text: str) -> str:
-    first, *others = text.split(NUMBER)
-    return first + "".join(f"{number}{other}" for number, other in enumerate(others))
-
-
-def text_of(recipe: Recipe, size: int, length: Length = utf8_length) -> str:
-    """The longest text of the recipe whose `length` is at most `size`."""
-    total = sum(block.share for block in recipe) or 1.0
-    text = "".join(block._replace(share=block.share / total).text(size, length) for block in recipe)
-    return text[: bisect_right(range(len(text) + 1), size, key=lambda end: length(text[:end])) - 1]
-
-
-def random_block(draw: random.Random, pieces: Sequence[str]) -> Block:
-    chosen = tuple(draw.choice(pieces) for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 5))))
-    nest = draw.choice(PAIRS) if draw.random() < 0.2 else None
-    return Block(chosen, draw.choice((0.0, 1.0, 1.0, 1.0, 0.1)), nest)
-
-
-def random_recipe(draw: random.Random, pieces: Sequence[str]) -> Recipe:
-    return tuple(random_block(draw, pieces) for _ in range(draw.choice((1, 1, 2, 2, 3, 4))))
-
-
-def changed(recipe: Recipe, draw: random.Random, pieces: Sequence[str]) -> Recipe:
-    """A recipe with one difference."""
-    blocks = list(recipe)
-    at = draw.randrange(len(blocks))
-    block, kind = blocks[at], draw.randrange(7)
-    if kind == 0 and len(blocks) < 6:
-        blocks.insert(at, random_block(draw, pieces))
-    elif kind == 1 and len(blocks) > 1:
-        del blocks[at]
-    elif kind == 2:
-        blocks[at] = block._replace(share=draw.choice((0.0, 0.1, 0.3, 1.0, 3.0)))
-    elif kind == 3:
-        blocks[at] = block._replace(nest=draw.choice((None, *PAIRS)))
-    elif kind == 4 and len(block.pieces) > 1:
-        gone = draw.randrange(len(block.pieces))
-        blocks[at] = block._replace(pieces=block.pieces[:gone] + block.pieces[gone + 1 :])
-    elif kind == 5 and len(block.pieces) < 8:
-        where = draw.randrange(len(block.pieces) + 1)
-        blocks[at] = block._replace(pieces=(*block.pieces[:where], draw.choice(pieces), *block.pieces[where:]))
-    else:
-        where = draw.randrange(len(block.pieces))
-        blocks[at] = block._replace(pieces=(*block.pieces[:where], draw.choice(pieces), *block.pieces[where + 1 :]))
-    return tuple(blocks)
 
 
 class FakeDecoder:
@@ -463,31 +381,28 @@ def held_work(lab: Lab, kind: str, recipe: Recipe) -> float:
 
 
 class Worst(NamedTuple):
-    """The slowest recipe of a kind so far."""
+    """The slowest recipe of a kind so far, and its units of work."""
 
-    cost: Cost
+    work: float
     recipe: Recipe
 
 
 def climb(lab: Lab, kind: str, draw: random.Random, steps: int, size: int = SIZE) -> Worst:
-    """Looks for a slow recipe: begins with a few at random, and keeps each change that does not make it faster."""
+    """Looks for a slow recipe."""
     pieces = [*PIECES, *4 * FAVOURITES.get(kind, [])]
-    starts = [random_recipe(draw, pieces) for _ in range(max(1, steps // 4))]
-    best = max((Worst(measure(lab, kind, recipe, size), recipe) for recipe in starts), key=_work_of)
-    for _ in range(steps - len(starts)):
-        recipe = best.recipe
-        for _ in range(draw.choice((1, 1, 2, 3))):
-            recipe = changed(recipe, draw, pieces)
-        cost = measure(lab, kind, recipe, size)
-        if cost.work >= best.cost.work:
-            best = Worst(cost, recipe)
-        if cost.work > 4 * MAX_WORK:  # it is found
-            break
-    return best
+    found = text_blocks.climb(
+        draw,
+        steps,
+        start=lambda: random_blocks(draw, pieces),
+        change=lambda recipe: changed_blocks(recipe, draw, pieces),
+        cost=lambda recipe: measure(lab, kind, recipe, size).work,
+        enough=4 * MAX_WORK,
+    )
+    return Worst(*found)
 
 
-def _work_of(worst: Worst) -> float:
-    return worst.cost.work
+def _work(worst: Worst) -> float:
+    return worst.work
 
 
 def described(recipe: Recipe) -> str:
@@ -511,19 +426,19 @@ def main() -> None:
         kind = kinds[number % len(kinds)]
         number += 1
         found = climb(lab, kind, draw, arguments.steps)
-        worst[kind] = max(worst.get(kind, found), found, key=_work_of)
+        worst[kind] = max(worst.get(kind, found), found, key=_work)
         wrong = faults(lab, kind, found.recipe)
         held = held_work(lab, kind, found.recipe) if not wrong else 0.0
         if held > MAX_HELD_WORK:
             wrong.append(f"{LONG_SIZE:,} characters keep the event loop for {held:.0f} units")
-        print(f"{kind}: {found.cost.work:.0f} units, held {held:.0f} {'; '.join(wrong)}", flush=True)
+        print(f"{kind}: {found.work:.0f} units, held {held:.0f} {'; '.join(wrong)}", flush=True)
         if wrong:
             print(described(found.recipe), flush=True)
             failed = True
             if not arguments.keep_going:
                 break
-    for kind, found in sorted(worst.items(), key=lambda pair: -pair[1].cost.work):
-        print(f"{kind:16} {found.cost.work:6.0f} units  {described(found.recipe)[:200]}")
+    for kind, found in sorted(worst.items(), key=lambda pair: -pair[1].work):
+        print(f"{kind:16} {found.work:6.0f} units  {described(found.recipe)[:200]}")
     raise SystemExit(int(failed))
 
 

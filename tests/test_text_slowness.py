@@ -10,7 +10,9 @@ from random import Random
 import pytest
 
 from app.translation.types import Options
-from benchmarks.slow_texts import KINDS, NUMBER, SIZE, Block, Lab, Recipe, climb, described, faults, measure
+from benchmarks.slow_texts import KINDS, SIZE, Lab, climb, described, faults, measure
+from benchmarks.text_blocks import NUMBER, Block
+from benchmarks.text_blocks import Blocks as Recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.bundle]
 STEPS = 4
