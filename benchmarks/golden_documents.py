@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -93,7 +94,10 @@ def _with_sentences(draw: Draw) -> Iterator[tuple[str, bytes]]:
 
     def docx() -> bytes:
         bold = "<w:b/>"
-        runs = ((word.run(text() + " "), word.run(draw.label("en").replace("&", "+").replace("<", "("), bold)) for _ in "123")
+        runs = (
+            (word.run(text() + " "), word.run(draw.label("en").replace("&", "+").replace("<", "("), bold))
+            for _ in "123"
+        )
         return bytes(word.word("".join(f"<w:p>{one}{other}</w:p>" for one, other in runs)))
 
     makers: dict[str, Callable[[], bytes]] = {
@@ -102,8 +106,10 @@ def _with_sentences(draw: Draw) -> Iterator[tuple[str, bytes]]:
         "a.txt": lambda: f"{text()}\n\n{draw.label('en')}\n\n  {text()}\n".encode(),
         "a.md": lambda: f"# {draw.label('en')}\n\n{text()} **{draw.label('en')}** `code`\n\n- {text()}\n".encode(),
         "a.html": lambda: f"<html><title>{draw.label('en')}</title><p>{text()}<p>{text()}</html>".encode(),
-        "a.srt": lambda: f"1\n00:00:01,000 --> 00:00:03,000\n{text()}\n\n2\n00:00:04,000 --> 00:00:05,000\n- {text()}\n".encode(),
-        "a.json": lambda: f'{{"title": "Open", "menu": {{"items": ["Save", "Close the file"]}}, "n": 1}}'.encode(),
+        "a.srt": lambda: (
+            f"1\n00:00:01,000 --> 00:00:03,000\n{text()}\n\n2\n00:00:04,000 --> 00:00:05,000\n- {text()}\n".encode()
+        ),
+        "a.json": lambda: json.dumps({"title": text(), "menu": {"items": ["Save", draw.label("en")]}, "n": 1}).encode(),
         "a.csv": lambda: f'id,text,en,fr\n1,"{text().replace(chr(34), "")}",Open,\n2,Hello.,Close,Fermer\n'.encode(),
     }
     for name, make in makers.items():

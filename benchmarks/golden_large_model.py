@@ -13,7 +13,11 @@ from typing import Any
 TESTS = Path(__file__).resolve().parent.parent / "tests"
 TEMPLATES: Sequence[tuple[str, str, str]] = (
     ("The house of {} is small.", "La petite maison est à {}.", "Das Häuschen von {} ist klein."),
-    ("We sold {} cars and {} bikes.", "Nous avons vendu {} autos et {} vélos.", "Wir verkauften {} Autos und {} Räder."),
+    (
+        "We sold {} cars and {} bikes.",
+        "Nous avons vendu {} autos et {} vélos.",
+        "Wir verkauften {} Autos und {} Räder.",
+    ),
     ("{} bought {} apples at the market.", "{} a acheté {} pommes au marché.", "{} kaufte {} Äpfel auf dem Markt."),
     ("Open the window before {}.", "Ouvre donc la fenêtre avant {}.", "Mach das Fenster vor {} auf."),
     ("The red car belongs to {}.", "L'auto rouge est à {}.", "Das rote Auto gehört {}."),
@@ -23,7 +27,11 @@ TEMPLATES: Sequence[tuple[str, str, str]] = (
     ("My sister lives {} kilometres from {}.", "Ma sœur habite à {} km de {}.", "Meine Schwester wohnt {} km von {}."),
     ("The file {} was saved in {}.", "Le fichier {} a été mis dans {}.", "Die Datei {} wurde in {} gespeichert."),
     ("{} has waited for {} hours.", "{} a attendu pendant {} heures.", "{} wartet seit {} Stunden."),
-    ("The train to {} leaves from platform {}.", "Le train pour {} part du quai {}.", "Der Zug nach {} fährt ab Gleis {}."),
+    (
+        "The train to {} leaves from platform {}.",
+        "Le train pour {} part du quai {}.",
+        "Der Zug nach {} fährt ab Gleis {}.",
+    ),
 )
 """Sentences of which the stub knows good translations, into French and German; names and numbers fill the gaps."""
 _PLACES = {"French": 1, "German": 2}

@@ -32,7 +32,9 @@ GLOSSARIES = {
 }
 CONFIGURATIONS = (
     Configuration("default", {"glossaries": "@FOLDER@/glossaries"}, GLOSSARIES),
-    Configuration("memory", {"translation_memory": "@FOLDER@/memory.db", "glossaries": "@FOLDER@/glossaries"}, GLOSSARIES),
+    Configuration(
+        "memory", {"translation_memory": "@FOLDER@/memory.db", "glossaries": "@FOLDER@/glossaries"}, GLOSSARIES
+    ),
     Configuration("source", {"min_quality": "0.35", "low_quality": "source"}),
     Configuration("warn", {"min_quality": "0.5", "low_quality": "warn"}),
     Configuration(
@@ -40,8 +42,15 @@ CONFIGURATIONS = (
         {"llm_pairs": "en-fr,en-de,de-en,de-fr,en-ja,ja-en", "llm_below": "0.3"},
         has_large_model=True,
     ),
-    Configuration("small limits", {"max_text_chars": "300", "max_items": "4", "max_body_bytes": "4000", "pivot": "false"}),
+    Configuration(
+        "small limits", {"max_text_chars": "300", "max_items": "4", "max_body_bytes": "4000", "pivot": "false"}
+    ),
+)
+FOREIGN = (
+    "Il gatto dorme sul tavolo della cucina.", "Кошка спит на столе.", "猫がテーブルの上で寝ています。",
+    "O gato dorme na mesa.", "Kot śpi na stole.", "قطة نائمة", "Katten sover på bordet.", "고양이가 자요.",
 )  # fmt: skip
+"""Sentences in languages that no bundle reads."""
 Made = Iterator[tuple[str, Sequence[Call]]]
 """Kinds, and what is asked."""
 
@@ -64,7 +73,9 @@ def upload(path: str, name: str, content: bytes, fields: Mapping[str, str], meth
         f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'.encode() + content,
     ]
     body = b"".join(b"--%s\r\n%s\r\n" % (BOUNDARY.encode(), part) for part in parts)
-    return Call(method, path, f"multipart/form-data; boundary={BOUNDARY}", body + f"--{BOUNDARY}--\r\n".encode(), **more)
+    return Call(
+        method, path, f"multipart/form-data; boundary={BOUNDARY}", body + f"--{BOUNDARY}--\r\n".encode(), **more
+    )
 
 
 def pair_of(draw: Draw, pairs: Sequence[str] = PAIRS) -> tuple[str, str]:
@@ -103,18 +114,24 @@ def lines(draw: Draw) -> Made:
         yield "plain.lines", [post("/translate", body)]
 
 
+def _page(draw: Draw, kind: str, code: str) -> str:
+    match kind:
+        case "page":
+            return markup(draw, code)
+        case "inline":
+            return golden_texts.tagged(draw, code)
+        case "literals":
+            return draw.choice([text for text in draw.texts.literals if "<" in text])
+        case "xml":
+            return golden_texts.xml(draw, code)
+    return plain(draw, code)[1]
+
+
 def pages(draw: Draw) -> Made:
-    literals = [text for text in draw.texts.literals if "<" in text]
     while True:
         source, target = pair_of(draw)
         kind = draw.choices(["page", "page", "inline", "literals", "xml", "plain"], [5, 4, 3, 2, 4, 2])[0]
-        text = {
-            "page": lambda: markup(draw, source),
-            "inline": lambda: golden_texts.tagged(draw, source),
-            "literals": lambda: draw.choice(literals),
-            "xml": lambda: golden_texts.xml(draw, source),
-            "plain": lambda: plain(draw, source)[1],
-        }[kind]()
+        text = _page(draw, kind, source)
         name = "xml" if kind == "xml" else f"html.{kind}"
         yield name, [post("/translate", {"text": text, "source": source, "target": target, "format": "html"})]
 
@@ -125,7 +142,8 @@ def streams(draw: Draw) -> Made:
         is_html = draw.random() < 0.25
         one = markup(draw, source) if is_html else draw.choice([plain(draw, source)[1], draw.sentences(source, 2, 5)])
         text = one if draw.random() < 0.7 else [one, draw.sentence(source), plain(draw, source)[1]]
-        body = {"text": text, "source": source, "target": target, "format": "html" if is_html else "text"}
+        body: dict[str, Any] = {"text": text, "source": source, "target": target}
+        body["format"] = "html" if is_html else "text"
         if draw.random() < 0.15:
             body |= {"source": "auto"}
         if draw.random() < 0.1:
@@ -149,23 +167,31 @@ def pivots(draw: Draw) -> Made:
         yield f"pivot.{kind}", [post("/translate", body)]
 
 
+def _of_some_language(draw: Draw, kind: str, code: str) -> str | list[str]:
+    other = draw.sentence(draw.choice(LANGUAGES))
+    match kind:
+        case "mixed":
+            return f"{draw.sentence(code)} {other}"
+        case "unclear":
+            return draw.choice([draw.label(code), golden_texts.odd(draw, code), draw.sentence(code)[:9]])
+        case "foreign":
+            return draw.choice(FOREIGN)
+        case "wrong":
+            return other
+        case "html":
+            return markup(draw, code)
+        case "several":
+            return [other, draw.label(code), draw.choice(FOREIGN)]
+    return draw.sentence(code)
+
+
 def detections(draw: Draw) -> Made:
-    foreign = [
-        "Il gatto dorme sul tavolo della cucina.", "Кошка спит на столе.", "猫がテーブルの上で寝ています。",
-        "O gato dorme na mesa.", "Kot śpi na stole.", "قطة نائمة", "Katten sover på bordet.", "고양이가 자요.",
-    ]  # fmt: skip
     while True:
         code, target = draw.choice(LANGUAGES), draw.choice(LANGUAGES)
-        kind = draw.choices(["right", "mixed", "unclear", "foreign", "wrong", "html", "several"], [8, 2, 4, 2, 3, 2, 2])[0]
-        text: Any = {
-            "right": lambda: draw.sentence(code),
-            "mixed": lambda: f"{draw.sentence(code)} {draw.sentence(draw.choice(LANGUAGES))}",
-            "unclear": lambda: draw.choice([draw.label(code), golden_texts.odd(draw, code), draw.sentence(code)[:9]]),
-            "foreign": lambda: draw.choice(foreign),
-            "wrong": lambda: draw.sentence(draw.choice(LANGUAGES)),
-            "html": lambda: markup(draw, code),
-            "several": lambda: [draw.sentence(draw.choice(LANGUAGES)), draw.label(code), draw.choice(foreign)],
-        }[kind]()
+        kind = draw.choices(
+            ["right", "mixed", "unclear", "foreign", "wrong", "html", "several"], [8, 2, 4, 2, 3, 2, 2]
+        )[0]
+        text = _of_some_language(draw, kind, code)
         source = draw.choice([one for one in LANGUAGES if one != target]) if kind == "wrong" else "auto"
         body = {"text": text, "source": source, "target": target, "format": "html" if kind == "html" else "text"}
         yield f"detection.{kind}", [post("/translate", body)]
@@ -174,7 +200,9 @@ def detections(draw: Draw) -> Made:
 def alternatives(draw: Draw) -> Made:
     while True:
         source, target = pair_of(draw)
-        text = draw.choice([draw.sentence(source), draw.label(source), draw.sentences(source, 2, 2), plain(draw, source)[1]])
+        text = draw.choice(
+            [draw.sentence(source), draw.label(source), draw.sentences(source, 2, 2), plain(draw, source)[1]]
+        )
         body = {"text": text[:200], "source": source, "target": target, "alternatives": draw.choice([1, 2, 2, 3, 5, 8])}
         if draw.random() < 0.15:
             body |= {"text": golden_texts.tagged(draw, source), "format": "html"}
@@ -195,7 +223,18 @@ def alignments(draw: Draw) -> Made:
 def _terms(draw: Draw, text: str) -> dict[str, str]:
     """Terms of the text with unusual translations, which the model has to be forced to."""
     words = [word for word in re.findall(r"[^\W\d_]{3,}", text) if word.isascii() or len(word) < 20] or ["Tom"]
-    given = ["Zwiebelturm", "truc bleu", "R&D", "Xyz", "pomme de pin", "{x}", "iPhone 15", "Käse-Igel", "测试词", "la caña"]
+    given = [
+        "Zwiebelturm",
+        "truc bleu",
+        "R&D",
+        "Xyz",
+        "pomme de pin",
+        "{x}",
+        "iPhone 15",
+        "Käse-Igel",
+        "测试词",
+        "la caña",
+    ]
     terms = {draw.choice(words): draw.choice(given) for _ in range(draw.randint(1, 3))}
     if draw.random() < 0.3:
         start = draw.randrange(len(words))
@@ -217,7 +256,7 @@ def glossaries(draw: Draw) -> Made:
             body |= {"text": [text, draw.sentence(source), draw.sentence(source)]}
         body["glossary"] = _terms(draw, text)
         if kind == "named":
-            source, target = pair_of(draw, ("en-fr", "en-de", "de-en", "en-zh", "en-es", "fr-en"))
+            source, target = pair_of(draw, ("en-fr", "en-de", "de-en", "en-zh") * 4 + ("en-es",))
             words = ["house", "cat", "window", "file", "Tom", "cats", "House", "Haus", "Katze"]
             text = draw.put_in(draw.sentence(source), *draw.choices(words, k=draw.randint(1, 2)))
             body = {"text": text, "source": source, "target": target, "glossary": "home"}
@@ -239,7 +278,7 @@ def prefixes(draw: Draw) -> Made:
         if pairs and draw.random() < 0.7:
             text, whole = draw.choice(pairs)
             prefix = whole[: draw.randint(1, len(whole))]
-        body = {"text": text, "source": source, "target": target, "prefix": prefix}
+        body: dict[str, Any] = {"text": text, "source": source, "target": target, "prefix": prefix}
         if draw.random() < 0.3:
             body |= {"alternatives": draw.choice([1, 3])}
         yield "prefix", [post("/translate", body)]
@@ -248,7 +287,9 @@ def prefixes(draw: Draw) -> Made:
 def scores(draw: Draw) -> Made:
     while True:
         source, target = pair_of(draw)
-        pairs = draw.texts.pairs.get(target if source == "en" else source) or [(draw.sentence("en"), draw.sentence("de"))]
+        pairs = draw.texts.pairs.get(target if source == "en" else source) or [
+            (draw.sentence("en"), draw.sentence("de"))
+        ]
         found = draw.choices(pairs, k=draw.randint(1, 3))
         if draw.random() < 0.3:
             found.append((draw.sentence("en"), draw.sentence(target if source == "en" else source)))
@@ -296,18 +337,28 @@ def files(draw: Draw) -> Made:
         elif how == "libretranslate":
             made = {"source": fields["source"], "target": target}
             capture = {"name": r"/download_file/([^\"]+)"}
-            yield f"{kind}.libretranslate", [
-                upload("/libretranslate/translate_file", name, content, made, capture=capture),
-                get("/libretranslate/download_file/@name@"),
-            ]
+            yield (
+                f"{kind}.libretranslate",
+                [
+                    upload("/libretranslate/translate_file", name, content, made, capture=capture),
+                    get("/libretranslate/download_file/@name@"),
+                ],
+            )
         elif how == "deepl":
             yield f"{kind}.deepl", _deepl_document(name, content, target)
         elif how == "report":
-            capture = {"name": "^(.*)$"}
-            yield f"{kind}.report", [upload("/translate/file", name, content, {**fields, "as": "review"}, capture=capture)]
+            capture = {"path": "x-interlinear-report: (.+)"}
+            yield f"{kind}.report", [upload("/translate/file", name, content, fields, capture=capture), get("@path@")]
         elif how == "reviewed":
-            review = b'<?xml version="1.0"?><xliff version="1.2"></xliff>'
-            yield f"{kind}.reviewed", [_with_review(name, content, fields, review)]
+            asked = {**fields, "as": "xliff"}
+            capture = {"review": r"(?s)\n\n(.*)"}
+            yield (
+                f"{kind}.reviewed",
+                [
+                    upload("/translate/file", name, content, asked, capture=capture),
+                    _with_review(name, content, fields, b"@review@"),
+                ],
+            )
         else:
             yield kind, [upload("/translate/file", name, content, fields)]
 
@@ -322,7 +373,9 @@ def _deepl_document(name: str, content: bytes, target: str) -> Sequence[Call]:
     capture = {"id": r'"document_id":"(\w+)"', "key": r'"document_key":"(\w+)"'}
     key = b'{"document_key": "@key@"}'
     return [
-        upload("/deepl/v2/document", name, content, {"target_lang": target.upper(), "source_lang": "EN"}, capture=capture),
+        upload(
+            "/deepl/v2/document", name, content, {"target_lang": target.upper(), "source_lang": "EN"}, capture=capture
+        ),
         Call("POST", "/deepl/v2/document/@id@", JSON, key, until='"status":"(done|error)"'),
         Call("POST", "/deepl/v2/document/@id@/result", JSON, key),
     ]
@@ -334,7 +387,7 @@ def _deepl_document(name: str, content: bytes, target: str) -> Sequence[Call]:
 def dialects(draw: Draw) -> Made:
     makers: Sequence[Callable[[Draw], tuple[str, Sequence[Call]]]] = (
         _libretranslate, _libretranslate, _libretranslate, _deepl, _deepl, _deepl, _deepl, _deepl_glossary, _google,
-        _google, _azure, _azure, _small, _small, _small, _chat, _chat, _free,
+        _google, _azure, _azure, _small, _small, _small, _chat, _chat, _free, _evaluation,
     )  # fmt: skip
     while True:
         kind, calls = draw.choice(makers)(draw)
@@ -345,8 +398,14 @@ def _libretranslate(draw: Draw) -> tuple[str, Sequence[Call]]:
     source, target = pair_of(draw, PAIRS * 2 + PIVOTS)
     if draw.texts.cases and draw.random() < 0.1:
         case = dict(draw.choice(draw.texts.cases))
-        return "libretranslate", [post("/libretranslate/translate", {**case, "target": draw.choice(["de", "fr", "es", "zh"])})]
-    body: dict[str, Any] = {"q": plain(draw, source)[1], "source": draw.choice([source, source, "auto"]), "target": target}
+        return "libretranslate", [
+            post("/libretranslate/translate", {**case, "target": draw.choice(["de", "fr", "es", "zh"])})
+        ]
+    body: dict[str, Any] = {
+        "q": plain(draw, source)[1],
+        "source": draw.choice([source, source, "auto"]),
+        "target": target,
+    }
     if draw.random() < 0.3:
         body |= {"q": markup(draw, source), "format": "html"}
     if draw.random() < 0.2:
@@ -372,7 +431,9 @@ def _deepl(draw: Draw) -> tuple[str, Sequence[Call]]:
     elif kind == "html":
         body |= {"text": [markup(draw, source)], "tag_handling": "html"}
     elif kind == "formality":
-        body["text"] = [draw.choice([draw.sentence(source), "How are you? Have you seen your friends?", "Open your door."])]
+        body["text"] = [
+            draw.choice([draw.sentence(source), "How are you? Have you seen your friends?", "Open your door."])
+        ]
         body["formality"] = draw.choice(["more", "less", "prefer_more", "prefer_less", "default"])
     elif kind == "splitting":
         body |= {"text": [golden_texts.spaced(draw, source)], "split_sentences": draw.choice(["0", "1", "nonewlines"])}
@@ -397,37 +458,43 @@ def _deepl_glossary(draw: Draw) -> tuple[str, Sequence[Call]]:
     ]
 
 
+def _evaluation(draw: Draw) -> tuple[str, Sequence[Call]]:
+    code = draw.choice(["de", "fr"])
+    pairs = draw.texts.pairs.get(code) or [(draw.sentence("en"), draw.sentence(code))]
+    segments = [{"source": one, "target": other} for one, other in draw.choices(pairs, k=2)]
+    segments[0]["target"] = draw.choice([segments[0]["target"], segments[0]["source"], draw.sentence(code)])
+    body = {"metadata": {"source_language": "en", "target_language": code}, "segments": segments}
+    call = post("/deepl/v1/quality-evaluation", body)
+    return "deepl.evaluation", [
+        Call("POST", call.path, JSON, call.body, {"id": r'"job_id": ?"([\w-]+)"'}),
+        get("/deepl/v1/quality-evaluation/@id@"),
+    ]
+
+
 def _google(draw: Draw) -> tuple[str, Sequence[Call]]:
     source, target = pair_of(draw, PAIRS * 2 + PIVOTS)
-    text = plain(draw, source)[1]
-    return "google", [
-        draw.choice(
-            [
-                lambda: post(
-                    "/google/language/translate/v2",
-                    {"q": [text, draw.sentence(source)], "source": source, "target": target, "format": "text"},
-                ),
-                lambda: get("/google/language/translate/v2", {"q": markup(draw, source), "target": target}),
-                lambda: form("/google/language/translate/v2", {"q": text, "source": source, "target": target}),
-                lambda: post("/google/language/translate/v2/detect", {"q": [text, draw.sentence(source)]}),
-                lambda: get("/google/translate_a/single", {"q": text, "sl": draw.choice(["auto", source]), "tl": target}),
-                lambda: form("/google/translate_a/single", {"q": text, "sl": source, "tl": target, "dj": "1"}),
-                lambda: form(
-                    "/google/translate_a/t",
-                    {"q": [text, draw.sentence(source)], "sl": draw.choice(["auto", source]), "tl": target},
-                ),
-                lambda: form(
-                    "/google/translate_a/t", {"q": markup(draw, source), "sl": source, "tl": target, "format": "html"}
-                ),
-            ]
-        )()
-    ]
+    text, page, other = plain(draw, source)[1], markup(draw, source), draw.sentence(source)
+    given, languages = draw.choice(["auto", source]), {"source": source, "target": target}
+    v2, single, several = "/google/language/translate/v2", "/google/translate_a/single", "/google/translate_a/t"
+    calls = (
+        post(v2, {"q": [text, other], "format": "text", **languages}),
+        get(v2, {"q": page, "target": target}),
+        form(v2, {"q": text, **languages}),
+        post(f"{v2}/detect", {"q": [text, other]}),
+        get(single, {"q": text, "sl": given, "tl": target}),
+        form(single, {"q": text, "sl": source, "tl": target, "dj": "1"}),
+        form(several, {"q": [text, other], "sl": given, "tl": target}),
+        form(several, {"q": page, "sl": source, "tl": target, "format": "html"}),
+    )
+    return "google", [draw.choice(calls)]
 
 
 def _azure(draw: Draw) -> tuple[str, Sequence[Call]]:
     source, target = pair_of(draw, PAIRS * 2 + PIVOTS)
     query: dict[str, Any] = {"api-version": "3.0", "to": draw.choice([target, f"{target},{draw.choice(LANGUAGES)}"])}
-    inputs: list[dict[str, Any]] = [{"Text": plain(draw, source)[1]}, {"Text": draw.sentence(source)}][: draw.randint(1, 2)]
+    inputs: list[dict[str, Any]] = [{"Text": plain(draw, source)[1]}, {"Text": draw.sentence(source)}][
+        : draw.randint(1, 2)
+    ]
     kind = draw.choices(["plain", "html", "detect", "new"], [4, 2, 1, 2])[0]
     if draw.random() < 0.6:
         query["from"] = source
@@ -451,16 +518,21 @@ def _small(draw: Draw) -> tuple[str, Sequence[Call]]:
     fields = {"text": text, "source_lang": source.upper(), "target_lang": target.upper()}
     asked: Mapping[str, Callable[[], Call]] = {
         "deeplx": lambda: post("/deeplx/translate", fields),
-        "deeplx.html": lambda: post("/deeplx/v1/translate", {**fields, "text": markup(draw, source), "tag_handling": "html"}),
+        "deeplx.html": lambda: post(
+            "/deeplx/v1/translate", {**fields, "text": markup(draw, source), "tag_handling": "html"}
+        ),
         "deeplx.official": lambda: post("/deeplx/v2/translate", {**fields, "text": [text, draw.sentence(source)]}),
         "mtranserver": lambda: post("/mtranserver/translate", {"from": given, "to": target, "text": text}),
         "mtranserver.html": lambda: post(
             "/mtranserver/translate", {"from": source, "to": target, "text": markup(draw, source), "html": True}
         ),
-        "mtranserver.batch": lambda: post("/mtranserver/translate/batch", {"from": given, "to": target, "texts": [text, "Tom"]}),
+        "mtranserver.batch": lambda: post(
+            "/mtranserver/translate/batch", {"from": given, "to": target, "texts": [text, "Tom"]}
+        ),
         "mtranserver.detect": lambda: post("/mtranserver/detect", {"text": text, "minConfidence": 0.5}),
         "immersive": lambda: post(
-            "/immersive/translate", {"source_lang": given, "target_lang": target, "text_list": [text, draw.label(source)]}
+            "/immersive/translate",
+            {"source_lang": given, "target_lang": target, "text_list": [text, draw.label(source)]},
         ),
         "kiss": lambda: post("/kiss/translate", {"text": text, "from": given, "to": target}),
         "hcfy": lambda: post("/hcfy/translate", {"text": text, "destination": [chinese[target], chinese["en"]]}),
@@ -470,7 +542,9 @@ def _small(draw: Draw) -> tuple[str, Sequence[Call]]:
         "nllb": lambda: post(
             "/nllb/translate", {"source": [text], "src_lang": flores[source], "tgt_lang": flores[target]}
         ),
-        "nllb.api": lambda: get("/nllb/api/v4/translator", {"text": text, "source": flores[source], "target": flores[target]}),
+        "nllb.api": lambda: get(
+            "/nllb/api/v4/translator", {"text": text, "source": flores[source], "target": flores[target]}
+        ),
         "plain": lambda: get("/plain/translate", {"text": text, "from": given, "to": target}),
         "omegat": lambda: get("/omegat/translate", {"text": text, "source": source, "target": target}),
     }
@@ -507,61 +581,79 @@ def _free(draw: Draw) -> tuple[str, Sequence[Call]]:
 # ---- Errors
 
 
+WRONG: Sequence[Any] = (
+    {}, [], None, 7, "text", {"text": "Hello."}, {"text": "Hello.", "source": "en"},
+    {"text": 7, "source": "en", "target": "fr"}, {"text": ["a", 7], "source": "en", "target": "fr"},
+    {"text": "a", "source": "en", "target": "xx"}, {"text": "a", "source": "xx", "target": "fr"},
+    {"text": "a", "source": "en", "target": "en"}, {"text": "a", "source": "en", "target": "auto"},
+    {"text": "a", "source": "en", "target": "fr", "more": 1}, {"text": "a", "source": "", "target": "fr"},
+    {"text": "a", "source": "en", "target": "fr", "alternatives": 9},
+    {"text": "a", "source": "en", "target": "fr", "alternatives": "2"},
+    {"text": "a", "source": "en", "target": "fr", "format": "pdf"},
+    {"text": "a", "source": "en", "target": "fr", "alignment": True, "format": "html"},
+    {"text": "a", "source": "en", "target": "fr", "prefix": "b", "glossary": {"a": "b"}},
+    {"text": ["a", "b"], "source": "en", "target": "fr", "prefix": "b"},
+    {"text": "a", "source": "en", "target": "fr", "line_breaks": "join", "alignment": True},
+    {"text": "a", "source": "en", "target": "fr", "glossary": "none"},
+    {"text": "a", "source": "en", "target": "fr", "glossary": {"a": 1}},
+    {"text": "a", "source": "en", "target": "fr", "glossary": {"": "b"}},
+    {"text": "a", "source": "en", "target": "fr", "memory": "exact"},
+    {"text": "a", "source": "en", "target": "fr", "memory": "some"},
+    {"text": "a", "source": "en", "target": "fr", "engine": "llm"},
+    {"text": "a", "source": "en", "target": "fr", "engine": "best"},
+    {"text": "a", "source": "en", "target": "fr", "deadline_ms": 0},
+    {"text": "a" * 50_001, "source": "en", "target": "fr"}, {"text": ["a"] * 1_001, "source": "en", "target": "fr"},
+    {"text": "\ud800", "source": "en", "target": "fr"}, {"q": "a", "source": "en", "target": "fr"},
+    {"pairs": [], "source": "en", "target": "fr"}, {"pairs": {"text": "a"}, "source": "en", "target": "fr"},
+    {"pairs": {"text": "a", "translation": "b"}, "source": "auto", "target": "fr"},
+    {"text": "a " * 600, "source": "en", "target": "fr"}, {"text": "a", "source": "EN", "target": "FR-ca"},
+    {"text": "a", "source": "en-GB", "target": "zh-TW"}, {"text": "a", "source": "en", "target": "fr", "layers": [99]},
+    {"text": "a", "source": "en", "target": "fr", "kinds": []},
+)  # fmt: skip
+BROKEN = (
+    b"",
+    b"{",
+    b'{"text": "a", }',
+    b"\xff\xfe",
+    b"[" * 100_000,
+    b'{"text": NaN}',
+    b'"a"',
+    b"{}{}",
+    b'{"a":1,"a":2}',
+)
+OWN_PATHS = ("/translate", "/translate/stream", "/score", "/attention")
+OTHER_PATHS = (
+    "/libretranslate/translate", "/deepl/v2/translate", "/google/language/translate/v2", "/azure/translate",
+    "/deeplx/translate", "/mtranserver/translate", "/kiss/translate", "/immersive/translate", "/hcfy/translate",
+    "/nllb/translate", "/plain/translate", "/omegat/translate", "/openai/v1/chat/completions", "/translate/file",
+    "/deepl/v2/document", "/libretranslate/translate_file", "/deepl/v2/glossaries", "/deepl/v3/glossaries", "/memory",
+    "/libretranslate/detect", "/libretranslate/suggest", "/google/translate_a/single", "/mtranserver/translate/batch",
+)  # fmt: skip
+
+
+def _wrong(draw: Draw, kind: str, path: str) -> Call:
+    match kind:
+        case "field":
+            return post(path, draw.choice(WRONG))
+        case "json":
+            return Call("POST", path, JSON, draw.choice(BROKEN))
+        case "type":
+            return Call("POST", path, draw.choice(["", "text/plain", FORM, "multipart/form-data"]), b"a=b")
+        case "method":
+            return Call(draw.choice(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"]), path)
+    return upload(
+        "/translate/file",
+        draw.choice(["a.exe", "a", "a.docx", "a.json", "a.xliff", "a.pdf", "a.po", "a.html", ""]),
+        draw.choice([b"", b"Hello.", b"PK\3\4", b"{", b"<a", b"%PDF-1.4", b"\x00\xff"]),
+        draw.choice([{"source": "en", "target": "fr"}, {"source": "en"}, {"target": "xx", "source": "en"}, {}]),
+    )
+
+
 def errors(draw: Draw) -> Made:
-    wrong: Sequence[Any] = (
-        {}, [], None, 7, "text", {"text": "Hello."}, {"text": "Hello.", "source": "en"},
-        {"text": 7, "source": "en", "target": "fr"}, {"text": ["a", 7], "source": "en", "target": "fr"},
-        {"text": "a", "source": "en", "target": "xx"}, {"text": "a", "source": "xx", "target": "fr"},
-        {"text": "a", "source": "en", "target": "en"}, {"text": "a", "source": "en", "target": "auto"},
-        {"text": "a", "source": "en", "target": "fr", "more": 1}, {"text": "a", "source": "", "target": "fr"},
-        {"text": "a", "source": "en", "target": "fr", "alternatives": 9},
-        {"text": "a", "source": "en", "target": "fr", "alternatives": "2"},
-        {"text": "a", "source": "en", "target": "fr", "format": "pdf"},
-        {"text": "a", "source": "en", "target": "fr", "alignment": True, "format": "html"},
-        {"text": "a", "source": "en", "target": "fr", "prefix": "b", "glossary": {"a": "b"}},
-        {"text": ["a", "b"], "source": "en", "target": "fr", "prefix": "b"},
-        {"text": "a", "source": "en", "target": "fr", "line_breaks": "join", "alignment": True},
-        {"text": "a", "source": "en", "target": "fr", "glossary": "none"},
-        {"text": "a", "source": "en", "target": "fr", "glossary": {"a": 1}},
-        {"text": "a", "source": "en", "target": "fr", "glossary": {"": "b"}},
-        {"text": "a", "source": "en", "target": "fr", "memory": "exact"},
-        {"text": "a", "source": "en", "target": "fr", "memory": "some"},
-        {"text": "a", "source": "en", "target": "fr", "engine": "llm"},
-        {"text": "a", "source": "en", "target": "fr", "engine": "best"},
-        {"text": "a", "source": "en", "target": "fr", "deadline_ms": 0},
-        {"text": "a" * 50_001, "source": "en", "target": "fr"}, {"text": ["a"] * 1_001, "source": "en", "target": "fr"},
-        {"text": "\ud800", "source": "en", "target": "fr"}, {"q": "a", "source": "en", "target": "fr"},
-        {"pairs": [], "source": "en", "target": "fr"}, {"pairs": {"text": "a"}, "source": "en", "target": "fr"},
-        {"pairs": {"text": "a", "translation": "b"}, "source": "auto", "target": "fr"},
-        {"text": "a " * 600, "source": "en", "target": "fr"}, {"text": "a", "source": "EN", "target": "FR-ca"},
-        {"text": "a", "source": "en-GB", "target": "zh-TW"}, {"text": "a", "source": "en", "target": "fr", "layers": [99]},
-        {"text": "a", "source": "en", "target": "fr", "kinds": []},
-    )  # fmt: skip
-    broken = (b"", b"{", b'{"text": "a", }', b"\xff\xfe", b"[" * 100_000, b'{"text": NaN}', b'"a"', b"{}{}", b'{"a":1,"a":2}')
-    own = ("/translate", "/translate/stream", "/score", "/attention")
-    others = (
-        "/libretranslate/translate", "/deepl/v2/translate", "/google/language/translate/v2", "/azure/translate",
-        "/deeplx/translate", "/mtranserver/translate", "/kiss/translate", "/immersive/translate", "/hcfy/translate",
-        "/nllb/translate", "/plain/translate", "/omegat/translate", "/openai/v1/chat/completions", "/translate/file",
-        "/deepl/v2/document", "/libretranslate/translate_file", "/deepl/v2/glossaries", "/deepl/v3/glossaries", "/memory",
-        "/libretranslate/detect", "/libretranslate/suggest", "/google/translate_a/single", "/mtranserver/translate/batch",
-    )  # fmt: skip
     while True:
-        path = draw.choice([*own, *own, *others])
+        path = draw.choice([*OWN_PATHS, *OWN_PATHS, *OTHER_PATHS])
         kind = draw.choices(["field", "json", "type", "method", "file"], [10, 3, 1, 1, 1])[0]
-        call = {
-            "field": lambda: post(path, draw.choice(wrong)),
-            "json": lambda: Call("POST", path, JSON, draw.choice(broken)),
-            "type": lambda: Call("POST", path, draw.choice(["", "text/plain", FORM, "multipart/form-data"]), b"a=b"),
-            "method": lambda: Call(draw.choice(["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"]), path),
-            "file": lambda: upload(
-                "/translate/file",
-                draw.choice(["a.exe", "a", "a.docx", "a.json", "a.xliff", "a.pdf", "a.po", "a.html", ""]),
-                draw.choice([b"", b"Hello.", b"PK\3\4", b"{", b"<a", b"%PDF-1.4", b"\x00\xff"]),
-                draw.choice([{"source": "en", "target": "fr"}, {"source": "en"}, {"target": "xx", "source": "en"}, {}]),
-            ),
-        }[kind]()
-        yield f"error.{kind}", [call]
+        yield f"error.{kind}", [_wrong(draw, kind, path)]
 
 
 def limits(draw: Draw) -> Made:
@@ -601,7 +693,21 @@ def quality(draw: Draw) -> Made:
 def _filled(draw: Draw, template: tuple[str, str, str] | None = None) -> tuple[str, str, str]:
     """A sentence that the large model's stub knows, and its translations."""
     template = template or draw.choice(TEMPLATES)
-    fillers = [*NAMES, "Paris", "12", "7", "1,250", "30", "{name}", "%s", "{0}", "10:30", "a.txt", "my brother", "Sunday"]
+    fillers = [
+        *NAMES,
+        "Paris",
+        "12",
+        "7",
+        "1,250",
+        "30",
+        "{name}",
+        "%s",
+        "{0}",
+        "10:30",
+        "a.txt",
+        "my brother",
+        "Sunday",
+    ]
     values = draw.sample(fillers, template[0].count("{}"))
     english, french, german = (each.format(*values) for each in template)
     return english, french, german
@@ -610,8 +716,8 @@ def _filled(draw: Draw, template: tuple[str, str, str] | None = None) -> tuple[s
 def large_model(draw: Draw) -> Made:
     while True:
         kind = draw.choices(
-            ["llm", "auto", "below", "stream", "html", "glossary", "several", "alone", "unserved", "local", "pivot", "file",
-             "dialect"],
+            ["llm", "auto", "below", "stream", "html", "glossary", "several", "alone", "unserved", "local", "pivot",
+             "file", "dialect"],
             [10, 6, 5, 3, 3, 3, 2, 3, 1, 1, 2, 1, 2],
         )[0]  # fmt: skip
         source, target = pair_of(draw, ("en-fr", "en-fr", "en-de"))
@@ -676,9 +782,9 @@ def memory(draw: Draw) -> Made:
         target = draw.choice(["fr", "de"])
         text: str = draw.choice(known[target])["text"]
         kind = draw.choices(
-            ["exact", "fuzzy", "repair", "off", "terms", "html", "stream", "search", "several", "pivot", "file", "dialect",
-             "values", "crud"],
-            [4, 5, 8, 1, 3, 3, 2, 1, 2, 1, 1, 1, 4, 1],
+            ["exact", "fuzzy", "repair", "off", "terms", "html", "stream", "search", "several", "pivot", "file",
+             "dialect", "values", "invalid", "export", "deepl"],
+            [4, 5, 8, 1, 3, 3, 2, 1, 2, 1, 1, 1, 4, 1, 0.3, 1],
         )[0]  # fmt: skip
         body: dict[str, Any] = {"text": text, "source": "en", "target": target}
         path = "/translate"
@@ -715,8 +821,21 @@ def memory(draw: Draw) -> Made:
         elif kind == "dialect":
             yield "memory.dialect", [post("/libretranslate/translate", {"q": text, "source": "en", "target": target})]
             continue
-        elif kind == "crud":
+        elif kind == "invalid":
             yield "memory.invalid", [_invalid_change(draw)]
+            continue
+        elif kind == "export":
+            yield "memory.export", [get("/memory", {"source": "en", "target": target})]
+            continue
+        elif kind == "deepl":
+            asked = {"text": [text, _changed(draw, text)], "source_lang": "EN", "target_lang": target.upper()}
+            yield (
+                "memory.deepl",
+                [
+                    get("/deepl/v3/translation_memories", capture={"id": r'"translation_memory_id": ?"([\w-]+)"'}),
+                    post("/deepl/v2/translate", {**asked, "translation_memory_id": "@id@"}),
+                ],
+            )
             continue
         yield f"memory.{kind}", [post(path, body)]
 

@@ -160,7 +160,7 @@ def tagged(draw: Draw, code: str) -> str:
     """Inline tags around words, numbered or not, sometimes unbalanced."""
     words = draw.sentence(code).split(" ")
     for _ in range(draw.randint(1, 3)):
-        name = draw.choice(["b", "i", "em", "0", "1", "a", "strong", "g id=\"1\"", "ph", "span class=\"x\"", "color=red"])
+        name = draw.choice(["b", "i", "em", "0", "1", "a", "strong", 'g id="1"', "ph", 'span class="x"', "color=red"])
         start = draw.randrange(len(words))
         end = draw.randint(start, len(words) - 1)
         words[start] = f"<{name}>{words[start]}"
@@ -247,7 +247,7 @@ def markup(draw: Draw, code: str) -> str:
     """A piece of a page: elements, attributes, references, comments, scripts."""
     parts: Sequence[Callable[[], str]] = (
         lambda: f"<p>{tagged(draw, code)}</p>",
-        lambda: f"<h2 title=\"{draw.label(code).replace(chr(34), '')}\">{draw.label(code)}</h2>",
+        lambda: f'<h2 title="{draw.label(code).replace(chr(34), "")}">{draw.label(code)}</h2>',
         lambda: f"<ul><li>{draw.label(code)}</li><li>{draw.sentence(code)}</ul>",
         lambda: f"<a href='https://example.org/?a=1&amp;b=2'>{draw.label(code)}</a> &mdash; {draw.sentence(code)}",
         lambda: f"<img alt='{draw.label(code).replace(chr(39), '')}' src=a.png><br>{draw.sentence(code)}",
@@ -255,7 +255,7 @@ def markup(draw: Draw, code: str) -> str:
         lambda: f"<!-- {draw.label(code)} --><p>{draw.sentences(code, 2, 3)}</p>",
         lambda: f"<script>var a = '{draw.label(code)}';</script>{draw.sentence(code)}",
         lambda: f"<code>{draw.label(code)}</code> {draw.sentence(code)} &lt;tag&gt; &eacute; &#x2026;",
-        lambda: f"<input placeholder=\"{draw.label(code).replace(chr(34), '')}\"><button>{draw.label(code)}</button>",
+        lambda: f'<input placeholder="{draw.label(code).replace(chr(34), "")}"><button>{draw.label(code)}</button>',
         lambda: f"<div><p>{draw.sentence(code)}<p>{draw.sentence(code)}</div>\n",
         lambda: f"<blockquote>{draw.sentence(code)}<br/>{draw.sentence(code)}</blockquote>",
         lambda: f"<span>{draw.sentence(code)[:-1]}</span><b>, {draw.label(code)}</b>",
