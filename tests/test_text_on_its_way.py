@@ -1,4 +1,4 @@
-"""docs/text-on-its-way.md against the code: the order of its functions, the policies, and the number of modules."""
+"""docs/text-on-its-way.md: the order of its functions, the policies, and the number of modules."""
 
 from __future__ import annotations
 
