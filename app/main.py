@@ -70,7 +70,7 @@ from app.storage.background_jobs import BackgroundJobs
 from app.storage.downloads import Downloads
 from app.storage.glossary_store import GlossaryStore
 from app.storage.memory_sqlite import SQLiteLog
-from app.storage.protocols import Limits, Store
+from app.storage.protocols import MemorySize, Store
 from app.storage.store_local import LocalStore
 from app.storage.translation_memory import TranslationMemory
 from app.text.glossary_files import load_glossaries
@@ -252,7 +252,7 @@ def _translation_memory(settings: Settings, store: Store) -> TranslationMemory |
     place = settings.translation_memory
     if place is None:
         return None
-    limits = Limits(settings.translation_memory_pairs, settings.translation_memory_bytes)
+    limits = MemorySize(settings.translation_memory_pairs, settings.translation_memory_bytes)
     if (place == IN_STORE) != store.is_shared:
         raise SettingsError(
             f"{PREFIX}TRANSLATION_MEMORY={place}: "

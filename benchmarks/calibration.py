@@ -81,7 +81,7 @@ class Ways:
     def estimates(self, judged: Sequence[Judged]) -> list[Estimates]:
         """What each says about other translations."""
         means = np.array(list(map(mean, judged)))
-        qualities = [self.quality.quality(one.log_probs, one.is_complete, one.has_end_mark) for one in judged]
+        qualities = [self.quality.quality(one.log_probs, one.is_complete, one.ends_sentence) for one in judged]
         return [
             Estimates("quality", np.array(qualities)),
             Estimates("mean log probability", np.array([self.logistic.probability([value]) for value in means])),

@@ -21,7 +21,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from app.storage.memory_sqlite import SQLiteLog
-from app.storage.protocols import Limits, Scope
+from app.storage.protocols import MemorySize, Scope
 from app.storage.translation_memory import TranslationMemory
 from benchmarks.memory_replay import read_pairs
 
@@ -72,7 +72,7 @@ async def timed_calls(work: Callable[[], Awaitable[object]], count: int, clock: 
 
 
 def memory_at(file: Path, count: int) -> TranslationMemory:
-    return TranslationMemory(SQLiteLog(file, Limits(2 * count, 1 << 40)))
+    return TranslationMemory(SQLiteLog(file, MemorySize(2 * count, 1 << 40)))
 
 
 def write(file: Path, scope: Scope, pairs: Sequence[tuple[str, str]]) -> tuple[float, float]:

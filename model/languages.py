@@ -225,7 +225,7 @@ _ENDED = re.compile(r"[.!?…。！？।؟።][\"'»”’)\]」』）]*$")
 _FULL_STOPS = {"zh": "。", "yue": "。", "ja": "。", "hi": "।", "mr": "।", "ne": "।", "bn": "।", "th": ""}
 
 
-def has_end_mark(sentence: str) -> bool:
+def ends_sentence(sentence: str) -> bool:
     """Whether `sentence` ends in a full stop, question mark or the like, perhaps before closing marks."""
     return _ENDED.search(sentence) is not None
 

@@ -30,7 +30,7 @@ def good_chrf(target: str) -> float:
     return GOOD_CHRF_WITHOUT_SPACES if language_alone(target) in WITHOUT_SPACES else GOOD_CHRF
 
 
-def sentence_features(log_probs: Sequence[float], has_end_mark: bool = True) -> tuple[float, ...]:
+def sentence_features(log_probs: Sequence[float], ends_sentence: bool = True) -> tuple[float, ...]:
     """The mean log probability of a translation's tokens, the logarithm of its size, and that of their number; for a
     source without an end mark, also 1 and both logarithms again, else zeros.
 
@@ -40,7 +40,7 @@ def sentence_features(log_probs: Sequence[float], has_end_mark: bool = True) -> 
     """
     mean = min(_SURE, sum(log_probs) / len(log_probs))
     size, count = math.log(-mean), math.log(len(log_probs))
-    return (mean, size, count, 0.0, 0.0, 0.0) if has_end_mark else (mean, size, count, 1.0, size, count)
+    return (mean, size, count, 0.0, 0.0, 0.0) if ends_sentence else (mean, size, count, 1.0, size, count)
 
 
 def word_features(log_prob: float) -> tuple[float, float]:
@@ -88,10 +88,10 @@ class QualityModel:
     word: LogisticModel
     """The probability that a word of the translation is in the reference."""
 
-    def quality(self, log_probs: Sequence[float], is_complete: bool = True, has_end_mark: bool = True) -> float:
+    def quality(self, log_probs: Sequence[float], is_complete: bool = True, ends_sentence: bool = True) -> float:
         """The probability that the translation with these tokens' log probabilities is good; 0 if it is not complete,
-        because a limit ended it. `log_probs` are not empty. `has_end_mark`: whether the source ends like a sentence."""
-        return self.sentence.probability(sentence_features(log_probs, has_end_mark)) if is_complete else 0.0
+        because a limit ended it. `log_probs` are not empty. `ends_sentence`: whether the source ends like a sentence."""
+        return self.sentence.probability(sentence_features(log_probs, ends_sentence)) if is_complete else 0.0
 
     def word_probability(self, log_prob: float) -> float:
         """The probability that a word with this log probability is right."""

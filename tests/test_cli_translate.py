@@ -49,7 +49,7 @@ from app.engine.registry import Catalogue
 from app.errors import StepFailed
 from app.settings import Settings
 from app.storage.memory_sqlite import SQLiteLog
-from app.storage.protocols import Limits, Scope
+from app.storage.protocols import MemorySize, Scope
 from app.text.glossary import Glossaries, Glossary
 from app.text.memory_index import Pair
 from app.text.memory_slots import text_id
@@ -352,7 +352,7 @@ def test_glossary_may_be_a_file_or_a_name(tmp_path: Path) -> None:
 def test_a_memory_is_a_file_of_pairs_or_of_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pairs.tsv").write_text("A house.\tUne demeure.\nA  house.\tUne maison.\n", encoding="utf-8")
     of_service = tmp_path / "memory.sqlite"
-    log = SQLiteLog(of_service, Limits(10, 10_000))
+    log = SQLiteLog(of_service, MemorySize(10, 10_000))
     for owner, target, translation in (("", "fr", "Un."), ("alice", "fr", "Une."), ("alice", "de", "Eine.")):
         asyncio.run(log.put(Scope(owner, "en", target), [(text_id("One."), Pair("One.", translation))]))
     asyncio.run(log.put(Scope("", "en", "fr"), [(text_id("Two."), Pair("Two.", "Deux."))]))
@@ -395,7 +395,7 @@ def test_a_memory_that_cannot_be_used_is_refused(
     monkeypatch.chdir(tmp_path)
     for name, content in (("wrong", "one"), ("odd", "\ufdd0\tUn"), ("pairs", "One\tUn")):
         Path(f"{name}.tsv").write_text(content, encoding="utf-8")
-    asyncio.run(SQLiteLog(Path("memory.sqlite"), Limits(1, 1)).stop())
+    asyncio.run(SQLiteLog(Path("memory.sqlite"), MemorySize(1, 1)).stop())
     with closing(sqlite3.connect("other.sqlite")) as other:
         other.execute("CREATE TABLE pairs (a)")
     with pytest.raises(CommandError) as caught:

@@ -13,7 +13,7 @@ from shared_fixtures import NAMES, PAIRS
 from typer.testing import CliRunner
 
 from model.atomic_files import NotReplaceable
-from model.languages import has_end_mark
+from model.languages import ends_sentence
 from model.tokenizer import Tokenizer
 from training.__main__ import VERBS
 from training.cleaning.holdout import comparison_key
@@ -80,7 +80,7 @@ def test_end_marks_are_counted_over_all_pairs_that_an_epoch_draws(tmp_path: Path
     asked = replace(asked, pairs=(f"{ended}:3", f"{unended}:0.5"))
     summary = prepare_corpora(asked, lambda line: None)
     tokenizer, (pairs, _) = Tokenizer.load(tmp_path / "data" / "sentencepiece.model"), load_pairs(tmp_path / "data")
-    marked = [has_end_mark(tokenizer.decode(source)) for source, _ in rows(tmp_path / "data")]
+    marked = [ends_sentence(tokenizer.decode(source)) for source, _ in rows(tmp_path / "data")]
     assert summary.sources_with_end_marks == round(float(np.average(marked, weights=pairs.weights)), 3)
     without_copies = prepare_corpora(replace(asked, reserved_share=0, augment_share=0), lambda line: None)
     assert without_copies.sources_with_end_marks > summary.sources_with_end_marks > np.mean(marked) + 0.1

@@ -44,12 +44,12 @@ def test_labels_that_are_good_more_often_have_estimates_of_their_own() -> None:
 
     def labels(seed: int) -> list[Judged]:
         sentences = _judged(2000, seed)
-        return [one._replace(has_end_mark=False, is_good=one.is_good or random.random() < 0.3) for one in sentences]
+        return [one._replace(ends_sentence=False, is_good=one.is_good or random.random() < 0.3) for one in sentences]
 
     fitted = fit(_judged(2000) + labels(2))
     assert measure(fitted, "sentences", _judged(2000, seed=3)).error < 0.04
     assert measure(fitted, "labels", labels(4)).error < 0.04
-    alike = fit([one._replace(has_end_mark=True) for one in _judged(2000) + labels(2)])
+    alike = fit([one._replace(ends_sentence=True) for one in _judged(2000) + labels(2)])
     assert measure(alike, "labels", labels(4)).error > 0.07
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.languages import full_stop, has_end_mark, is_traditional, joint, language_name, served_code, spacing
+from model.languages import ends_sentence, full_stop, is_traditional, joint, language_name, served_code, spacing
 
 
 @pytest.mark.parametrize(
@@ -105,15 +105,15 @@ def test_region_implies_the_script_of_chinese(code: str, traditional: bool) -> N
 
 @pytest.mark.parametrize("sentence", ["Yes.", "Who?", "“No!”", "(So it is.)", "好。", "「好。」", "Well…", "क्या।"])
 def test_these_end_sentences(sentence: str) -> None:
-    assert has_end_mark(sentence)
+    assert ends_sentence(sentence)
 
 
 @pytest.mark.parametrize("sentence", ["", "My house", "Name:", "v1.2", "(c)", "one,", "Mr. Smith"])
 def test_these_do_not_end_sentences(sentence: str) -> None:
-    assert not has_end_mark(sentence)
+    assert not ends_sentence(sentence)
 
 
 def test_every_full_stop_is_an_end_mark() -> None:
     for language in ("en", "fr", "zh", "zh-Hant", "ja", "hi", "pt_BR"):
-        assert has_end_mark("x" + full_stop(language))
+        assert ends_sentence("x" + full_stop(language))
     assert full_stop("th") == ""

@@ -67,12 +67,12 @@ def test_a_model_of_another_shape_is_refused(fields: object) -> None:
 
 
 def test_a_source_without_an_end_mark_has_coefficients_of_its_own() -> None:
-    assert MODEL.quality([-1.0] * 3, has_end_mark=False) != MODEL.quality([-1.0] * 3)
+    assert MODEL.quality([-1.0] * 3, ends_sentence=False) != MODEL.quality([-1.0] * 3)
 
 
 def test_a_model_of_an_older_bundle_takes_labels_for_sentences() -> None:
     older = QualityModel.read(
         {"sentence": {"intercept": -1.9, "coefficients": [3.6, -1.4, 0.5]}, "word": MODEL.word.to_dict()}
     )
-    assert older.quality([-1.0] * 3, has_end_mark=False) == older.quality([-1.0] * 3)
+    assert older.quality([-1.0] * 3, ends_sentence=False) == older.quality([-1.0] * 3)
     assert older.quality([-1.0] * 3) == MODEL.quality([-1.0] * 3)

@@ -20,7 +20,7 @@ from app.settings import SettingsError
 from app.storage.memory_log import MAX_TOGETHER, parts_of, put_in_parts
 from app.storage.memory_sqlite import SQLiteLog
 from app.storage.memory_valkey import ValkeyLog
-from app.storage.protocols import Change, Changes, Limits, MemoryLog, Scope, StoreFull
+from app.storage.protocols import Change, Changes, MemoryLog, MemorySize, Scope, StoreFull
 from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 
@@ -39,7 +39,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
 
         @asynccontextmanager
         async def in_file(pairs: int = 100, size: int = 10_000) -> AsyncIterator[MemoryLog]:
-            log = SQLiteLog(tmp_path / "memory.sqlite", Limits(pairs, size))
+            log = SQLiteLog(tmp_path / "memory.sqlite", MemorySize(pairs, size))
             yield log
             await log.stop()
 
@@ -51,7 +51,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
         async def in_store(pairs: int = 100, size: int = 10_000) -> AsyncIterator[MemoryLog]:
             store = ValkeyStore(server.url)
             await store.start()
-            yield ValkeyLog(store, Limits(pairs, size))
+            yield ValkeyLog(store, MemorySize(pairs, size))
             await store.stop()
 
         yield in_store
@@ -254,7 +254,7 @@ async def with_store(tmp_path: Path, check: Callable[[ValkeyLog], Awaitable[None
     with StoreServer(tmp_path) as server:
         store = ValkeyStore(server.url)
         await store.start()
-        await check(ValkeyLog(store, Limits(1 << 20, 1 << 30)))
+        await check(ValkeyLog(store, MemorySize(1 << 20, 1 << 30)))
         await store.stop()
 
 
@@ -314,7 +314,7 @@ def test_a_store_that_is_cleared_while_it_is_read_is_read_again(tmp_path: Path) 
 
 @pytest.fixture
 def file_log(tmp_path: Path) -> SQLiteLog:
-    return SQLiteLog(tmp_path / "memory.sqlite", Limits(1 << 20, 1 << 30))
+    return SQLiteLog(tmp_path / "memory.sqlite", MemorySize(1 << 20, 1 << 30))
 
 
 def holding(folder: Path, content: bytes) -> list[Path]:
@@ -446,7 +446,7 @@ def test_readers_wait_for_no_writer_of_another_process(tmp_path: Path) -> None:
     @on_a_loop
     async def check() -> None:
         file = tmp_path / "memory.sqlite"
-        log = SQLiteLog(file, Limits(100, 10_000))
+        log = SQLiteLog(file, MemorySize(100, 10_000))
         version = await put(log, SCOPE, [ONE])
         command = [sys.executable, "-c", WRITER, str(file)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:  # noqa: ASYNC220
@@ -468,7 +468,7 @@ def test_readers_wait_for_no_writer_of_another_process(tmp_path: Path) -> None:
 def test_what_a_killed_process_has_not_deleted_is_deleted_at_the_start(tmp_path: Path) -> None:
     @on_a_loop
     async def check() -> None:
-        file, limits = tmp_path / "memory.sqlite", Limits(1 << 20, 1 << 30)
+        file, limits = tmp_path / "memory.sqlite", MemorySize(1 << 20, 1 << 30)
         log = SQLiteLog(file, limits)
         await put(log, SCOPE, [*many(2 * MAX_TOGETHER), ONE])
         log._writer.submit(lambda: log._clear(SCOPE)).result()  # and no more
@@ -494,7 +494,7 @@ def test_a_store_that_does_not_answer_is_unavailable(tmp_path: Path) -> None:
         with StoreServer(tmp_path) as server:
             store = ValkeyStore(server.url)
             await store.start()
-            log = ValkeyLog(store, Limits(100, 10_000))
+            log = ValkeyLog(store, MemorySize(100, 10_000))
             await put(log, SCOPE, [ONE])
             server.kill()
             with pytest.raises(StoreUnavailable):
@@ -509,4 +509,4 @@ def test_a_file_that_is_no_memory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("not a database, but a text that is long enough" * 50)
     for path in (tmp_path / "text", tmp_path):
         with pytest.raises(SettingsError, match="INTERLINEAR_TRANSLATION_MEMORY="):
-            SQLiteLog(path, Limits(100, 10_000))
+            SQLiteLog(path, MemorySize(100, 10_000))

@@ -16,7 +16,7 @@ from processor_time import least_seconds
 from app.errors import InvalidFields, TooMuchText, Unavailable
 from app.storage.memory_log import size_of
 from app.storage.memory_sqlite import SQLiteLog
-from app.storage.protocols import Change, Changes, Limits, Scope
+from app.storage.protocols import Change, Changes, MemorySize, Scope
 from app.storage.translation_memory import MAX_BYTES_PER_PAIR, TranslationMemory
 from app.text import memory_slots
 from app.text.memory_index import Pair
@@ -26,7 +26,7 @@ ALICE, BOB = Scope("alice", "en", "fr"), Scope("bob", "en", "fr")
 
 @asynccontextmanager
 async def opened(file: Path, pairs: int = 1_000, size: int = 1 << 20) -> AsyncIterator[TranslationMemory]:
-    memory = TranslationMemory(SQLiteLog(file, Limits(pairs, size)))
+    memory = TranslationMemory(SQLiteLog(file, MemorySize(pairs, size)))
     await memory.start()
     yield memory
     await memory.stop()
@@ -121,7 +121,7 @@ def test_a_text_is_normalised_in_time_proportional_to_its_length() -> None:
 class FailingLog:
     """Has a pair for each of three changes, and can fail between the second and the third, which have one version."""
 
-    limits, pause_s = Limits(1_000, 1 << 20), 0.0
+    limits, pause_s = MemorySize(1_000, 1 << 20), 0.0
 
     def __init__(self) -> None:
         self.version, self.fails = 1, False

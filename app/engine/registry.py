@@ -181,9 +181,9 @@ def _pivots(pairs: Sequence[Pair]) -> dict[Pair, str]:
     targets = _grouped(pairs)
     everywhere = dict.fromkeys(target for _, target in pairs)
     missing = {source: everywhere.keys() - {source, *direct} for source, direct in targets.items()}
-    first_legs = sorted(pairs, key=lambda pair: language_alone(pair[1]) != PREFERRED_PIVOT)
+    by_pivot = sorted(pairs, key=lambda pair: language_alone(pair[1]) != PREFERRED_PIVOT)
     found: dict[Pair, str] = {}
-    for source, pivot in first_legs:
+    for source, pivot in by_pivot:
         if not missing[source]:
             continue  # so is every source of a bundle for all pairs, of which there may be tens of thousands
         for target in targets.get(pivot, []):

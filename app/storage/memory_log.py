@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
-from app.storage.protocols import Limits, MemoryLog, Part, Scope, StoreFull
+from app.storage.protocols import MemoryLog, MemorySize, Part, Scope, StoreFull
 from app.text.memory_index import Pair
 
 MAX_REMOVED = 10_000
@@ -34,7 +34,7 @@ def parts_of(pairs: Mapping[str, Pair]) -> Iterator[Part]:
     yield part
 
 
-def check_growth(limits: Limits, held: Limits, pairs: int, size: int) -> None:
+def check_growth(limits: MemorySize, held: MemorySize, pairs: int, size: int) -> None:
     """Raises StoreFull if so many pairs and bytes more are over a limit."""
     if pairs > 0 and held.pairs + pairs > limits.pairs:
         raise StoreFull("pairs")

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from app.errors import Unavailable
 from app.settings import PREFIX, SettingsError
 from app.storage.memory_log import MAX_BYTES_TOGETHER, MAX_REMOVED, MAX_TOGETHER, PAIR_BYTES, check_growth, size_of
-from app.storage.protocols import Change, Changes, Limits, Part, Scope
+from app.storage.protocols import Change, Changes, MemorySize, Part, Scope
 from app.text.memory_index import Pair
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class SQLiteLog:
 
     pause_s = 0.01  # SQLite lets other processes try again and again
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: MemorySize) -> None:
         """Raises SettingsError if the file cannot be used."""
         self._path, self.limits = path, limits
         self._writer, self._reader = ThreadPoolExecutor(1, "memory-writer"), ThreadPoolExecutor(1, "memory-reader")
@@ -122,7 +122,7 @@ class SQLiteLog:
                 if self._has_erased_texts and not self._open_reads:
                     self._writer.submit(self._checkpoint)  # for which no reader waits
 
-    async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
+    async def growth(self, scope: Scope, part: Part) -> tuple[MemorySize, MemorySize]:
         return await self._read(lambda: (self._growth(self._reading, scope, part)[0], self._totals(self._reading)))
 
     async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
@@ -195,7 +195,7 @@ class SQLiteLog:
             self._idle.append(database)
         yield Changes(version, is_complete, [_change(*row) for row in part]), True
 
-    def _growth(self, database: sqlite3.Connection, scope: Scope, part: Part) -> tuple[Limits, list[str]]:
+    def _growth(self, database: sqlite3.Connection, scope: Scope, part: Part) -> tuple[MemorySize, list[str]]:
         """How many pairs and bytes more there are if these pairs are put, and the ids that are new."""
         size, new = 0, list[str]()
         id, *_ = self._find(database, scope)
@@ -204,10 +204,10 @@ class SQLiteLog:
             size += size_of(pair) - (row[0] if row else 0)
             if not row:
                 new.append(text_id)
-        return Limits(len(new), size), new
+        return MemorySize(len(new), size), new
 
-    def _totals(self, database: sqlite3.Connection) -> Limits:
-        return Limits(*database.execute("SELECT pairs, bytes FROM totals").fetchone())
+    def _totals(self, database: sqlite3.Connection) -> MemorySize:
+        return MemorySize(*database.execute("SELECT pairs, bytes FROM totals").fetchone())
 
     # ---- In the writing thread
 

@@ -9,7 +9,7 @@ import msgspec
 
 from app.storage import lua_scripts
 from app.storage.memory_log import MAX_BYTES_TOGETHER, MAX_REMOVED, MAX_TOGETHER, size_of
-from app.storage.protocols import Change, Changes, Limits, Part, Scope, StoreFull
+from app.storage.protocols import Change, Changes, MemorySize, Part, Scope, StoreFull
 from app.storage.store_valkey import ValkeyStore
 from app.text.memory_index import Pair
 
@@ -20,7 +20,7 @@ class ValkeyLog:
 
     pause_s = 0.0
 
-    def __init__(self, store: ValkeyStore, limits: Limits) -> None:
+    def __init__(self, store: ValkeyStore, limits: MemorySize) -> None:
         self._store, self.limits = store, limits
 
     async def start(self) -> None:
@@ -53,10 +53,10 @@ class ValkeyLog:
             ]
             yield Changes(int(version), is_complete, changes)
 
-    async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
+    async def growth(self, scope: Scope, part: Part) -> tuple[MemorySize, MemorySize]:
         sizes = [each for id, pair in part for each in (id, size_of(pair))]
         pairs, size, *held = await self._run(lua_scripts.MEMORY_GROWTH, scope, *sizes)
-        return Limits(pairs, size), Limits(*held)
+        return MemorySize(pairs, size), MemorySize(*held)
 
     async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:
         values = [each for id, pair in part for each in (id, msgspec.json.encode(pair), size_of(pair))]

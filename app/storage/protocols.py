@@ -120,7 +120,7 @@ class Scope(NamedTuple):
     target: str
 
 
-class Limits(NamedTuple):
+class MemorySize(NamedTuple):
     """What all scopes together may hold, or do hold."""
 
     pairs: int
@@ -160,7 +160,7 @@ class MemoryLog(Protocol):
     All methods raise Unavailable if the log cannot be read or written.
     """
 
-    limits: Limits
+    limits: MemorySize
     pause_s: float
     """Between two parts of a long write, for other processes that write."""
 
@@ -174,7 +174,7 @@ class MemoryLog(Protocol):
     def changes(self, scope: Scope, since: int) -> AsyncGenerator[Changes, None]:
         """What changed after version `since`; all pairs if the log does not know any more. One part at least."""
 
-    async def growth(self, scope: Scope, part: Part) -> tuple[Limits, Limits]:
+    async def growth(self, scope: Scope, part: Part) -> tuple[MemorySize, MemorySize]:
         """How much more the scope would hold with the part, and what all scopes hold."""
 
     async def put(self, scope: Scope, part: Part) -> tuple[int, list[str]]:

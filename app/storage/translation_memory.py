@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from app.errors import InvalidFields
 from app.storage.memory_log import check_growth, parts_of, put_in_parts
-from app.storage.protocols import Change, Limits, MemoryLog, Part, Scope, StoreFull
+from app.storage.protocols import Change, MemoryLog, MemorySize, Part, Scope, StoreFull
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
 from app.text.memory_slots import id_of_normalised, normalise, text_id
 from app.translation.memory import Turns
@@ -73,7 +73,7 @@ class TranslationMemory:
         await self._log.stop()
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> MemorySize:
         return self._log.limits
 
     def turns(self, owner: str) -> Turns:
@@ -221,12 +221,12 @@ def checked_pairs(
 
 
 def _split(
-    pairs: Sequence[tuple[str, str]], checked: Iterable[tuple[str, Pair]], limits: Limits
+    pairs: Sequence[tuple[str, str]], checked: Iterable[tuple[str, Pair]], limits: MemorySize
 ) -> Iterator[list[Part] | None]:
     """Splits checked pairs into parts, which come last; yields None after each step. Raises StoreFull before any work
     if there are too many pairs."""
-    check_growth(limits, Limits(0, 0), len(pairs), 0)
-    check_growth(limits, Limits(0, 0), 0, sum(len(source) + len(target) for source, target in pairs))
+    check_growth(limits, MemorySize(0, 0), len(pairs), 0)
+    check_growth(limits, MemorySize(0, 0), 0, sum(len(source) + len(target) for source, target in pairs))
     by_id, parts = dict[str, Pair](), list[Part]()
     for id, pair in checked:
         by_id[id] = pair

@@ -17,7 +17,7 @@ import sentencex
 
 from app.markup.passage import ProtectedSpan
 from app.text.symbols import is_nesting, is_symbol, nesting_pairs
-from model.languages import has_end_mark
+from model.languages import ends_sentence
 from model.normalisation import INVISIBLE
 
 MAX_WINDOW_CHARS = 2_048
@@ -238,8 +238,8 @@ def _is_prose(masked: str, start: int, end: int, gaps: Sequence[tuple[int, int]]
     return (
         all(map(_has_letters, columns[:-1]))
         and (_has_letters(columns[-1]) or columns[-1][:1] in _FRENCH_MARKS)
-        and has_end_mark(columns[-1].rstrip())
-        and not any(has_end_mark(column) or column.endswith((":", "：")) for column in columns[:-1])
+        and ends_sentence(columns[-1].rstrip())
+        and not any(ends_sentence(column) or column.endswith((":", "：")) for column in columns[:-1])
         and (len(within) < 2 or all(column[0].islower() for column in columns[1:]))
     )
 

@@ -15,7 +15,7 @@ from app.text.tag_projection import place_tags
 from app.text.word_units import AlignedWords
 from app.translation.detokenisation import detokenised, protected_by_symbol, without_full_stop
 from app.translation.sentence import Sentence
-from model.languages import has_end_mark
+from model.languages import ends_sentence
 
 
 class Candidate(Struct, frozen=True, eq=False, dict=True):
@@ -36,7 +36,7 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
         model, decoded = self.sentence.bundle.quality, self.decoded
         if model is None:
             return None
-        ended = has_end_mark(self.sentence.passage.text.rstrip())
+        ended = ends_sentence(self.sentence.passage.text.rstrip())
         return model.quality(decoded.log_probs, decoded.finish_reason == "stop", ended)
 
     @property

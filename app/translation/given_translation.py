@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.markup.passage import Passage, ProtectedSpan
 from app.translation.input_normalisation import added_full_stop, is_all_caps, is_better_lowercased, lowercased
 from model.bundle import Bundle
-from model.languages import full_stop, has_end_mark
+from model.languages import ends_sentence, full_stop
 from model.tokenizer import SPACE, Piece
 
 
@@ -26,7 +26,7 @@ def given_pieces(
         start, end = 0, len(translation)
     text = translation[start:end]
     added = full_stop(bundle.target) if text and added_full_stop(passage.text, bundle) else ""
-    if added and has_end_mark(text):
+    if added and ends_sentence(text):
         added = ""
     tokenizer = bundle.target_tokenizer
     read = bundle.source_tokenizer

@@ -10,7 +10,7 @@ from app.text.optional_endings import join_endings
 from app.text.punctuation_marks import collapse_repeated_marks, may_have_repeated_marks
 from app.text.word_units import is_word_boundary
 from model.bundle import Bundle
-from model.languages import full_stop, has_end_mark
+from model.languages import ends_sentence, full_stop
 from model.normalisation import normalise_source
 from model.tokenizer import RESERVED_SYMBOLS, SPACE, Piece, Tokenizer
 
@@ -78,7 +78,7 @@ def added_full_stop(sentence: str, bundle: Bundle) -> str:
     removed from the translation again."""
     if not bundle.expects_end_marks or sentence[-1:] in ".!?":
         return ""
-    if not (sentence := normalise_source(sentence)) or has_end_mark(sentence):
+    if not (sentence := normalise_source(sentence)) or ends_sentence(sentence):
         return ""
     return full_stop(bundle.source) if sentence[-1].isalnum() or sentence[-1] in _CLOSING else ""
 

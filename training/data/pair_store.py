@@ -16,7 +16,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from model.languages import has_end_mark
+from model.languages import ends_sentence
 from model.tokenizer import Tokenizers
 from training.cleaning.holdout import CODES_PER_PART, partitions, sentence_key
 from training.corpora.corpus import LineTally, NumberedPair, Pair, hash64
@@ -152,7 +152,7 @@ def _encode(path: Path, made_of: _MadeOf, max_tokens: int, starts: Integers) -> 
     for source, target in PairTexts(path, starts):
         sides = tokenizers.encode_pair(source, target)
         lengths.extend(map(len, sides))
-        end_marks.append(has_end_mark(source))
+        end_marks.append(ends_sentence(source))
         known.append(tokenizers.target.unknown_id not in sides[1])
         if max(map(len, sides)) <= max_tokens:
             for side in sides:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.languages import has_end_mark
+from model.languages import ends_sentence
 from model.tokenizer import Tokenizer, Tokenizers
 from training.corpora.corpus import LineTally, Pair
 from training.data.augment.placeholder_copies import TokenCopy, token_copies
@@ -146,7 +146,7 @@ def _write_copies(drawn: Iterator[TokenCopy], tokenizer: Tokenizer, writer: Shar
         ids = np.concatenate([side for copy in some for side in (copy.source, copy.target)])
         writer.add(ids, np.array([[len(copy.source), len(copy.target)] for copy in some], np.uint32))
         pairs.extend(copy.pair for copy in some)
-        end_marks.extend(has_end_mark(tokenizer.decode(copy.source)) for copy in some)
+        end_marks.extend(ends_sentence(tokenizer.decode(copy.source)) for copy in some)
     return _CopiesWritten(np.array(pairs, np.int64), np.array(end_marks, np.bool_))
 
 

@@ -16,7 +16,7 @@ from model.bundle import Bundle
 from model.decoding import beam_decode
 from model.decoding.batch import Backend
 from model.hypothesis import Hypothesis
-from model.languages import has_end_mark
+from model.languages import ends_sentence
 from model.quality import LogisticModel, QualityModel, good_chrf, sentence_features, word_features
 from model.tokenizer import Tokenizer
 from training.cleaning.simplified_chinese import references_in_script
@@ -46,7 +46,7 @@ class Judged(NamedTuple):
     is_good: bool
     words: Sequence[tuple[float, bool]]
     """Of each word, the log probability and whether the reference has it."""
-    has_end_mark: bool = True
+    ends_sentence: bool = True
     """Whether the source ends like a sentence."""
 
 
@@ -154,7 +154,7 @@ def judge(backend: Backend, bundle: Bundle, pairs: Sequence[Pair]) -> list[Judge
         tokens, log_probs = _without_prefix(hypothesis)
         is_good = chrf.sentence_score(tokenizer.decode(tokens), [reference]).score >= good
         words = list(_words(tokenizer, tokens, log_probs, reference, bundle.target))
-        is_complete, ended = hypothesis.finish_reason == "stop", has_end_mark(pair.source)
+        is_complete, ended = hypothesis.finish_reason == "stop", ends_sentence(pair.source)
         judged.append(Judged(log_probs, is_complete, is_good, words, ended))
     return judged
 
@@ -172,7 +172,7 @@ def fit(judged: Sequence[Judged], name: str = "", prior: QualityModel | None = N
     if prior is None and not words:
         raise CorpusError(name, "translations without a word, by which none can be calibrated")
     sentence_prior, word_prior = (None, None) if prior is None else (prior.sentence, prior.word)
-    features = [sentence_features(one.log_probs, one.has_end_mark) for one in complete]
+    features = [sentence_features(one.log_probs, one.ends_sentence) for one in complete]
     return QualityModel(
         fit_logistic(features, [one.is_good for one in complete], sentence_prior),
         fit_logistic([word_features(word) for word, _ in words], [is_right for _, is_right in words], word_prior),
@@ -182,7 +182,7 @@ def fit(judged: Sequence[Judged], name: str = "", prior: QualityModel | None = N
 def measure(fitted: QualityModel, name: str, judged: Sequence[Judged]) -> Calibration:
     """Compares the estimates with what is good."""
     usable = [one for one in judged if one.log_probs]
-    estimates = np.array([fitted.quality(one.log_probs, one.is_complete, one.has_end_mark) for one in usable])
+    estimates = np.array([fitted.quality(one.log_probs, one.is_complete, one.ends_sentence) for one in usable])
     good = np.array([one.is_good for one in usable], float)
     words = [word for one in usable for word in one.words]
     word_estimates = np.array([fitted.word_probability(log_prob) for log_prob, _ in words])

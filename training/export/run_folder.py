@@ -22,7 +22,7 @@ from model.bundle_weights import fill, restored, stored
 from model.config import ModelConfig
 from model.directions import Direction
 from model.hypothesis import Limits
-from model.languages import has_end_mark
+from model.languages import ends_sentence
 from model.tokenizer import Tokenizers
 from model.transformer import Transformer
 from training.corpora.corpus import Pair
@@ -82,7 +82,7 @@ class TrainedRun:
         if not self.summary.reverse:
             return self.summary.sources_with_end_marks
         rows = np.linspace(0, len(self.pairs) - 1, min(len(self.pairs), END_MARK_PAIRS)).astype(np.int64)
-        marked = [has_end_mark(self.tokenizers.source.decode(ids)) for ids in self.pairs.source.sequences(rows)]
+        marked = [ends_sentence(self.tokenizers.source.decode(ids)) for ids in self.pairs.source.sequences(rows)]
         return round(float(np.average(marked, weights=self.pairs.weights[rows])), 3)
 
     def is_current(self) -> bool:
