@@ -90,7 +90,7 @@ class QualityModel:
 
     def quality(self, log_probs: Sequence[float], is_complete: bool = True, ends_sentence: bool = True) -> float:
         """The probability that the translation with these tokens' log probabilities is good; 0 if it is not complete,
-        because a limit ended it. `log_probs` are not empty. `ends_sentence`: whether the source ends like a sentence."""
+        because a limit ended it. `log_probs` are not empty. `ends_sentence`: whether the source ends like one."""
         return self.sentence.probability(sentence_features(log_probs, ends_sentence)) if is_complete else 0.0
 
     def word_probability(self, log_prob: float) -> float:
