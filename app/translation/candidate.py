@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 
 from msgspec import Struct
 
 from app.engine.sequence import Decoded
 from app.markup.passage import AlignedSpan, ProtectedSpan
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
+from app.runtime.lazy import lazy
 from app.text.checked_marks import without_invented
 from app.text.tag_projection import place_tags
 from app.text.word_units import AlignedWords
@@ -29,7 +29,7 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
     is_source: bool = False
     """Whether it is rendered as the sentence itself, since it is not good enough."""
 
-    @cached_property
+    @lazy
     def quality(self) -> float | None:
         """The probability that it is good enough to use as it is (`model.quality`), once repetitions have been cut from
         it: their tokens are nearly certain. None if the bundle does not estimate it."""
@@ -56,7 +56,7 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
         shown = (piece if isinstance(piece, str) else "x" * len(piece.raw) for piece in self.pieces)
         return list(empty_elements(tree, self.sentence.passage.text, "".join(shown)))
 
-    @cached_property
+    @lazy
     def _rendered(self) -> tuple[str, TagNode | None]:
         """The translation as its format writes it, and where it has its tags; None if it has none."""
         passage = self.sentence.passage
@@ -80,12 +80,12 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
         rest = self.sentence.bundle.target_tokenizer.decode(self.decoded.tokens)[len(generated) :]
         return typed + (without_full_stop(rest) if self.sentence.added_full_stop else rest)
 
-    @cached_property
+    @lazy
     def plain_text(self) -> str:
         """The translation in plain characters, without protected text."""
         return "".join(self.token_texts)
 
-    @cached_property
+    @lazy
     def token_texts(self) -> Sequence[str]:
         """The text that each token adds; protected text follows the text of its own symbol."""
         if self.given_texts is not None:
@@ -95,7 +95,7 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
     def _without_invented(self, text: str) -> str:
         return text if self.sentence.begun else without_invented(text, bool(self.sentence.mark_retries))
 
-    @cached_property
+    @lazy
     def pieces(self) -> Sequence[str | ProtectedSpan]:
         """The translation in plain characters, with each protected span in the place of its symbol."""
         protected = self._protected
@@ -121,11 +121,11 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
             pieces[first] = term._replace(raw=term.raw[:1].upper() + term.raw[1:])  # type: ignore[union-attr]
         return pieces
 
-    @cached_property
+    @lazy
     def _protected(self) -> dict[int, ProtectedSpan]:
         return protected_by_symbol(self.decoded.tokens, self.sentence.passage, self.sentence.bundle)
 
-    @cached_property
+    @lazy
     def aligned_words(self) -> AlignedWords:
         """The words of the translation, protected text included."""
         return AlignedWords(self.pieces, list(self.aligned_spans()))

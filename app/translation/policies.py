@@ -9,8 +9,7 @@ the similar translation of a memory repaired, which then takes the place of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from app.translation import formality
 from app.translation.kept_marks import retry_with_marks
@@ -20,8 +19,7 @@ from app.translation.sentence import Sentence
 from app.translation.terminology import retry_with_terms
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """What a request wants of each translation, and what the settings demand."""
 
     formality: formality.Formality | None = None

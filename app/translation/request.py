@@ -26,6 +26,7 @@ from app.translation.text_plan import TextPlan
 from app.translation.types import AUTO, Item, Options, TranslatedPart, Translations
 from app.translation.word_quality import sentence_words
 
+NO_RULES = policies.Rules()
 MAX_CONCURRENT_REPAIRS = 8
 """Of one request, since each scores up to 16 translations, and a long text must not fill the queue."""
 MAX_STARTED_AHEAD = 64
@@ -57,7 +58,7 @@ class TranslationRequest:
         self._planner = Planner(services, options)
         self._options = self._planner.options
         self._items: list[PlannedItem] = []
-        self._rules = policies.Rules()
+        self._rules = NO_RULES
         self._tasks = TaskGroup()
         self._futures: dict[PlannedSentence, Future[Decoded]] = {}
         """The results of sentences that are being decoded, or that no policy has seen yet."""
@@ -198,7 +199,10 @@ class TranslationRequest:
     async def _decide(self, translation: Translation) -> Translation | Sentence:
         passage = translation.sentence.passage
         size = max(len(passage.text), event_loop.TAG_SIZE * len(passage.tags))
-        decision = await event_loop.run(size, policies.decide, translation, self._rules)
+        if event_loop.fits(size):  # as for most sentences
+            decision = policies.decide(translation, self._rules)
+        else:
+            decision = await asyncio.to_thread(policies.decide, translation, self._rules)
         if isinstance(decision, Translation) and decision.quality is not None:
             self._services.observe_quality(decision.sentence.bundle.spec.name, decision.quality)
         return decision
