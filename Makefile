@@ -25,8 +25,10 @@ LOCKED_INSTALL = $(BIN)/python -m pip install -qq --no-deps --require-hashes --r
 PIP_COMPILE = CUSTOM_COMPILE_COMMAND='make lock' $(BIN)/pip-compile --quiet --generate-hashes --strip-extras \
 	--unsafe-package torch --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links
 FAST := -m "not (slow or browser or bundle or soak or ray)" --hypothesis-profile fast
-SLOW_TESTS := $(patsubst %,tests/test_%*.py,documents formats text translation_documents storage_translation_memory \
-	benchmarks_slow_memory normalisation translation_quality_checks runtime_work_unit)
+SLOW_TESTS := tests/app/documents tests/app/formats tests/app/runtime/test_work_unit.py \
+	tests/app/storage/test_translation_memory.py tests/app/text tests/app/translation/test_documents.py \
+	tests/app/translation/test_quality_checks.py tests/benchmarks/test_slow_memory.py \
+	tests/docs/test_text_on_its_way.py tests/model/test_normalisation.py
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # A thread a test process, and compiled modules even where the environment says otherwise: without them, every process that
 # tests start compiles ours again, and pytest takes twice as long to find the tests.

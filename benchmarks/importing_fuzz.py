@@ -1,7 +1,7 @@
 """Feeds mutated files to the importers of every family.
 
-    PYTHONPATH=.:tests python -m benchmarks.importing_fuzz --count 10000
-    PYTHONPATH=.:tests python -m benchmarks.importing_fuzz nllb marian-zip --count 2000
+    PYTHONPATH=.:tests/support python -m benchmarks.importing_fuzz --count 10000
+    PYTHONPATH=.:tests/support python -m benchmarks.importing_fuzz nllb marian-zip --count 2000
 
 Bytes are flipped, replaced, repeated or cut, mostly in a file's first kilobytes, where lengths are, and in its last,
 where a zip has its directory; numbers become huge, tiny or no numbers; and values of JSON and YAML become others. A
@@ -28,8 +28,8 @@ import sentencepiece
 from imported_models import argos_package, opennmt_spec, opennmt_tokens, save_spec, unigram_pieces
 from m2m_models import nllb_folder
 from marian_models import INTGEMM8, as_bin, marian_pieces, marian_transformer, piece_count
-from test_importing_huggingface_marian import write_folder
 
+from tests.training.importing.test_huggingface_marian import write_folder
 from training.export.marian import marian_arrays, write_npz
 from training.importing.errors import ImportFault
 from training.importing.families import build_model, read_model

@@ -1,7 +1,7 @@
 """Measures the memory and the time that importing takes, for large random models of every family.
 
-    PYTHONPATH=.:tests python -m benchmarks.importing_memory
-    PYTHONPATH=.:tests python -m benchmarks.importing_memory nllb-1024 --folder models --dtype int8
+    PYTHONPATH=.:tests/support python -m benchmarks.importing_memory
+    PYTHONPATH=.:tests/support python -m benchmarks.importing_memory nllb-1024 --folder models --dtype int8
 
 Each model is made, and imported, in a process of its own. Memory is that process's resident set, less what it was once
 all modules were imported: the peak of all of it, and that of the anonymous part, which the system cannot take back. The

@@ -1,9 +1,11 @@
 """From no installed model to translations by published ones: a service with INTERLINEAR_MODELS, and a registry on
 loopback. How long does each part take, and what does the load notice of it?
 
-    PYTHONPATH=.:tests python -m benchmarks.installing time      parts of the way; do all three APIs answer right?
-    PYTHONPATH=.:tests python -m benchmarks.installing load      throughput beside an installation, and without
-    PYTHONPATH=.:tests python -m benchmarks.installing registry  only the registry, to try a service or a container
+    PYTHONPATH=.:tests/support python -m benchmarks.installing time      parts of the way; do all three APIs answer
+        right?
+    PYTHONPATH=.:tests/support python -m benchmarks.installing load      throughput beside an installation, and without
+    PYTHONPATH=.:tests/support python -m benchmarks.installing registry  only the registry, to try a service or a
+        container
 
 The registry has what real ones have: Mozilla's list with models of random weights in the shape `base-memory`, and an
 index of Argos with the shipped English-French bundle, packed as Argos Translate packs its own, whose translations are

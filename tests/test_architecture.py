@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import pytest
 from setuptools import find_packages
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[1]
 TOP_PACKAGES = ("app", "model", "training")
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "misc"}
 
@@ -406,18 +405,18 @@ def test_only_the_command_line_imports_a_verb() -> None:
     assert imports_among(files, {f"training.cli.{module}" for module in modules}) == []
 
 
-def test_each_test_file_names_what_it_tests() -> None:
-    """By its own name, as tests/test_engine_cache.py does for app/engine/cache.py, or by a path in its first line."""
-    modules = Counter(
-        "_".join(parts[start:])
-        for folder in ("app", "model", "training", "benchmarks")
-        for path in (ROOT / folder).rglob("*.py")
-        for module in [path.parent if path.stem == "__init__" else path.with_suffix("")]
-        for parts in [module.relative_to(ROOT).parts]
-        for start in range(len(parts))
-    )
-    files = sorted((ROOT / "tests").glob("test_*.py"))
-    unclear = [file for file in files if modules[file.stem.removeprefix("test_")] != 1]
+def test_each_test_file_lies_where_what_it_tests_does() -> None:
+    """tests/app/engine/test_cache.py tests app/engine/cache.py; any other begins with a path."""
+    tests = ROOT / "tests"
+    files = sorted(tests.rglob("test_*.py"))
+    assert files
+    tested = {file: ROOT / file.relative_to(tests).parent / file.stem.removeprefix("test_") for file in files}
+    assert [file for file in files if not (ROOT / file.relative_to(tests).parent).is_dir()] == []
+    unclear = [
+        file
+        for file, path in tested.items()
+        if not (path.with_suffix(".py").exists() or path.is_dir() or path.name == path.parent.name)
+    ]
     assert len(unclear) < len(files) / 2
     for file in unclear:
         named = file.read_text(encoding="utf-8").removeprefix('"""').partition(":")[0].replace(",", "").split(" ")

@@ -22,6 +22,8 @@ from training.__main__ import cli
 from training.corpora.corpus import write_pairs
 from training.evaluation.evaluate import TestSet, evaluate_set
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 SET = PAIRS[::3]
 

@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 SERVING = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["scale"]]
 EVERYTHING = [*SERVING, *PROJECT["optional-dependencies"]["train"], *PROJECT["optional-dependencies"]["dev"]]

@@ -1,4 +1,4 @@
-"""tests/conftest.py: tests that `make check` skips: the markers that tests/conftest.py adds."""
+"""tests/conftest.py: tests that `make check` skips, by the markers of modules and those that fixtures bring."""
 
 from __future__ import annotations
 
@@ -7,45 +7,58 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from conftest import MARKED_BY_MODULE, pytest_collection_modifyitems, pytest_ignore_collect
 
-TESTS = Path(__file__).parent
-
-
-def test_every_marked_module_exists() -> None:
-    assert set().union(*MARKED_BY_MODULE.values()) <= {path.stem for path in TESTS.glob("test_*.py")}
+from tests.conftest import marks_of_module, pytest_collection_modifyitems, pytest_ignore_collect
 
 
 @pytest.mark.parametrize(
-    ("module", "fixtures", "marks"),
+    ("fixtures", "marks"),
     [
-        ("test_decoding", [], []),
-        ("test_api_pivot", ["service", "browser"], ["browser"]),
-        ("test_page_for_all", ["visit", "browser", "shipped_url"], ["browser", "bundle"]),
-        ("test_optim_loop", [], ["slow"]),
-        ("test_invariance", [], ["bundle", "slow"]),
+        ([], []),
+        (["service", "browser"], ["browser"]),
+        (["visit", "browser", "shipped_url"], ["browser", "bundle"]),
     ],
 )
-def test_marks_come_from_the_module_and_the_fixtures(module: str, fixtures: list[str], marks: list[str]) -> None:
+def test_marks_come_from_the_fixtures(fixtures: list[str], marks: list[str]) -> None:
     added = list[str]()
     marking: dict[str, Any] = {"add_marker": added.append, "get_closest_marker": lambda name: None}
-    item = SimpleNamespace(path=TESTS / f"{module}.py", fixturenames=fixtures, **marking)
+    item = SimpleNamespace(path=Path("test_module.py"), fixturenames=fixtures, **marking)
     pytest_collection_modifyitems(cast(Any, [item]))
     assert sorted(added) == marks
 
 
 @pytest.mark.parametrize(
-    ("expression", "module", "ignored"),
+    ("line", "marks"),
     [
-        ("not (slow or browser)", "test_optim_loop", True),
-        ("not (slow or browser)", "test_page_script", True),
-        ("not (slow or browser)", "test_decoding", None),
-        ("not (browser)", "test_optim_loop", None),
-        ("not soak", "test_optim_loop", None),
-        ("slow", "test_optim_loop", None),
-        ("not (slow and bundle)", "test_optim_loop", None),
+        ("", set()),
+        ("pytestmark = pytest.mark.slow", {"slow"}),
+        ("pytestmark = [pytest.mark.slow, pytest.mark.bundle]", {"slow", "bundle"}),
+        ('pytestmark = [\n    pytest.mark.slow,\n    pytest.mark.skipif(True, reason="none"),\n]', {"slow", "skipif"}),
+        ("    pytestmark = pytest.mark.slow", set()),
     ],
 )
-def test_only_modules_excluded_as_a_whole_are_not_imported(expression: str, module: str, ignored: bool | None) -> None:
+def test_marks_of_a_module_are_read_from_its_line(tmp_path: Path, line: str, marks: set[str]) -> None:
+    module = tmp_path / "test_module.py"
+    module.write_text(f"import pytest\n\n{line}\n\n\ndef test_it() -> None:\n    assert pytest.mark.browser\n")
+    assert marks_of_module(module) == marks
+
+
+@pytest.mark.parametrize(
+    ("expression", "mark", "ignored"),
+    [
+        ("not (slow or browser)", "slow", True),
+        ("not (slow or browser)", "browser", True),
+        ("not (slow or browser)", "bundle", None),
+        ("not (browser)", "slow", None),
+        ("not soak", "slow", None),
+        ("slow", "slow", None),
+        ("not (slow and bundle)", "slow", None),
+    ],
+)
+def test_only_modules_excluded_as_a_whole_are_not_imported(
+    tmp_path: Path, expression: str, mark: str, ignored: bool | None
+) -> None:
     config = SimpleNamespace(getoption=lambda name: {"markexpr": expression}[name])
-    assert pytest_ignore_collect(TESTS / f"{module}.py", cast(Any, config)) is ignored
+    module = tmp_path / "test_module.py"
+    module.write_text(f"pytestmark = pytest.mark.{mark}\n")
+    assert pytest_ignore_collect(module, cast(Any, config)) is ignored

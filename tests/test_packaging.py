@@ -6,7 +6,7 @@ import tomllib
 from glob import glob
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 
 
 def test_package_data_names_every_file_beside_the_modules() -> None:

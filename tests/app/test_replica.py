@@ -22,7 +22,9 @@ from benchmarks.ray_cluster import HANG_VARIABLE, PORT, is_isolated, processes, 
 from benchmarks.scale import Work, prepare
 from benchmarks.scale_ray import SCENARIOS, SETTINGS, Cluster, Scenario, run_scenario
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.ray
+
+ROOT = Path(__file__).resolve().parents[2]
 URL = f"http://127.0.0.1:{PORT}"
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 REQUESTS, CLIENTS = 400, 8

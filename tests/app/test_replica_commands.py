@@ -18,7 +18,9 @@ from servers import WAIT_S, becomes
 from benchmarks.balancer import is_ready
 from benchmarks.ray_cluster import PORT, end_processes, is_isolated, replicas, workers
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.ray
+
+ROOT = Path(__file__).resolve().parents[2]
 SERVICE: dict[str, Any] = yaml.safe_load((ROOT / "deploy/kubernetes/ray/rayservice.yaml").read_text(encoding="utf-8"))
 RAY, SERVE = [[sys.executable, "-m", f"ray.{name}"] for name in ("scripts.scripts", "serve.scripts")]
 

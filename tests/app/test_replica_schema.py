@@ -20,7 +20,9 @@ from app.cluster.ray_variables import EXPECTED, REQUIRED
 from app.replica import DEPLOYMENT, application
 from app.settings import SettingsError
 
-SERVE = Path(__file__).resolve().parent.parent / "deploy/ray/serve.yaml"
+pytestmark = pytest.mark.ray
+
+SERVE = Path(__file__).resolve().parents[2] / "deploy/ray/serve.yaml"
 FREE = {"args", "user_config", "runtime_env", "ray_actor_options", "policy"}
 """Fields whose contents are not Ray Serve's."""
 

@@ -32,7 +32,9 @@ from app.services.startup import load_catalogue
 from app.settings import Settings
 from benchmarks.soak import workers_of
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 
 

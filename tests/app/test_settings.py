@@ -53,7 +53,7 @@ def test_most_common_settings_are_options_of_serve(option: str) -> None:
 
 def test_settings_of_the_shell_reach_the_container() -> None:
     """Except those that name paths in it, and the device, which the profile sets."""
-    compose = (Path(__file__).parent.parent / "docker-compose.yml").read_text(encoding="utf-8")
+    compose = (Path(__file__).parents[2] / "docker-compose.yml").read_text(encoding="utf-8")
     passed_on = re.findall(r"^  (INTERLINEAR_\w+):(?:$| \$\{\1:-)", compose, re.M)
     all_of_them = [f"INTERLINEAR_{name.upper()}" for name in Settings.model_fields]
     own = {f"INTERLINEAR_{name}" for name in ("HOST", "PORT", "DEVICE")}

@@ -1,4 +1,4 @@
-"""The service as a separate process on a bad day: killed workers, full disks, little memory, clocks that jump.
+"""app/: the service as a separate process on a bad day: killed workers, full disks, little memory, clocks that jump.
 
 Tests marked `soak` take minutes or need root, for mounts and control groups; `make soak` runs them.
 """
@@ -25,6 +25,8 @@ from shared_fixtures import SHIPPED
 
 from app.http.api_keys import new_key
 from benchmarks.soak import Soak, kill_workers, memory, pseudoword_sentences, request_sequentially, running_service
+
+pytestmark = [pytest.mark.bundle, pytest.mark.slow]
 
 BUNDLE = SHIPPED / "en-fr"
 SETTINGS = {"INTERLINEAR_WORKERS": "2", "INTERLINEAR_MAX_WAIT_MS": "60000"}
@@ -71,7 +73,7 @@ def killed(port: int, front: int, sentences: int, kills: int, every_s: float) ->
     return asyncio.run(run())
 
 
-@pytest.mark.soak  # a short one is in tests/test_engine.py
+@pytest.mark.soak  # a short one is in tests/app/engine/test_engine.py
 def test_killed_workers_change_lose_and_repeat_no_response() -> None:
     with running_service(BUNDLE, {**SETTINGS, "INTERLINEAR_CACHE_BYTES": "0"}) as (process, port):
         load = killed(port, process.pid, sentences=1000, kills=40, every_s=2.0)
@@ -164,7 +166,7 @@ def clock(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process whose wall clock is shifted by the file named in it."""
     folder = tmp_path_factory.mktemp("clock")
     library, offset = folder / "clock_offset.so", folder / "offset"
-    source = Path(__file__).with_name("clock_offset.c")
+    source = Path(__file__).parents[1] / "support" / "clock_offset.c"
     subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
     offset.write_text("0")
     return {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(offset)}

@@ -31,7 +31,9 @@ from training.__main__ import cli
 from training.corpora.corpus import write_pairs
 from training.pipeline.recipe_file import RecipeFile, RecipeFileError
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 BASE = """
 source = "en"
 target = "fr"

@@ -29,7 +29,9 @@ from benchmarks.training import random_pairs, read_task_pairs, report
 from model.config import ModelConfig
 from training.data.batches import Batch
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
 
 

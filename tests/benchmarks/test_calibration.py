@@ -16,6 +16,8 @@ from benchmarks.calibration import Estimates, best_temperature, draw, fitted_way
 from training.corpora.corpus import Pair, write_pairs
 from training.evaluation.calibration import Judged, auroc, calibration_error, risk_coverage
 
+pytestmark = pytest.mark.slow
+
 
 def translations(temperature: float, count: int, seed: int = 0) -> list[Judged]:
     """Translations that are good with the probability that the mean of their log probabilities has with `temperature`.

@@ -26,6 +26,8 @@ from model.decoding import greedy_decode
 from model.decoding.torch_backend import TorchBackend
 from model.transformer import Transformer
 
+pytestmark = pytest.mark.slow
+
 WORK = Work([[5 + 7 * n % 300, 4 + n % 7, 20, *range(30, 30 + n % 13)] for n in range(60)], limit=20)
 EOS = 2
 A, B = Setting(Engine(OURS, "int8", 2), 64), Setting(Engine(THEIRS, "float32", 1, 2), 16)

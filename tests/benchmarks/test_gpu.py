@@ -19,7 +19,9 @@ from model.bundle_weights import LoadedBundle, save_bundle
 from model.config import ModelConfig
 from model.hypothesis import Limits
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_step_reads_its_weights_once_and_each_rows_keys() -> None:
@@ -55,7 +57,7 @@ def test_command_prints_a_line_for_each_number_of_rows_and_why_an_engine_is_miss
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, as PyTorch's builds for CUDA do")
 def test_command_measures_the_triton_engine_and_its_kernels() -> None:
-    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support")])
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": paths}
     options = OPTIONS.replace("--length 3", "--length 1").replace("--rows 4", "").replace("toy", "d2l").split()
     program = "import triton_interpreter, runpy; from model.triton import batch\n"

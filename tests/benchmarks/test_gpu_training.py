@@ -22,6 +22,8 @@ from model.config import ModelConfig
 from training.data.batches import Batch, Pairs
 from training.optim.trainer import Recipe, Trainer
 
+pytestmark = pytest.mark.slow
+
 CONFIG = ModelConfig(40, 40, d_model=16, num_heads=2, d_ff=32, encoder_layers=2, decoder_layers=1, dropout=0.0)
 
 

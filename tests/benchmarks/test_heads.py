@@ -10,6 +10,8 @@ from benchmarks.heads import PLACES, Measured, add_sentence, changed, influences
 from model.bundle_weights import LoadedBundle
 from model.transformer import AttentionRecord
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = ["Hello.", "How are you?", "The cat sleeps."]
 
 

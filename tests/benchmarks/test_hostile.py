@@ -34,6 +34,8 @@ from benchmarks.hostile import (
     upload,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_inputs_are_small_and_what_they_are_to_be() -> None:
     assert len(nested_plurals()) == 720 and json.loads(nested_plurals())

@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from benchmarks import invariance
 
+pytestmark = pytest.mark.slow
+
 
 def ran(bundle: Path) -> tuple[int, list[str]]:
     """The exit status and the output."""

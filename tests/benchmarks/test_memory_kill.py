@@ -8,8 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
+import pytest
 
 from benchmarks.memory_kill import REQUEST_TIMEOUT_S, run, running_service
+
+pytestmark = pytest.mark.slow
 
 
 def test_nothing_acknowledged_is_lost_under_sigkill(bundle_folder: Path, tmp_path: Path) -> None:

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmarks.memory_replay import replay
+
+pytestmark = pytest.mark.slow
 
 PAIRS = [
     ("Wait 30 s", "Attendez 30 s"),

@@ -8,10 +8,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from shared_fixtures import SHIPPED
 from warm import run_warm
 
 from benchmarks.mixed_soak import SAMPLES, WARMUP_SHARE, ResourceUsage, growth, more_names
+
+pytestmark = [pytest.mark.bundle, pytest.mark.slow]
 
 
 def test_memory_growth_counts_only_what_remains() -> None:
@@ -46,7 +49,7 @@ def test_usage_is_that_of_a_process_and_its_children() -> None:
 def test_short_mixed_soak_finds_no_fault() -> None:
     command = ["benchmarks.mixed_soak", "--minutes", "0.03", "--clients", "4"]
     bundles = ["--bundle", str(SHIPPED / "en-fr"), "--spare", str(SHIPPED / "fr-en")]
-    done = run_warm([*command, *bundles], cwd=Path(__file__).parent.parent)
+    done = run_warm([*command, *bundles], cwd=Path(__file__).parents[2])
     assert "FAILED" not in done.stdout, done.stdout
     assert re.search("second bundle added [1-9]", done.stdout), done.stdout + done.stderr
     assert "descriptors" in done.stdout

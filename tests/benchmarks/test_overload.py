@@ -14,6 +14,8 @@ from app.runtime.byte_budgets import FORM_OVERHEAD_BYTES, ByteBudgets
 from benchmarks.load import compiler
 from benchmarks.overload import LoadReport, burst, slow_readers, unfinished_bodies
 
+pytestmark = pytest.mark.slow
+
 FRONT = os.getpid()
 AT_ONCE: Any = {"settle_s": 0.0}
 """Nothing is asserted of the memory afterwards."""

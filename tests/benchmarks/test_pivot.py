@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from shared_fixtures import make_bundle
 
 from app.engine.launch import InProcessWorker
 from benchmarks.pivot import joined, measure, read_corpora
 from training.corpora.corpus import Pair, write_pairs
+
+pytestmark = pytest.mark.slow
 
 ENGLISH = ["Hello.", "How are you?", "The cat sleeps."]
 

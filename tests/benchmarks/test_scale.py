@@ -14,6 +14,8 @@ from benchmarks.scale import SCENARIOS, Group, Row, Scenario, Traffic, Work, ans
 from benchmarks.sentences import workloads
 from benchmarks.soak import Outcomes
 
+pytestmark = pytest.mark.slow
+
 
 def test_row_counts_whatever_is_no_translation_as_lost() -> None:
     outcomes, row = Outcomes(lost=1, twice=2, changed=3, longest_s=0.5), Row()

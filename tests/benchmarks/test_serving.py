@@ -42,8 +42,10 @@ from model.tokenizer import Tokenizer
 from training.corpora.corpus import Pair, write_pairs
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 
+pytestmark = pytest.mark.slow
+
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="no C compiler")
-SERVICE = Path(__file__).resolve().parent.parent
+SERVICE = Path(__file__).resolve().parents[2]
 
 
 class Far(http.server.ThreadingHTTPServer):

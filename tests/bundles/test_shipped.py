@@ -17,6 +17,8 @@ from model.bundle_weights import LoadedBundle, check_samples, load_bundle
 from training.export.model_card import model_card
 from training.export.samples import own_sentences
 
+pytestmark = pytest.mark.bundle
+
 PAIRS = ("en-fr", "fr-en", "en-de", "de-en", "en-zh", "zh-en", "en-es", "es-en")
 """Of the bundles that may ship. Others in the folder are whoever runs the service's."""
 LARGEST_MIB = 24

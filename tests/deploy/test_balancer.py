@@ -22,9 +22,9 @@ from servers import WAIT_S, becomes
 from benchmarks.balancer import CONFIGURATION, balanced
 from benchmarks.ports import free_port
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(not shutil.which("haproxy"), reason="HAProxy is not installed")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("haproxy"), reason="HAProxy is not installed")]
 
 
 @contextmanager

@@ -17,7 +17,9 @@ import yaml
 from app.api import health
 from app.settings import PREFIX, Settings, load_settings
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy/kubernetes"
 FOLDERS = sorted(path.parent for path in DEPLOY.rglob("kustomization.yaml"))
 FILES = sorted(path for path in DEPLOY.rglob("*.yaml") if path.name not in ("kustomization.yaml", "names.yaml"))

@@ -16,7 +16,7 @@ import yaml
 
 from app.runtime.metrics import Metrics
 
-DEPLOY = Path(__file__).parent.parent / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = yaml.safe_load((DEPLOY / "prometheus/rules.yml").read_text())
 TESTS = yaml.safe_load((DEPLOY / "prometheus/tests.yml").read_text())
 DASHBOARD = json.loads((DEPLOY / "grafana/interlinear.json").read_text())

@@ -16,7 +16,9 @@ import pytest
 
 from benchmarks.ports import free_port
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "deploy/pytorch_index.py"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 

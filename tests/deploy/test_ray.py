@@ -20,7 +20,7 @@ from app.cluster import autoscaling
 from app.cluster.ray_variables import EXPECTED, REQUIRED
 from app.settings import PREFIX, Settings
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RAY, KUBERNETES = ROOT / "deploy/ray", ROOT / "deploy/kubernetes/ray"
 VARIABLES = {**REQUIRED, **{name: value for name, (value, _) in EXPECTED.items()}}
 SERVE = yaml.safe_load((RAY / "serve.yaml").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def test_accesses_are_not_logged_by_ray_or_haproxy() -> None:
 
 @pytest.mark.skipif(not shutil.which("haproxy"), reason="HAProxy is not installed")
 def test_program_in_place_of_haproxy_changes_what_ray_has_no_variable_for(tmp_path: Path) -> None:
-    """The form is that of Ray 2.60; tests/test_replica.py has Ray itself."""
+    """The form is that of Ray 2.60; tests/app/test_replica.py has Ray itself."""
     file = tmp_path / "haproxy.cfg"
     file.write_text(
         "defaults\n    mode http\n    timeout connect 5s\n    timeout client 80s\n    timeout server 80s\n"

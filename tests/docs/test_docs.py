@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from model.config import ModelConfig
 from model.transformer import AttentionRecord, Transformer, dot_product_attention
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PARTS = "", "-attention", "-layers", "-decoding", "-heads"
 PAGE, CHINESE = (
     "\n".join((ROOT / "docs" / f"transformer{part}{end}").read_text(encoding="utf-8") for part in PARTS)
@@ -69,7 +69,7 @@ def test_every_part_of_the_model_is_quoted() -> None:
 
 def test_every_mentioned_test_exists() -> None:
     names = re.findall(r"`(test_\w+)`", PAGE)
-    tests = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").glob("test_*.py")))
+    tests = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py")))
     assert names
     assert [name for name in names if f"\ndef {name}(" not in tests] == []
 

@@ -21,14 +21,16 @@ import pytest
 from playwright.sync_api import Browser
 from servers import WAIT_S
 from shared_fixtures import listening
-from test_formats_docx import run, word
 
 from app.engine.scheduler import Scheduler
 from app.errors import Overloaded, StepFailed
 from app.translation.translator import Translator
 from app.translation.types import TranslatedPart, Translations
+from tests.app.formats.test_docx import run, word
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
+pytestmark = pytest.mark.slow
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 TEXT = "Hello. How are you? I am well, thank you."
 XLIFF = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">

@@ -18,7 +18,7 @@ from shared_fixtures import PAIRS
 from model.bundle_weights import load_bundle
 from training.corpora.corpus import write_pairs
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "gpu-minutes.md"
 SMALLER = {
     "python -m training": shlex.join(COMMAND),

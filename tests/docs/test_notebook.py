@@ -15,7 +15,9 @@ from nbclient import NotebookClient
 from servers import WAIT_S
 from traitlets.config import Config
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOK = ROOT / "docs" / "transformer.ipynb"
 STEPS, FEWER_STEPS = '"abcdefghij", 800, 100, 32', '"abcdefghij", 340, 100, 32'
 """The notebook's letters, steps, warm-up and batch; and steps that are enough for what is asserted."""

@@ -28,7 +28,9 @@ from app.settings import Settings
 from docs.site.mathml import mathml
 from training.__main__ import cli as training_cli
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 LOADING = {
     "script": "src",

@@ -14,7 +14,7 @@ from shared_fixtures import SHIPPED, serving
 
 from app.translation import policies
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "text-on-its-way.md").read_text(encoding="utf-8")
 STEPS = re.findall(r"^\| \d+ \| `([\w/]+\.py)` `([\w.]+)` \|", PAGE, re.MULTILINE)
 MAX_MODULES = 20

@@ -16,7 +16,9 @@ from model.decoding.torch_backend import TorchBackend
 from model.int8.backend import Int8Backend
 from model.int8.isa import KernelsUnavailable
 
-SHIPPED = Path(__file__).parent.parent / "bundles" / "en-fr"
+pytestmark = pytest.mark.bundle
+
+SHIPPED = Path(__file__).parents[2] / "bundles" / "en-fr"
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""model/bpe_dropout.py: merges by score, and BPE-dropout. tests/test_tokenizer.py compares the merges with
+"""model/bpe_dropout.py: merges by score, and BPE-dropout. tests/model/test_tokenizer.py compares the merges with
 SentencePiece's."""
 
 from __future__ import annotations

@@ -39,6 +39,8 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.data.vocabulary import train_vocabulary
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 SIGNED = ("config.json", "model.safetensors", "sentencepiece.model")
 SENTENCES = ("The kettle is on the stove.", "La bouilloire est sur le feu.")

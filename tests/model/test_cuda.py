@@ -1,6 +1,7 @@
 """model/ and training/optim/: what must hold on a GPU as on the processor; skipped without a GPU.
 
-On a borrowed machine, python -m pytest --noconftest tests/test_cuda.py suffices: nothing here needs the service, which
+On a borrowed machine, python -m pytest --noconftest tests/model/test_cuda.py suffices: nothing here needs the service,
+which
 tests/conftest.py imports. All of it is to take under a minute there, Triton's compilations included.
 """
 

@@ -267,7 +267,7 @@ def test_equal_seeds_draw_equal_tokens_in_another_process() -> None:
 
     program = f"""
 import random, sys
-sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from model.bundle import Bundle
 from model.tokenizer import Tokenizer
 tokenizer = Tokenizer(sys.stdin.buffer.read())

@@ -12,6 +12,8 @@ from model.config import Decoder, ModelConfig, NormPlacement, Positions, Sharing
 from model.transformer import Transformer
 from model.weight_shapes import weight_shapes
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("fields", list(product(get_args(NormPlacement), [None, True, False], get_args(Positions))))
 @pytest.mark.parametrize("sharing", get_args(Sharing))

@@ -29,6 +29,8 @@ from model.weight_shapes import weight_shapes
 from model.weight_storage import STORAGES, is_int8, is_int8_matrix, scale_name
 from training.data.vocabulary import train_vocabulary
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 LIMITS = Limits(max_source=20, max_target=24, ratio=1.5, margin=4)
 RECORD = {"source": "en", "target": "fr", "samples": [], "training": {"form": {"dtype": "int8"}}}

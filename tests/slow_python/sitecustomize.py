@@ -1,6 +1,6 @@
 """Makes Python three to five times slower, and so stands in for a slow machine.
 
-    PYTHONPATH=tests/slow_python python -m pytest tests/test_formats_pdf.py
+    PYTHONPATH=tests/slow_python python -m pytest tests/app/formats/test_pdf.py
 
 Python calls a function that does nothing at each line of each process.
 """

@@ -1,4 +1,4 @@
-"""Tools that speak DeepL's API, for tests/test_client_transcripts.py; written from their public sources."""
+"""Tools that speak DeepL's API, for tests/app/api/test_client_transcripts.py; written from their public sources."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ SDK_SHOWN = {
 }
 
 
-# ---- Weblate: weblate/machinery/deepl.py and base.py, as in tests/test_api_weblate.py
+# ---- Weblate: weblate/machinery/deepl.py and base.py, as in tests/app/api/test_weblate.py
 
 
 def _weblate(method: str, path: str, key: str | None, body: bytes = b"") -> RawRequest:

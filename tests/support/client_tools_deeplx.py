@@ -1,4 +1,4 @@
-"""Tools that speak DeepLX's API, for tests/test_client_transcripts.py; written from their public sources."""
+"""Tools that speak DeepLX's API, for tests/app/api/test_client_transcripts.py; written from their public sources."""
 
 from __future__ import annotations
 

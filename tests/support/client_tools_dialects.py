@@ -1,5 +1,5 @@
 """Tools that speak the APIs of MTranServer, Immersive Translate, KISS Translator, hcfy, nllb-serve or a plain GET, for
-tests/test_client_transcripts.py; written from their public sources."""
+tests/app/api/test_client_transcripts.py; written from their public sources."""
 
 from __future__ import annotations
 

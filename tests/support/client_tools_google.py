@@ -1,4 +1,5 @@
-"""Tools that speak Google's or Azure's API, for tests/test_client_transcripts.py; from their public sources, and what
+"""Tools that speak Google's or Azure's API, for tests/app/api/test_client_transcripts.py; from their public sources,
+and what
 the clients of PyPI and npm send."""
 
 from __future__ import annotations

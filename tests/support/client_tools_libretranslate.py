@@ -1,4 +1,5 @@
-"""Tools that speak LibreTranslate's API, for tests/test_client_transcripts.py; written from their public sources."""
+"""Tools that speak LibreTranslate's API, for tests/app/api/test_client_transcripts.py; written from their public
+sources."""
 
 from __future__ import annotations
 

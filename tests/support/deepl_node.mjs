@@ -1,6 +1,6 @@
 // Makes every call of DeepL's own client for Node, and prints what each one returns or throws.
 //
-//     node tests/deepl_node.mjs URL FOLDER      after `npm ci` in tests/; FOLDER is for its files
+//     node tests/support/deepl_node.mjs URL FOLDER      after `npm ci` in tests/; FOLDER is for its files
 import fs from "node:fs";
 import path from "node:path";
 import { DeepLClient, GlossaryEntries } from "deepl-node";

@@ -11,10 +11,10 @@ from imported_models import opennmt_spec, opennmt_tokens, save_spec, unigram_pie
 from m2m_models import nllb_folder
 from marian_models import as_bin, marian_pieces, marian_transformer, piece_count
 from shared_fixtures import FEW_TOKENS, SENTENCES
-from test_importing_huggingface_marian import write_folder
 from typer.testing import CliRunner
 
 from model.hypothesis import Limits
+from tests.training.importing.test_huggingface_marian import write_folder
 from training.__main__ import cli
 from training.export.marian import marian_arrays
 

@@ -20,7 +20,7 @@ from shared_fixtures import make_bundle
 
 from app.http.api_keys import new_key
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 
 

@@ -1,6 +1,7 @@
 """An importer that asks no registry, as a process: it says what a script says, and copies bundles that are there.
 
-`python tests/scripted_importer.py SCRIPT firefox:en-fr --into DIR ...`: SCRIPT is a folder with a file for each model,
+`python tests/support/scripted_importer.py SCRIPT firefox:en-fr --into DIR ...`: SCRIPT is a folder with a file for
+each model,
 NAME.json, of the lines to print; "await" waits until the file NAME.goes_on exists, "copy" copies NAME.bundle into DIR
 and says so, "exit" ends with that status, "allocate" takes so many bytes. NAME.runs has a line for each run, the
 arguments.

@@ -1,6 +1,6 @@
 """A trainer that learns nothing, as a process: it writes the files that the service reads, and exports a given bundle.
 
-`python tests/scripted_trainer.py BUNDLE GOES_ON run ...`: an export waits until the file GOES_ON exists.
+`python tests/support/scripted_trainer.py BUNDLE GOES_ON run ...`: an export waits until the file GOES_ON exists.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ os.environ["SSL_CERT_DIR"] = str(Path(gettempdir(), "interlinear-tests-have-no-c
 
 T = TypeVar("T")
 FEW_SENTENCES = {language: "|".join(text.split("|")[::9]) for language, text in SENTENCES_OF_SAMPLES.items()}
-SHIPPED = Path(__file__).parent.parent / "bundles"
+SHIPPED = Path(__file__).parents[2] / "bundles"
 SENTENCES = [
     "Hello.",
     "How are you?",

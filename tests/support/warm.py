@@ -80,7 +80,7 @@ def server_address() -> str:
     """The address of this process's server, which ends with it."""
     folder = tempfile.mkdtemp(prefix="warm")  # not in pytest's, whose path may be too long for a socket
     address = f"{folder}/socket"
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     command = [sys.executable, __file__, "serve", address]
     server = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, start_new_session=True)
     while not os.path.exists(address):

@@ -24,7 +24,9 @@ from training.file_lock import BusyError, lock_folder, lock_output
 from training.optim.trainer import Trainer
 from training.synthetic.resumable_tsv import ResumableTsv
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 Alone = Callable[[Path], AbstractContextManager[None]]
 
 

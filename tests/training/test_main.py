@@ -20,6 +20,8 @@ from training.corpora.text_file import CorpusError
 from training.launch import python_command
 from training.optim.trainer import TrainingError
 
+pytestmark = pytest.mark.slow
+
 
 def plain(text: str) -> str:
     """Help without colours and frames."""

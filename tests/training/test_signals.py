@@ -28,10 +28,10 @@ from training.optim.loop import State, train
 from training.optim.trainer import Recipe, Trainer
 from training.signals import Stopped, immediate_stop, stop_requests
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
-pytestmark = pytest.mark.usefixtures("quick_training")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_training")]
 
 
 def trained(data: Path, run: Path, trainer_type: type[Trainer] = Trainer) -> State:

@@ -23,6 +23,8 @@ from app.services import adaptation, trainer
 from app.settings import Settings
 from model.bundle import open_bundle
 
+pytestmark = pytest.mark.slow
+
 OWN = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS[:100])
 LIMITS = {"accept_general_loss": "100"}
 WAITING = [sys.executable, "-c", "import time; print('here', flush=True); time.sleep(10_000)"]

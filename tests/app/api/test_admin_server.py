@@ -20,6 +20,8 @@ from app.api.admin_server import MAX_CONNECTIONS
 from app.http.api_keys import new_key
 from app.settings import Settings, SettingsError
 
+pytestmark = pytest.mark.slow
+
 
 @contextmanager
 def administered(bundles: Path, **settings: Any) -> Iterator[tuple[Service, str]]:

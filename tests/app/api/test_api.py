@@ -26,6 +26,8 @@ from model.decoding import greedy_decode
 from model.decoding.batch import DecodeBatch
 from model.hypothesis import Hypothesis
 
+pytestmark = pytest.mark.slow
+
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 JSON = {"content-type": "application/json"}
 

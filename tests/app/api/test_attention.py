@@ -18,6 +18,8 @@ from model.decoding import greedy_decode
 from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis
 
+pytestmark = pytest.mark.slow
+
 SENTENCE = {"text": "How are you?", "source": "en", "target": "fr"}
 
 

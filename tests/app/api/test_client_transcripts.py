@@ -16,6 +16,8 @@ import client_tools_libretranslate
 import pytest
 from client_transcripts import BLANKS, HELLO, Answer, Live, Services, Shown, Tool, Wire, at_once, dialogue, translations
 
+pytestmark = pytest.mark.slow
+
 MODULES = (
     client_tools_libretranslate,
     client_tools_deepl,
@@ -204,6 +206,6 @@ def test_what_stands_for_markup_in_its_texts_comes_back(services: Services, tool
 
 
 def test_the_documentation_lists_every_tool_with_the_version_that_was_read() -> None:
-    page = Path(__file__).parent.parent.joinpath("docs", "tools.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[3].joinpath("docs", "tools.md").read_text(encoding="utf-8")
     listed = [tuple(map(str.strip, line.split("|")))[1:3] for line in page.splitlines() if line.startswith("| ")]
     assert [tool.name for tool in TOOLS if (tool.name, tool.version) not in listed] == []

@@ -19,7 +19,6 @@ import pytest
 import torch
 from fakes import random_model
 from shared_fixtures import BUNDLE_LIMITS, SENTENCES, Service, make_bundle, serving, sure_sample
-from test_formats_docx import run, word
 
 from app.engine.registry import Catalogue
 from app.errors import PairNotServed
@@ -33,8 +32,11 @@ from model.hypothesis import Hypothesis
 from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from model.weight_shapes import weight_shapes
+from tests.app.formats.test_docx import run, word
 from training.data.vocabulary import train_vocabulary
 from training.evaluation.evaluate import EvaluateOptions, evaluate_bundle
+
+pytestmark = pytest.mark.slow
 
 TEXT = "The cat sleeps."
 LICENCE = "CC-BY-NC-4.0"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from chromium import Visit
 from playwright.sync_api import Browser, Locator, Page, Route
 from shared_fixtures import Service, listening
 
 from app.http.api_keys import new_key
+
+pytestmark = pytest.mark.browser
 
 ROOT = "/mt"
 

@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from shared_fixtures import Gate, Service, fail_admission, serving
-from test_formats_docx import run, word
 
 from app.errors import TooMuchText
 from app.formats import MEDIA_TYPES
@@ -26,6 +25,9 @@ from app.storage.downloads import Download
 from app.translation.source_language import SourceLanguages
 from app.translation.text_plan import TextPlan
 from model.bundle import Bundle
+from tests.app.formats.test_docx import run, word
+
+pytestmark = pytest.mark.slow
 
 FIELDS = {"source": "en", "target": "fr"}
 PATH = "/translate/file"

@@ -17,6 +17,8 @@ from shared_fixtures import Service, listening, serving
 
 from app.http.api_keys import new_key
 
+pytestmark = pytest.mark.slow
+
 PAIR = {"source": "en", "target": "fr"}
 
 

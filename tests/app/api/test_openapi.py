@@ -17,6 +17,8 @@ from shared_fixtures import Service, serving
 from app.http.api_keys import new_key
 from model import __version__
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 FREE = (

@@ -10,14 +10,16 @@ from typing import Any
 import httpx
 import openpyxl
 import pytest
-import test_formats_xlsx
 from office_packages import changed_parts, with_parts
 from servers import WAIT_S
 from shared_fixtures import Service
-from test_formats_packages import PACKAGES, PARSED
 
+import tests.app.formats.test_xlsx as test_formats_xlsx
 from app.formats import MEDIA_TYPES, read
 from app.formats.sniffing import suffix_of
+from tests.app.formats.test_packages import PACKAGES, PARSED
+
+pytestmark = pytest.mark.slow
 
 FIELDS = {"source": "en", "target": "fr"}
 every_package = pytest.mark.parametrize("suffix", PACKAGES)

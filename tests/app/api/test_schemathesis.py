@@ -13,11 +13,14 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 from shared_fixtures import listening
 
 from app.api.dialects.table import DIALECTS
 
-CONFIG = Path(__file__).parent.parent / "schemathesis.toml"
+pytestmark = pytest.mark.slow
+
+CONFIG = Path(__file__).parents[3] / "schemathesis.toml"
 QUICKER = """
 [phases.coverage]
 unexpected-methods = []
@@ -30,7 +33,7 @@ generation = { mode = "positive" }
 """
 """These two may accept invalid fields, so those only must not fail, as in the tests of the two APIs with Hypothesis."""
 PHASES = "coverage,fuzzing,stateful"
-"""Other methods, the document's examples, and who is refused without a key are tests/test_api_openapi.py's."""
+"""Other methods, the document's examples, and who is refused without a key are tests/app/api/test_openapi.py's."""
 
 
 def test_the_service_conforms_to_its_openapi_document(bundle_folder: Path, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import as_backend, decode_all
 from model.hypothesis import Hypothesis
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["Hello.", "How are you?", "The cat sleeps on the red chair.", "My red car", "DO NOT OPEN THE DOOR"]
 TEXTS += ["I live in a small house.", "Hello, {name}.", "She said that it was too late to call."]
 

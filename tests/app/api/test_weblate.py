@@ -17,6 +17,8 @@ from deepl_clients import plainly
 from servers import WAIT_S
 from shared_fixtures import listening, make_bundle
 
+pytestmark = pytest.mark.slow
+
 HEADERS = {"Referer": "http://weblate.example.org/", "Accept": "application/json; charset=utf-8"}
 PLACEHOLDERS = re.compile(r"%\(\w+\)s|%[sd]|\{\w*\}|<[^>]+>")
 """What Weblate's checks would highlight in these strings."""

@@ -33,7 +33,7 @@ from app.engine.launch import InProcessWorker
 from app.errors import StepFailed
 from app.translation.types import Item, TranslatedText
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 async def shout(items: Sequence[Item]) -> list[TranslatedText]:

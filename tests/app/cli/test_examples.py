@@ -32,7 +32,7 @@ from training.__main__ import GROUPS
 from training.__main__ import cli as trainer
 from training.corpora.corpus import write_pairs
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 SERVICE: dict[str, Any] = get_command(service).commands  # type: ignore[attr-defined]
 TRAINER_VERBS: dict[str, Any] = get_command(trainer).commands  # type: ignore[attr-defined]
 BOTH: dict[str, Any] = get_command(with_training()).commands  # type: ignore[attr-defined]

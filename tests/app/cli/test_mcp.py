@@ -26,6 +26,8 @@ from app.__main__ import cli
 from app.cli.mcp import create_server
 from app.http.api_keys import new_key
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 KEY, KEY_LINE = new_key("assistant")
 

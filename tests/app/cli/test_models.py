@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 from shared_fixtures import make_bundle
-from test_published_installer import COMPLETE, DONE, SCRIPTED, Site
 from typer.testing import CliRunner, Result
 
 from app.__main__ import cli
 from app.cli.offline_engine import Command, load_command_settings
 from app.published.folder import ModelsFolder
 from app.services.startup import load_catalogue
+from tests.app.published.test_installer import COMPLETE, DONE, SCRIPTED, Site
+
+pytestmark = pytest.mark.slow
 
 
 class Commands:

@@ -1,4 +1,4 @@
-"""The command `interlinear`: the trainer's verbs act like the trainer's own. Their list: test_cli_examples.py."""
+"""The command `interlinear`: the trainer's verbs act like the trainer's own. Their list: test_examples.py."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app.__main__ import with_training
 from app.services.trainer import missing_packages
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = "from app.__main__ import interlinear; interlinear()"
 
 

@@ -55,7 +55,9 @@ from app.text.memory_index import Pair
 from app.text.memory_slots import text_id
 from app.translation.types import Item, TranslatedText
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 TEXTS = st.lists(st.text(st.sampled_from("aé你\r .?"), max_size=9), max_size=200)
 
 

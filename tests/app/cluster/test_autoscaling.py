@@ -118,6 +118,6 @@ def test_policy_imports_only_the_standard_library() -> None:
         "import sys; sys.modules['ray'] = None; before = set(sys.modules); import app.cluster.autoscaling;"
         "print(*{name.split('.')[0] for name in set(sys.modules) - before} - sys.stdlib_module_names)"
     )
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, check=True, capture_output=True, text=True)
     assert done.stdout.split() == ["app"]

@@ -17,7 +17,9 @@ from servers import becomes
 
 from benchmarks.ray_cluster import RayCluster, is_isolated, kill_tree, processes, raylet
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.ray
+
+ROOT = Path(__file__).resolve().parents[3]
 WORDS = ["the", "cat", "sleeps", "hello", "thank", "dog", "how", "are", "you"]
 FILES, LINES = 40, 40
 

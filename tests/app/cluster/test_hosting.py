@@ -32,6 +32,8 @@ from app.server.header_limits import MAX_HEAD_BYTES
 from app.services.startup import load_catalogue
 from app.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 
 

@@ -30,7 +30,9 @@ from app.settings import Settings
 from benchmarks.ports import free_port
 from model.int8.isa import KernelsUnavailable
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 GOOD = ROOT / "bundles/en-fr"
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 import pytest
 from servers import becomes
-from test_formats_ten_of_a_kind import KINDS, Draw
 
 from app import formats
 from app.documents.messages import (
@@ -41,6 +40,9 @@ from app.runtime.process_memory import proportional_set_size
 from app.settings import Settings
 from app.translation.documents import document_file, in_time, open_document
 from benchmarks.slow_files import BOUND_WORK
+from tests.app.formats.test_ten_of_a_kind import KINDS, Draw
+
+pytestmark = pytest.mark.slow
 
 WAIT_S = 600.0
 """Until what hangs fails; beside busy processes, each start of a process takes ten seconds."""
@@ -57,7 +59,7 @@ def hostile() -> ChildProcess:
 
 @pytest.fixture(autouse=True)
 def _find_test_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"), prepend=os.pathsep)
 
 
 def run(work: Callable[[DocumentProcesses], Awaitable[None]], launch: Callable[[], ChildProcess] | None = None) -> None:

@@ -45,6 +45,8 @@ from model.decoding.batch import DecodeBatch
 from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["Hello.", "How are you?", "I am well, thank you.", "The cat sleeps.", "x", "Hello hello hello hello hello."]
 
 

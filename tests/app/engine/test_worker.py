@@ -39,6 +39,8 @@ from model.decoding.torch_backend import TorchBackend
 from model.hypothesis import Hypothesis, Limits
 from model.model_spec import ModelSpec, Sample
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

@@ -12,10 +12,10 @@ import javaproperties
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from test_formats import ENCODINGS, as_it_was, shouted, texts
 from translate.storage import properties as toolkit
 
 from app.formats import UnreadableDocument, read
+from tests.app.formats.test_formats import ENCODINGS, as_it_was, shouted, texts
 
 PROPERTIES = r"""# A comment = not a value
 ! another: one

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import pytest
 from lxml import etree
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
 from app.formats.docx_paragraphs import paragraphs
 from app.formats.package import Package
 from app.formats.xml_parts import Element, parse_xml
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MAIN = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"

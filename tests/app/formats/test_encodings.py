@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, WrongOption, read
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 PAGE = '<html><head><meta charset="{}"><title>{}</title></head><body><p>{}</p></body></html>'
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 from office_packages import LAUGHS, changed_parts, parts_of, with_parts
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 CONTAINER = """<?xml version="1.0"?>
 <container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>

@@ -282,7 +282,7 @@ def test_only_the_values_of_json_change() -> None:
 
 
 JSON_VALUES = st.recursive(
-    # Without marks of mnemonics, which are no part of a passage: tests/test_text_mnemonics.py.
+    # Without marks of mnemonics, which are no part of a passage: tests/app/text/test_mnemonics.py.
     st.none()
     | st.booleans()
     | st.integers()

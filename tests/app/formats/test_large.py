@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 from shared_fixtures import serving
-from test_api_files import PATH
-from test_formats_docx import run, word
 
 from app.formats import UnreadableDocument, document, docx_paragraphs, read
 from app.translation import documents
+from tests.app.api.test_files import PATH
+from tests.app.formats.test_docx import run, word
+
+pytestmark = pytest.mark.slow
 
 _UNIT = "<trans-unit id='{}'><source>Hello.</source></trans-unit>"
 _XLIFF = "<xliff version='1.2' xmlns='urn:oasis:names:tc:xliff:document:1.2'><file><body>{}</body></file></xliff>"

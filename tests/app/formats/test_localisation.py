@@ -14,11 +14,11 @@ from fluent.syntax import FluentParser, ast
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from test_formats import ENCODINGS, as_it_was, shouted, texts
 from translate.storage import tmx as toolkit_tmx
 from translate.storage import ts2
 
 from app.formats import UnreadableDocument, WrongOption, read
+from tests.app.formats.test_formats import ENCODINGS, as_it_was, shouted, texts
 
 TS = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE TS>

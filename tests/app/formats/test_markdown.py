@@ -13,11 +13,11 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
 from app.markup.passage import NestedPassage, Passage, Tag
 from app.markup.render import render_source
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 MARKDOWN = """---
 title: A title

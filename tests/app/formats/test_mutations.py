@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
-from test_formats import JSON, PO, SRT, VTT, as_it_was, shouted
-from test_formats_apps import PROPERTIES, STRINGS, STRINGSDICT, XCSTRINGS
-from test_formats_localisation import ASS, CSV, FLUENT, TMX, TS
-from test_formats_resources import ANDROID, ARB, RESX
-from test_formats_values import TOML, YAML
 
 from app.formats import FormatOptions, UnreadableDocument, read
+from tests.app.formats.test_apps import PROPERTIES, STRINGS, STRINGSDICT, XCSTRINGS
+from tests.app.formats.test_formats import JSON, PO, SRT, VTT, as_it_was, shouted
+from tests.app.formats.test_localisation import ASS, CSV, FLUENT, TMX, TS
+from tests.app.formats.test_resources import ANDROID, ARB, RESX
+from tests.app.formats.test_values import TOML, YAML
+
+pytestmark = pytest.mark.slow
 
 SAMPLES = {
     ".json": JSON,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from odf import dc, draw, office, opendocument, presentation, style, svg, table, teletype, text
 from office_packages import canonical, changed_parts, parts_of, with_parts
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 
 def saved(document: Any) -> bytes:

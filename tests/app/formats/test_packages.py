@@ -9,18 +9,20 @@ import zipfile
 from functools import cache
 
 import pytest
-import test_formats_epub
-import test_formats_odf
-import test_formats_pptx
-import test_formats_xlsx
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 from office_packages import LAUGHS, changed_parts, nested_zip, parts_of, with_claimed_size, with_parts
-from test_formats import as_it_was, shouted
-from test_formats_docx import RICH, word
 
+import tests.app.formats.test_epub as test_formats_epub
+import tests.app.formats.test_odf as test_formats_odf
+import tests.app.formats.test_pptx as test_formats_pptx
+import tests.app.formats.test_xlsx as test_formats_xlsx
 from app.formats import Document, UnreadableDocument, package, read
+from tests.app.formats.test_docx import RICH, word
+from tests.app.formats.test_formats import as_it_was, shouted
+
+pytestmark = pytest.mark.slow
 
 PACKAGES: dict[str, tuple[bytes, str]] = {
     ".docx": (word(RICH), "word/document.xml"),

@@ -28,6 +28,8 @@ from app.errors import InvalidFields
 from app.formats import Document, UnreadableDocument, pdf_layout, pdf_text
 from app.formats.pdf import Block, paragraphs
 
+pytestmark = pytest.mark.slow
+
 STYLES = getSampleStyleSheet()
 FIRST = (
     "The cat sleeps on the table because the table is warm, and nobody in the house has the heart to wake it up before "

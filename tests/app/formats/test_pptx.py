@@ -14,9 +14,9 @@ from pptx.chart.data import CategoryChartData
 from pptx.dml.color import RGBColor
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches, Pt
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, drawing_text, read, run_formats
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360606060000000050001"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
-from test_formats import ENCODINGS, as_it_was, shouted, texts
 from translate.storage import aresource
 from translate.storage import resx as toolkit_resx
 
 from app.formats import UnreadableDocument, read
+from tests.app.formats.test_formats import ENCODINGS, as_it_was, shouted, texts
 
 ANDROID = """<?xml version="1.0" encoding="utf-8"?>
 <!-- A comment -->

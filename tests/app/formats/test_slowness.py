@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from processor_time import least_seconds
-from test_formats import shouted
 
 from app.formats import FormatOptions, UnreadableDocument, read
 from app.formats.memory_files import read_pairs
@@ -22,8 +21,11 @@ from app.text.icu_messages import message_pieces
 from app.text.mnemonics import Mnemonic
 from benchmarks.grammars import Genome, Grammar, Node, fitted, mutated, seeds
 from benchmarks.slow_files import BOUND_BYTES, BOUND_MB, BOUND_WORK, grammars
+from tests.app.formats.test_formats import shouted
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 FACTOR = 8
 
 

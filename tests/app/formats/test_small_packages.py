@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 from office_packages import parts_of, with_parts
-from test_formats import shouted
-from test_formats_odf import body
-from test_formats_packages import PACKAGES, PARSED, every_package
-from test_formats_xlsx import SHARED
 
 from app.formats import UnreadableDocument, odf_paragraphs, read, xml_parts
 from app.formats.package import Package
 from app.formats.xml_parts import alternatives, parse_xml
 from app.markup.passage import resolve_references
 from app.markup.render import TagNode, empty_elements
+from tests.app.formats.test_formats import shouted
+from tests.app.formats.test_odf import body
+from tests.app.formats.test_packages import PACKAGES, PARSED, every_package
+from tests.app.formats.test_xlsx import SHARED
+
+pytestmark = pytest.mark.slow
 
 
 def root_with(suffix: str, content: str) -> bytes:

@@ -6,14 +6,14 @@ import io
 import zipfile
 
 import pytest
-import test_formats_epub
-import test_formats_odf
 from hypothesis import given
 from hypothesis import strategies as st
-from test_formats_docx import run, word
 
+import tests.app.formats.test_epub as test_formats_epub
+import tests.app.formats.test_odf as test_formats_odf
 from app.formats import MEDIA_TYPES
 from app.formats.sniffing import suffix_of
+from tests.app.formats.test_docx import run, word
 
 
 def zipped(name: str) -> bytes:

@@ -28,10 +28,10 @@ from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.cell.text import InlineFont
 from pptx import Presentation
 from pptx.util import Inches
-from test_formats import shouted
 from translate.storage import aresource, resx, ts2, xliff
 
 from app.formats import read
+from tests.app.formats.test_formats import shouted
 
 Texts = list[str]
 PROSE = (

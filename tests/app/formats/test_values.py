@@ -12,11 +12,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from test_formats import ENCODINGS, as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
 from app.formats.value_paths import PathFilter, ValuePath
 from app.text.mnemonics import remove_mnemonic
+from tests.app.formats.test_formats import ENCODINGS, as_it_was, shouted, texts
 
 YAML = """# A comment: not a value
 en:   # the language

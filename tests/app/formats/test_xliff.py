@@ -8,9 +8,9 @@ import re
 
 import pytest
 from lxml import etree
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 ONE = """<?xml version="1.0" encoding="UTF-8"?>
 <xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:x="urn:x">

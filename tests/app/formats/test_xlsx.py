@@ -17,9 +17,9 @@ from openpyxl.cell.text import InlineFont
 from openpyxl.comments import Comment
 from openpyxl.styles import Alignment, Font
 from openpyxl.worksheet.table import Table
-from test_formats import as_it_was, shouted, texts
 
 from app.formats import UnreadableDocument, read
+from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 
 def by_xlsxwriter() -> bytes:

@@ -16,6 +16,8 @@ from app.http.api_keys import new_key
 from app.http.auth import address
 from app.runtime.rate_limits import Rate
 
+pytestmark = pytest.mark.slow
+
 EN_FR = {"source": "en", "target": "fr"}
 HELLO = {"text": "Hello.", **EN_FR}
 PROTECTED = [

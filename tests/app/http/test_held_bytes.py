@@ -23,6 +23,8 @@ from app.server.state import APPLICATION, AppState
 from app.translation.attention import Attention, Weights, attend
 from benchmarks.overload import document
 
+pytestmark = pytest.mark.slow
+
 SIZE = 200_000
 FIELDS = {"source": "en", "target": "fr"}
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"

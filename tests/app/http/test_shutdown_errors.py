@@ -18,6 +18,8 @@ from app.server.server import Server
 from app.services.startup import load_catalogue
 from app.settings import Settings
 
+pytestmark = pytest.mark.slow
+
 
 def test_unfinished_requests_are_answered_503_at_shutdown(
     bundle_folder: Path, gate: Gate, caplog: pytest.LogCaptureFixture

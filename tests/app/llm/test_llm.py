@@ -23,6 +23,8 @@ from shared_fixtures import SHIPPED, Service, serving
 from app.llm.prompts import PromptTemplate, load_template
 from app.settings import SettingsError
 
+pytestmark = pytest.mark.slow
+
 TRANSLATIONS = {
     "The house is small.": "La petite maison est là.",
     "Hello, {0}, you have {1} new messages.": "Salut, {0}, il y a {1} nouveaux messages pour toi.",

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_importing_real_lists import argos_entry, firefox_entry
 
 from app.published.catalogue import CATALOGUE, PublishedModel, PublishedModels, load_catalogue
 from model.languages import NAMES, is_language_code
 from model.published import ModelName, parse_name
+from tests.training.importing.test_real_lists import argos_entry, firefox_entry
 from training.importing.catalogue import main, opus_index
 from training.importing.errors import ImportFault
 

@@ -23,8 +23,10 @@ from app.runtime.metrics import exposition
 from app.services.reload import Deployments
 from model.published import ModelName, parse_name
 
+pytestmark = pytest.mark.slow
+
 Line = dict[str, Any]
-SCRIPTED = Path(__file__).with_name("scripted_importer.py")
+SCRIPTED = Path(__file__).parents[2] / "support" / "scripted_importer.py"
 FOUND: dict[str, Any] = {"name": "firefox:en-fr@base-memory", "source": "en", "target": "fr", "licence": "MPL-2.0"}
 ARRIVING: Line = {"state": "downloading", **FOUND, "bytes": 40, "total": 100}
 COMPLETE: list[Line] = [

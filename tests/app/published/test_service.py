@@ -24,9 +24,11 @@ from app.published.jobs import InstallJob, State, job_id
 from benchmarks.ports import free_port
 from model.published import ModelName
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 EN_FR = ModelName("firefox", "en-fr")
-QUICK_INSTALLS = Path(__file__).with_name("quick_installs")
+QUICK_INSTALLS = Path(__file__).parents[2] / "quick_installs"
 STATES: tuple[State, ...] = get_args(State)
 KILLED_IN: tuple[State, ...] = ("queued", "downloading", "converting", "checking", "loading")
 """The states of an installation, from its start to the new model, that write to the folder of models."""

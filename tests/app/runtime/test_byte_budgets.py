@@ -12,6 +12,8 @@ from app.errors import Overloaded
 from app.http.api_keys import new_key
 from app.runtime.byte_budgets import MAX_LARGE_SHARE, SMALL_BYTES, ByteBudget, Reservation
 
+pytestmark = pytest.mark.slow
+
 FILE = {"file": ("a.txt", b"Hello.")}
 OURS, LIBRE, DEEPL = "/translate/file", "/libretranslate/translate_file", "/deepl/v2/document"
 FIELDS = {OURS: {"source": "en", "target": "fr"}, LIBRE: {"source": "en", "target": "fr"}, DEEPL: {"target_lang": "fr"}}

@@ -15,13 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
+import pytest
 from servers import WAIT_S, becomes
 
 from app.runtime.watchdog import Watchdog
 from benchmarks.balancer import family
 from benchmarks.soak import is_worker
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 CUSTOMIZED = """
 import ctypes, signal, sys, threading

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.runtime.work_unit import unit_seconds
 
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 PROGRAM = "from app.runtime.work_unit import unit_seconds; print(unit_seconds())"
 
 

@@ -18,6 +18,8 @@ from app.http.api_keys import new_key
 from app.runtime.rate_limits import Rate
 from app.server.connection import Connection
 
+pytestmark = pytest.mark.slow
+
 MEGABYTE = bytes(1 << 20)
 
 

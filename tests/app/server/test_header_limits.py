@@ -15,6 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from app.server.header_limits import MAX_HEAD_BYTES, HeaderLimitsProtocol
 
+pytestmark = pytest.mark.slow
+
 POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
 
 

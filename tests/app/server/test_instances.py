@@ -30,6 +30,8 @@ from app.services import startup
 from app.services.startup import load_catalogue, share_of, worker_count
 from app.settings import Settings, SettingsError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instances]:

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from app.__main__ import cli
 from app.server.listener import CannotListen, listen
 
+pytestmark = pytest.mark.slow
+
 
 def closed(sockets: list[socket.socket]) -> list[tuple[str, int]]:
     """Closes `sockets`. Returns the addresses that they listened on."""

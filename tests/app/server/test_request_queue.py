@@ -29,6 +29,8 @@ from app.server.request_queue import MAX_PER_TURN, MIN_PER_TURN, RequestQueue, U
 from app.server.slow_readers import SlowReaders
 from app.server.state import APPLICATION, AppState, state_of
 
+pytestmark = pytest.mark.slow
+
 GET = b"GET %s HTTP/1.1\r\nHost: x\r\n\r\n"
 POST = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 

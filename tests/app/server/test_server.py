@@ -24,7 +24,9 @@ from app.services.startup import load_catalogue
 from app.settings import Settings
 from benchmarks.stopping import stops
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 MANY = 20
 
 
@@ -125,7 +127,7 @@ def test_no_complete_request_is_lost_at_shutdown_under_load(
 LIMITED = """
 import logging, resource, socket, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-sys.path.insert(0, "tests")
+sys.path.insert(0, "tests/support")
 import uvicorn
 from app.server.connection import Connection
 from servers import QuickServer, Small

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from servers import WAIT_S, becomes
 from starlette.types import Receive, Scope, Send
-from test_server_request_queue import GET, Application, running
 
 from app.runtime.byte_budgets import ByteBudget
 from app.server.slow_readers import SlowReaders
 from app.server.tcp_info import bytes_acked
+from tests.app.server.test_request_queue import GET, Application, running
+
+pytestmark = pytest.mark.slow
 
 LENGTH = 20_000_000
 ASKED = GET % b"/long"

@@ -16,6 +16,8 @@ import pytest
 from instances import HELLO, Instances, children, serving_instances
 from servers import WAIT_S, becomes
 
+pytestmark = pytest.mark.slow
+
 IMPATIENT = """
 from app.__main__ import serve_instances
 from app.runtime.json_logs import log_to_stderr

@@ -17,11 +17,12 @@ from typing import Any
 
 import pytest
 import uvicorn
-from test_architecture import ROOT, python_files
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
+
+from tests.test_architecture import ROOT, python_files
 
 HELD = {"cycle": RequestResponseCycle, "flow": FlowControl, "server_state": ServerState, "lifespan": LifespanOn}
 """What has these names in our modules, as a variable or an attribute of self."""

@@ -17,7 +17,6 @@ import httpx
 import pytest
 from servers import WAIT_S
 from shared_fixtures import Gate, Service, make_bundle, serving
-from test_api_directions import save_directions
 
 from app.engine.engine import Engine
 from app.engine.launch import InProcessWorker, WorkerProcess
@@ -29,6 +28,9 @@ from app.services import reload as reload_module
 from app.services.reload import ReloadTiming
 from app.services.startup import load_catalogue
 from app.settings import Settings
+from tests.app.api.test_directions import save_directions
+
+pytestmark = pytest.mark.slow
 
 HELLO = {"text": "Hello.", "source": "en", "target": "fr"}
 

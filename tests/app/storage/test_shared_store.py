@@ -28,8 +28,8 @@ from app.storage import store_valkey
 from app.storage.store_local import LocalStore
 from benchmarks.soak import workers_of
 
-pytestmark = pytest.mark.usefixtures("patient_stores")
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("patient_stores")]
+ROOT = Path(__file__).resolve().parents[3]
 HELLO: dict[str, Any] = {"text": "Hello.", "source": "en", "target": "fr"}
 
 

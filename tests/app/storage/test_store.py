@@ -20,7 +20,7 @@ from app.storage.protocols import Kind, Record, Store, StoreFull
 from app.storage.store_local import LocalStore
 from app.storage.store_valkey import ValkeyStore
 
-pytestmark = pytest.mark.usefixtures("patient_stores")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("patient_stores")]
 NOTES = Kind("notes", 3, 100)
 SHORT = Kind("short", 3, 100, life_s=0.2)
 _numbers = count()

@@ -13,6 +13,8 @@ from processor_time import least_seconds
 from app.markup.passage import ProtectedSpan
 from app.text.glossary import MAX_CHARS, MAX_TERMS, Glossary, GlossaryChain, merge_spans
 
+pytestmark = pytest.mark.slow
+
 
 def found(terms: dict[str, str], text: str, language: str = "en") -> list[tuple[str, str]]:
     """The terms found in `text`, and their translations."""

@@ -11,6 +11,8 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from app.text.langid_tables import load_eld, load_langid, prepare_tables
 
+pytestmark = pytest.mark.slow
+
 TEXTS = (
     "",
     "OK",

@@ -13,6 +13,8 @@ from app.text import memory_index
 from app.text.memory_index import MIN_SIMILARITY, MemoryIndex, MemorySnapshot, Pair
 from app.text.memory_slots import MAX_CHARS, text_id
 
+pytestmark = pytest.mark.slow
+
 VOCABULARY = st.sampled_from(["open", "close", "the", "a", "file", "folder", "now", ".", ",", "please"])
 TEXTS = st.lists(VOCABULARY, min_size=1, max_size=9).map(" ".join)
 

@@ -323,7 +323,7 @@ def test_quotation_marks_are_pairs_in_each_style(text: str, pairs: list[tuple[in
 
 
 def test_documentation_lists_the_classes() -> None:
-    page = (Path(__file__).parent.parent / "docs/protected-text.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs/protected-text.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.+?) \| (`+) ?(.+?) ?\2 \| (symbol|tag|rewritten|checked) \|", page, re.MULTILINE)
     listed = [(name, example.replace("\\t", "\t"), treatment) for name, _, example, treatment in rows]
     assert listed == [(one.name, one.example, one.treatment) for one in CLASSES]

@@ -11,6 +11,8 @@ from app.text import plural_categories as ours
 from app.text.plural_categories import CATEGORIES, Branch, gettext_header, plural_categories, target_branches
 from model.languages import NAMES
 
+pytestmark = pytest.mark.slow
+
 
 def in_order(tags: frozenset[str]) -> tuple[str, ...]:
     return tuple(name for name in CATEGORIES if name in tags or name == "other")

@@ -14,6 +14,8 @@ from app.translation.completion import token_prefix
 from model.spelling import SpellingIndex
 from model.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 TEXTS = [
     "Hello.",
     "How are you?",

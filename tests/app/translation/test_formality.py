@@ -11,6 +11,8 @@ from shared_fixtures import SHIPPED, Service, serving
 from app.translation.formality import Formality, has_formality
 from app.translation.types import Options
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["How are you?", "I believe in you."]
 
 

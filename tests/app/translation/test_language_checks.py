@@ -116,7 +116,7 @@ def shipped_en_fr() -> Bundle:
 
     from model.bundle_weights import load_bundle
 
-    return load_bundle(Path(__file__).parents[1] / "bundles" / "en-fr", torch.device("meta"))
+    return load_bundle(Path(__file__).parents[3] / "bundles" / "en-fr", torch.device("meta"))
 
 
 def test_paragraph_in_another_language_is_reported_with_its_location(bundle: Bundle) -> None:

@@ -22,6 +22,8 @@ from app.translation.terminology import missing_terms, sequence_with_terms
 from app.translation.types import TranslatedText
 from model.bundle import Bundle
 
+pytestmark = pytest.mark.slow
+
 GLOSSARY = {"cat": "minet", "thank": "mille mercis", "hello": "ohé", "how are": "comment vont", "dort": "sommeille"}
 
 

@@ -1,4 +1,5 @@
-"""Batch invariance: a sentence's tokens and log probabilities are the same, bit for bit, alone and in any batch."""
+"""model/decoding/: batch invariance: a sentence's tokens and log probabilities are the same, bit for bit, alone and in
+any batch."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from model.int8.isa import KernelsUnavailable
 from model.int8.reference import with_quantised_products
 from model.transformer import Linear
 
-SHIPPED = Path(__file__).parent.parent / "bundles" / "en-de"
+pytestmark = [pytest.mark.bundle, pytest.mark.slow]
+
+SHIPPED = Path(__file__).parents[3] / "bundles" / "en-de"
 WORDS = "the dog house friend red small never is was have you we they in with morning train eat see 3 12 Anna"
 PRECISIONS = ("float32", "bfloat16", "int8", "int8 in PyTorch")
 SENTENCES = 20  # more than the rows of a tile

@@ -20,7 +20,9 @@ from model.hypothesis import Hypothesis
 from model.int8.backend import Int8Backend
 from model.int8.isa import INSTRUCTION_SETS, processor_features
 
-SHIPPED = Path(__file__).parent.parent / "bundles"
+pytestmark = [pytest.mark.bundle, pytest.mark.slow]
+
+SHIPPED = Path(__file__).parents[3] / "bundles"
 RUNNABLE = [isa.name for isa in INSTRUCTION_SETS if isa.runs_on(platform.machine(), processor_features())]
 WORDS = "the dog house friend red small never is was have you we they in with morning train eat see 3 12 Anna"
 FOREIGN = ["", "l", "Je ne s", "Où ê", "été ", "(", "12,", "Ωμ", "你好", "😀 e", "xqzj", "Salut, "]

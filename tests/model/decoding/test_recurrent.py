@@ -7,7 +7,11 @@ import random
 
 import pytest
 import torch
-from test_decoding import (
+
+from model.decoding import beam_decode
+from model.decoding.torch_backend import TorchBackend
+from model.hypothesis import Hypothesis
+from tests.model.decoding.test_decoding import (
     BOS,
     EOS,
     LIMITS,
@@ -19,10 +23,6 @@ from test_decoding import (
     random_sources,
     run_to_the_end,
 )
-
-from model.decoding import beam_decode
-from model.decoding.torch_backend import TorchBackend
-from model.hypothesis import Hypothesis
 
 MODEL = lively_model(decoder="ssru", alignment_layer=1, alignment_head=2)
 SOURCES = random_sources(24, longest=12, seed=7)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from test_int8_kernels import LIMITS, RECURRENT, make_model, random_sources
 
 from model.bundle_files import WEIGHTS, read_bundle
 from model.config import ModelConfig
@@ -19,11 +18,12 @@ from model.int8.backend import Int8Backend
 from model.int8.isa import INSTRUCTION_SETS
 from model.int8.library import FLAGS, library
 from model.int8.weights import Layout, Weights, packed, read_weights
+from tests.model.int8.test_kernels import LIMITS, RECURRENT, make_model, random_sources
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-BUNDLE = Path(__file__).parents[1] / "bundles" / "en-de"
+BUNDLE = Path(__file__).parents[3] / "bundles" / "en-de"
 Ids = Sequence[int]
-HARNESS = Path(__file__).with_name("int8_harness.c")
+HARNESS = Path(__file__).parents[2] / "support" / "int8_harness.c"
 
 pytestmark = [
     pytest.mark.bundle,

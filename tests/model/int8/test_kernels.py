@@ -39,6 +39,8 @@ from model.machine import cache_folder
 from model.transformer import Attention, AttentionRecord, Transformer
 from model.weight_shapes import weight_shapes
 
+pytestmark = pytest.mark.slow
+
 VOCABULARY, BOS, EOS = 150, 1, 2  # not a multiple of the panel
 LIMITS = Limits(max_source=40, max_target=44, ratio=1.0, margin=6)
 GENERIC = INSTRUCTION_SETS[-1]

@@ -27,6 +27,8 @@ from model.int8.prepared import load_prepared
 from model.model_spec import ModelSpec
 from model.shared_file import MAX_UNUSED_S
 
+pytestmark = pytest.mark.slow
+
 SOURCES = [[4 + (7 * length + place) % 200 for place in range(length)] for length in range(1, 9)]
 Results = list[tuple[list[int], list[float]]]
 

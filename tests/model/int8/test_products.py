@@ -13,7 +13,9 @@ import pytest
 from model.int8.isa import INSTRUCTION_SETS, InstructionSet, processor_features
 from model.int8.library import FLAGS
 
-PROGRAM = Path(__file__).with_name("int8_products.c")
+pytestmark = pytest.mark.slow
+
+PROGRAM = Path(__file__).parents[2] / "support" / "int8_products.c"
 ARM_COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
 HERE = [isa for isa in INSTRUCTION_SETS if isa.runs_on(platform.machine(), processor_features())]
 # AVX-VNNI, with its instruction in AVX-512's encoding.

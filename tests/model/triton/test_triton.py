@@ -17,7 +17,7 @@ import pytest
 from model.config import named_architecture
 from model.triton.support import missing_support
 
-TESTS = Path(__file__).resolve().parent
+TESTS = Path(__file__).resolve().parents[2] / "support"
 needs_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="needs Triton (1 GB), which PyTorch's builds for CUDA bring"
 )
@@ -25,7 +25,7 @@ needs_triton = pytest.mark.skipif(
 
 def run(program: str, **environment: str) -> str:
     """The output of a program in a process of its own: Triton reads the variable when a kernel is defined."""
-    paths = [str(TESTS.parent), str(TESTS), *sys.path]
+    paths = [str(TESTS.parent.parent), str(TESTS), *sys.path]
     command, given = [sys.executable, "-W", "ignore", "-c", program], {**os.environ, **environment}
     given["PYTHONPATH"] = os.pathsep.join(paths)
     result = subprocess.run(command, env=given, capture_output=True, text=True, timeout=900)

@@ -24,6 +24,8 @@ from training.data.prepare import prepare_corpora
 from training.optim.schedule import noam
 from training.optim.trainer import Recipe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ from training.importing import placeholders
 from training.optim.checkpoint import load_state
 from training.optim.loss import EXCLUDED_BIAS
 
+pytestmark = pytest.mark.slow
+
 WORDS = sorted({word.strip(",.?!") for text in SENTENCES for word in text.split()})
 """What the vocabularies of tiny models spell without unknown characters."""
 PAIRS = [

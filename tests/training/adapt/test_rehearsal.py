@@ -16,6 +16,8 @@ from training.adapt.rehearsal import Rehearsal, make_variants, translate_greedil
 from training.corpora.corpus import Pair
 from training.corpora.general import general_sentences
 
+pytestmark = pytest.mark.slow
+
 
 def rehearsal_of(bundle: LoadedBundle, sentences: list[str], work: Path, min_sentences: int) -> Rehearsal:
     """Translates every sentence as x, at once."""
@@ -71,7 +73,7 @@ def test_too_few_sentences_are_supplemented_by_variants(bundle: LoadedBundle, tm
     assert lines[:2] == ["The cat sleeps.\tx", "How are you?\tx"] and len(lines) == 7
 
 
-SHIPPED = {code: Path(__file__).parent.parent / "bundles" / f"{code}-en" for code in ("fr", "zh")}
+SHIPPED = {code: Path(__file__).parents[3] / "bundles" / f"{code}-en" for code in ("fr", "zh")}
 
 
 @pytest.mark.bundle

@@ -28,6 +28,8 @@ from training.optim.trainer import TrainingError
 from training.pipeline.lexicon import LexiconBundle
 from training.pipeline.plan import Timings
 
+pytestmark = pytest.mark.slow
+
 SHAPE: dict[str, Any] = {
     "d_model": 32,
     "num_heads": 2,

@@ -37,6 +37,8 @@ from training.pipeline.options import prepare_options
 from training.pipeline.recipe_file import RecipeFile
 from training.synthetic.teacher import Teacher
 
+pytestmark = pytest.mark.slow
+
 MIXED = [
     Pair("The dragon dances in the square.", "龍在廣場上跳舞。"),
     Pair("The train arrives tomorrow morning.", "火车明天早上到。"),

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from training.__main__ import cli
 from training.cli.d2l import EOS, PAD, QUESTIONS, STEPS, UNKNOWN, D2LOptions, Learned, Vocabulary, bleu, learn, words
 
+pytestmark = pytest.mark.slow
+
 MODULE = sys.modules["training.cli.d2l"]
 
 MADE_UP = [

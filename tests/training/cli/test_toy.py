@@ -13,6 +13,8 @@ from model.config import ARCHITECTURES, NormPlacement
 from training.__main__ import cli
 from training.cli.toy import LENGTH, QUESTION, START, VOCABULARY, ToyOptions, draw_batch, drop_first, learn
 
+pytestmark = pytest.mark.slow
+
 MODULE = sys.modules["training.cli.toy"]
 
 

@@ -25,6 +25,8 @@ from training.corpora.tmx import is_tmx, tmx_lines
 from training.download import download
 from training.file_lock import BusyError, lock_output
 
+pytestmark = pytest.mark.slow
+
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("Good evening.", "Bonsoir."), Pair("Thanks & <bye>!", "Merci & <salut> !")]
 TSV = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS).encode()
 SIDES = {

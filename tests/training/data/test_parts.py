@@ -12,6 +12,8 @@ import pytest
 from training.data import parts as parts_module
 from training.data.parts import MANIFEST, PackedFile, Parts, PartsError, describe, pack_files
 
+pytestmark = pytest.mark.slow
+
 
 def contents(seed: int) -> dict[str, bytes]:
     chooser = random.Random(seed)

@@ -26,6 +26,8 @@ from training.data.pair_store import PairStoreWriter
 from training.data.prepare import _vocabulary_sentences, already_prepared, prepare_corpora, vocabulary_size
 from training.data.tokenise import proportionate
 
+pytestmark = pytest.mark.slow
+
 
 def options(tmp_path: Path, *files: Path, **fields: object) -> PrepareOptions:
     chosen = {"source": "en", "target": "fr", "out": tmp_path / "data", "vocab_size": 360} | fields

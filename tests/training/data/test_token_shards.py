@@ -22,6 +22,8 @@ from training.data.pair_store import PairStore, PairStoreWriter, is_first
 from training.data.prepare import already_prepared, prepare_corpora
 from training.data.token_shards import Shards, ShardWriter, is_intact, token_type
 
+pytestmark = pytest.mark.slow
+
 SIDE = st.lists(st.integers(0, 65_535), min_size=1, max_size=9)
 
 

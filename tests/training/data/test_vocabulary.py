@@ -11,6 +11,8 @@ import sentencepiece
 from model.tokenizer import RESERVED_SYMBOLS, Tokenizer
 from training.data.vocabulary import composition_rules, train_vocabulary
 
+pytestmark = pytest.mark.slow
+
 LANGUAGES = ("en", "fr")
 SENTENCES = (
     "The baker opens his shop before the sun is up.",

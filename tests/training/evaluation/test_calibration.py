@@ -18,6 +18,8 @@ from training.corpora.text_file import CorpusError
 from training.evaluation.calibrate import CalibrateOptions, calibrate_bundle
 from training.evaluation.calibration import Judged, auroc, calibration_error, fit, measure
 
+pytestmark = pytest.mark.slow
+
 
 def _judged(count: int, seed: int = 0) -> list[Judged]:
     """Translations that are good as often as their tokens' mean probability."""

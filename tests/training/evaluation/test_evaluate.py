@@ -17,6 +17,8 @@ from training.corpora.corpus import Pair, write_pairs
 from training.evaluation.evaluate import TestSet
 from training.export.bundle import ExportOptions
 
+pytestmark = pytest.mark.slow
+
 PAIRS = [Pair("Hello.", "Bonjour."), Pair("How are you?", "Comment vas-tu ?"), Pair("The cat sleeps.", "Le chat dort.")]
 
 

@@ -16,6 +16,8 @@ from training.data.batches import Pairs
 from training.evaluation.scoring import Development, bleu_metric, limits_for, moses_tokens, scores
 from training.evaluation.translate import translate
 
+pytestmark = pytest.mark.slow
+
 
 def test_identical_text_scores_100_and_reports_the_signature() -> None:
     bleu, chrf = scores(["the cat sat on the mat"], ["the cat sat on the mat"], "fr")

@@ -11,6 +11,8 @@ import pytest
 from training.evaluation import service_command
 from training.evaluation.service_command import NotServed, translate_served
 
+pytestmark = pytest.mark.slow
+
 LANGUAGES = ("en", "fr")
 
 

@@ -13,14 +13,14 @@ import sentencepiece
 import torch
 from imported_models import opennmt_spec, opennmt_tokens, save_spec, translate_with_ctranslate2, unigram_pieces
 from shared_fixtures import SENTENCES, make_bundle
-from test_bundle import directed
-from test_export_ctranslate2 import LIMITS, export, random_model
-from test_export_minisbd import sentences
 
 from model.atomic_files import NotReplaceable
 from model.bundle_weights import LoadedBundle, load_bundle, save_bundle
 from model.decoding import beam_decode
 from model.tokenizer import Tokenizer
+from tests.model.test_bundle import directed
+from tests.training.export.test_ctranslate2 import LIMITS, export, random_model
+from tests.training.export.test_minisbd import sentences
 from training.data.vocabulary import train_vocabulary
 from training.export.argos import POSITIONS, argos_sentence_pieces, pack_for_argos
 from training.export.ctranslate2 import ConversionError, ConvertOptions
@@ -28,6 +28,8 @@ from training.export.minisbd import splitter_model
 from training.importing.command import import_model
 from training.importing.options import ImportOptions
 from training.importing.report import Report
+
+pytestmark = pytest.mark.slow
 
 CPU = torch.device("cpu")
 TEXTS = [*SENTENCES, "It’s\u00a0well,  thank\u200b you.", " ﬁne\tcat ", "cafe\u0301 木村 😀", "x"]

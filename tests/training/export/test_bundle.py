@@ -42,8 +42,10 @@ from training.optim.checkpoint import BEST, average, load_state, save_best, save
 from training.optim.environment import commit
 from training.optim.trainer import TrainingError
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def options(run_folder: Path, data: Path, out: Path, **fields: Any) -> ExportOptions:

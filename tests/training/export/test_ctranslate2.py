@@ -25,6 +25,8 @@ from training.__main__ import cli
 from training.data.vocabulary import train_vocabulary
 from training.export.ctranslate2 import ConversionError, ConvertOptions, convert_bundle, model_spec
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 LIMITS = Limits(max_source=24, max_target=24, ratio=0, margin=24)
 CONFIGS: dict[str, dict[str, Any]] = {

@@ -24,6 +24,8 @@ from training.evaluation.evaluate import evaluate_set as scored
 from training.export import interpolation
 from training.export.bundle import ExportOptions
 
+pytestmark = pytest.mark.slow
+
 RUINOUS = ("--learning-rate", "0.9")
 RUN = Path("runs/bundles-mine/run")
 

@@ -23,6 +23,8 @@ from training.importing.model import ImportedModel
 from training.importing.options import ImportOptions
 from training.importing.report import Report
 
+pytestmark = pytest.mark.slow
+
 
 def test_command_makes_a_bundle_with_the_scores_of_the_service_on_its_card(tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path / "en-fr")

@@ -37,6 +37,8 @@ from training.importing.options import ImportOptions
 from training.importing.placeholders import copy_into_symbols
 from training.importing.report import Report
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 LIMITS = Limits(max_source=30, max_target=24, ratio=0, margin=24)
 

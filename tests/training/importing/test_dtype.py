@@ -16,6 +16,8 @@ from training.importing import placeholders
 from training.importing.errors import ImportFault
 from training.importing.weights import rounded
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

@@ -25,6 +25,8 @@ from training.importing.errors import ImportFault
 from training.importing.families import build_model, read_model
 from training.importing.options import ImportOptions
 
+pytestmark = pytest.mark.slow
+
 LAYERS = {
     r"(\w+)_l(\d+)_self_([Wb])([qkvo])": "self_attn.{3}",
     r"(\w+)_l(\d+)_context_([Wb])([qkvo])": "encoder_attn.{3}",

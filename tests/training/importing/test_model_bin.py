@@ -17,6 +17,8 @@ from training.importing.families import build_model, read_model
 from training.importing.model_bin import read_model_bin
 from training.importing.options import ImportOptions
 
+pytestmark = pytest.mark.slow
+
 MUTATIONS = int(os.environ.get("MUTATIONS", "500"))
 
 

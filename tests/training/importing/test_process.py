@@ -29,7 +29,9 @@ from training.importing.registries.hosts import AllowedAddresses, Place
 from training.importing.registries.offer import Offer
 from training.importing.report import JsonReport
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 TESTS = ROOT / "tests"
 NEEDED = re.findall(r"^!training/(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.MULTILINE)
 """The part of training/ that an import needs: what the image gets."""
@@ -72,7 +74,7 @@ def address(registry: LoopbackRegistry, model: Path) -> str:
 
 
 def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": f"{ROOT}:{TESTS}", "OMP_NUM_THREADS": "1", "COLUMNS": "200", **more}
+    return {**os.environ, "PYTHONPATH": f"{ROOT}:{TESTS}/support", "OMP_NUM_THREADS": "1", "COLUMNS": "200", **more}
 
 
 # ---- What it needs
@@ -434,7 +436,7 @@ def import_until(how: str, number: int, address: str, folder: Path) -> subproces
     command = ["firefox:en-fr", "--registry", address, "--dtype", "int8", "--replace", "--threads", "1"]
     places = ["--into", str(folder / "made"), "--downloads", str(folder / "downloads")]
     arguments = ["importing_changes", how, str(number), str(folder), *command, *places]
-    return run_warm(arguments, environment(TMPDIR=str(folder / "temporary")), TESTS)
+    return run_warm(arguments, environment(TMPDIR=str(folder / "temporary")), Path(__file__).parent)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -74,7 +74,7 @@ def test_full_disk_is_reported_and_partial_files_are_deleted(tmp_path: Path) -> 
         "try: save_state(Path(sys.argv[1]), {'model': torch.zeros(1 << 19), 'more': torch.zeros(1 << 19)})\n"
         "except OSError as error: print(error.strerror)"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     command = [sys.executable, "-c", program, str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=True)
     assert done.stdout == "File too large\n"

@@ -37,7 +37,9 @@ from training.optim.distributed import World, joined
 from training.optim.loop import State, train
 from training.optim.trainer import Recipe, Trainer
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 # torchrun, whose workers are forked from it, which has imported what they need.
 TORCHRUN = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--start-method", "fork", "--run-path"]
 TORCHRUN.append(str(ROOT / "training/__main__.py"))
@@ -117,7 +119,7 @@ def interrupt_in_step(number: int) -> None:
 
 def call(*calls: tuple[int, list[object], dict[str, Any]]) -> tuple[list[list[int]], str]:
     """The exit codes of each call's processes, and their output; see `in_processes`."""
-    program = ["test_optim_distributed", json.dumps(calls, default=str)]
+    program = ["test_distributed", json.dumps(calls, default=str)]
     done = run_warm(program, cwd=Path(__file__).parent)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")], done.stderr

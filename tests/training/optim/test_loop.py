@@ -35,6 +35,8 @@ from training.optim.loop import PendingLosses, State, train
 from training.optim.schedule import noam
 from training.optim.trainer import Recipe, Trainer, TrainingError
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 BLEU_SENTENCES = 2
 RECIPE = Recipe(12, batch_tokens=300, warmup=4, evaluate_every=3, keep=2)
@@ -314,7 +316,7 @@ def command(data: Path, run: Path) -> list[str]:
 
 def in_a_warm_process(function: str, data: Path, run: Path) -> subprocess.CompletedProcess[str]:
     """Calls a function of this file in a process whose children need not import."""
-    return run_warm(["test_optim_loop", function, str(data), str(run)], cwd=Path(__file__).parent)
+    return run_warm(["test_loop", function, str(data), str(run)], cwd=Path(__file__).parent)
 
 
 def test_repeatedly_killed_command_ends_with_the_same_weights(data: Path, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from training.optim.loss import (
     sampled_loss,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor]:
     random = torch.Generator().manual_seed(3)

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 from training.data.batches import Batch, Pairs
 from training.optim.trainer import Recipe, Trainer, TrainingError, resolve_precision
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 # Without biases: that of the keys has no gradient but rounding, which Adam makes as large as any.
 CONFIG = small_config(60, dropout=0.0, attention_bias=False)

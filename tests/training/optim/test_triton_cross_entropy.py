@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests"), *sys.path])
+ROOT = Path(__file__).resolve().parents[3]
+PATHS = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "support"), *sys.path])
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton (1 GB)")
 
 SETUP = """

@@ -15,6 +15,8 @@ from training.__main__ import cli
 from training.corpora.corpus import Pair
 from training.evaluation.calibrate import write_config
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

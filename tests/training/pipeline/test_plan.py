@@ -18,6 +18,8 @@ from training.evaluation.scoring import Development
 from training.optim.trainer import Recipe, TrainingError
 from training.pipeline.plan import EXPORT_S, MAX_LOAD, PLAN, Plan, Timings, measure
 
+pytestmark = pytest.mark.slow
+
 RECIPE = Recipe(steps=1000, warmup=200, evaluate_every=40, batch_tokens=512)
 TIMINGS = Timings(step=0.5, evaluation=2.0)
 

@@ -10,6 +10,8 @@ from tuned import GENERAL, OWN, begin, run, ship, tune
 
 from training.corpora.corpus import write_pairs
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,9 @@ from training.optim.trainer import Trainer
 from training.pipeline.options import RunOptions
 from training.pipeline.recipe_file import RecipeFile, RecipeFileError, below
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
 COMMITTED = sorted([*(ROOT / "recipes").glob("*-*.toml"), *(ROOT / "recipes" / "cpu").glob("*.toml")])
 SHIPPED = {"en-fr": 24, "fr-en": 16, "en-de": 24, "de-en": 24, "en-zh": 24, "zh-en": 24, "en-es": 24, "es-en": 24}
 """MiB of each bundle at most."""

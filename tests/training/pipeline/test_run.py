@@ -31,6 +31,8 @@ from training.optim.checkpoint import STATE
 from training.optim.trainer import Trainer
 from training.pipeline.plan import Timings
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 FEW = PAIRS[::4]
 

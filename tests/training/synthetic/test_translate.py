@@ -29,7 +29,9 @@ from training.synthetic.sampling_decoder import SamplingDecoderState
 from training.synthetic.teacher import rejection_reason
 from training.synthetic.translate import TranslateOptions
 
-ROOT = Path(__file__).resolve().parent.parent
+pytestmark = [pytest.mark.bundle, pytest.mark.slow]
+
+ROOT = Path(__file__).resolve().parents[3]
 WORDS = ["dog", "cat", "house", "book", "apple", "friend", "letter", "doctor", "garden", "train", "river", "key"]
 PAIRS = [Pair(f"I see the {word} of my {other}.", f"Bonjour, {word}.") for word in WORDS[:5] for other in WORDS[:5:2]]
 

@@ -25,6 +25,8 @@ from app.markup.html_elements import Rules
 from app.markup.passage import Piece
 from app.runtime.rate_limits import Rate
 
+pytestmark = pytest.mark.slow
+
 
 def test_deepl_client_translates_one_text_or_several(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     one = deepl_client.translate_text("Hello.", **EN_FR)

@@ -16,11 +16,13 @@ import pytest
 from deepl_clients import EN_FR, client_of, plainly
 from servers import WAIT_S
 from shared_fixtures import Gate, Service, listening, serving
-from test_formats_docx import run, word
 
 from app.errors import Overloaded
 from app.translation.translator import Translator
 from app.translation.types import Options, Translations
+from tests.app.formats.test_docx import run, word
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_short_document_is_done_at_the_first_status_request(

@@ -12,6 +12,8 @@ from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from deepl_clients import EN_FR, client_of
 from shared_fixtures import listening, make_bundle
 
+pytestmark = pytest.mark.slow
+
 
 def test_glossary_can_be_created_listed_used_and_deleted(deepl_client: deepl.DeepLClient, shipped_url: str) -> None:
     made = deepl_client.create_glossary("Animals", "en-US", "FR", {"cat": "Büffel", "the dog": "wau wau"})

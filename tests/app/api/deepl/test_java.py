@@ -17,6 +17,8 @@ from deepl_clients import plainly
 from servers import WAIT_S
 from shared_fixtures import listening, make_bundle
 
+pytestmark = pytest.mark.slow
+
 AGENT = {"User-Agent": "deepl-java/1.17.0 (Linux 6.1) java/17.0.9 (Debian)", "Authorization": "DeepL-Auth-Key any"}
 ACCEPT = {"Accept": "text/html, image/gif, image/jpeg, */*; q=0.2"}
 """What HttpURLConnection adds."""

@@ -17,6 +17,8 @@ from shared_fixtures import listening
 
 from app.http.api_keys import new_key
 
+pytestmark = pytest.mark.slow
+
 Units = list[dict[str, str]]
 
 

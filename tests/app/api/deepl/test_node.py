@@ -1,4 +1,5 @@
-"""app/api/deepl/: DeepL's own client for Node, unmodified: tests/deepl_node.mjs makes every call that it has."""
+"""app/api/deepl/: DeepL's own client for Node, unmodified: tests/support/deepl_node.mjs makes every call that it
+has."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from deepl_clients import plainly
 from servers import WAIT_S
 from shared_fixtures import listening, make_bundle
 
-TESTS = Path(__file__).resolve().parent
+pytestmark = pytest.mark.slow
+
+TESTS = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,7 @@ def found(url: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     node = shutil.which("node")
     if node is None or not (TESTS / "node_modules" / "deepl-node").is_dir():
         pytest.skip("no Node, or not its packages: `npm ci` in tests/")
-    command = [node, str(TESTS / "deepl_node.mjs"), url, str(tmp_path_factory.mktemp("files"))]
+    command = [node, str(TESTS / "support" / "deepl_node.mjs"), url, str(tmp_path_factory.mktemp("files"))]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=WAIT_S)
     assert (done.returncode, done.stderr) == (0, "")
     answers: dict[str, Any] = json.loads(done.stdout)

@@ -12,6 +12,8 @@ from shared_fixtures import SHIPPED, Service, serving
 
 from app.http.api_keys import new_key
 
+pytestmark = pytest.mark.slow
+
 PATH = "/deepl/v1/quality-evaluation"
 EN_FR = {"source_language": "EN", "target_language": "fr"}
 GOOD = "Hello. How are you?", "Bonjour. Comment allez-vous ?"

@@ -26,6 +26,8 @@ from client_transcripts import (
     translations,
 )
 
+pytestmark = pytest.mark.slow
+
 BOM = b"\xef\xbb\xbf"
 EMPTY_PARTS = "multipart/form-data; boundary=x"
 

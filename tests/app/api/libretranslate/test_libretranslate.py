@@ -25,6 +25,8 @@ from app.storage.downloads import Downloads
 from app.storage.store_local import LocalStore
 from app.translation.translator import Translator
 
+pytestmark = pytest.mark.slow
+
 PREFIX = "/libretranslate"
 PATH = f"{PREFIX}/translate"
 HELLO = {"q": "Hello.", "source": "en", "target": "fr"}

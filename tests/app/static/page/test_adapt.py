@@ -20,6 +20,8 @@ from app.server.connection import Connection
 from model.bundle import open_bundle
 from model.bundle_weights import save_bundle
 
+pytestmark = pytest.mark.browser
+
 PANEL = "#adapt-panel"
 OWN = "".join(f"{pair.source}\t{pair.target}\n" for pair in PAIRS[:100]).encode()
 PLAN = {"bundle": "en-fr@0", "pairs": 1500, "held_out": 100, "left_out": {"a duplicate pair": 7}, "rehearsed": 25_000}
@@ -69,7 +71,12 @@ def served(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (folder / "keys").write_text("".join(lines))
     bundle = make_bundle(folder / "bundles" / "en-fr")
     adapted, goes_on = make_adapted(folder / "adapted"), folder / "goes_on"
-    command = [sys.executable, str(Path(__file__).with_name("scripted_trainer.py")), str(adapted), str(goes_on)]
+    command = [
+        sys.executable,
+        str(Path(__file__).parents[3] / "support" / "scripted_trainer.py"),
+        str(adapted),
+        str(goes_on),
+    ]
     with (
         pytest.MonkeyPatch.context() as patch,
         listening(bundle.parent, Connection, command, api_keys_file=folder / "keys") as url,

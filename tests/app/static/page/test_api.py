@@ -26,7 +26,9 @@ from app.api.dialects import chat_prompts
 from app.api.dialects.table import DIALECTS
 from app.http.api_keys import new_key
 
-DOCS = Path(__file__).parent.parent / "docs" / "tools.md"
+pytestmark = pytest.mark.browser
+
+DOCS = Path(__file__).parents[4] / "docs" / "tools.md"
 MODULES = (
     client_tools_libretranslate,
     client_tools_deepl,

@@ -16,7 +16,10 @@ import pytest
 from chromium import REFUSED, Visit
 from playwright.sync_api import Browser, Page, Request, Route, expect
 from shared_fixtures import listening
-from test_api_directions import save_directions
+
+from tests.app.api.test_directions import save_directions
+
+pytestmark = pytest.mark.browser
 
 SENTENCE = "The children were playing in the garden."
 OTHER = "The cat sleeps."

@@ -7,8 +7,11 @@ import re
 from typing import Any, Literal
 
 import httpx
+import pytest
 from chromium import Visit
 from playwright.sync_api import Locator, Page, expect
+
+pytestmark = pytest.mark.browser
 
 PLOT = ".calibration svg"
 

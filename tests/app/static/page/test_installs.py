@@ -13,6 +13,8 @@ from chromium import REFUSED, Visit
 from playwright.sync_api import Locator, Page, Route, expect
 from the_page import PHONE, refuse, translation, type_in
 
+pytestmark = pytest.mark.browser
+
 TEXT, FRENCH = "I am tired.", "Je suis fatigué."
 LATER = "Je suis bien fatigué."
 SET = "FLORES-200 devtest"

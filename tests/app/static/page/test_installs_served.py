@@ -12,10 +12,12 @@ from chromium import REFUSED, Visit
 from playwright.sync_api import Browser, Page, expect
 from servers import WAIT_S
 from shared_fixtures import listening
-from test_published_installer import DONE, Line, Site, leftovers
 from the_page import TEXT, translation, type_in
 
 from app.server.connection import Connection
+from tests.app.published.test_installer import DONE, Line, Site, leftovers
+
+pytestmark = pytest.mark.browser
 
 NAME, ROW = "firefox:en-fr@base-memory", "#installs > li"
 FOUND = {"name": NAME, "source": "en", "target": "fr", "licence": "MPL-2.0"}

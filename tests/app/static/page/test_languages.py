@@ -11,6 +11,8 @@ from chromium import Visit
 from playwright.sync_api import Page, Route, expect
 from the_page import translation, type_in
 
+pytestmark = pytest.mark.browser
+
 ENGLISH, GERMAN = "My house is red.", "Mein Haus ist rot."
 
 

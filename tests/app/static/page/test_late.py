@@ -7,9 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from chromium import REFUSED, Visit
 from playwright.sync_api import Page, Route, expect
 from the_page import FRENCH, PHONE, TEXT, refuse, translation, type_in
+
+pytestmark = pytest.mark.browser
 
 TIRED, FATIGUE = "I am tired.", "Je suis fatigué."
 LETTER: Any = {"name": "letter.txt", "mimeType": "text/plain", "buffer": b"I am tired.\n"}

@@ -17,6 +17,8 @@ from the_page import FRENCH, PHONE, TEXT, refuse, translation, type_in
 
 from app.http.api_keys import new_key
 
+pytestmark = pytest.mark.browser
+
 LIMIT = 200
 """Characters that the service with keys takes."""
 

@@ -6,9 +6,12 @@ import json
 import re
 from typing import Any
 
+import pytest
 from chromium import Visit
 from playwright.sync_api import Page, Route, expect
 from the_page import translation, type_in
+
+pytestmark = pytest.mark.browser
 
 SCRIPT = '"><img src=x onerror="window.ran = true"><script>window.ran = true</script>'
 _NAMES = {"model", "licence", "name", "set", "device", "precision"}

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from chromium import REFUSED, Visit
 from playwright.sync_api import Page, Route, expect
 from shared_fixtures import SHIPPED
+
+pytestmark = pytest.mark.browser
 
 TEXT, FRENCH = "I am tired. The cat sleeps on the table.", "Je suis fatigué. Le chat dort sur la table."
 CHINESE = re.compile("[\u4e00-\u9fff]")
