@@ -17,7 +17,7 @@ from app.translation.pivot import PivotPlan
 from app.translation.planned_sentence import PlannedSentence, Translation
 from app.translation.quality_checks import untranslated_warning
 from app.translation.text_plan import TextPlan, mean_score
-from app.translation.types import AUTO, EngineUsed, Item, Options, TranslatedText
+from app.translation.types import AUTO, EngineUsed, Item, Options, TranslatedPart, TranslatedText
 from app.translation.word_quality import doubtful_words
 
 
@@ -129,9 +129,9 @@ class PlannedItem:
             pivot=pivot,
             alternatives=plan.alternatives(options.alternatives, into_pivot) if options.alternatives else (),
             alignment=pairs,
-            quality=min([q for each in sentences if (q := self.quality(each)) is not None], default=None),
+            quality=self._lowest_quality(sentences),
             words=() if plan.label or plan.nested else doubtful_words(plan),
-            engine="llm" if self.unserved else _engine_of([*first, *sentences]),
+            engine=self._engine(first, sentences),
         )
         if memory:
             repaired = [each.translation for each in sentences if each.translation.origin == "memory"]
@@ -140,6 +140,20 @@ class PlannedItem:
             done.from_memory = memory.used + len(repaired)
             done.suggestions = _suggestions(memory, repaired, self.has_spans(options))
         return done
+
+    def whole(self, number: int) -> TranslatedPart:
+        """The translation as the only part of item `number`. The sentences must be translated."""
+        assert isinstance(self.plan, TextPlan)
+        first, sentences = self.pivot_sentences, self.sentences
+        score = mean_score([each.best for each in (*first, *sentences)])
+        quality, used = self._lowest_quality(sentences), self._engine(first, sentences)
+        return TranslatedPart(number, self.plan.render(), None, score, quality, engine=used)
+
+    def _lowest_quality(self, sentences: Sequence[PlannedSentence]) -> float | None:
+        return min([q for each in sentences if (q := self.quality(each)) is not None], default=None)
+
+    def _engine(self, first: Sequence[PlannedSentence], second: Sequence[PlannedSentence]) -> EngineUsed | None:
+        return "llm" if self.unserved else _engine_of([*first, *second])
 
     def quality(self, sentence: PlannedSentence) -> float | None:
         """The quality of a translated sentence of `plan`. Through a pivot language it is the product of the qualities

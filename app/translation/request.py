@@ -257,9 +257,11 @@ class TranslationRequest:
                     ready.append(waiting.popleft())
                 await self._finish(ready)
                 at, added = len(pivot.from_pivot.parts), list[PlannedSentence]()
-                while pivot.can_advance or not (added or pivot.is_read):
+                advances = True  # once, to see an error of what it waits for
+                while advances:
                     added += await event_loop.run(pivot.reading_size, self._planner.plan_from_pivot, item, spent)
                     await asyncio.sleep(0)  # lets other requests run
+                    advances = pivot.can_advance
                 await self._submit(added)
                 for part in pivot.from_pivot.parts[at:]:
                     grown.put_nowait(part)
@@ -283,7 +285,9 @@ class TranslationRequest:
         if isinstance(plan, ServiceError):
             return
         if plan.label or item.unserved:  # the mnemonic may be in any sentence
-            await self._send_whole(number, item, plan, send)
+            await self._finish_whole(item)
+            if not item.error:
+                send(item.whole(number))
             return
         text, start, place = "", 0, 0
         async for part in self._parts(item):
@@ -312,18 +316,13 @@ class TranslationRequest:
         if text and not item.error:
             send(TranslatedPart(number, plan.resolve_nested(text), None, None))
 
-    async def _send_whole(
-        self, number: int, item: PlannedItem, plan: TextPlan, send: Callable[[TranslatedPart], None]
-    ) -> None:
-        """Sends an item whose parts are not known one by one."""
+    async def _finish_whole(self, item: PlannedItem) -> None:
+        """Waits until all sentences of an item are translated or have an error."""
         if task := self._unserved.get(item):
             await task
         async for _ in self._parts(item):
             pass
         await self._finish(item.sentences)
-        if not item.error:
-            done = item.render(self._options, self._services.checks)
-            send(TranslatedPart(number, done.text or "", None, done.score, done.quality, engine=done.engine))
 
     async def _finish_nested(self, plan: TextPlan) -> bool:
         """Waits until the nested passages are translated. Returns whether they are, without an error."""

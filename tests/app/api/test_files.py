@@ -154,7 +154,9 @@ def test_invalid_glossary_is_refused(service: Service, name: str, content: bytes
 
 
 def test_report_lists_the_texts_with_warnings(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TextPlan, "located_warnings", lambda plan: [(s.start, "Mind.") for s in plan.sentences])
+    monkeypatch.setattr(
+        TextPlan, "located_warnings", lambda plan: [(s.sentence.start, "Mind.") for s in plan.sentences]
+    )
     response = send(service, "a.txt", "Hello.\n\nHow are you? I am well.\n")
     assert response.headers["x-interlinear-warnings"] == "3"
     report = service.get(response.headers["x-interlinear-report"])

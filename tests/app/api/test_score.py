@@ -59,9 +59,9 @@ def test_the_models_own_translation_has_the_scores_of_its_decoding_bit_for_bit(s
     items = translated(shipped, TEXTS)
     pairs = [{"text": text, "translation": item.text} for text, item in zip(TEXTS, items, strict=True)]
     for item, score in zip(items, ask(shipped, pairs)["scores"], strict=True):
-        [sentence] = item.plan.sentences
-        decoded = sentence.best.decoded
-        pieces = [sentence.bundle.target_tokenizer.piece(id) for id in decoded.tokens]
+        [planned] = item.plan.sentences
+        decoded = planned.best.decoded
+        pieces = [planned.sentence.bundle.target_tokenizer.piece(id) for id in decoded.tokens]
         assert [token["piece"] for token in score["tokens"]] == pieces
         assert [token["log_prob"] for token in score["tokens"]] == list(decoded.log_probs)
         assert score["score"] == item.score

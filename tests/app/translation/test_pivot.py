@@ -430,6 +430,24 @@ def held_translator(bundles: Sequence[Bundle], word: str, **limits: Any) -> tupl
     return Translator(Catalogue(bundles), EachSubmitted(engines), Settings(**limits)), held
 
 
+def test_a_nested_passage_waits_for_each_of_its_sentences(bundles: list[Bundle]) -> None:
+    """The second one is decoded long after the first."""
+    text = '<p>le <img alt="le chat dort. il va bien."> chat</p>'
+
+    async def run() -> TranslatedText:
+        works, held = held_translator(bundles, "bien")
+        task = asyncio.create_task(works.translate([text], Options("fr", "de", html=True, deadline_ms=20_000)))
+        while not held.held:
+            await asyncio.sleep(0)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        held.end()
+        return (await task).items[0]
+
+    item = asyncio.run(run())
+    assert item.text == text and item.plan and [len(parts) for parts in item.plan.nested.values()] == [3]
+
+
 @pytest.mark.parametrize(
     ("text", "html"),
     [
