@@ -45,6 +45,7 @@ BLANKED: Sequence[tuple[bytes, bytes]] = (
     (rb'"created": ?\d{10}\b', b'"created": TIME'),  # OpenAI's
     (rb'("code":200,"id":)\d+', rb"\1ID"),  # DeepLX's
     (rb'("character_count":)\d+(,"character_limit")', rb"\1COUNT\2"),  # of all requests before
+    (rb'("tokens_per_second":)[\d.]+', rb"\1SPEED"),  # of a bundle
 )
 """What is volatile in bodies that are texts, and what stands for it."""
 HEADERS = ("content-type", "content-disposition", "x-interlinear-model", "x-interlinear-warnings", "location", "allow")

@@ -7,8 +7,9 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.golden_large_model import TESTS
+from benchmarks.golden_large_model import SUPPORT
 from benchmarks.golden_texts import ROOT, Draw
 
 SHARED = ROOT.parent / "shared" / "cases"
@@ -20,73 +21,77 @@ CONSTANTS: Sequence[tuple[str, str, str]] = (
     ("test_formats", "POT", "a.pot"),
     ("test_formats", "FUZZY", "a.po"),
     ("test_formats", "JSON", "a.json"),
-    ("test_formats_apps", "PROPERTIES", "a.properties"),
-    ("test_formats_apps", "STRINGS", "a.strings"),
-    ("test_formats_apps", "STRINGSDICT", "a.stringsdict"),
-    ("test_formats_apps", "XCSTRINGS", "a.xcstrings"),
-    ("test_formats_localisation", "TS", "a.ts"),
-    ("test_formats_localisation", "TMX", "a.tmx"),
-    ("test_formats_localisation", "FLUENT", "a.ftl"),
-    ("test_formats_localisation", "CSV", "a.csv"),
-    ("test_formats_localisation", "ASS", "a.ass"),
-    ("test_formats_markdown", "MARKDOWN", "a.md"),
-    ("test_formats_markdown", "EXTENSIONS", "a.md"),
-    ("test_formats_markdown", "EXTENSIONS", "a.mdx"),
-    ("test_formats_resources", "ANDROID", "strings.xml"),
-    ("test_formats_resources", "CDATA", "strings.xml"),
-    ("test_formats_resources", "RESX", "a.resx"),
-    ("test_formats_resources", "RESX", "a.resw"),
-    ("test_formats_resources", "ARB", "a.arb"),
-    ("test_formats_values", "YAML", "a.yaml"),
-    ("test_formats_values", "YAML", "a.yml"),
-    ("test_formats_values", "TOML", "a.toml"),
-    ("test_formats_xliff", "ONE", "a.xliff"),
-    ("test_formats_xliff", "TWO", "a.xlf"),
-    ("test_formats_xliff", "PLAIN", "a.xliff"),
-    ("test_formats_pptx", "CONTENT", "a.pptx"),
-    ("test_formats_epub", "CONTENT", "a.epub"),
+    ("test_apps", "PROPERTIES", "a.properties"),
+    ("test_apps", "STRINGS", "a.strings"),
+    ("test_apps", "STRINGSDICT", "a.stringsdict"),
+    ("test_apps", "XCSTRINGS", "a.xcstrings"),
+    ("test_localisation", "TS", "a.ts"),
+    ("test_localisation", "TMX", "a.tmx"),
+    ("test_localisation", "FLUENT", "a.ftl"),
+    ("test_localisation", "CSV", "a.csv"),
+    ("test_localisation", "ASS", "a.ass"),
+    ("test_markdown", "MARKDOWN", "a.md"),
+    ("test_markdown", "EXTENSIONS", "a.md"),
+    ("test_markdown", "EXTENSIONS", "a.mdx"),
+    ("test_resources", "ANDROID", "strings.xml"),
+    ("test_resources", "CDATA", "strings.xml"),
+    ("test_resources", "RESX", "a.resx"),
+    ("test_resources", "RESX", "a.resw"),
+    ("test_resources", "ARB", "a.arb"),
+    ("test_values", "YAML", "a.yaml"),
+    ("test_values", "YAML", "a.yml"),
+    ("test_values", "TOML", "a.toml"),
+    ("test_xliff", "ONE", "a.xliff"),
+    ("test_xliff", "TWO", "a.xlf"),
+    ("test_xliff", "PLAIN", "a.xliff"),
+    ("test_pptx", "CONTENT", "a.pptx"),
+    ("test_epub", "CONTENT", "a.epub"),
 )
-"""Modules of the tests, constants there, and names that tell the format."""
+"""Modules of the formats' tests, constants there, and names that tell the format."""
 FUNCTIONS: Sequence[tuple[str, str, str]] = (
-    ("test_formats_xlsx", "by_xlsxwriter", "a.xlsx"),
-    ("test_formats_xlsx", "by_openpyxl", "a.xlsx"),
-    ("test_formats_odf", "text_document", "a.odt"),
-    ("test_formats_odf", "spreadsheet", "a.ods"),
-    ("test_formats_odf", "slides", "a.odp"),
+    ("test_xlsx", "by_xlsxwriter", "a.xlsx"),
+    ("test_xlsx", "by_openpyxl", "a.xlsx"),
+    ("test_odf", "text_document", "a.odt"),
+    ("test_odf", "spreadsheet", "a.ods"),
+    ("test_odf", "slides", "a.odp"),
 )
 SEEDS = 10
-"""Documents of each kind that `test_formats_ten_of_a_kind` makes."""
+"""Documents of each kind that `test_ten_of_a_kind` makes."""
 
 
 def documents(draw: Draw) -> Sequence[tuple[str, bytes]]:
     """Names and contents."""
-    sys.path.append(str(TESTS))
+    sys.path.append(str(SUPPORT))
     found = [*_of_tests(), *_with_sentences(draw), *_shared()]
     draw.shuffle(found)
     return found
 
 
+def _module(name: str) -> Any:
+    return importlib.import_module(f"tests.app.formats.{name}")
+
+
 def _of_tests() -> Iterator[tuple[str, bytes]]:
     for module, constant, name in CONSTANTS:
-        content = getattr(importlib.import_module(module), constant)
+        content = getattr(_module(module), constant)
         yield name, content if isinstance(content, bytes) else content.encode()
     for module, function, name in FUNCTIONS:
-        yield name, getattr(importlib.import_module(module), function)()
-    made = importlib.import_module("test_formats_ten_of_a_kind")
+        yield name, getattr(_module(module), function)()
+    made = _module("test_ten_of_a_kind")
     for name, (make, _) in made.KINDS.items():
         for seed in range(SEEDS):
             yield name, make(made.Draw(seed))[0]
-    word = importlib.import_module("test_formats_docx")
+    word = _module("test_docx")
     yield "a.docx", word.word(word.RICH)
-    markdown = importlib.import_module("test_formats_markdown")
+    markdown = _module("test_markdown")
     for text, *_ in (each if isinstance(each, tuple) else (each,) for each in markdown.EXTENDED):
         yield "a.md", str(text).encode()
 
 
 def _with_sentences(draw: Draw) -> Iterator[tuple[str, bytes]]:
     """Documents of real sentences, in the formats that are easily made."""
-    word = importlib.import_module("test_formats_docx")
-    pdf = importlib.import_module("test_formats_pdf")
+    word = _module("test_docx")
+    pdf = _module("test_pdf")
     paragraph = importlib.import_module("reportlab.platypus").Paragraph
 
     def text() -> str:

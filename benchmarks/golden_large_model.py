@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(__file__).resolve().parent.parent / "tests"
+SUPPORT = Path(__file__).resolve().parent.parent / "tests" / "support"
+"""What tests import by its name alone."""
 TEMPLATES: Sequence[tuple[str, str, str]] = (
     ("The house of {} is small.", "La petite maison est à {}.", "Das Häuschen von {} ist klein."),
     (
@@ -81,7 +82,7 @@ def answer(prompt: Sequence[dict[str, Any]], text: str) -> str:
 @contextmanager
 def large_model() -> Iterator[str]:
     """Serves on loopback; yields the address."""
-    sys.path.append(str(TESTS))
+    sys.path.append(str(SUPPORT))
     from llm_stub import llm_stub, text_of
 
     with llm_stub() as stub:

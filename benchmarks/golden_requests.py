@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from benchmarks import golden_texts
 from benchmarks.golden_answers import Asked, Call, Configuration
 from benchmarks.golden_documents import documents
-from benchmarks.golden_large_model import TEMPLATES, TESTS
+from benchmarks.golden_large_model import SUPPORT, TEMPLATES
 from benchmarks.golden_texts import LANGUAGES, NAMES, PLAIN, ROOT, Draw, markup, texts_of
 
 JSON = "application/json"
@@ -553,8 +553,8 @@ def _small(draw: Draw) -> tuple[str, Sequence[Call]]:
 
 
 def _chat(draw: Draw) -> tuple[str, Sequence[Call]]:
-    sys.path.append(str(TESTS))
-    prompts = importlib.import_module("test_dialects_chat_prompts").PROMPTS
+    sys.path.append(str(SUPPORT))
+    prompts = importlib.import_module("tests.app.api.dialects.test_chat_prompts").PROMPTS
     messages = draw.choice(list(prompts.values())).messages
     text = json.dumps(draw.sentence("en"), ensure_ascii=False)[1:-1]
     content = json.dumps(messages, ensure_ascii=False).replace("The cat sleeps.", text)

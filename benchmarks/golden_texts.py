@@ -72,7 +72,7 @@ def texts_of(corpora: Path | None, shared: Path | None) -> Texts:
                 sentences = list(_sentences(path.read_text(encoding="utf-8"), code))
                 found.sentences[code] += sentences
                 found.sources[f"the docs in {code}"] += len(sentences)
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
         found.literals.extend(_literals(path))
     found.literals[:] = sorted(set(found.literals))
     found.sources["literals of the tests"] += len(found.literals)
