@@ -163,10 +163,12 @@ def instance(config: str) -> None:
     import msgspec
     import uvicorn
 
+    from app.api.state import State
     from app.main import create_app, server_options
     from app.runtime.json_logs import log_to_stderr
     from app.runtime.peers import Peers
     from app.server.instances import InstanceConfig, InstanceServer
+    from app.server.state import app_state
     from app.services.startup import load_catalogue, share_of
     from app.settings import SettingsError
     from model.bundle_files import BundleError
@@ -185,11 +187,14 @@ def instance(config: str) -> None:
     except (SettingsError, BundleError) as error:
         print(f"interlinear: {error}", file=sys.stderr)
         raise typer.Exit(1) from None
+
+    async def until_ready() -> None:
+        state = app_state(server.lifespan.state)
+        assert isinstance(state, State)
+        await state.deployments.current.engine.wait_started()
+
     server = InstanceServer(
-        uvicorn.Config(app, **server_options(settings)),
-        settings.drain_ms / 1000,
-        given,
-        until_ready=lambda: server.lifespan.state["deployments"].current.engine.wait_started(),
+        uvicorn.Config(app, **server_options(settings)), settings.drain_ms / 1000, given, until_ready
     )
     _run_until_signal(server, [socket.socket(fileno=each) for each in given.sockets])
 

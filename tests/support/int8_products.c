@@ -3,7 +3,7 @@
  */
 #include <stdio.h>
 
-#include "../model/int8/kernels.c"
+#include "../../model/int8/kernels.c"
 
 static uint32_t state = 1;
 

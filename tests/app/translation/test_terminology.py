@@ -15,7 +15,7 @@ from app.engine import sequence as engine
 from app.engine.sequence import Decoded
 from app.markup.passage import AlignedSpan, Passage, ProtectedSpan, Tag, usable_spans
 from app.text.word_units import AlignedWords
-from app.translation import request
+from app.translation import policies
 from app.translation.candidate import Candidate
 from app.translation.sentence import Sentence
 from app.translation.terminology import missing_terms, sequence_with_terms
@@ -84,7 +84,7 @@ def test_without_redecoding_most_terms_are_lost(
     bundle: Bundle, wild: RandomDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = generated(80)
-    monkeypatch.setattr(request, "_prepare_retry", lambda sentence: False)
+    monkeypatch.setattr(policies, "WHEN_DECODED", (policies.check,))
     assert len(lacking(sent, translated(bundle, wild, sent, glossary=GLOSSARY))) > 75
 
 
