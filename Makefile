@@ -28,7 +28,7 @@ FAST := -m "not (slow or browser or bundle or soak or ray)" --hypothesis-profile
 SLOW_TESTS := tests/app/documents tests/app/formats tests/app/runtime/test_work_unit.py \
 	tests/app/storage/test_translation_memory.py tests/app/text tests/app/translation/test_documents.py \
 	tests/app/translation/test_quality_checks.py tests/benchmarks/test_slow_memory.py \
-	tests/docs/test_text_on_its_way.py tests/model/test_normalisation.py
+	tests/model/test_normalisation.py
 IN_PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 # A thread a test process, and compiled modules even where the environment says otherwise: without them, every process that
 # tests start compiles ours again, and pytest takes twice as long to find the tests.

@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "../model/int8/kernels.c"
+#include "../../model/int8/kernels.c"
 
 enum { MOST = 512 };
 
