@@ -72,6 +72,10 @@ class PlannedSentence(Struct, eq=False):
         """The reason why it has no translation."""
         return self.outcome if isinstance(self.outcome, ServiceError) else None
 
+    def fail(self, error: ServiceError) -> None:
+        """Gives it an error instead of a translation."""
+        self.outcome = error.with_traceback(None)  # the traceback would keep its frames alive
+
     @property
     def is_translated(self) -> bool:
         return isinstance(self.outcome, Translation)

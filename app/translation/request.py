@@ -160,7 +160,7 @@ class TranslationRequest:
         try:
             decision = await self._decide(Translation.of(planned.sentence, await future))
         except ServiceError as error:
-            planned.outcome = error.with_traceback(None)  # the traceback would keep its frames alive
+            planned.fail(error)
             return
         if isinstance(decision, Translation) and not (self._llm and self._llm.is_for(decision)):
             planned.outcome = policies.accepted(decision, self._rules)
@@ -177,7 +177,7 @@ class TranslationRequest:
             async with self._repair_slots:
                 repaired = await repair(sentence, decoded, sentence.similar, self._decode_all)
         except ServiceError as error:
-            planned.outcome = error.with_traceback(None)
+            planned.fail(error)
             return
         translation = translation.replaced_by(repaired, "memory") if repaired else translation
         await self._translate_further(planned, await self._decide(translation))
@@ -189,7 +189,7 @@ class TranslationRequest:
             try:
                 decoded = await future
             except ServiceError as error:
-                planned.outcome = error.with_traceback(None)
+                planned.fail(error)
                 return
             decision = await self._decide(Translation.of(decision, decoded))
         if self._llm and self._llm.is_for(decision):
@@ -199,10 +199,7 @@ class TranslationRequest:
     async def _decide(self, translation: Translation) -> Translation | Sentence:
         passage = translation.sentence.passage
         size = max(len(passage.text), event_loop.TAG_SIZE * len(passage.tags))
-        if event_loop.fits(size):  # as for most sentences
-            decision = policies.decide(translation, self._rules)
-        else:
-            decision = await asyncio.to_thread(policies.decide, translation, self._rules)
+        decision = await event_loop.run(size, policies.decide, translation, self._rules)
         if isinstance(decision, Translation) and decision.quality is not None:
             self._services.observe_quality(decision.sentence.bundle.spec.name, decision.quality)
         return decision
