@@ -76,13 +76,14 @@ def test_the_same_code_has_no_differences(checkout: Path) -> None:
 
 def test_a_planted_difference_is_counted_and_shown(checkout: Path) -> None:
     program = checkout / "app" / "__main__.py"
-    program.write_text(program.read_text(encoding="utf-8").replace('b"TWICE"', 'b"twice"'), encoding="utf-8")
+    # Of another length: within the same second Python would otherwise run the code that it has compiled before.
+    program.write_text(program.read_text(encoding="utf-8").replace('b"TWICE"', 'b"planted"'), encoding="utf-8")
     status, output = compared()
     assert status == 1
     assert output.splitlines()[-2:] == ["plain.twice: 1 of 1 differ: 30", "1 of 32 answers differ"]
     assert "--- plain.twice, request 30, configuration default\nPOST / text/plain twice\n" in output
     assert re.search(
-        r'^- 200 .*"TWICE".*\n\+ 200 .*"twice".*\n  from character \d+: .* became .*$', output, re.MULTILINE
+        r'^- 200 .*"TWICE".*\n\+ 200 .*"planted".*\n  from character \d+: .* became .*$', output, re.MULTILINE
     )
     assert compared("--kind", "job")[0] == 0
     assert compared("--kind", "plain")[0] == 1
