@@ -18,6 +18,7 @@ from training.cli.export import export
 from training.cli.pack import pack
 from training.cli.prepare import prepare
 from training.cli.run import run
+from training.cli.sentences import sentences
 from training.cli.toy import toy
 from training.cli.train import train
 from training.cli.translate import translate
@@ -43,6 +44,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "evaluate": evaluate,
         "calibrate": calibrate,
         "translate": translate,
+        "sentences": sentences,
         "pack": pack,
         "unpack": unpack,
     },

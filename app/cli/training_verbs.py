@@ -34,6 +34,7 @@ TRAINER = {
         "evaluate": Verb("evaluate", "Measure BLEU and chrF of a bundle, as the service translates."),
         "calibrate": Verb("calibrate", "Fit a bundle's estimates of how good its translations are."),
         "distil": Verb("translate", "Translate one side of a file, to make training pairs."),
+        "sentences": Verb("sentences", "Write the whole sentences of running text, each once."),
         "pack": Verb("pack", "Pack prepared data or a run into parts that travel."),
         "unpack": Verb("unpack", "Make prepared data or a run again from packed parts."),
     },

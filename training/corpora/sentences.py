@@ -1,0 +1,72 @@
+"""Whole sentences of running text: of a plain text whose lines are paragraphs, or of XML such as the proceedings of a
+parliament in TEI.
+
+Back-translation learns from text that a person wrote; this makes a file of it for `translate --texts`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import sentencex
+from lxml import etree
+
+from model.languages import ends_sentence
+from training.corpora.corpus import hash64
+from training.corpora.text_file import CorpusError, open_text
+
+_MIN_CHARS = 6
+_ORDINAL = re.compile(r"\b\d{1,3}\.\s*$")
+_OPENING = "\"'“„«‹‚‘¿¡(「『《"
+
+
+def whole_sentences(paths: Iterable[Path], language: str, elements: Iterable[str], max_chars: int) -> Iterator[str]:
+    """Yields each sentence of `paths` once, without fragments: it begins with a capital, a digit or an ideograph, ends
+    with a full stop or the like, and has at most `max_chars` characters. Of XML only `elements` are read.
+
+    Raises CorpusError.
+    """
+    seen: set[int] = set()
+    for path in paths:
+        for paragraph in _xml_paragraphs(path, elements) if _is_xml(path) else open_text(path).lines():
+            for sentence in _sentences(" ".join(paragraph.split()), language):
+                if _is_whole(sentence, max_chars) and (key := hash64(sentence)) not in seen:
+                    seen.add(key)
+                    yield sentence
+
+
+def _sentences(paragraph: str, language: str) -> Iterator[str]:
+    """The sentences of `paragraph`. The splitter ends one after the ordinal number of "the 20. Bundestag"."""
+    begun = ""
+    for part in sentencex.segment(language, paragraph):
+        begun += part
+        if not _ORDINAL.search(begun):
+            yield begun.strip()
+            begun = ""
+    yield begun.strip()
+
+
+def _is_whole(sentence: str, max_chars: int) -> bool:
+    if not _MIN_CHARS <= len(sentence) <= max_chars or not ends_sentence(sentence):
+        return False
+    first = sentence.lstrip(_OPENING)[:1]
+    return first.isalnum() and not first.islower()
+
+
+def _is_xml(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+
+
+def _xml_paragraphs(path: Path, elements: Iterable[str]) -> Iterator[str]:
+    """The text of each element of these names, without that of the elements in it: remarks, applause, names."""
+    parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True)
+    try:
+        root = etree.parse(path, parser).getroot()
+    except etree.XMLSyntaxError as error:
+        raise CorpusError(path, f"damaged XML: {error.msg}", error.lineno) from None
+    names = {name for element in elements for name in (element, f"{{*}}{element}")}
+    for element in root.iter(*names):
+        yield " ".join([element.text or "", *(child.tail or "" for child in element)])
