@@ -13,12 +13,14 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 from app import errors
 from app.api.admission import AdmittedClient, authenticate
-from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses
+from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, error_responses, schema_of
 from app.api.schemas.installs import CatalogueAnswer, CatalogueModel, InstallRequest, InstallStatus, PublishedFigure
 from app.api.state import app_of
 from app.errors import InstallFailed, InvalidFields, NotAllowed, NotAuthorised
 from app.http.auth import bearer
-from app.http.problems import problem_of
+from app.http.forms import JSON
+from app.http.json_body import read_json
+from app.http.problems import problem_of, validated
 from app.published.catalogue import PublishedModel, load_catalogue
 from app.published.installer import Installer
 from app.published.jobs import InstallJob
@@ -99,17 +101,17 @@ def _obstacle(request: Request) -> str | None:
     "/models",
     summary="Install a published model",
     status_code=202,
-    responses=error_responses(*_ERRORS, *BODY_ERRORS, errors.InstallRefused),
+    openapi_extra={"requestBody": {"required": True, "content": {JSON: {"schema": schema_of(InstallRequest)}}}},
+    responses=error_responses(*_ERRORS, *BODY_ERRORS, errors.InstallRefused, errors.Overloaded),
 )
-async def install(
-    wanted: InstallRequest, response: Response, request: Request, installer: InstallerState
-) -> InstallStatus:
+async def install(response: Response, request: Request, installer: InstallerState) -> InstallStatus:
     """Ask for a model: it is downloaded from its registry, checked, converted to int8, and then serves in place of
     what served its direction before, while requests continue.
 
     Returns a job to follow; the same model asked for again is the same job. This requires a key marked `admin`; without
     any keys, a client on the service's own machine.
     """
+    wanted = validated(InstallRequest, await read_json(request))  # FastAPI would read it before it asks for the key
     name = parse_name(wanted.model)
     if name is None:
         raise InvalidFields.at("#/model", f"A model's name begins with {', '.join(REGISTRIES)} and a colon")

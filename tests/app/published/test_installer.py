@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -494,6 +494,23 @@ def test_a_wrong_request_is_refused(site: Site, body: dict[str, Any]) -> None:
         answer = ask(service, "POST", "/models", json=body)
         assert answer.status_code == 422
         assert answer.json()["errors"]
+
+
+def test_a_request_for_a_model_has_the_limits_of_all_bodies(site: Site) -> None:
+    with site.serving(max_body_bytes=100) as service:
+        answer = ask(service, "POST", "/models", json={"model": "firefox:" + 100 * "e"})
+        assert answer.status_code == 413
+        assert answer.json()["detail"] == "The body is over the limit of 100 bytes."
+
+
+def test_who_may_not_install_is_refused_before_the_body_is_read(site: Site) -> None:
+    async def body() -> AsyncIterator[bytes]:
+        pytest.fail("the body was read")
+        yield b""
+
+    with site.serving() as service:
+        answer = service.request("POST", "/models", content=body(), headers={"Content-Type": "application/json"})
+        assert answer.status_code == 403
 
 
 def test_a_service_without_importer_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
