@@ -226,7 +226,7 @@ class _LoadedLibraries:
 def _log_sum(logs: Iterable[float]) -> float:
     values = list(logs)
     highest = max(values)
-    return highest + math.log(sum(math.exp(value - highest) for value in values))
+    return highest + math.log(math.fsum(math.exp(value - highest) for value in values))
 
 
 def _chunks(text: str) -> Iterator[str]:
