@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 
 from app.engine import sequence as engine
 from app.errors import FieldFault, InvalidFields
+from app.runtime import event_loop
 from app.translation.planner import check_tokens
 from app.translation.sentence import make_sequence
 from app.translation.translator import Translator
@@ -99,9 +99,9 @@ async def attend(
     """
     bundle = translator.catalogue.find(source, target)
     selection.check(bundle.architecture)
-    pieces, sequence = await asyncio.to_thread(_prepare, bundle, text, target_text)
+    pieces, sequence = await event_loop.run(len(text), _prepare, bundle, text, target_text)
     decoded = await translator.decode_one(sequence, client)
-    return await asyncio.to_thread(_read, bundle, decoded, text, pieces, selection)
+    return await event_loop.run(len(text), _read, bundle, decoded, text, pieces, selection)
 
 
 def _prepare(bundle: Bundle, text: str, target_text: str | None) -> tuple[list[Piece], engine.Sequence]:

@@ -17,6 +17,7 @@ from app.errors import DeadlinePassed, Overloaded, TooMuchText, WrongContentType
 from app.formats import TextLocation
 from app.formats.units import Reviewed, escape
 from app.markup.passage import Passage
+from app.runtime import event_loop
 from app.settings import Settings
 from app.translation.translator import Translator
 from app.translation.types import AUTO, Options, TranslatedText, Translations
@@ -110,7 +111,8 @@ def document_file(
 
 async def open_document(file: DocumentFile, settings: Settings) -> Document:
     """Reads a document. Raises InvalidFields, and TooMuchText if it has more text than a request may have."""
-    document = await asyncio.to_thread(_document_of, file, await file.read())
+    texts = await file.read()
+    document = await event_loop.run(event_loop.TAG_SIZE * len(texts.units), _document_of, file, texts)
     limit = settings.max_text_chars * settings.max_items
     if document.characters > limit:
         raise TooMuchText(f"The file has {document.characters} characters of text, over the limit of {limit}.")
@@ -194,6 +196,7 @@ async def options_for(translator: Translator, document: Document, options: Optio
     served, into = translator.catalogue.codes(options.source, options.target)
     if served != AUTO:
         return options
+    # It may load the detector.
     language = await asyncio.to_thread(document_language, translator, document, into)
     # If there is nothing to translate, the translator finds that for each passage.
     return structs.replace(options, source=AUTO if language in (None, into) else language)
