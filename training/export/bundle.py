@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -156,58 +156,23 @@ def export_run(
     check_replaceable(options.out, options.replace)
     device = pick_device(options.device)
     run, learnt = _load_snapshot(options)
-    if options.initial:  # it must still translate long sentences that it could translate before
-        theirs = options.initial["limits"]
-        longer = {name: max(getattr(run.limits, name), theirs[name]) for name in ("max_source", "max_target", "ratio")}
-        run = dataclasses.replace(run, limits=dataclasses.replace(run.limits, **longer))
     sentences = options.sentences()
     if tests is None:
         tests = options.tests(run.summary.source, run.summary.target)
     dev = TestSet.development(run.data, run.summary.reverse)
-    choice: dict[str, Any] = {}
-    if options.initial and baseline is None:
-        weights, chosen, choice = load_choice(run.folder)
-        learnt = [(weights, chosen)]
-    before, initial = None if options.initial else run.beginning(), options.initial or {}
-
-    def evaluate(model: Transformer, test: TestSet) -> Result:
-        return evaluate_set(model, run.tokenizers, run.limits, run.summary.target, test, direction=run.direction)
-
-    weights, model, result, candidates = _choose_weights(
-        run, learnt, before, options.dtype, device, lambda model: evaluate(model, dev), MIN_BLEU_DIFFERENCE, say
-    )
-    report(result, dev, run.limits, say)
-    metrics = result.metrics()
-    if baseline is not None:
-        best = weights, dict(learnt)[weights]
-        weights, model, choice = choose_interpolation(run, best, baseline, dev, options.dtype, device, say)
-        result = evaluate(model, dev)
-        report(result, dev, run.limits, say)
-        metrics = result.metrics()
+    chosen = _choose(options, run, learnt, baseline, dev, device, say)
+    model, metrics = chosen.model, chosen.metrics
     seen: dict[str, int] = {}
     for test in tests:
-        result = evaluate(model, test)
+        result = _evaluated(run, model, test)
         seen[test.name] = trained_on(
             [run.tokenizers.source.encode_source(pair.source) for pair in test.pairs], run.pairs
         )
         result = dataclasses.replace(result, trained_on=seen[test.name])
         report(result, test, run.limits, say)
-        metrics += result.metrics()
-    record: dict[str, Any] = {
-        **run.direction.to_dict(),
-        "training": training_record(run, weights, model)
-        | {"candidates": candidates, "form": options.form, "decoder_metrics": metrics}
-        | ({"tradeoff": choice} if choice else {})
-        | ({"initial": {k: v for k, v in initial.items() if k not in (*CARRIED, *SERVED_FIELDS)}} if initial else {})
-        | ({"parent": options.parent} if options.parent else {}),
-        "metrics": metrics,
-        "licence": options.licence,
-        "attribution": list(options.attribution),
-        "remarks": list(options.remarks),
-        "samples": _samples(model, run, sentences or _sample_sentences(run, options.samples), say),
-        "general": _general(run, options),
-        **{name: initial[name] for name in SERVED_FIELDS if name in initial},
-    }
+        metrics = [*metrics, *result.metrics()]
+    samples = _samples(model, run, sentences or _sample_sentences(run, options.samples), say)
+    record = _record(options, run, chosen, metrics, samples)
     model = model.cpu()
 
     def write(folder: Path) -> None:
@@ -226,16 +191,96 @@ def export_run(
             report(result, test, run.limits, say)
         record["metrics"] = [metric for result in results for metric in result.metrics()]
     unseen = [test for test in tests if not seen.get(test.name)]
+    initial = options.initial or {}
     prior = QualityModel.read(initial["quality"]) if "quality" in initial else None
     record |= fit_as_served(write, [dev], unseen, device, say=say, prior=prior)
     write(options.out)
     bundle = load_bundle(options.out, torch.device("cpu"))
     check_samples(bundle)
     size = sum(file.stat().st_size for file in options.out.iterdir())
-    say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB in {options.dtype}, with {weights}")
+    say(f"{options.out} is {bundle.name}, {size / 2**20:.1f} MiB in {options.dtype}, with {chosen.weights}")
 
 
-def _load_snapshot(options: ExportOptions) -> tuple[TrainedRun, Iterable[tuple[str, dict[str, Tensor]]]]:
+class _Chosen(NamedTuple):
+    weights: str
+    """Which, in words."""
+    model: Transformer
+    metrics: list[dict[str, Any]]
+    """On the development set."""
+    candidates: list[dict[str, Any]]
+    tradeoff: dict[str, Any]
+
+
+def _choose(
+    options: ExportOptions,
+    run: TrainedRun,
+    learnt: list[tuple[str, dict[str, Tensor]]],
+    baseline: Baseline | None,
+    dev: TestSet,
+    device: torch.device,
+    say: Say,
+) -> _Chosen:
+    """The weights that ship: the best of those learnt, or, for a fine-tuned bundle, what lies between these and its
+    own."""
+    tradeoff: dict[str, Any] = {}
+    if options.initial and baseline is None:
+        weights, of_weights, tradeoff = load_choice(run.folder)
+        learnt = [(weights, of_weights)]
+    before = None if options.initial else run.beginning()
+    weights, model, result, candidates = _choose_weights(
+        run,
+        learnt,
+        before,
+        options.dtype,
+        device,
+        lambda model: _evaluated(run, model, dev),
+        MIN_BLEU_DIFFERENCE,
+        say,
+    )
+    report(result, dev, run.limits, say)
+    if baseline is not None:
+        best = weights, dict(learnt)[weights]
+        weights, model, tradeoff = choose_interpolation(run, best, baseline, dev, options.dtype, device, say)
+        result = _evaluated(run, model, dev)
+        report(result, dev, run.limits, say)
+    return _Chosen(weights, model, result.metrics(), candidates, tradeoff)
+
+
+def _evaluated(run: TrainedRun, model: Transformer, test: TestSet) -> Result:
+    return evaluate_set(model, run.tokenizers, run.limits, run.summary.target, test, direction=run.direction)
+
+
+def _record(
+    options: ExportOptions,
+    run: TrainedRun,
+    chosen: _Chosen,
+    metrics: list[dict[str, Any]],
+    samples: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What config.json records of the run, and what the bundle is served with."""
+    initial = options.initial or {}
+    training = training_record(run, chosen.weights, chosen.model)
+    training |= {"candidates": chosen.candidates, "form": options.form, "decoder_metrics": metrics}
+    if chosen.tradeoff:
+        training["tradeoff"] = chosen.tradeoff
+    if initial:
+        training["initial"] = {k: v for k, v in initial.items() if k not in (*CARRIED, *SERVED_FIELDS)}
+    if options.parent:
+        training["parent"] = options.parent
+    return {
+        **run.direction.to_dict(),
+        "training": training,
+        "metrics": metrics,
+        "licence": options.licence,
+        "attribution": list(options.attribution),
+        "remarks": list(options.remarks),
+        "samples": samples,
+        "general": _general(run, options),
+        **{name: initial[name] for name in SERVED_FIELDS if name in initial},
+    }
+
+
+def _load_snapshot(options: ExportOptions) -> tuple[TrainedRun, list[tuple[str, dict[str, Tensor]]]]:
     """The run and its candidates, as of one moment: training may continue in the folder while they are measured."""
     while True:
         run = TrainedRun.load(options.run, options.data)
@@ -246,7 +291,16 @@ def _load_snapshot(options: ExportOptions) -> tuple[TrainedRun, Iterable[tuple[s
                 raise
             continue
         if run.is_current():
-            return run, learnt
+            return _with_limits_of(run, options.initial), learnt
+
+
+def _with_limits_of(run: TrainedRun, initial: dict[str, Any] | None) -> TrainedRun:
+    """The run of a fine-tuned bundle still translates long sentences that it could translate before."""
+    if not initial:
+        return run
+    theirs = initial["limits"]
+    longer = {name: max(getattr(run.limits, name), theirs[name]) for name in ("max_source", "max_target", "ratio")}
+    return dataclasses.replace(run, limits=dataclasses.replace(run.limits, **longer))
 
 
 def _choose_weights(
