@@ -44,7 +44,7 @@ _MAX_CONFLICTS = 20
 """How often a change is made again because another instance has changed the same glossary meanwhile."""
 
 log = logging.getLogger(__name__)
-Pair = tuple[str, str]
+LanguagePair = tuple[str, str]
 """Source and target: languages without variants, in lower case, so that a glossary for en also serves en-US."""
 Terms = Mapping[str, str]
 
@@ -56,7 +56,7 @@ class StoredGlossary:
     name: str
     owner: str | None
     """None if it is the service's own, available to everyone."""
-    dictionaries: Mapping[Pair, Terms]
+    dictionaries: Mapping[LanguagePair, Terms]
     id: str = field(default_factory=lambda: str(uuid4()))
     created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -86,7 +86,7 @@ class GlossaryStore:
         self._in_folder = _load(folder) if folder else []
         self._copies: dict[str, _Copy] = {}
         """By key in the store; those that are in use here, decoded."""
-        self._cache: LRUCache[tuple[str, Pair], Glossary] = LRUCache(_MAX_CACHED)
+        self._cache: LRUCache[tuple[str, LanguagePair], Glossary] = LRUCache(_MAX_CACHED)
         self._lock = asyncio.Lock()
 
     async def open(self) -> None:
@@ -114,7 +114,7 @@ class GlossaryStore:
         copy = await self._latest(_key(owner, id))
         return copy.glossary if copy else None
 
-    async def load(self, stored: StoredGlossary, pair: Pair) -> Glossary:
+    async def load(self, stored: StoredGlossary, pair: LanguagePair) -> Glossary:
         """Returns the search structure of a dictionary of `stored`, from the cache if possible."""
         terms, key = stored.dictionaries[pair], (stored.id, pair)
         glossary = self._cache.get(key)
@@ -230,7 +230,7 @@ def _key(owner: str | None, id: str = "") -> str:
     return f"{owner}/{id}"
 
 
-def _check(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
+def _check(new: StoredGlossary, known: Mapping[LanguagePair, Terms]) -> None:
     """Raises InvalidFields. `known`: dictionaries that have been checked."""
     if not new.name.strip() or len(new.name) > MAX_NAME_CHARS:
         raise _invalid("name", f"A glossary's name must have 1 to {MAX_NAME_CHARS} characters")
@@ -248,7 +248,7 @@ def _check(new: StoredGlossary, known: Mapping[Pair, Terms]) -> None:
 
 
 def _shared(shared: Glossaries) -> list[StoredGlossary]:
-    found: dict[str, dict[Pair, Terms]] = {}
+    found: dict[str, dict[LanguagePair, Terms]] = {}
     for (name, source, target), glossary in shared.by_pair.items():
         found.setdefault(name, {})[language_alone(source), language_alone(target)] = glossary.terms
     return [StoredGlossary(name, None, dictionaries, id=name) for name, dictionaries in found.items()]

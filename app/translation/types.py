@@ -29,14 +29,14 @@ Item = str | Sequence[Piece]
 """A text, or the pieces that a format split it into."""
 
 
-class Pair(Struct, frozen=True):
+class _Languages(Struct, frozen=True):
     """Two languages. If `source` is AUTO, the language of each item is detected separately."""
 
     source: str
     target: str
 
 
-class Options(Pair, frozen=True, kw_only=True):
+class Options(_Languages, frozen=True, kw_only=True):
     """How to translate."""
 
     glossary: GlossaryOption = None

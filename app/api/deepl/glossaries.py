@@ -36,7 +36,7 @@ from app.errors import StoreUnavailable
 from app.http.forms import read_fields
 from app.runtime.event_loop import run
 from app.runtime.rate_limits import Client
-from app.storage.glossary_store import Pair, StoredGlossary, Terms
+from app.storage.glossary_store import LanguagePair, StoredGlossary, Terms
 from app.text.glossary_files import write_tsv
 
 router = APIRouter()
@@ -277,13 +277,13 @@ async def delete_dictionary(
     return Response(status_code=204)
 
 
-def _with_dictionary(found: StoredGlossary, pair: Pair, terms: Terms | None) -> StoredGlossary:
+def _with_dictionary(found: StoredGlossary, pair: LanguagePair, terms: Terms | None) -> StoredGlossary:
     """The glossary with this dictionary added, or without any for the pair."""
     others = {other: entries for other, entries in found.dictionaries.items() if other != pair}
     return replace(found, dictionaries=others if terms is None else {**others, pair: terms})
 
 
-def _terms(found: StoredGlossary, pair: Pair) -> Terms:
+def _terms(found: StoredGlossary, pair: LanguagePair) -> Terms:
     """Raises HTTPException."""
     if pair not in found.dictionaries:
         raise not_found("dictionary")

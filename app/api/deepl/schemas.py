@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, model_validator
 from app.api.deepl.wire_format import Body, invalid_field
 from app.api.schemas.fields import Language
 from app.engine.registry import Catalogue, listed_pairs
-from app.storage.glossary_store import MAX_DICTIONARIES, MAX_NAME_CHARS, Pair, StoredGlossary, Terms
+from app.storage.glossary_store import MAX_DICTIONARIES, MAX_NAME_CHARS, LanguagePair, StoredGlossary, Terms
 from app.text.glossary_files import read_csv, read_tsv, write_tsv
 from model.languages import language_alone
 
@@ -24,7 +24,7 @@ class PairRequest(Body):
     target_lang: Language = Field(description="The language of their translations", examples=["fr"])
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> LanguagePair:
         return language_alone(self.source_lang), language_alone(self.target_lang)
 
 
@@ -140,11 +140,11 @@ class EntriesResponse(BaseModel):
     dictionaries: list[DictionaryEntries] = Field(description="The requested dictionary only")
 
 
-def dictionary_info(pair: Pair, terms: Terms) -> DictionaryInfo:
+def dictionary_info(pair: LanguagePair, terms: Terms) -> DictionaryInfo:
     return DictionaryInfo(source_lang=pair[0], target_lang=pair[1], entry_count=len(terms))
 
 
-def dictionary_entries(pair: Pair, terms: Terms) -> DictionaryEntries:
+def dictionary_entries(pair: LanguagePair, terms: Terms) -> DictionaryEntries:
     return DictionaryEntries(source_lang=pair[0], target_lang=pair[1], entries=write_tsv(terms))
 
 

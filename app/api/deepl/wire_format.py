@@ -23,7 +23,7 @@ from app.http import problems
 from app.http.forms import FORM, JSON, MULTIPART, Fields, read_query
 from app.http.problems import ASCIIResponse, M, Problem
 from app.runtime.rate_limits import Client
-from app.storage.glossary_store import GlossaryStore, Pair, StoredGlossary
+from app.storage.glossary_store import GlossaryStore, LanguagePair, StoredGlossary
 from app.text.glossary import Glossary, GlossaryChain
 from model.languages import language_alone, language_name, served_code
 
@@ -225,7 +225,7 @@ async def glossary_of(
 
 async def dictionaries_of(
     store: GlossaryStore, owner: str, ids: Sequence[str], source: str | None, target: str
-) -> list[tuple[StoredGlossary, Pair]]:
+) -> list[tuple[StoredGlossary, LanguagePair]]:
     """The glossaries of a request, each with the pair of its dictionary.
 
     Raises InvalidFields and StoreUnavailable, and HTTPException if an id is unknown.
