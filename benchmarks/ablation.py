@@ -145,7 +145,7 @@ def run_row(row: Row, run: AblationRun) -> dict[str, Any]:
             recipe = ["--recipe", str(folder / "recipe.toml"), "--corpora", str(run.corpora)]
             where = ["--out", str(folder / "bundle"), "--work", str(folder / "work"), "--replace"]
             run.command(row, [*run.program, "run", *recipe, *where, *run.options()], "run", lock)
-            result = _result(row, run, _with_beam(row, run, lock))
+            result = _result(row, run, with_beam(row, run, lock))
             write_atomically(folder / RESULT, _json(result))
     run.logs.mkdir(parents=True, exist_ok=True)
     log = run.folder(row) / "work" / "run" / "log.csv"
@@ -206,7 +206,7 @@ def _locked(folder: Path, row: Row) -> Iterator[int]:
         yield file.fileno()
 
 
-def _with_beam(row: Row, run: AblationRun, lock: int) -> dict[str, float]:
+def with_beam(row: Row, run: AblationRun, lock: int) -> dict[str, float]:
     """BLEU with beam search, by test set of the row."""
     recipe = RecipeFile.of(run.recipe(row), run.file, run.corpora)
     sets = [word for text in recipe.test for word in ("--pairs", text)]

@@ -34,7 +34,7 @@ from app.markup.passage import Passage
 from app.markup.render import render_source
 from benchmarks.cores import processor
 
-_SUFFIXES = ".txt .md .html .srt .po .json .xliff .docx .pptx .xlsx .odt .ods .odp .epub"
+SUFFIXES = ".txt .md .html .srt .po .json .xliff .docx .pptx .xlsx .odt .ods .odp .epub"
 _OFFICE = "http://schemas.openxmlformats.org"
 _OPC = f"{_OFFICE}/package/2006"
 _RELATED = f"{_OFFICE}/officeDocument/2006/relationships"
@@ -227,7 +227,7 @@ async def measure_process(suffix: str, megabytes: float, rounds: int) -> tuple[f
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("suffixes", nargs="*", default=_SUFFIXES.split(), help="formats to measure")
+    parser.add_argument("suffixes", nargs="*", default=SUFFIXES.split(), help="formats to measure")
     parser.add_argument("--megabytes", type=float, default=0.5, help="text of each document")
     parser.add_argument("--rounds", type=int, default=3, help="measurements of each, of which the median counts")
     parser.add_argument("--process", action="store_true", help="what a process for documents adds")

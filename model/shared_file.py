@@ -66,7 +66,7 @@ def map_file(path: Path, make: Callable[[], Iterable[bytes]]) -> MappedFile:
             mapped = _open(path)  # unless another process made it meanwhile
             if mapped is None:
                 _write(path, make())
-                _delete_unused(path.parent)
+                delete_unused(path.parent)
                 mapped = _open(path)
     if mapped is None:
         raise OSError(f"{path} is not what was written to it")
@@ -111,7 +111,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _delete_unused(folder: Path) -> None:
+def delete_unused(folder: Path) -> None:
     """Also leftovers of killed processes. A process that still maps a deleted file keeps its content."""
     oldest = time() - MAX_UNUSED_S
     for path in folder.iterdir():

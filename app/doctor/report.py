@@ -251,12 +251,12 @@ def _engine(settings: Settings, catalogue: Catalogue, assemble: Assemble) -> Ite
         return
     precisions = ", ".join(sorted(set(models.precisions.values())))
     yield ok("engine", f"all samples come out as they did on export, in {precisions}")
-    yield from _gpu_engine(settings, catalogue, models.engines)
+    yield from gpu_engine_findings(settings, catalogue, models.engines)
     if device_of(settings) == "cpu":
         yield from _memory(settings, catalogue, workers)
 
 
-def _gpu_engine(settings: Settings, catalogue: Catalogue, engines: dict[str, str]) -> Iterator[Finding]:
+def gpu_engine_findings(settings: Settings, catalogue: Catalogue, engines: dict[str, str]) -> Iterator[Finding]:
     """Which engine decodes each bundle on a GPU, and why."""
     if settings.gpu_engine == "graph":
         if device_of(settings) == "cuda":

@@ -138,7 +138,7 @@ class Detector:
         """The share of `text` in each language, or None if it has no words. They need not add up to 1."""
         votes: dict[str, float] = defaultdict(float)
         total = 0.0
-        for chunk in _chunks(text):
+        for chunk in text_chunks(text):
             for script, part, weight in _parts_by_script(chunk):
                 total += weight
                 for label, share in self._shares(script, part, served).items():
@@ -229,7 +229,7 @@ def _log_sum(logs: Iterable[float]) -> float:
     return highest + math.log(math.fsum(math.exp(value - highest) for value in values))
 
 
-def _chunks(text: str) -> Iterator[str]:
+def text_chunks(text: str) -> Iterator[str]:
     """All of `text`, or evenly spaced chunks, without text that is in no language."""
     if len(text) > MAX_CHUNKS * MAX_CHUNK_CHARS:
         found = [

@@ -45,8 +45,8 @@ _MAX_POSTINGS = 1_000_000
 """Of the rarest tokens of a text, which one search reads."""
 _MAX_COST, _MAX_CALL_COST = 20_000_000, 200_000
 """Of the comparisons in one search, and in one call of C, which holds the interpreter: the blocks of 64 tokens of one
-text times the tokens of the other, and _PAIR_COST for each."""
-_PAIR_COST = 400
+text times the tokens of the other, and PAIR_COST for each."""
+PAIR_COST = 400
 _ENTRY_BYTES, _KEY_BYTES, _TOKEN_BYTES, _POSTINGS_BYTES = 420, 300, 150, 200
 """What an entry, a key, a token and a list of postings take in memory, besides their texts and numbers."""
 _MIN_FORMER_BYTES = 1 << 20
@@ -209,8 +209,8 @@ class MemoryIndex:
     def _substituted(self, entry: _Entry, new: Abstracted) -> str | None:
         if len(entry.target) > 4 * MAX_CHARS:
             return None  # it has no slots
-        source = _abstract_stored(entry.source, self.source, self.target)
-        return substitute(source, _abstract_stored(entry.target, self.target, self.source), new)
+        source = abstract_stored(entry.source, self.source, self.target)
+        return substitute(source, abstract_stored(entry.target, self.target, self.source), new)
 
     @property
     def is_prepared(self) -> bool:
@@ -249,7 +249,7 @@ class MemoryIndex:
 
 
 @lru_cache(_CACHED_TEXTS)
-def _abstract_stored(text: bytes, language: str, other: str) -> Abstracted:
+def abstract_stored(text: bytes, language: str, other: str) -> Abstracted:
     return abstract(text.decode(), language, other)
 
 
@@ -314,7 +314,7 @@ class _SimilarTexts:
         shortest, longest = min_similarity * len(text), len(text) / min_similarity
         texts = self._texts
         numbers = [n for n in self._sharing(text, min_similarity) if shortest <= len(texts[n]) <= longest]
-        cost = _PAIR_COST + ceil(len(text) / 64) * min(int(longest), MAX_CHARS)  # of a comparison, at most
+        cost = PAIR_COST + ceil(len(text) / 64) * min(int(longest), MAX_CHARS)  # of a comparison, at most
         if len(numbers) * cost > _MAX_COST:
             numbers = sorted(numbers, reverse=True)[: _MAX_COST // cost]
         at_once = max(1, _MAX_CALL_COST // cost)

@@ -43,9 +43,9 @@ _ORDINAL = {
 """The other languages of the first table have one category."""
 _REPEATED = "be br bs ceb dsb fil gd gv hr hsb is lt lv mk prg ru sl sr tzm uk"
 """Languages whose category `one` also has numbers greater than 1, such as 21."""
-_REPEATED_ONE = frozenset(_REPEATED.split())
-_CARDINALS = {code: tuple(names.split()) for names, codes in _CARDINAL.items() for code in codes.split()}
-_ORDINALS = {code: tuple(names.split()) for names, codes in _ORDINAL.items() for code in codes.split()}
+REPEATED_ONE = frozenset(_REPEATED.split())
+CARDINALS = {code: tuple(names.split()) for names, codes in _CARDINAL.items() for code in codes.split()}
+ORDINALS = {code: tuple(names.split()) for names, codes in _ORDINAL.items() for code in codes.split()}
 
 
 _GETTEXT = {
@@ -59,7 +59,7 @@ _GETTEXT = {
     "nplurals=3; plural=(n==1 ? 0 : (n==0 || (n%100 > 0 && n%100 < 20)) ? 1 : 2);": "ro",
 }
 """The header Plural-Forms, as gettext's manual has it, for the most frequent languages."""
-_GETTEXT_HEADERS = {code: header for header, codes in _GETTEXT.items() for code in codes.split()}
+GETTEXT_HEADERS = {code: header for header, codes in _GETTEXT.items() for code in codes.split()}
 
 
 class Branch(NamedTuple):
@@ -72,19 +72,19 @@ class Branch(NamedTuple):
 def plural_categories(language: str, ordinal: bool = False) -> tuple[str, ...]:
     """The categories that `language` distinguishes, in CLDR's order; () if CLDR has no rules for it."""
     code = language_alone(language)
-    cardinal = _CARDINALS.get(code, ())
-    return _ORDINALS.get(code, ("other",) if cardinal else ()) if ordinal else cardinal
+    cardinal = CARDINALS.get(code, ())
+    return ORDINALS.get(code, ("other",) if cardinal else ()) if ordinal else cardinal
 
 
 def gettext_header(language: str) -> str:
     """The value of Plural-Forms in a gettext catalogue of `language`; "" if it is not known."""
     is_brazilian = language.replace("_", "-").lower() == "pt-br"
-    return _GETTEXT_HEADERS.get("fr" if is_brazilian else language_alone(language), "")
+    return GETTEXT_HEADERS.get("fr" if is_brazilian else language_alone(language), "")
 
 
 def counts_more_with_one(language: str) -> bool:
     """Whether the category `one` of `language` also has numbers greater than 1, such as 21."""
-    return language_alone(language) in _REPEATED_ONE
+    return language_alone(language) in REPEATED_ONE
 
 
 def target_branches(

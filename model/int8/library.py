@@ -61,13 +61,13 @@ def library(name: str = "auto") -> ctypes.CDLL:
     reasons = []
     for isa in choose(name):
         try:
-            return _load(isa)
+            return load_library(isa)
         except KernelsUnavailable as reason:  # an older compiler may know the next one
             reasons.append(str(reason))
     raise KernelsUnavailable(reasons[-1])
 
 
-def _load(isa: InstructionSet) -> ctypes.CDLL:
+def load_library(isa: InstructionSet) -> ctypes.CDLL:
     path = library_path(SOURCES[0].parent, isa)
     if not path.exists():
         try:

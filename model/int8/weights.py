@@ -113,7 +113,7 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
     shared = config.share_embeddings
     source = weights["source_embedding.tokens.weight"]
     target = source if shared == "all" else weights["target_embedding.tokens.weight"]
-    number_bytes = max(_number_bytes(source), _number_bytes(target))
+    number_bytes = max(bytes_per_number(source), bytes_per_number(target))
     yield np.array(
         [
             *(config.d_model, config.num_heads, config.d_ff, PLACEMENTS.index(config.norm)),
@@ -193,7 +193,7 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
         yield from norm("decoder_norm")
 
 
-def _number_bytes(x: NDArray[np.float32]) -> int:
+def bytes_per_number(x: NDArray[np.float32]) -> int:
     """The fewest bytes for each number of x [rows, columns]: 1 if quantising by row restores it exactly, as in bundles
     stored in int8; 2 if half precision does; else 4."""
     parts = [x[first : first + _ROWS_TOGETHER] for first in range(0, len(x), _ROWS_TOGETHER)]

@@ -130,7 +130,7 @@ def test_beam_scores_are_matched_to_test_sets_by_name_in_any_order(done: tuple[A
             metrics = [{"set": name, "metric": "BLEU", "score": float(len(name))} for name in names]
             return json.dumps({"metrics": [*metrics, {"set": "test.tsv", "metric": "chrF", "score": 99.0}]})
 
-    assert ablation_module._with_beam(read_rows(place.file)[0], Evaluated(**vars(place)), 0) == {
+    assert ablation_module.with_beam(read_rows(place.file)[0], Evaluated(**vars(place)), 0) == {
         "test.tsv": 8.0,
         "flores/test.tsv": 15.0,
     }
@@ -146,7 +146,7 @@ def test_beam_is_scored_on_the_recipes_files(done: tuple[AblationRun, list[str]]
             return '{"metrics": []}'
 
     reading = {"columns": [2, 1], "encoding": "cp1252"}
-    ablation_module._with_beam(Row("r", {"test": ["test.tsv"], "prepare": reading}), Evaluated(**vars(done[0])), 0)
+    ablation_module.with_beam(Row("r", {"test": ["test.tsv"], "prepare": reading}), Evaluated(**vars(done[0])), 0)
     assert [given[given.index(option) + 1] for option in ("--columns", "--encoding")] == ["2,1", "cp1252"]
 
 

@@ -8,7 +8,7 @@ from app.formats import read
 from benchmarks import formats
 
 
-@pytest.mark.parametrize("suffix", formats._SUFFIXES.split())
+@pytest.mark.parametrize("suffix", formats.SUFFIXES.split())
 def test_each_format_has_a_document_with_all_texts(suffix: str) -> None:
     texts = formats.paragraphs(0.002)
     document = read(f"a{suffix}", formats.document(suffix, texts))

@@ -543,7 +543,7 @@ def train_quickly(patch: pytest.MonkeyPatch, measured: Callable[..., Timings] = 
 
     Translations may be hardly longer than references: an untrained model ends few sentences.
     """
-    patch.setattr("training.optim.progress._plot", lambda history: b"")
+    patch.setattr("training.optim.progress.draw_curves", lambda history: b"")
     patch.setattr("training.evaluation.scoring.Limits", lambda *given: Limits(*given) if given else FEW_TOKENS)
     patch.setattr("training.pipeline.run.measure", measured)
 

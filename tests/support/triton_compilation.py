@@ -90,5 +90,5 @@ def compile_loss() -> None:
     rows = torch.zeros(3, 70, dtype=torch.bfloat16), torch.zeros(3, dtype=torch.int64), torch.zeros(3), torch.zeros(3)
     options = {"WITH_GRADIENT": True, "BLOCK": 128, "num_warps": 8}
     target = GPUTarget("cuda", 90, 32)
-    compiled = compile_launch(triton_cross_entropy._cross_entropy_kernel, target, (*rows, 70, 70, 0.1), options)
-    print(triton_cross_entropy._cross_entropy_kernel.__name__, len(compiled.asm["cubin"]))
+    compiled = compile_launch(triton_cross_entropy.cross_entropy_kernel, target, (*rows, 70, 70, 0.1), options)
+    print(triton_cross_entropy.cross_entropy_kernel.__name__, len(compiled.asm["cubin"]))

@@ -78,7 +78,7 @@ class Parts:
             version, content = fields["format_version"], fields.get("content")
             if version != FORMAT_VERSION:
                 raise PartsError(f"{path} has format {version}, not {FORMAT_VERSION}: pack it again")
-            is_whole = fields["sha256"] == _digest(content)
+            is_whole = fields["sha256"] == digest_of(content)
         except FileNotFoundError:
             raise PartsError(f"{folder} has no {MANIFEST}: it is no folder of parts, or has not all") from None
         except (UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError, AttributeError):
@@ -134,12 +134,12 @@ def pack_files(out: Path, kind: str, files: Iterable[PackedFile], record: Mappin
             fields = {"name": file.name, "bytes": len(file.content), "sha256": digest.hexdigest(), "blocks": sizes}
             listed.append({**fields, "record_bytes": file.record_bytes, "planes": file.planes})
         made: dict[str, Any] = {"kind": kind, "record": dict(record), "files": listed, "parts": writer.finish()}
-        manifest = {"format_version": FORMAT_VERSION, "sha256": _digest(made), "content": made}
+        manifest = {"format_version": FORMAT_VERSION, "sha256": digest_of(made), "content": made}
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     return Parts(out, **made)
 
 
-def _digest(content: Any) -> str:
+def digest_of(content: Any) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -166,7 +166,7 @@ def _make_tokenizers(options: PrepareOptions, store: PairStore, corpora: Sequenc
         target = Path(options.target_vocabulary).read_bytes() if options.target_vocabulary else None
         moses = moses_language(options.punctuation, [options.source])
         return Tokenizers.of(Path(options.vocabulary).read_bytes(), target, moses)
-    sentences = list(_vocabulary_sentences(store, [corpus.spec.weight for corpus in corpora], options.seed))
+    sentences = list(vocabulary_sentences(store, [corpus.spec.weight for corpus in corpora], options.seed))
     size = options.vocab_size or vocabulary_size(len(store.pairs), len(set().union(*sentences)))
     say(f"learning a vocabulary of up to {size:,} pieces from {len(sentences):,} sentences")
     rules = simplification_rules() if options.normalises_characters() else None
@@ -174,7 +174,7 @@ def _make_tokenizers(options: PrepareOptions, store: PairStore, corpora: Sequenc
     return Tokenizers.joint(Tokenizer(proto))
 
 
-def _vocabulary_sentences(store: PairStore, weights: Sequence[float], seed: int) -> Iterator[str]:
+def vocabulary_sentences(store: PairStore, weights: Sequence[float], seed: int) -> Iterator[str]:
     """Both sides of a sample of the pairs, in the proportions in which training draws them."""
     random = Random(seed)
     drawn = [store.count(number) * weight for number, weight in enumerate(weights)]

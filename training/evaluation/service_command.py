@@ -35,7 +35,7 @@ def translate_served(
     settings = {f"{_SETTINGS}PRECISION": precision, f"{_SETTINGS}DEVICE": device}
     lines = "".join(sentence.replace("\n", " ") + "\n" for sentence in sentences)
     done = subprocess.run(
-        [*_command(bundle, *languages), *([] if workers is None else ["--workers", str(workers)])],
+        [*command_for(bundle, *languages), *([] if workers is None else ["--workers", str(workers)])],
         input=lines.encode("utf-8", "surrogatepass"),
         capture_output=True,
         env={**kept, **settings, "PYTHONPATH": path},
@@ -50,7 +50,7 @@ def translate_served(
     return translations
 
 
-def _command(bundle: Path, source: str, target: str) -> list[str]:
+def command_for(bundle: Path, source: str, target: str) -> list[str]:
     languages = ["--source", source, "--target", target]
     return [sys.executable, "-m", "app", "translate", *languages, "--bundles", str(bundle), "--quiet"]
 

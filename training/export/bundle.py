@@ -227,7 +227,7 @@ def _choose(
         weights, of_weights, tradeoff = load_choice(run.folder)
         learnt = [(weights, of_weights)]
     before = None if options.initial else run.beginning()
-    weights, model, result, candidates = _choose_weights(
+    weights, model, result, candidates = choose_weights(
         run,
         learnt,
         before,
@@ -303,7 +303,7 @@ def _with_limits_of(run: TrainedRun, initial: dict[str, Any] | None) -> TrainedR
     return dataclasses.replace(run, limits=dataclasses.replace(run.limits, **longer))
 
 
-def _choose_weights(
+def choose_weights(
     run: TrainedRun,
     learnt: Iterable[tuple[str, dict[str, Tensor]]],
     before: dict[str, Tensor] | None,

@@ -92,7 +92,7 @@ def licence_of(path: Path) -> tuple[str | None, str]:
 
 def _language_tokens(path: Path) -> dict[str, str]:
     try:
-        return _tokens(path, _Tensors(path).rows)[1]
+        return read_tokens(path, _Tensors(path).rows)[1]
     except SafetensorError as error:
         raise _damage(path, error) from None
     except (ImportFault, ValueError) as error:
@@ -110,7 +110,7 @@ def _read_model(
     if len(shape := tensors.shape(tensors.table)) != 2:
         raise ImportFault(f"has {tensors.table} of shape {shape}")
     rows, width = shape
-    tokens, languages = _tokens(path, rows)
+    tokens, languages = read_tokens(path, rows)
     for code in (source, target):
         if code not in languages:
             raise ImportFault(f"does not translate {code}; it has {', '.join(sorted(languages))}")
@@ -205,7 +205,7 @@ def sentence_pieces(model: bytes) -> list[str]:
     return [processor.id_to_piece(id) for id in range(processor.get_piece_size())]
 
 
-def _tokens(path: Path, rows: int) -> tuple[list[str], dict[str, str]]:
+def read_tokens(path: Path, rows: int) -> tuple[list[str], dict[str, str]]:
     """The tokens of the model's `rows` rows, and each language's token by the tag of the language."""
     if (path / VOCABULARY).exists():
         ids = read_json_object(path / VOCABULARY)

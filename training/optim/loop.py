@@ -119,7 +119,7 @@ def train(
     )
     progress = Progress(recipe.steps, state.step, shown=world.is_first, seconds_left=schedule.seconds_left)
     _announce(trainer, state, pairs, precision, progress)
-    if not _is_finished(state, recipe):
+    if not is_finished(state, recipe):
         _record_session(state, session_record(device, trainer.precision, world.size))
     if not state.step:
         for warning in before_training(record, pairs, config, recipe, tuned=initial is not None):
@@ -127,7 +127,7 @@ def train(
     session = _Session(run, trainer, identity, state, schedule, development, batches, progress, clock, save_every)
     with closing(progress), stop_requests(urgent=world.size == 1) as stop:
         session.begin(initial)
-        while not _is_finished(state, recipe) and not _out_of_patience(state, recipe):
+        while not is_finished(state, recipe) and not _out_of_patience(state, recipe):
             session.step(stop)
         _announce_end(state, recipe, progress)
         if world.is_first and not same_recipe and state.step == start_step:  # its result is what this recipe leads to
@@ -297,7 +297,7 @@ class PendingLosses:
             progress.advance(step, nats / tokens, tokens)
 
 
-def _is_finished(state: State, recipe: Recipe) -> bool:
+def is_finished(state: State, recipe: Recipe) -> bool:
     """Whether the steps are done, or the minutes over."""
     if recipe.minutes is not None and state.time.ended_minutes >= recipe.minutes:
         return True

@@ -82,10 +82,10 @@ def write_curves(run: Path, history: Sequence[Mapping[str, float]]) -> None:
     writer.writeheader()
     writer.writerows(history)
     write_atomically(run / "log.csv", table.getvalue().encode())
-    write_atomically(run / "curves.png", _plot(history))
+    write_atomically(run / "curves.png", draw_curves(history))
 
 
-def _plot(history: Sequence[Mapping[str, float]]) -> bytes:
+def draw_curves(history: Sequence[Mapping[str, float]]) -> bytes:
     from matplotlib.figure import Figure  # takes a second, and is only needed here
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")

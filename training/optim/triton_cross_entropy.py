@@ -16,7 +16,7 @@ MAX_BLOCK = 4096
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _cross_entropy_kernel(
+def cross_entropy_kernel(
     logits_ptr: tl.tensor,
     targets_ptr: tl.tensor,
     loss_ptr: tl.tensor,
@@ -73,5 +73,5 @@ def cross_entropy_(logits: Tensor, targets: Tensor, smoothing: float, with_gradi
     if tokens:
         block = min(MAX_BLOCK, triton.next_power_of_2(vocabulary))
         where = logits, targets, loss, nll, logits.stride(0), vocabulary, smoothing
-        _cross_entropy_kernel[(tokens,)](*where, WITH_GRADIENT=with_gradient, BLOCK=block, num_warps=8)
+        cross_entropy_kernel[(tokens,)](*where, WITH_GRADIENT=with_gradient, BLOCK=block, num_warps=8)
     return loss, nll

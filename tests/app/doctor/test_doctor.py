@@ -280,7 +280,7 @@ def test_engine_on_a_gpu_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatc
     def texts(wanted: Literal["graph", "triton"], serves: str, missing: str | None = None) -> list[str]:
         monkeypatch.setattr(report, "missing_support", lambda architecture: missing)
         settings = Settings(bundles=(GOOD,), gpu_engine=wanted)
-        return [finding.text for finding in report._gpu_engine(settings, catalogue, {bundle.spec.name: serves})]
+        return [finding.text for finding in report.gpu_engine_findings(settings, catalogue, {bundle.spec.name: serves})]
 
     name = bundle.name
     assert texts("graph", "graph") == ["graph, the default; triton has never run on a GPU"]

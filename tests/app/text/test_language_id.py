@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.text.language_id import MAX_CHUNK_CHARS, MAX_CHUNKS, Detected, Detector, _chunks
+from app.text.language_id import MAX_CHUNK_CHARS, MAX_CHUNKS, Detected, Detector, text_chunks
 from model.languages import language_name
 
 SERVED = ["en", "fr", "de", "es", "zh"]
@@ -215,7 +215,7 @@ def test_libraries_are_loaded_on_first_use() -> None:
 
 def test_a_long_text_is_read_at_its_beginning_at_its_end_and_between() -> None:
     words = [f"{'abcdefghij'[number % 10]}{'klmnopqrst'[number // 10 % 10]}" for number in range(MAX_CHUNK_CHARS * 20)]
-    chunks = list(_chunks("start " + " ".join(words) + " end"))
+    chunks = list(text_chunks("start " + " ".join(words) + " end"))
     assert len(chunks) == MAX_CHUNKS
     assert chunks[0].startswith("start ") and chunks[-1].endswith(" end")
     assert min(map(len, chunks)) > MAX_CHUNK_CHARS - 4

@@ -149,7 +149,7 @@ def test_a_text_of_very_many_characters_is_similar_to_none_and_equals_itself() -
 
 def test_of_too_many_candidates_the_newest_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(*((f"Open the file {letter}", letter) for letter in "abcdef"))
-    monkeypatch.setattr(memory_index, "_MAX_COST", 2 * (memory_index._PAIR_COST + 8))
+    monkeypatch.setattr(memory_index, "_MAX_COST", 2 * (memory_index.PAIR_COST + 8))
     assert {match.pair.target for match in index.fuzzy("Open the file", 6, 10)} == {"e", "f"}
 
 
@@ -206,12 +206,12 @@ def test_a_text_of_many_numbers_takes_other_values() -> None:
 def test_compared_pairs_are_few_however_many_differ_only_in_values(monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(*((f"Wait {number} seconds", f"{number} s, attendez") for number in range(10, 200)))
     asked: list[bytes] = []
-    abstracted = memory_index._abstract_stored
+    abstracted = memory_index.abstract_stored
 
     def counted(text: bytes, language: str, other: str) -> object:
         asked.append(text)
         return abstracted(text, language, other)
 
-    monkeypatch.setattr(memory_index, "_abstract_stored", counted)
+    monkeypatch.setattr(memory_index, "abstract_stored", counted)
     assert index.exact("Wait 500 seconds", index.version) == "500 s, attendez"
     assert len(asked) == 2 * memory_index.MAX_COMPARED

@@ -20,7 +20,7 @@ def in_order(tags: frozenset[str]) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("ordinal", [False, True])
 def test_categories_are_those_of_cldr(ordinal: bool) -> None:
-    codes = [code for code in {*ours._CARDINALS, *ours._ORDINALS} if exists(code)]
+    codes = [code for code in {*ours.CARDINALS, *ours.ORDINALS} if exists(code)]
     assert len(codes) > 180
     for code in codes:
         locale = Locale(code)
@@ -30,18 +30,18 @@ def test_categories_are_those_of_cldr(ordinal: bool) -> None:
 
 def test_every_named_language_with_rules_is_in_the_table() -> None:
     with_rules = {code for code in NAMES if exists(code) and Locale(code).plural_form.tags}
-    assert with_rules - ours._CARDINALS.keys() == set()
+    assert with_rules - ours.CARDINALS.keys() == set()
 
 
 def test_languages_whose_one_counts_more_are_those_of_cldr() -> None:
-    rules = {code: Locale(code).plural_form for code in ours._CARDINALS if exists(code)}
+    rules = {code: Locale(code).plural_form for code in ours.CARDINALS if exists(code)}
     repeated = {code for code, rule in rules.items() if any(rule(n) == "one" for n in range(2, 200))}
-    assert repeated == ours._REPEATED_ONE
+    assert repeated == ours.REPEATED_ONE
 
 
 def test_headers_of_gettext_are_those_of_babel() -> None:
     # Babel has one form for Hungarian, which CLDR and gettext's manual give two.
-    for code in ours._GETTEXT_HEADERS.keys() & PLURALS.keys() - {"hu"}:
+    for code in ours.GETTEXT_HEADERS.keys() & PLURALS.keys() - {"hu"}:
         count, expression = PLURALS[code]
         assert gettext_header(code) == f"nplurals={count}; plural={expression};"
     assert gettext_header("pt_BR") == gettext_header("fr") and gettext_header("xx") == ""

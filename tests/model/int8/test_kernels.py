@@ -476,7 +476,7 @@ def test_every_instruction_set_gives_the_same_bits(fields: dict[str, Any]) -> No
 def test_avx_vnni_gives_the_same_bits_in_the_encoding_of_avx512(fields: dict[str, Any]) -> None:
     """The instruction is the same in both encodings. So its kernels run where there is only the other, but for that."""
     [avxvnni] = [isa for isa in INSTRUCTION_SETS if isa.name == "avxvnni"]
-    library = kernels._load(replace(avxvnni, flags=(*avxvnni.flags, "-DVNNI_AS_AVX512")))
+    library = kernels.load_library(replace(avxvnni, flags=(*avxvnni.flags, "-DVNNI_AS_AVX512")))
     model, sources = make_model(**fields), random_sources(24, seed=4)
     weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
     memory = packing.pack_into_memory(weights, model.config, layout_of(library), library)
@@ -523,12 +523,12 @@ def test_batch_outlives_its_runner() -> None:
 def test_token_embeddings_are_packed_in_the_smallest_type_that_holds_them(
     sharing: str, isa: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, sizes, smallest = make_model(share_embeddings=sharing, d_model=128), [], packing._number_bytes
+    model, sizes, smallest = make_model(share_embeddings=sharing, d_model=128), [], packing.bytes_per_number
     for storage in ("int8", "float16", "float32"):
         fill(model, restored(stored(dict(model.named_parameters()), storage)))
         found = []
         for number_bytes in (smallest, lambda _: 4):
-            monkeypatch.setattr(packing, "_number_bytes", number_bytes)
+            monkeypatch.setattr(packing, "bytes_per_number", number_bytes)
             backend = Int8Backend.of(model, isa)
             found.append([answer(h) for h in decoded(backend, random_sources(8))])
             sizes.append(backend.weight_bytes)

@@ -178,6 +178,6 @@ def test_files_unused_for_long_are_deleted_and_others_kept(spec: ModelSpec, weig
         path.touch()
         os.utime(path, (time() - days * 24 * 3600,) * 2)
     load_prepared(spec)  # uses the first
-    shared_file._delete_unused(weights_folder)
+    shared_file.delete_unused(weights_folder)
     assert MAX_UNUSED_S == 30 * 24 * 3600
     assert {path.name for path in weights_folder.iterdir()} == {first.name, recent.name, ".lock"}

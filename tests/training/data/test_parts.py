@@ -98,7 +98,7 @@ def rewrite(folder: Path, kind: str, field: str, value: object) -> None:
     """Changes the list of the parts, and its checksum with it."""
     fields = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     fields["content"][kind][0][field] = value
-    fields["sha256"] = parts_module._digest(fields["content"])
+    fields["sha256"] = parts_module.digest_of(fields["content"])
     (folder / MANIFEST).write_text(json.dumps(fields))
 
 

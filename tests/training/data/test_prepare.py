@@ -23,7 +23,7 @@ from training.data.batches import load_pairs
 from training.data.dataset import PreparedSummary, write_record
 from training.data.options import PrepareOptions
 from training.data.pair_store import PairStoreWriter
-from training.data.prepare import _vocabulary_sentences, already_prepared, prepare_corpora, vocabulary_size
+from training.data.prepare import already_prepared, prepare_corpora, vocabulary_sentences, vocabulary_size
 from training.data.tokenise import proportionate
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def test_vocabulary_is_learnt_from_pairs_in_the_proportions_of_their_weights(tmp
     writer = PairStoreWriter(tmp_path / "text.tsv")
     for number, name in enumerate("abc"):
         writer.add_all(number, ((line, Pair(name, name.upper())) for line in range(2000)))
-    drawn = Counter(_vocabulary_sentences(writer.finish(), [0.5, 2.0, 1.0], seed=1))
+    drawn = Counter(vocabulary_sentences(writer.finish(), [0.5, 2.0, 1.0], seed=1))
     assert drawn["b"] == drawn["B"] == 2000  # none twice, however often it is drawn
     assert {name: drawn[name] / 2000 for name in "ac"} == pytest.approx({"a": 0.25, "c": 0.5}, abs=0.05)
 

@@ -18,7 +18,7 @@ LANGUAGES = ("en", "fr")
 
 def answering(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replaces the service's command by a Python program."""
-    monkeypatch.setattr(service_command, "_command", lambda *asked: [sys.executable, "-c", program])
+    monkeypatch.setattr(service_command, "command_for", lambda *asked: [sys.executable, "-c", program])
 
 
 def test_any_sentence_is_one_line_in_and_one_line_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_message_of_a_service_that_cannot_start_is_shown(tmp_path: Path) -> None
 
 
 def test_command_is_that_of_the_service(bundle_folder: Path) -> None:
-    command = service_command._command(bundle_folder, "en", "fr")
+    command = service_command.command_for(bundle_folder, "en", "fr")
     assert command[:4] == [sys.executable, "-m", "app", "translate"]
     done = subprocess.run(command, input=b"Hello.\n", capture_output=True, check=True)
     assert done.stdout.count(b"\n") == 1

@@ -432,7 +432,7 @@ def test_trained_weights_are_exported_unless_the_initial_ones_score_higher(
     said: list[str] = []
     offered: Any = [(what, what) for what in learnt]
     begun_with: Any = None if before is None else INITIAL_WEIGHTS
-    chosen: Any = export_module._choose_weights(
+    chosen: Any = export_module.choose_weights(
         run, offered, begun_with, "float16", CPU, evaluate, accepted, said.append
     )
     assert chosen[:2] == (shipped, shipped)

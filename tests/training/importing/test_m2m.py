@@ -20,7 +20,7 @@ from model.hypothesis import Limits
 from training.__main__ import cli
 from training.importing.errors import ImportFault
 from training.importing.families import build_model
-from training.importing.m2m import NLLB_LICENCE, _tokens, is_m2m, read_m2m
+from training.importing.m2m import NLLB_LICENCE, is_m2m, read_m2m, read_tokens
 
 LIMITS = Limits(max_source=39, max_target=20, ratio=0, margin=20)
 
@@ -197,7 +197,7 @@ def test_language_that_the_model_lacks_is_refused_with_those_it_has(tmp_path: Pa
 def test_m2m_languages_are_numbered_after_the_vocabulary(tmp_path: Path) -> None:
     vocabulary = {token: id for id, token in enumerate(["<s>", "<pad>", "</s>", "<unk>", "▁a", "b"])}
     (tmp_path / "vocab.json").write_text(json.dumps(vocabulary))
-    tokens, languages = _tokens(tmp_path, 6 + 100 + 8)
+    tokens, languages = read_tokens(tmp_path, 6 + 100 + 8)
     assert (tokens.index("__af__"), tokens.index("__zu__")) == (6, 105)
     assert languages["en"] == "__en__"
     assert tokens[-1] == "<unused-113>"

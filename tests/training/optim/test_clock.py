@@ -24,7 +24,7 @@ from training.data.batches import Batch, Pairs
 from training.optim import loop
 from training.optim.checkpoint import load_state
 from training.optim.clock import EVALUATIONS, RATES, Clock, ClockSchedule, StepSchedule, TimeUsed
-from training.optim.loop import State, _is_finished, train
+from training.optim.loop import State, is_finished, train
 from training.optim.schedule import by_clock
 from training.optim.trainer import Recipe, Trainer, TrainingError
 from training.signals import Stopped
@@ -69,7 +69,7 @@ class Machine:
             schedule.begin(step)
             evaluate()
         schedule.begin(step)
-        while not _is_finished(State(step, time=used), chosen):
+        while not is_finished(State(step, time=used), chosen):
             step += 1
             self.rates.append(schedule.rate(trainer, step))
             self.times.append(self.time - began)

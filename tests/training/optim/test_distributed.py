@@ -73,7 +73,7 @@ def run_training(data: Path, run: Path, dropout: float = 0.0, **recipe: Any) -> 
 
 def in_processes(calls: list[tuple[int, list[str], dict[str, Any]]]) -> None:
     """Makes each call in the number of processes that it names, one call after the other; prints their exit codes."""
-    progress._plot = lambda history: b"plot"
+    progress.draw_curves = lambda history: b"plot"
     loop.BLEU_SENTENCES = 1
     torch.set_num_threads(1)
     for count, arguments, options in calls:
