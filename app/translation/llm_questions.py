@@ -80,12 +80,14 @@ class LargeModelQuestions:
         return translation
 
     async def translate_unserved(self, item: PlannedItem) -> None:
-        """Translates the sentences of an item that no bundle serves. If one fails, the item has an error."""
+        """Translates the sentences of an item that no bundle serves. If some fail, the item has the error of the
+        first."""
         async with asyncio.TaskGroup() as tasks:
-            for sentence in item.unserved:
-                tasks.create_task(self._translate_unserved(item, sentence))
+            done = [tasks.create_task(self._translate_unserved(item, sentence)) for sentence in item.unserved]
+        if error := next(filter(None, (task.result() for task in done)), None):
+            item.plan = error
 
-    async def _translate_unserved(self, item: PlannedItem, sentence: UnservedSentence) -> None:
+    async def _translate_unserved(self, item: PlannedItem, sentence: UnservedSentence) -> Unavailable | None:
         pair = item.source.language or "", self._target
         until = self._end_of_wait()
         try:
@@ -95,7 +97,8 @@ class LargeModelQuestions:
                 )
         except (TimeoutError, NoAnswer) as error:
             fault = str(error) or "did not answer in time"
-            item.plan = Unavailable(f"The large model {fault}, and no bundle translates from {pair[0]} to {pair[1]}.")
+            return Unavailable(f"The large model {fault}, and no bundle translates from {pair[0]} to {pair[1]}.")
+        return None
 
     def _end_of_wait(self) -> float:
         """Until when a question that is asked now may take."""
