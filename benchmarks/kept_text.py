@@ -42,7 +42,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
     "time stamp": ("2025-03-01T08:15:30Z", "[00:12:34.567]", "2025-03-01"),
     "version": ("0.85.x", "v3.2.0-rc.1", "1.4.2-alpha+7", "2.x"),
     "amount": ("283,82 €", "$1,250.50", "£7", "-12.5 %", "20 °C"),
-    "date pattern": ("dd/MM/yyyy", "yyyy-MM-dd", "HH:mm:ss"),
+    "date pattern": ("dd/MM/yyyy", "yyyy-MM-dd", "HH:mm:ss", "MMM d, yyyy"),
     "colour, hash": ("#ff8800", "#FFF", "9e107d9d372bb6826bd81d3542a419d6", "sha256:9f86d081884c7d65"),
     "file": ("photo_1.jpg", "notes.txt", "/etc/hosts", "C:\\Temp\\a.log"),
     "escape": ("\\u00e9", "\\1", "\\g<0>", "\\x41", "\\\\"),

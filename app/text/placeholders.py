@@ -70,6 +70,7 @@ CLASSES = (
     # an attribute without a value must be one of HTML's, since "a <b and c> d" has no tag
     TextClass("tag", "<br>", "symbol", rf"""<!DOCTYPE\b[^<>]*> | </?(?: [A-Za-z][\w:.-]*+ (?:={_VALUE})? | \d+ )?
         (?: \s++ (?: [\w:@.-]++ \s*+ = \s*+ {_VALUE} | (?:{_BOOLEAN})(?![\w=-]) ) )*+ \s*+ /?>
+        | <\ ?/?\ ?[bh]r\ ?/?\ ?>  # as machines spell it
         | \[ (?: /[A-Za-z][\w-]* | [A-Za-z][\w-]*=[^\[\]\n]{{1,200}} | (?:{_BBCODES}) ) \]"""),
     TextClass("reference or time in brackets", "[00:12:34]", "symbol", r"""\[[ xX]?\]  # not a word in brackets
         | \[ (?=[^\]]{0,40}[\d_*.] | [A-Za-z*+-]\] | [A-Z][A-Z]) [\w.,:;*/+–-]{1,40} \]"""),
@@ -134,6 +135,7 @@ CLASSES = (
         | (?=[A-Z-]{{0,40}}\d)(?=[\d-]{{0,40}}[A-Z]) [A-Z0-9]{{1,20}}(?:-[A-Z0-9]{{1,20}}){{2,8}}
         | [A-Z][A-Z0-9]+-\d{{3,20}} ) {_END}"""),
     TextClass("emoji", "☺", "symbol", rf"{_EMOJI}{_EMOJI_TAIL} (?: \ ?{_EMOJI}{_EMOJI_TAIL} )*+"),
+    TextClass("date pattern", "MMM d, yyyy", "symbol"),
     TextClass("path", "/etc/hosts", "symbol"),
     TextClass("placeholder in braces", "{name}", "symbol"),
     TextClass("code of Markdown", "`x = 1`", "symbol"),
@@ -160,6 +162,10 @@ CLASSES = (
 """In the order in which the patterns are tried. Repetitions are bounded wherever they could cause backtracking."""
 # fmt: on
 _PLACEHOLDER = re.compile("|".join(one.pattern for one in CLASSES if one.pattern), re.VERBOSE | re.ASCII)
+_DATE_FIELD = r"(?:E{3,5}|[dD]{1,2}|M{1,4}|y{1,4}|Y{2,4})"
+_DATE_PATTERN = re.compile(rf"{_BEGIN}{_DATE_FIELD}(?:[., /-]{{1,2}}{_DATE_FIELD}){{1,3}}{_END}")
+_MAX_BEFORE_MONTH, _MAX_DATE_PATTERN = 12, 40
+"""Characters of a date pattern before its month, and in all."""
 _LINK_TARGET = re.compile(
     r"""\]\((?:<[^<>\n]*>|[^\s()<>]*+(?:\([^\s()<>]*+\)[^\s()<>]*+)*+)(?:\s++(?:"[^"\n(]*"|'[^'\n(]*'))?\)"""
 )
@@ -221,7 +227,7 @@ def _triggers(language: str) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     trigger = (
         rf"[.(+\-=!;A-Z0-9{always}](?:(?<=[{always}])|(?<=\+)(?=\d)|(?<=\w\+)(?=[A-Za-z])|(?<=\.)(?=\w)|(?<=[\w\]]\()"
         r"|(?<=[A-Z]\+)(?=\+)|(?<=[=;])(?=[-'^o]?[)(DPpOo/|*])|(?<![A-Za-z0-9_!]!)(?<=!)(?=[a-z])"
-        r"|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z]|[dDmM]{2}\b)|(?<=[a-z][A-Z])|(?<=\w=)(?=[\w\"'])"
+        r"|(?<=M)(?=MM)|(?<![\w-]-)(?<=-)(?=-?[A-Za-z])|(?<=-)(?=>[A-Za-z]|[dDmM]{2}\b)|(?<=[a-z][A-Z])|(?<=\w=)(?=[\w\"'])"
         r"|(?<=[0-9])(?:(?<=[A-Za-z-].)|(?=[A-Za-z\-\ufe0f\u20e3])"
         r"|(?=[.–—]\d|,\d\d?,\d|:\d\d:\d|[,;]? \d|[\u00a0;]\d)))"
     )
@@ -257,6 +263,8 @@ class _Scan:
             return target.span()
         if character > "\u036f" and self.foreign and (run := self.foreign.match(self.text, place)):
             return place - (place > floor and self.text[place - 1] in "「『（《"), run.end()
+        if self.text.startswith("MMM", place) and (pattern := self._date_pattern(place, floor)):
+            return pattern
         end = 0
         if character in "{$#%@":
             end = self._braced(place)
@@ -272,6 +280,12 @@ class _Scan:
         found = found or (self._emphasis.get(place) if character in "*_~\\" else None) or self._chunk(place, floor)
         run = None if found else KEPT_RUN.match(self.text, place)
         return run.span() if run else found
+
+    def _date_pattern(self, month: int, floor: int) -> tuple[int, int] | None:
+        """The date pattern with its month at `month`."""
+        start = max(floor, month - _MAX_BEFORE_MONTH)
+        found = _DATE_PATTERN.finditer(self.text, start, start + _MAX_DATE_PATTERN)
+        return next((one.span() for one in found if one.start() <= month < one.end()), None)
 
     def _chunk(self, place: int, floor: int) -> tuple[int, int] | None:
         """The code around the character at `place`, without the punctuation around it."""

@@ -213,6 +213,10 @@ def test_ordinary_text_has_no_placeholders(text: str, language: str) -> None:
         ("请用snake_case函数和foo()", ["snake_case", "foo()"]),
         ("Ask @john, @mary. And #this!", ["@john", "@mary", "#this"]),
         ("Wow😀😀! Great 🎉.", ["😀😀", "🎉"]),
+        ("Use MMM d, yyyy here, or d. MMMM yyyy.", ["MMM d, yyyy", "d. MMMM yyyy"]),
+        ("EEEE, d MMMM y, not MMM alone", ["EEEE, d MMMM y"]),
+        ("MMM yyyy MMM", ["MMM yyyy MMM"]),
+        ("one< br / >two</ br>, a < b > c", ["< br / >", "</ br>", "<", ">"]),
     ],
 )
 def test_placeholder_ends_where_expected(text: str, expected: list[str]) -> None:
