@@ -17,9 +17,13 @@ _EXCERPT_CHARS = 80
 
 
 def report_of(
-    name: str, passages: Sequence[Passage], locations: Sequence[TextLocation], translations: Translations
+    name: str,
+    passages: Sequence[Passage],
+    locations: Sequence[TextLocation],
+    translations: Translations,
+    encoding: str = "",
 ) -> FileReport:
-    """`name`: of the translated file."""
+    """`name`: of the translated file. `encoding`: the one that the file's bytes showed."""
     warnings, doubtful = [], []
     for passage, location, item in zip(passages, locations, translations.items, strict=True):
         if item.quality is not None and item.quality < DOUBTFUL and item.engine != "llm":
@@ -38,6 +42,7 @@ def report_of(
         llm_sentences=translations.llm_sentences,
         from_memory=sum(item.from_memory for item in translations.items),
         memory_version=max(versions, default=None),
+        encoding=encoding or None,
         warnings=warnings,
         check_first=doubtful[:_MAX_DOUBTFUL],
     )

@@ -74,8 +74,14 @@ class FileFields(Body):
     redo_fuzzy: bool = Field(False, strict=False, description="For .po: translate fuzzy entries again")
     encoding: Encoding = Field(
         "auto",
-        description="For texts and pages that are not Unicode, by their declaration or the `charset` of the part: "
-        "`auto` gives UTF-8, `keep` their own encoding, with references in HTML for what it lacks",
+        description="For texts and pages that are not Unicode: `auto` gives UTF-8, `keep` their own encoding, with "
+        "references in HTML for what it lacks",
+    )
+    charset: str = Field(
+        "",
+        max_length=100,
+        description="For texts and pages: their encoding, such as windows-1252, if it is not Unicode, they do not "
+        "declare it, and their bytes and `source` leave it in doubt; the same as the `charset` of the part",
     )
     paths: str = Field(
         "",
@@ -192,20 +198,22 @@ async def _translate(
     if fields.as_ == "document":
         content, done = await translate_document(translator, document, options)
         note_engine(request, done)
-        report = await run(document.characters, report_of, name, document.passages, document.locations, done)
+        described = name, document.passages, document.locations, done, document.evident_encoding
+        report = await run(document.characters, report_of, *described)
         return content, document.media_type, report
     review = await review_document(translator, document, options)
     note_engine(request, review.done)
     suffix = ".html" if fields.as_ == "review" else ".xliff"
     name += suffix
-    report = await run(document.characters, report_of, name, document.passages, document.locations, review.done)
+    described = name, document.passages, document.locations, review.done, document.evident_encoding
+    report = await run(document.characters, report_of, *described)
     return await write_review(document, review, fields.as_), formats.MEDIA_TYPES[suffix], report
 
 
 def _document_file(request: Request, client: Client, file: Upload, fields: FileFields) -> DocumentFile:
     # Named alike.
     given = fields.model_dump(include=set(formats.FormatOptions.__annotations__))
-    format_options = cast(formats.FormatOptions, given | {"charset": file.charset})
+    format_options = cast(formats.FormatOptions, given | {"charset": file.charset or fields.charset})
     _, target = translator_of(request).catalogue.codes(fields.source, fields.target)
     app = app_of(request)
     return document_file(

@@ -44,6 +44,9 @@ async def _run(command: Command, launch: Launch) -> int:
         return report.close()
     path = output_path(command.file, command.out, command.target, command.replace)
     document = read_document(command.file, command.target, command.source, command.format_options)
+    if document.evident_encoding and not command.quiet:
+        found = document.evident_encoding
+        say(f"{command.file} is read as {found}, as its bytes show; --charset names another encoding")
     async with open_session(command, launch) as session:
         with progress(sum(passage.size for passage in document.passages), not command.quiet) as advance:
             content = await translate_document(document, session, report, advance)

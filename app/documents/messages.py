@@ -133,6 +133,8 @@ class Texts(Struct, frozen=True, tag=True):
 
     units: list[UnitText]
     media_type: str
+    evident_encoding: str
+    """See `formats.Document`."""
 
 
 class Content(Struct, frozen=True, tag=True):

@@ -148,6 +148,7 @@ def _texts(found: OpenDocument) -> Texts:
             for one, location in passages
         ],
         found.document.media_type,
+        found.document.evident_encoding,
     )
 
 

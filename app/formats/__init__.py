@@ -7,6 +7,7 @@ model.languages.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from inspect import signature
@@ -24,10 +25,12 @@ from app.formats.document import (
     write_bounded,
 )
 from app.formats.encodings import (
+    UTF_8,
     XML_ENCODING,
     Encoding,
+    declared_encoding,
+    evident_encoding,
     from_legacy,
-    legacy_encoding,
     to_legacy,
     unicode_charset,
 )
@@ -146,14 +149,16 @@ def read(
     suffix = format_suffix(name)
     found = FORMATS[suffix]
     is_html, keeps = found.reader == "html", format_options.get("encoding") == "keep"
-    legacy, charset = "", "utf-8"
+    legacy, charset, evident = "", "utf-8", ""
     if found.reader.partition(".")[0] in _ANY_ENCODING:
-        legacy = legacy_encoding(content, format_options.get("charset", ""), is_html)
+        declared = declared_encoding(content, format_options.get("charset", ""), is_html)
+        evident = "" if declared else evident_encoding(content, source)
+        legacy = evident or declared.removeprefix(UTF_8)
         content = from_legacy(content, legacy) if legacy else content
         charset = legacy if keeps and legacy else unicode_charset(content)
     elif MEDIA_TYPES[suffix].startswith("text/"):  # else HTTP takes it for UTF-8
-        declared = XML_ENCODING.match(content[:200].decode("latin-1"))
-        charset = declared[1].lower() if declared else unicode_charset(content)
+        declaration = XML_ENCODING.match(content[:200].decode("latin-1"))
+        charset = declaration[1].lower() if declaration else unicode_charset(content)
     reader = reader_of(found)
     arguments = {"target": target, "source": source, "max_chars": max_chars, "suffix": suffix, **format_options}
     parsed = reader(content, **{name: arguments[name] for name in signature(reader).parameters if name in arguments})
@@ -163,9 +168,10 @@ def read(
     check_passages(passages)
     locations = parsed.locations or [TextLocation(name=f"passage {number}") for number in range(1, len(passages) + 1)]
     write = partial(write_bounded, parsed.write, len(content))
+    document = Document(passages, write, media_type, locations, evident)
     if keeps and legacy:
-        return Document(passages, lambda texts: to_legacy(write(texts), legacy, is_html), media_type, locations)
-    return Document(passages, write, media_type, locations)
+        return replace(document, write=lambda texts: to_legacy(write(texts), legacy, is_html))
+    return document
 
 
 def reader_of(found: Format) -> Callable[..., Content]:

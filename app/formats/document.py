@@ -152,6 +152,8 @@ class Document:
     media_type: str
     locations: Sequence[TextLocation]
     """One per passage."""
+    evident_encoding: str = ""
+    """The encoding that it was read in, if it is not Unicode and does not say so."""
 
 
 class Slot(NamedTuple):

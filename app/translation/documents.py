@@ -77,6 +77,8 @@ class Document:
     locations: Sequence[TextLocation]
     media_type: str
     """Of the translated document."""
+    evident_encoding: str
+    """See `formats.Document`."""
 
     @cached_property
     def characters(self) -> int:
@@ -123,7 +125,8 @@ def _document_of(file: DocumentFile, texts: Texts) -> Document:
     passages = [
         Passage(unit.text, unit.protected, unit.tags, escape, unit.is_whole, (), unit.terms) for unit in texts.units
     ]
-    return Document(file, passages, [unit.location for unit in texts.units], texts.media_type)
+    locations = [unit.location for unit in texts.units]
+    return Document(file, passages, locations, texts.media_type, texts.evident_encoding)
 
 
 async def in_time(settings: Settings, work: Awaitable[T]) -> T:

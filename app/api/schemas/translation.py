@@ -262,6 +262,11 @@ class FileReport(BaseModel):
     memory_version: int | None = Field(
         default=None, examples=[7], description="As in a Translation; of several memories, the highest"
     )
+    encoding: str | None = Field(
+        default=None,
+        examples=["windows-1251"],
+        description="The encoding that its bytes showed; null if it is Unicode, or it was declared",
+    )
     warnings: list[FileWarning] = Field(description="In file order")
     check_first: list[FileSentence] = Field(
         default=[], description="The texts with a quality under 0.5, the lowest first; at most 1,000"

@@ -172,6 +172,21 @@ def test_report_lists_the_texts_with_warnings(service: Service, monkeypatch: pyt
     assert [(one["line"], one["name"]) for one in found["warnings"]] == [(2, "$.a[0]")]
 
 
+def test_report_names_an_encoding_that_the_bytes_showed(service: Service) -> None:
+    text = "The café’s naïve façade – “Hello.” It is €5."
+    response = send(service, "a.txt", text.encode("cp1252"))
+    assert response.status_code == 200
+    assert service.get(response.headers["x-interlinear-report"]).json()["encoding"] == "windows-1252"
+    assert response.content == send(service, "a.txt", text).content
+    for fields in ({"source": "auto", "charset": "windows-1252"}, {"charset": "cp1252"}):
+        response = send(service, "a.txt", text.encode("cp1252"), **fields)
+        assert service.get(response.headers["x-interlinear-report"]).json()["encoding"] is None
+        assert response.status_code == 200
+    refused = send(service, "a.txt", "Привет".encode("cp1251"))
+    assert refused.status_code == 422
+    assert "its encoding is not evident" in refused.json()["errors"][0]["detail"]
+
+
 def test_expired_report_and_another_files_report_are_not_found(service: Service) -> None:
     other = service.run(service.state.downloads.add(Download("a.txt", b"Hello", "text/plain")))
     for name in ("none", other):

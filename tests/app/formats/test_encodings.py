@@ -142,3 +142,86 @@ def test_wrong_and_unknown_encodings_are_refused(content: bytes, charset: str, f
     with pytest.raises(UnreadableDocument, match=fault) as error:
         read("a.txt", content, charset=charset)
     assert len(str(error.value)) < 300
+
+
+SAID = {
+    "en": "The café’s naïve façade – “Hello.” It is €5.",
+    "de": "Die Straße ist gesperrt. Wir können später fahren, wenn die Brücke geöffnet ist.",
+    "fr": "Où est passé le garçon ? Il a mangé à l'hôtel, près de la forêt.",
+    "ru": "Где находится ближайшая станция? Мы приедем завтра вечером.",
+    "es": "¿Dónde está el niño?",
+    "pl": "Zażółć gęślą jaźń. Proszę przyjść jutro wieczorem.",
+    "cs": "Příliš žluťoučký kůň úpěl ďábelské ódy.",
+    "lt": "Ačiū, širdinga žmogau.",
+    "el": "Πού είναι ο σταθμός; Θα έρθουμε αύριο το βράδυ.",
+    "tr": "Yarın akşam geleceğiz. İstasyon nerede?",
+    "zh": "你好，世界。今天天气很好，我们去公园散步吧。",
+    "zh-TW": "你好，世界。今天天氣很好，我們去公園散步吧。",
+    "ja": "こんにちは。明日は雨が降るそうです。",
+}
+
+
+def subtitles(language: str) -> str:
+    return f"1\r\n00:00:01,000 --> 00:00:04,000\r\n{SAID[language]}\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("language", "encoding", "codec"),
+    [
+        ("en", "windows-1252", "cp1252"),
+        ("de", "windows-1252", "cp1252"),
+        ("de", "ibm850", "cp850"),
+        ("de", "macintosh", "mac_roman"),
+        ("fr", "windows-1252", "cp1252"),
+        ("fr", "macintosh", "mac_roman"),
+        ("es", "windows-1252", "cp1252"),
+        ("es", "ibm850", "cp850"),
+        ("pl", "windows-1250", "cp1250"),
+        ("pl", "iso-8859-2", "iso8859_2"),
+        ("cs", "windows-1250", "cp1250"),
+        ("cs", "ibm852", "cp852"),
+        ("lt", "windows-1257", "cp1257"),
+        ("ru", "windows-1251", "cp1251"),
+        ("ru", "koi8-r", "koi8_r"),
+        ("el", "windows-1253", "cp1253"),
+        ("tr", "windows-1254", "cp1254"),
+        ("zh", "gb18030", "gb18030"),
+        ("zh-TW", "big5", "big5"),
+        ("ja", "shift_jis", "cp932"),
+    ],
+)
+def test_the_language_and_the_bytes_say_which_encoding_it_is(language: str, encoding: str, codec: str) -> None:
+    content = subtitles(language).encode(codec)
+    document = read("a.srt", content, source=language)
+    assert document.evident_encoding == encoding
+    assert texts(document) == [SAID[language]]
+    assert as_it_was(document) == subtitles(language).encode()
+    kept = read("a.srt", content, source=language, encoding="keep")
+    assert (as_it_was(kept), kept.media_type) == (content, f"application/x-subrip; charset={encoding}")
+
+
+def test_ideographs_are_evident_in_any_language() -> None:
+    assert read("a.txt", SAID["zh"].encode("gb18030"), source="auto").evident_encoding == "gb18030"
+
+
+@pytest.mark.parametrize(
+    ("language", "codec", "source"),
+    [
+        ("fr", "cp1252", "auto"),  # "Oů est passé" is possible, too
+        ("pl", "cp1250", "de"),
+        ("ru", "cp1251", "de"),
+        ("ja", "cp932", "fr"),
+    ],
+)
+def test_what_is_not_evident_is_refused(language: str, codec: str, source: str) -> None:
+    with pytest.raises(UnreadableDocument, match=r"not UTF-8: byte \d+ is 0x.., and its encoding is not evident"):
+        read("a.srt", subtitles(language).encode(codec), source=source)
+
+
+def test_what_is_declared_or_in_unicode_is_not_guessed() -> None:
+    assert read("a.txt", "Été.".encode(), source="fr").evident_encoding == ""
+    assert read("a.txt", "Été.".encode("utf-16"), source="fr").evident_encoding == ""
+    assert read("a.txt", "Été.".encode("cp1252"), source="fr", charset="latin1").evident_encoding == ""
+    page = f'<meta charset="utf-8"><p>{SAID["fr"]}'.encode("cp1252")
+    with pytest.raises(UnreadableDocument, match="not UTF-8"):
+        read("a.html", page, source="fr")
