@@ -7,7 +7,8 @@ Back-translation learns from text that a person wrote; this makes a file of it f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import sentencex
@@ -18,11 +19,13 @@ from training.corpora.corpus import hash64
 from training.corpora.text_file import CorpusError, open_text
 
 _MIN_CHARS = 6
+_REMARKS = {"note", "kinesic", "vocal", "incident", "gap", "desc", "head", "label", "kommentar", "redner", "name"}
+"""Elements of TEI and of the Bundestag's proceedings that are not a part of what is said around them."""
 _ORDINAL = re.compile(r"\b\d{1,3}\.\s*$")
 _OPENING = "\"'“„«‹‚‘¿¡(「『《"
 
 
-def whole_sentences(paths: Iterable[Path], language: str, elements: Iterable[str], max_chars: int) -> Iterator[str]:
+def whole_sentences(paths: Iterable[Path], language: str, elements: Sequence[str], max_chars: int) -> Iterator[str]:
     """Yields each sentence of `paths` once, without fragments: it begins with a capital, a digit or an ideograph, ends
     with a full stop or the like, and has at most `max_chars` characters. Of XML only `elements` are read.
 
@@ -60,8 +63,8 @@ def _is_xml(path: Path) -> bool:
         return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
 
 
-def _xml_paragraphs(path: Path, elements: Iterable[str]) -> Iterator[str]:
-    """The text of each element of these names, without that of the elements in it: remarks, applause, names."""
+def _xml_paragraphs(path: Path, elements: Sequence[str]) -> Iterator[str]:
+    """The text of each element of these names, without remarks in it, such as applause, and the name of who speaks."""
     parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True)
     try:
         root = etree.parse(path, parser).getroot()
@@ -69,4 +72,15 @@ def _xml_paragraphs(path: Path, elements: Iterable[str]) -> Iterator[str]:
         raise CorpusError(path, f"damaged XML: {error.msg}", error.lineno) from None
     names = {name for element in elements for name in (element, f"{{*}}{element}")}
     for element in root.iter(*names):
-        yield " ".join([element.text or "", *(child.tail or "" for child in element)])
+        yield "".join(_text(element, {*_REMARKS, *elements}))
+
+
+def _text(element: etree._Element, apart: AbstractSet[str]) -> Iterator[str]:
+    """The text in `element`, with a space in place of elements in it whose names are `apart`."""
+    yield element.text or ""
+    for child in element:
+        if not isinstance(child.tag, str) or etree.QName(child).localname in apart:
+            yield " "
+        else:
+            yield from _text(child, apart)
+        yield child.tail or ""

@@ -15,7 +15,7 @@ from training.corpora.text_file import CorpusError
 TEI = """<?xml version="1.0" encoding="UTF-8"?>
 <TEI xmlns="http://www.tei-c.org/ns/1.0"><text><body><div>
 <head>PREGUNTAS DEL DIPUTADO.</head>
-<u><seg>Buenos días, señorías. ¿Qué <kinesic><desc>Aplausos.</desc></kinesic>tal están?</seg>
+<u><seg>Buenos días, <hi>señorías</hi>. ¿Qué <kinesic><desc>Aplausos.</desc></kinesic>tal están?</seg>
 <seg>Buenos días, señorías.</seg></u>
 </div></body></text></TEI>
 """
