@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.markup.passage import Passage, ProtectedSpan
-from app.translation.input_normalisation import added_full_stop, is_all_caps, is_better_lowercased, lowercased
+from app.translation.input_normalisation import (
+    added_full_stop,
+    is_all_caps,
+    is_better_lowercased,
+    lowercased,
+    truecased,
+)
 from model.bundle import Bundle
 from model.languages import ends_sentence, full_stop
 from model.tokenizer import SPACE, Piece
@@ -31,9 +37,9 @@ def given_pieces(
     tokenizer = bundle.target_tokenizer
     read = bundle.source_tokenizer
     if text.isupper() and is_all_caps(passage, read):
-        text = lowercased(text, 1)
+        text = truecased(text, tokenizer, True)
     elif is_better_lowercased(passage, read) and is_better_lowercased(Passage(text), tokenizer):
-        text = lowercased(text, 0)
+        text = lowercased(text)
     found: list[Piece] = []
     at, before = 0, SPACE
     for place, number in _protected_places(passage.protected, text) if places is None else places:

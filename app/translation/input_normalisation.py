@@ -101,7 +101,8 @@ def model_input(passage: Passage, bundle: Bundle) -> list[str | int]:
     is_lowered = capitals or is_better_lowercased(passage, tokenizer)
     for number, part in enumerate(parts):
         if isinstance(part, str):
-            part = lowercased(part, capitals and not number) if is_lowered else part
+            if is_lowered:
+                part = truecased(part, tokenizer, not number) if capitals else lowercased(part)
             parts[number] = part.translate(substitutes)
     return collapse_repeated_marks(parts)
 
@@ -130,7 +131,7 @@ def source_tokens(passage: Passage, bundle: Bundle) -> list[Piece]:
 
 
 def is_all_caps(passage: Passage, tokenizer: Tokenizer) -> bool:
-    """Whether all words are in capitals. They are translated in small letters, and the translation is put in capitals.
+    """Whether all words are in capitals. They are translated in the usual case, and the translation is put in capitals.
 
     A single word that is a piece of the vocabulary, such as HTML, is a name that the model knows.
     """
@@ -153,7 +154,19 @@ def is_better_lowercased(passage: Passage, tokenizer: Tokenizer) -> bool:
     return is_word and len(lowered) == len(text) and len(tokenizer.encode(lowered)) < len(tokenizer.encode(text))
 
 
-def lowercased(text: str, kept: int) -> str:
-    """`text` in small letters, but for the first `kept` of them."""
-    lowered = text[:kept] + text[kept:].lower()
+def truecased(text: str, tokenizer: Tokenizer, begins: bool) -> str:
+    """`text`, which is in capitals, in the usual case: names and German nouns are those words that take fewer pieces of
+    the vocabulary with a capital. `begins`: whether the first word begins a sentence."""
+    found = ""
+    for word in _LETTERS.finditer(text):
+        lowered = lowercased(word[0])
+        capitalised = word[0][:1] + lowered[1:]
+        is_first = begins and not any(map(str.isalpha, found))
+        usual = min(lowered, capitalised, key=lambda form: len(tokenizer.encode(form)))
+        found += text[len(found) : word.start()] + (capitalised if is_first else usual)
+    return found + text[len(found) :]
+
+
+def lowercased(text: str) -> str:
+    lowered = text.lower()
     return lowered if len(lowered) == len(text) else text  # offsets must hold

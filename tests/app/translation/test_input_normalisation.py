@@ -17,6 +17,7 @@ from app.translation.input_normalisation import (
     is_better_lowercased,
     model_input,
     split_at_protected,
+    truecased,
 )
 from app.translation.plain_text_tags import symbols_as_tags, with_tab_tags
 from model.bundle import Bundle
@@ -64,6 +65,13 @@ def test_text_in_capitals_has_capitals_only(bundle: Bundle, text: str, capitals:
 def test_single_piece_in_capitals_is_a_known_name(bundle: Bundle) -> None:
     tokenizer = Tokenizer(train_vocabulary(["Open the HTML.", "HTML is the HTML of HTML."] * 9, 330, ["en"], threads=1))
     assert [is_all_caps(Passage("HTML"), each) for each in (bundle.source_tokenizer, tokenizer)] == [True, False]
+
+
+def test_names_and_german_nouns_in_capitals_are_read_with_one(bundle: Bundle) -> None:
+    tokenizer = Tokenizer(train_vocabulary(["Die Tür ist offen.", "Anna ist da."] * 9, 330, ["de"], threads=1))
+    assert truecased("¡DIE TÜR IST OFFEN, SAGT ANNA!", tokenizer, True) == "¡Die Tür ist offen, sagt Anna!"
+    assert truecased(", TÜR OFFEN", tokenizer, False) == ", Tür offen"
+    assert truecased("İSTANBUL", tokenizer, True) == "İSTANBUL"  # its small letters are one more
 
 
 # ---- A label whose word the vocabulary has in small letters
