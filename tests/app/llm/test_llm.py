@@ -455,7 +455,12 @@ def test_a_pair_without_a_bundle_is_for_the_large_model_alone(stub: LlmStub, bun
         assert answer.text == "家は小さい。\n" and answer.headers["X-Interlinear-Model"] == "stub"
         assert post("We sold 25 cars.").status_code == 503, "a number is missing"
         assert post("Goodbye, {name}!").status_code == 503, "a placeholder is missing"
-        stub.answer = lambda text, times: time.sleep(0.3 * ("25" in text)) or "家は小さい。"
+
+        def slow_first(text: str, times: int) -> str:
+            time.sleep(0.3 * ("25" in text))
+            return "家は小さい。"
+
+        stub.answer = slow_first
         first = post("We sold 25 cars. Goodbye, {name}!").json()["detail"]
         assert "numbers, signs" in first, "the reason of the first sentence, though the second fails before it"
 
