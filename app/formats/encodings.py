@@ -83,6 +83,8 @@ _OPENING = frozenset("„‚«‹“‘¿¡")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _MIN_SHARE, _MAX_OTHER_SHARE = 0.95, 0.85
 """How much of what ASCII lacks must be of the language in its encoding, and may be in another."""
+_MIN_BYTES = 24
+"""How many bytes that ASCII lacks must speak for an encoding of a language that is not known."""
 _MAX_CHAOS, _MIN_LEAD = 0.1, 0.05
 """Of charset-normalizer: how much of a text may be noise, and by how much its letters must be more like those of a
 language than in another encoding."""
@@ -188,6 +190,8 @@ def _share(text: str, letters: Set[str]) -> float:
 
 def _by_noise(content: bytes, encodings: str | None) -> str:
     """The encoding of a text in another script, or if the language is not known, in which it is one."""
+    if encodings is None and sum(byte >= 0x80 for byte in content) < _MIN_BYTES:
+        return ""
     from charset_normalizer import from_bytes  # 20 ms, and few files need it
 
     asked = (encodings or " ".join(["windows-1252", "windows-1250", "windows-1254", *_OTHERS.values()])).split()

@@ -208,6 +208,7 @@ def test_ideographs_are_evident_in_any_language() -> None:
     ("language", "codec", "source"),
     [
         ("fr", "cp1252", "auto"),  # "Oů est passé" is possible, too
+        ("es", "cp1252", "auto"),  # a few bytes may be of any language
         ("pl", "cp1250", "de"),
         ("ru", "cp1251", "de"),
         ("ja", "cp932", "fr"),

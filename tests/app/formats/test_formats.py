@@ -28,6 +28,7 @@ from app.formats import (
     reader_of,
     translated_name,
 )
+from app.formats.encodings import from_legacy
 from app.markup.passage import Passage
 from app.markup.render import render_source
 
@@ -159,7 +160,10 @@ def test_any_text_is_a_document_or_refused_in_one_line(suffix: str, text: str) -
 @given(content=st.binary(max_size=60), suffix=st.sampled_from(sorted(MEDIA_TYPES)))
 def test_no_bytes_crash_a_reader(content: bytes, suffix: str) -> None:
     with contextlib.suppress(UnreadableDocument):
-        assert suffix in {".po", ".pot"} or as_it_was(read(f"a{suffix}", content)) == content
+        document = read(f"a{suffix}", content)
+        found = document.evident_encoding
+        expected = from_legacy(content, found) if found else content
+        assert suffix in {".po", ".pot"} or as_it_was(document) == expected
 
 
 NOT_PLAIN_TEXT = {".docx", ".pdf", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub", ".xliff", ".xlf", ".properties"}
