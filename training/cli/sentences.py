@@ -36,10 +36,10 @@ class SentencesOptions:
 def sentences(options: SentencesOptions) -> None:
     """Write the whole sentences of running text, each once.
 
-    interlinear sentences proceedings/*.xml --language de --out speeches.de.txt
+    interlinear sentences proceedings.xml --language de --out german.txt
 
     Left out are headings, fragments and whatever else does not begin and end as a sentence does. Such a file is for
-    `distil --texts speeches.de.txt --back`, or a recipe's `texts`.
+    `distil --texts german.txt --back`, or a recipe's `texts`.
     """
     count, files = 0, map(Path, options.files)
     with replacing_file(options.out) as out:

@@ -104,6 +104,7 @@ QUICKER = {
     "evaluate": f"--raw {SMALL}",
     "calibrate": "--threads 1",
     "distil": SMALL,
+    "sentences": "",
     "train": SMALL,
     "adapt": f"--accept-general-loss 100 --accept-loss 100 {SMALL}",
     "import": "--threads 1",
@@ -120,6 +121,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, count in {"my": 80, "train": 20, "test": 20, "dev": 60, "d2l-first-600": 120}.items():
         write_pairs(tmp_path / f"{name}.tsv", PAIRS[:count])
     (tmp_path / "in.txt").write_text("Hello.\nWhere is the train station?\n")
+    (tmp_path / "proceedings.xml").write_text("<protokoll><p>Die Sitzung ist eröffnet.</p></protokoll>")
     units = "".join(
         f'<tu><tuv xml:lang="en"><seg>{pair.source}</seg></tuv><tuv xml:lang="fr"><seg>{pair.target}</seg></tuv></tu>'
         for pair in PAIRS[:30]
