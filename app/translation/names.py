@@ -49,7 +49,9 @@ _NOUN_FOLLOWS = re.compile(r"\b(?:ist|bin|war|hab[et]|hat|haben)\s+\Z")
 second it is so within a sentence, and after the third both are common: Ich habe Durst."""
 _BEFORE_NAME = {
     "de": re.compile(
-        r"\b(?:Frau|Fräulein|Herrn?|Familie|Dr\.|Prof\.|(?:[mds]ein|ihr|unser|eue?r)(?:e[mnrs]?)?\s+(?:Freund(?:e|en|in)?"
+        # not "die Frau", "meine Frau": she is no Mrs, and what follows is any noun
+        r"\b(?:(?<!die )(?<!ine )(?<!hre )(?<!ere )(?<!ure )(?<!ese )(?<!ede )Frau"
+        r"|Fräulein|Herrn?|Familie|Dr\.|Prof\.|(?:[mds]ein|ihr|unser|eue?r)(?:e[mnrs]?)?\s+(?:Freund(?:e|en|in)?"
         r"|(?:Nachbar|Lehrer|Partner)(?:n|in)?|Kolleg(?:e|en|in)|Chef(?:in)?|Cousin(?:e|en)?|Bruder|Schwester|Vater|Mutter"
         r"|Sohn|Tochter|Onkeln?|Tanten?|Opa|Oma))\s+\Z",
         re.IGNORECASE,
