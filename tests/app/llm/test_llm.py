@@ -232,6 +232,15 @@ def test_an_answer_of_each_kind(both: Service, stub: LlmStub, kind: str) -> None
     assert [one["engine"] == "llm" for one in done] == expected
 
 
+def test_an_operators_lowest_quality_is_for_the_bundles_translations(stub: LlmStub) -> None:
+    settings: dict[str, Any] = {"llm": stub.url, "llm_model": "stub", "min_quality": 1.0}
+    with serving(SHIPPED / "en-fr", precision="int8", **settings) as service:
+        [own] = translated(service, "The house is small.", "local")
+        assert own["warnings"][0].startswith("Check this sentence")
+        [answered] = translated(service, "The house is small.")
+        assert (answered["engine"], answered["warnings"]) == ("llm", [])
+
+
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [

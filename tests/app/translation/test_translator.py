@@ -196,6 +196,18 @@ def test_sentence_that_fails_in_the_engine_fails_its_text_alone(bundle: Bundle) 
     assert done.source_tokens == 2 * (len(bundle.source_tokenizer.encode("Hello.")) + 1)
 
 
+def test_sentence_that_fails_when_it_is_decoded_again_fails_its_text_alone(bundle: Bundle) -> None:
+    class FaultyAgain(Echo):
+        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
+            return [StepFailed("failed")] * len(sequences) if self.asked else super().answers(sequences)
+
+    one = Translator(Catalogue([bundle]), FaultyAgain(bundle.source_tokenizer.eos_id), Settings())
+    options = Options("en", "fr", glossary={"cat": "minet"})
+    done = asyncio.run(one.translate(["Hello cat.", "Hello."], options))
+    assert [item.text for item in done.items] == [None, "Hello."]
+    assert isinstance(done.items[0].error, StepFailed)
+
+
 def test_unserved_pair_is_refused(bundle: Bundle) -> None:
     with pytest.raises(PairNotServed, match=r"Served: en-fr\."):
         asyncio.run(translator(bundle)[0].translate(["Hello."], Options("fr", "en")))
