@@ -208,6 +208,27 @@ def test_sentence_that_fails_when_it_is_decoded_again_fails_its_text_alone(bundl
     assert isinstance(done.items[0].error, StepFailed)
 
 
+def test_sentences_of_a_client_who_left_are_decoded_for_nobody(bundle: Bundle) -> None:
+    class Silent(Echo):
+        def submit(self, jobs: list[Job], client: str = "", continues: bool = False) -> None:
+            self.jobs = jobs
+            submitted.set()
+
+    async def leave() -> None:
+        silent = Silent(bundle.source_tokenizer.eos_id)
+        work = Translator(Catalogue([bundle]), silent, Settings()).translate(["Hello. How are you?", "Hello."], options)
+        task = asyncio.create_task(work)
+        await submitted.wait()
+        futures = [future for job in silent.jobs for future in job.futures]
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [future.cancelled() for future in futures] == [True] * 3
+
+    options, submitted = Options("en", "fr"), asyncio.Event()
+    asyncio.run(leave())
+
+
 def test_unserved_pair_is_refused(bundle: Bundle) -> None:
     with pytest.raises(PairNotServed, match=r"Served: en-fr\."):
         asyncio.run(translator(bundle)[0].translate(["Hello."], Options("fr", "en")))
@@ -435,6 +456,22 @@ def test_streamed_parts_span_the_copied_text_before_them(bundle: Bundle) -> None
 
     *parts, _ = asyncio.run(streamed())
     assert [text[slice(*part.source)] for part in parts] == ["😀 The cat sleeps.", " \n\n The cat sleeps."]
+
+
+def test_stream_of_a_text_ends_at_the_sentence_that_failed(bundle: Bundle) -> None:
+    class Faulty(Echo):
+        def answers(self, sequences: list[engine.Sequence]) -> list[Decoded | ServiceError]:
+            first, _, *others = map(self.answer, sequences)
+            return [first, StepFailed("failed"), *others]
+
+    one = Translator(Catalogue([bundle]), Faulty(bundle.source_tokenizer.eos_id), Settings())
+
+    async def streamed() -> list[Any]:
+        return [part async for part in one.stream(["Hello. How are you? The cat.", "Hello."], Options("en", "fr"))]
+
+    *parts, done = asyncio.run(streamed())
+    assert [(part.item, part.text) for part in parts] == [(0, "Hello."), (1, "Hello.")]
+    assert isinstance(done.items[0].error, StepFailed)
 
 
 def test_streamed_label_is_one_part(bundle: Bundle) -> None:
