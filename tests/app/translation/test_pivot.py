@@ -541,6 +541,24 @@ def test_second_translation_over_the_budget_is_refused(bundles: list[Bundle]) ->
         asyncio.run(stream(translator(bundles, doubling, queue_tokens=budget)))
 
 
+def test_second_translations_of_all_texts_share_the_budget(bundles: list[Bundle]) -> None:
+    text = "Il va bien. " * 5
+
+    def doubling(of: Bundle) -> FakeDecoder:
+        return CannedDecoder(of, lambda text: f"{text} {text}") if of is bundles[0] else CannedDecoder(of)
+
+    def is_refused(budget: int, count: int, target: str) -> bool:
+        work = translator(bundles, doubling, queue_tokens=budget).translate([text] * count, Options("fr", target))
+        try:
+            asyncio.run(work)
+        except TooMuchText:
+            return True
+        return False
+
+    budget = next(budget for budget in range(1, 2000) if not is_refused(budget, 1, "de"))
+    assert [is_refused(budget, 2, target) for target in ("en", "de")] == [False, True]
+
+
 def test_score_of_a_streamed_part_is_of_its_own_sentence(bundles: list[Bundle]) -> None:
     """In the second passage, too, whose offsets begin at 0 again."""
 
