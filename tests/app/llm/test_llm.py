@@ -108,6 +108,18 @@ def test_a_sentence_goes_to_the_large_model_when_the_request_says_so(both: Servi
     assert len(stub.asked) == 1
 
 
+def test_the_sentences_around_come_along(quick: Service, stub: LlmStub) -> None:
+    first, second, third = (
+        "The house is small.",
+        "The red car belongs to my brother.",
+        "My sister lives near the station.",
+    )
+    translated(quick, f"{first} {second} {third}")
+    prompts = {text: str(body["messages"]) for text, body in zip(stub.texts, stub.asked, strict=True)}
+    assert first in prompts[second] and third in prompts[second]
+    assert second in prompts[first] and third not in prompts[first]
+
+
 @pytest.mark.parametrize("text", [text for text in TRANSLATIONS if re.search("[{%]", text)])
 def test_placeholders_go_as_marks_and_come_back(both: Service, stub: LlmStub, text: str) -> None:
     [done] = translated(both, text)
