@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from operator import attrgetter
 
 from app.api.schemas.translation import FileReport, FileSentence, FileWarning
-from app.formats import TextLocation
-from app.markup.passage import Passage
+from app.translation.documents import Document
 from app.translation.types import Translations
 from model.quality import DOUBTFUL
 
@@ -16,16 +14,10 @@ _EXCERPT_CHARS = 80
 """Characters of a text that identify it."""
 
 
-def report_of(
-    name: str,
-    passages: Sequence[Passage],
-    locations: Sequence[TextLocation],
-    translations: Translations,
-    encoding: str = "",
-) -> FileReport:
-    """`name`: of the translated file. `encoding`: the one that the file's bytes showed."""
+def report_of(name: str, document: Document, translations: Translations) -> FileReport:
+    """`name`: of the translated file."""
     warnings, doubtful = [], []
-    for passage, location, item in zip(passages, locations, translations.items, strict=True):
+    for passage, location, item in zip(document.passages, document.locations, translations.items, strict=True):
         if item.quality is not None and item.quality < DOUBTFUL and item.engine != "llm":
             found = location.at(0)
             text, quality = _excerpt(passage.text, 0), item.quality
@@ -42,7 +34,7 @@ def report_of(
         llm_sentences=translations.llm_sentences,
         from_memory=sum(item.from_memory for item in translations.items),
         memory_version=max(versions, default=None),
-        encoding=encoding or None,
+        encoding=document.evident_encoding or None,
         warnings=warnings,
         check_first=doubtful[:_MAX_DOUBTFUL],
     )

@@ -198,15 +198,13 @@ async def _translate(
     if fields.as_ == "document":
         content, done = await translate_document(translator, document, options)
         note_engine(request, done)
-        described = name, document.passages, document.locations, done, document.evident_encoding
-        report = await run(document.characters, report_of, *described)
+        report = await run(document.characters, report_of, name, document, done)
         return content, document.media_type, report
     review = await review_document(translator, document, options)
     note_engine(request, review.done)
     suffix = ".html" if fields.as_ == "review" else ".xliff"
     name += suffix
-    described = name, document.passages, document.locations, review.done, document.evident_encoding
-    report = await run(document.characters, report_of, *described)
+    report = await run(document.characters, report_of, name, document, review.done)
     return await write_review(document, review, fields.as_), formats.MEDIA_TYPES[suffix], report
 
 
