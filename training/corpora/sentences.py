@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 import sentencex
@@ -17,6 +16,7 @@ from lxml import etree
 from model.languages import ends_sentence
 from training.corpora.corpus import hash64
 from training.corpora.text_file import CorpusError, open_text
+from training.corpora.tmx import text_below
 
 _MIN_CHARS = 6
 _REMARKS = {"note", "kinesic", "vocal", "incident", "gap", "desc", "head", "label", "kommentar", "redner", "name"}
@@ -65,22 +65,11 @@ def _is_xml(path: Path) -> bool:
 
 def _xml_paragraphs(path: Path, elements: Sequence[str]) -> Iterator[str]:
     """The text of each element of these names, without remarks in it, such as applause, and the name of who speaks."""
-    parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True, remove_comments=True)
+    parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True)
     try:
         root = etree.parse(path, parser).getroot()
     except etree.XMLSyntaxError as error:
         raise CorpusError(path, f"damaged XML: {error.msg}", error.lineno) from None
     names = {name for element in elements for name in (element, f"{{*}}{element}")}
     for element in root.iter(*names):
-        yield "".join(_text(element, {*_REMARKS, *elements}))
-
-
-def _text(element: etree._Element, apart: AbstractSet[str]) -> Iterator[str]:
-    """The text in `element`, with a space in place of elements in it whose names are `apart`."""
-    yield element.text or ""
-    for child in element:
-        if not isinstance(child.tag, str) or etree.QName(child).localname in apart:
-            yield " "
-        else:
-            yield from _text(child, apart)
-        yield child.tail or ""
+        yield "".join(text_below(element, {*_REMARKS, *elements}))

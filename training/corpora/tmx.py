@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from lxml import etree
@@ -76,20 +76,21 @@ def _segment_in(unit: etree._Element, code: str) -> str:
         language = (variant.get(_XML_LANG) or variant.get("lang") or "").casefold().replace("_", "-")
         segment = next(variant.iterchildren("{*}seg", "seg"), None)
         if segment is not None:
-            texts.setdefault(language, " ".join("".join(_text(segment)).split()))
+            texts.setdefault(language, " ".join("".join(text_below(segment, _CODE_ELEMENTS)).split()))
     wanted = code.casefold().replace("_", "-")
     alike = (text for language, text in texts.items() if language_alone(language) == language_alone(wanted))
     return texts.get(wanted) or next(alike, "")
 
 
-def _text(element: etree._Element) -> Iterator[str]:
-    """The text in `element` and below it, without code, comments and entities."""
+def text_below(element: etree._Element, without: Collection[str]) -> Iterator[str]:
+    """The text in `element` and below it, without comments, entities, and the elements of these names below it."""
     pending = [(element, False)]
     while pending:
         node, after = pending.pop()
         if after:
             yield node.tail or ""
             continue
-        if isinstance(node.tag, str) and etree.QName(node).localname not in _CODE_ELEMENTS:
+        is_read = isinstance(node.tag, str) and etree.QName(node).localname not in without
+        if node is element or is_read:
             yield node.text or ""
             pending += [entry for child in reversed(node) for entry in ((child, True), (child, False))]
