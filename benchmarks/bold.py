@@ -15,17 +15,14 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
 from html import escape, unescape
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
 
-from app.cli.offline_engine import Command, Session, open_session
-from app.engine.launch import InProcessWorker
 from benchmarks.cores import processor
-from benchmarks.kept_text import Direction, directions
+from benchmarks.kept_text import Direction, directions, translating
 from benchmarks.table import Table
 from training.corpora.corpus import read_pairs
 
@@ -75,11 +72,9 @@ def lexicon(pairs: Iterable[tuple[str, str]], source: str, target: str) -> Lexic
     """The translations of single words by single words."""
     found: Lexicon = defaultdict(set)
     for one, other in pairs:
-        words = [
-            words_of(text.strip().rstrip(".!。！"), language) for text, language in ((one, source), (other, target))
-        ]
-        if len(words[0]) == len(words[1]) == 1:
-            found[words[0][0]].add(words[1][0])
+        word, translation = words_of(one.rstrip(" .!。！"), source), words_of(other.rstrip(" .!。！"), target)
+        if len(word) == len(translation) == 1:
+            found[word[0]].add(translation[0])
     return found
 
 
@@ -107,37 +102,31 @@ def cases(texts: Iterable[str], known: Lexicon, source: str) -> Iterator[Case]:
 
 def judge(case: Case, translation: str, target: str) -> Counts | None:
     """What is bold in the translation of a case; None if it does not have one of the translations exactly once."""
-    plain = unescape(re.sub(r"</?b>", "", translation))
-    found = [(span, word) for word in case.translations for span in places(plain, word, target)]
+    plain = _plain(translation)
+    found = [span for word in case.translations for span in places(plain, word, target)]
     if len(found) != 1:
         return None
-    (start, end), _ = found[0]
     bold = {place for span in _bold_spans(translation) for place in range(*span) if plain[place].isalnum()}
-    wanted = set(range(start, end))
+    wanted = {place for place in range(*found[0]) if plain[place].isalnum()}
     if not bold & wanted:
         return Counts(missed=1)
-    return (
-        Counts(exact=1) if bold == {place for place in wanted if plain[place].isalnum()} else Counts(with_neighbour=1)
-    )
+    return Counts(exact=1) if bold == wanted else Counts(with_neighbour=1)
+
+
+def _plain(html: str) -> str:
+    return unescape(re.sub(r"</?b>", "", html))
 
 
 def _bold_spans(translation: str) -> Iterator[tuple[int, int]]:
     """The characters of the text without tags and entities that are bold."""
     for found in _BOLD.finditer(translation):
-        start = len(unescape(re.sub(r"</?b>", "", translation[: found.start()])))
-        yield start, start + len(unescape(re.sub(r"</?b>", "", found[1])))
-
-
-def session_of(direction: Direction) -> AbstractAsyncContextManager[Session]:
-    command = Command(
-        direction.source, direction.target, bundles=str(direction.folder), workers=1, quiet=True, markup=True
-    )
-    return open_session(command, InProcessWorker)
+        start = len(_plain(translation[: found.start()]))
+        yield start, start + len(_plain(found[1]))
 
 
 async def measure(direction: Direction, chosen: Sequence[Case], show: int = 0) -> Counts:
     """Prints up to `show` translations whose tag is not on the word alone."""
-    async with session_of(direction) as session:
+    async with translating(direction, markup=True) as session:
         done = await session.translate([case.html for case in chosen])
     total = Counts()
     for case, one in zip(chosen, done, strict=True):

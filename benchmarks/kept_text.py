@@ -251,8 +251,10 @@ def _enclosed(sentence: str, choose: random.Random, pairs: list[tuple[str, str]]
 
 
 @asynccontextmanager
-async def translating(direction: Direction, launch: Launch = InProcessWorker):  # type: ignore[no-untyped-def]
-    command = Command(direction.source, direction.target, bundles=str(direction.folder), workers=1, quiet=True)
+async def translating(direction: Direction, launch: Launch = InProcessWorker, markup: bool = False):  # type: ignore[no-untyped-def]
+    command = Command(
+        direction.source, direction.target, bundles=str(direction.folder), workers=1, quiet=True, markup=markup
+    )
     async with open_session(command, launch) as session:
         yield session
 

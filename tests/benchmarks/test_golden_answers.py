@@ -76,7 +76,7 @@ def test_the_same_code_has_no_differences(checkout: Path) -> None:
 
 def test_a_planted_difference_is_counted_and_shown(checkout: Path) -> None:
     program = checkout / "app" / "__main__.py"
-    # Of another length: within the same second Python would otherwise run the code that it has compiled before.
+    # Another length, since Python keeps the bytecode of a file whose size and second are the same.
     program.write_text(program.read_text(encoding="utf-8").replace('b"TWICE"', 'b"planted"'), encoding="utf-8")
     status, output = compared()
     assert status == 1
