@@ -16,6 +16,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from model.bundle_files import (
+    ALIGNMENT,
     CONFIG,
     SUMS,
     TARGET_VOCABULARY,
@@ -23,6 +24,7 @@ from model.bundle_files import (
     WEIGHTS,
     BundleError,
     checksums,
+    file_of,
     read_bundle,
 )
 from model.config import ModelConfig
@@ -34,7 +36,7 @@ from model.normalisation import Punctuation
 from model.quality import QualityModel
 from model.safetensors_format import Content, read_tensors
 from model.tokenizer import Tokenizer, Tokenizers
-from model.weight_shapes import weight_shapes
+from model.weight_shapes import Shape, weight_shapes
 from model.weight_storage import SCALES, is_int8, stored_tensors
 
 
@@ -189,15 +191,16 @@ def checked(folder: Path, config: dict[str, Any], files: Mapping[str, Any]) -> B
         _check_copies(config, tokenizers)
         for fields in _section({"quality": {}, **config}, "quality").values():
             QualityModel.read(fields)
-        _check_weights(architecture, files[WEIGHTS])
+        _check_weights(architecture, files)
         _check_agreement(architecture, limits, tokenizers)
     except KeyError as error:
         raise BundleError(f"{folder}: {CONFIG} lacks {error}") from None
     except (ValueError, TypeError, OverflowError, RuntimeError) as error:
         raise BundleError(f"{folder}: {(str(error) or repr(error)).splitlines()[0]}") from None
-    checksum = checksums(files[SUMS])[WEIGHTS]  # already verified by `read_bundle`
+    sums = checksums(files[SUMS])  # already verified by `read_bundle`
+    checksum, alignment = sums[WEIGHTS], sums.get(ALIGNMENT, "")
     name = f"{directions.pair}@{checksum[:12]}"
-    spec = ModelSpec(name, str(folder.resolve()), checksum, architecture, limits, _samples(config))
+    spec = ModelSpec(name, str(folder.resolve()), checksum, architecture, limits, _samples(config), alignment)
     bundle = Bundle(folder, config, architecture, tokenizers, limits, decoding, checksum, directions, spec, None)
     return bundle.in_direction(*next(iter(directions))) if directions.count == 1 else bundle
 
@@ -320,27 +323,38 @@ def _check_agreement(architecture: ModelConfig, limits: Limits, tokenizers: Toke
             raise BundleError(f"{name} {getattr(limits, name)} is not under max_positions {architecture.max_positions}")
 
 
-def _check_weights(architecture: ModelConfig, content: Content) -> None:
-    weights = read_tensors(content)
+def _check_weights(architecture: ModelConfig, files: Mapping[str, Content]) -> None:
+    found = read_tensors(files[WEIGHTS])
     layers = architecture.encoder_layers + architecture.decoder_layers
-    if layers > len(weights):  # listing the shapes of very many layers would take forever
-        raise BundleError(f"{WEIGHTS} has {len(weights)} tensors, the architecture {layers} layers")
-    tensors = stored_tensors(weight_shapes(architecture), is_int8(content))
+    if layers > len(found):  # listing the shapes of very many layers would take forever
+        raise BundleError(f"{WEIGHTS} has {len(found)} tensors, the architecture {layers} layers")
+    if architecture.alignment_size and ALIGNMENT not in files:
+        raise BundleError(f"{ALIGNMENT} is missing, though the architecture has an alignment head")
+    shapes = weight_shapes(architecture)
+    for file in (WEIGHTS, ALIGNMENT):
+        if file in files:
+            its = {name: shape for name, shape in shapes.items() if file_of(name) == file}
+            _check_tensors(file, its, files[file])
+
+
+def _check_tensors(file: str, shapes: Mapping[str, Shape], content: Content) -> None:
+    """Raises BundleError unless the file has the weights of these names and shapes, and no other."""
+    weights, tensors = read_tensors(content), stored_tensors(shapes, is_int8(content))
     if missing := sorted(tensors.keys() - weights.keys()):
-        raise BundleError(f"{WEIGHTS} lacks {missing[0]}")
+        raise BundleError(f"{file} lacks {missing[0]}")
     if surplus := sorted(weights.keys() - tensors.keys()):
-        raise BundleError(f"{WEIGHTS} holds {surplus[0]}, which the architecture does not have")
+        raise BundleError(f"{file} holds {surplus[0]}, which the architecture does not have")
     for name, (types, ours) in tensors.items():
         tensor = weights[name]
         if tensor.shape != ours:
-            raise BundleError(f"{name} in {WEIGHTS} has the shape {tensor.shape}, the architecture needs {ours}")
+            raise BundleError(f"{name} in {file} has the shape {tensor.shape}, the architecture needs {ours}")
         if tensor.dtype not in types:
-            raise BundleError(f"{name} in {WEIGHTS} is stored as {tensor.dtype}, not {' or '.join(types)}")
+            raise BundleError(f"{name} in {file} is stored as {tensor.dtype}, not {' or '.join(types)}")
         if not _is_finite(tensor.dtype, tensor.data):
             # The result of a failed training: such a model cannot translate.
-            raise BundleError(f"{name} in {WEIGHTS} is not finite")
+            raise BundleError(f"{name} in {file} is not finite")
         if types == SCALES and np.any(np.frombuffer(tensor.data, "<f4") < 0):
-            raise BundleError(f"{name} in {WEIGHTS} is negative")
+            raise BundleError(f"{name} in {file} is negative")
 
 
 _INFINITY = {

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from model.config import LATER_FIELDS
 from model.safetensors_format import Content
+from model.weight_shapes import ALIGNMENT_HEAD
 from model.weight_storage import is_int8
 
 T = TypeVar("T")
@@ -29,6 +30,9 @@ CONFIG, WEIGHTS, VOCABULARY, SUMS, CARD = (
 )
 TARGET_VOCABULARY = "sentencepiece.target.model"
 """The target's vocabulary, if it is not that of the source. The bundle has it if its checksum is in SHA256SUMS."""
+ALIGNMENT = "alignment.safetensors"
+"""The weights of the alignment head. The bundle has it if its checksum is in SHA256SUMS. In a file of its own it can be
+made again, or left out, while the other weights, and by them the model's name, stay."""
 LATER_SECTIONS = ("directions", "decoding", "text")
 """Sections of config.json that the first version did not have."""
 
@@ -53,6 +57,11 @@ def format_version(config: Mapping[str, Any], files: Mapping[str, Content]) -> i
         or any(fields.get(name, default) != default for name, default in LATER_FIELDS.items())
     )
     return 2 if later else 1
+
+
+def file_of(weight: str) -> str:
+    """The file of a bundle that has this weight."""
+    return ALIGNMENT if weight.startswith(f"{ALIGNMENT_HEAD}.") else WEIGHTS
 
 
 def read_bundle(folder: Path, mapped: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -121,7 +130,7 @@ def _read_or_map(folder: Path, descriptor: int, name: str, mapped: bool) -> byte
 def _read(folder: Path, descriptor: int, mapped: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     sums = _read_file(folder, descriptor, SUMS)
     expected = checksums(sums)
-    names = [CONFIG, VOCABULARY, *[TARGET_VOCABULARY] * (TARGET_VOCABULARY in expected), WEIGHTS]
+    names = [CONFIG, VOCABULARY, *(name for name in (TARGET_VOCABULARY, ALIGNMENT) if name in expected), WEIGHTS]
     files: dict[str, Any] = {SUMS: sums}
     files |= {name: _read_or_map(folder, descriptor, name, mapped and name == WEIGHTS) for name in names}
     for name in names:

@@ -21,6 +21,7 @@ from torch import Tensor
 from model.atomic_files import check_replaceable, replacing_folder
 from model.bundle import Bundle, checked
 from model.bundle_files import (
+    ALIGNMENT,
     CARD,
     CONFIG,
     SUMS,
@@ -28,6 +29,7 @@ from model.bundle_files import (
     VOCABULARY,
     WEIGHTS,
     BundleError,
+    file_of,
     format_version,
     read_bundle,
 )
@@ -76,7 +78,8 @@ def load_bundle(
     config, files = read_bundle(folder, mapped)
     bundle = checked(folder, config, files)
     try:
-        weights = (restore or restored)(_tensors(files.pop(WEIGHTS), mapped))
+        alignment = _tensors(files[ALIGNMENT], False) if ALIGNMENT in files else {}
+        weights = (restore or restored)(_tensors(files.pop(WEIGHTS), mapped) | alignment)
         model = Transformer.with_weights(bundle.architecture, weights)
     except (ValueError, TypeError, RuntimeError) as error:
         # PyTorch reports a wrong size in a RuntimeError of several lines.
@@ -163,7 +166,9 @@ def save_bundle(
     contents = {VOCABULARY: tokenizer.proto}
     if target_tokenizer is not None and target_tokenizer is not tokenizer:
         contents[TARGET_VOCABULARY] = target_tokenizer.proto
-    weights = dict(model.named_parameters())
+    if model.alignment is not None:
+        contents[ALIGNMENT] = alignment_content(model)
+    weights = {name: weight for name, weight in model.named_parameters() if file_of(name) == WEIGHTS}
     tensors = _stored_tensors(weights, dtype)
     config = {"architecture": model.config.to_dict(), "limits": dataclasses.asdict(limits), **record}
     config = {"format_version": format_version(config, {WEIGHTS: file_header(tensors), **contents}), **config}
@@ -173,9 +178,17 @@ def save_bundle(
         for name, content in contents.items():
             (place / name).write_bytes(content)
             sums[name] = hashlib.sha256(content).hexdigest()
-        order = [name for name in (CONFIG, WEIGHTS, VOCABULARY, TARGET_VOCABULARY) if name in sums]
+        order = [name for name in (CONFIG, WEIGHTS, ALIGNMENT, VOCABULARY, TARGET_VOCABULARY) if name in sums]
         (place / SUMS).write_text("".join(f"{sums[name]}  {name}\n" for name in order))
         (place / CARD).write_bytes(card.encode())
+
+
+def alignment_content(model: Transformer) -> bytes:
+    """The file of the weights of its alignment head, which are few: in half precision whatever the others are in."""
+    weights = {name: weight for name, weight in model.named_parameters() if file_of(name) == ALIGNMENT}
+    tensors, numbers = _stored_tensors(weights, "float16"), stored(weights, "float16")
+    parts = [numbers[name].view(-1).view(torch.uint8).numpy().tobytes() for name in in_file_order(tensors)]
+    return file_header(tensors) + b"".join(parts)
 
 
 def _stored_tensors(weights: Mapping[str, Tensor], storage: str) -> dict[str, tuple[str, tuple[int, ...]]]:

@@ -21,6 +21,7 @@ LATER_FIELDS: dict[str, Any] = {
     "decoder": "attention",
     "alignment_layer": None,
     "alignment_head": None,
+    "alignment_size": 0,
     "zero_start": False,
 }
 """Fields that the first version did not have, and the values that mean the same as their absence."""
@@ -39,8 +40,9 @@ class ModelConfig:
     ends each source; models trained by OpenNMT-py do without. `decoder`: whether decoder layers read the target so far
     by self-attention or by the recurrent unit of Kim et al. 2019, as Firefox's models do. `alignment_layer` and
     `alignment_head`: the decoder layer and head, from 0, whose cross-attention was trained to be the alignment; None
-    takes the mean of all. `positions`: "marian" are the sinusoids of Marian. `zero_start`: whether the decoder starts
-    from a vector of zeros, as Marian's do, in place of the embedding of `bos_id`. `max_positions`: the longest
+    takes the mean of all. `alignment_size`: the width of the queries and keys of an `AlignmentHead`, which then gives
+    the alignment; 0 for none. `positions`: "marian" are the sinusoids of Marian. `zero_start`: whether the decoder
+    starts from a vector of zeros, as Marian's do, in place of the embedding of `bos_id`. `max_positions`: the longest
     sequence, in tokens, that positions, and so the key/value cache, support.
 
     Raises ValueError, naming the field, if the values do not describe a model.
@@ -65,6 +67,7 @@ class ModelConfig:
     decoder: Decoder = "attention"
     alignment_layer: int | None = None
     alignment_head: int | None = None
+    alignment_size: int = 0
     zero_start: bool = False
     dropout: float = 0.1
     attention_dropout: float = 0.0
@@ -109,6 +112,10 @@ class ModelConfig:
         for name, count in (("alignment_layer", self.decoder_layers), ("alignment_head", self.num_heads)):
             value = getattr(self, name)
             _require(value is None or 0 <= value < count, f"{name} must lie in [0, {count}), not {value}")
+        _require(
+            0 <= self.alignment_size <= self.d_model,
+            f"alignment_size must lie in [0, {self.d_model}], not {self.alignment_size}",
+        )
 
     def _check_types(self) -> None:
         """Values may come from a hand-edited JSON file, where annotations guarantee nothing."""

@@ -137,13 +137,15 @@ class Hypothesis:
     log_probs: list[float] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     aligned: Sequence[int] = ()
-    """The alignment: for each token the position of the source token that it attended to most, the prefix
-    and the end symbol excluded. Uses the model's alignment head, or without one the mean over all layers and heads,
-    which finds words that both sides share in Tatoeba's development set with an accuracy of 97.5 % (the last layer
-    alone: 96.3 %)."""
+    """The alignment: for each token the position of the source token that it translates, which is none of the prefix.
+    It is what the model's `AlignmentHead` scores highest: the end symbol, if the token translates no other. Without
+    such a head, and for the last token, which no step reads, it is what the step that generated the token attended to
+    most, the end symbol excluded: in the head of cross-attention that was trained to be the alignment, or else by the
+    mean over all layers and heads."""
     coverage: Sequence[float] = ()
-    """For each token that the encoder reads, the end symbol included, the sum of the attention, as for `aligned`, that
-    it received from all tokens but the last (Tu et al. 2016)."""
+    """For each token that the encoder reads, the end symbol included, the sum of the attention that it received from
+    all tokens but the last (Tu et al. 2016): in the head of cross-attention that was trained to be the alignment, or
+    else the mean over all layers and heads."""
     finished: list[Hypothesis] = field(default_factory=list)
     """The finished hypotheses of a beam, by `ranking_score`, best first."""
     encoder_attention: Weights | None = None

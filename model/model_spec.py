@@ -43,6 +43,8 @@ class ModelSpec:
     architecture: ModelConfig
     limits: Limits
     samples: tuple[Sample, ...]
+    alignment_checksum: str = ""
+    """SHA-256 of the alignment head's weights, in hexadecimal; empty without one."""
 
     def replaced_by(self, name: str) -> BundleError:
         """The error for a folder whose bundle is `name` now."""

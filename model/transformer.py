@@ -29,11 +29,13 @@ from model.without_initialisation import WithoutInitialisation
 @dataclass
 class AttentionRecord:
     """The attention weights of one pass: per layer, in order, one tensor [batch, heads, query, key]. A recurrent
-    decoder has no `decoder` weights."""
+    decoder has no `decoder` weights. `cross_inputs`: what each decoder layer's cross-attention projects to queries,
+    [batch, query, d_model]."""
 
     encoder: list[Tensor] = field(default_factory=list)
     decoder: list[Tensor] = field(default_factory=list)
     cross: list[Tensor] = field(default_factory=list)
+    cross_inputs: list[Tensor] = field(default_factory=list)
 
 
 def dot_product_attention(
@@ -321,6 +323,8 @@ class DecoderLayer(nn.Module):
             return self.self_attention.attend(query, key, value, mask, record.decoder if record else None)
 
         def cross_attend(y: Tensor) -> Tensor:
+            if record:
+                record.cross_inputs.append(y)
             query = self.cross_attention.project_query(y)
             return self.cross_attention.attend(query, *memory, memory_mask, record.cross if record else None)
 
@@ -330,6 +334,27 @@ class DecoderLayer(nn.Module):
             x = self.self_residual(x, self_attend)
         x = self.cross_residual(x, cross_attend)
         return cast(Tensor, self.feed_residual(x, self.feed_forward))
+
+
+class AlignmentHead(nn.Module):
+    """The source token that each target token translates (Chen et al. 2020, "Accurate Word Alignment Induction from
+    Neural Machine Translation", SHIFT-AET).
+
+    A head like those of cross-attention, without values, so that it changes no translation. Its queries are projected
+    from what the first decoder layer's cross-attention reads at the step that reads the token, and not at the one that
+    generates it: there the layer knows for certain which token it is.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.query = Linear(config.d_model, config.alignment_size)
+        self.key = Linear(config.d_model, config.alignment_size, bias=False)
+
+    def forward(self, x: Tensor, keys: Tensor) -> Tensor:
+        """Scores [batch, query, source] of x [batch, query, d_model], `cross_inputs` of the first layer, for keys
+        [batch, source, alignment_size]. The highest is the alignment of the token that is read; that of the end symbol
+        says that it translates none."""
+        return cast(Tensor, self.query(x) @ keys.transpose(1, 2))
 
 
 class ZeroStartEmbedding(nn.Embedding):
@@ -380,6 +405,7 @@ class Transformer(nn.Module):
         self.encoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
         self.output = Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
+        self.alignment = AlignmentHead(config) if config.alignment_size else None
         self._initialise()
         if config.share_embeddings != "none":
             self.output.weight = self.target_embedding.tokens.weight

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from model.config import ModelConfig
 
 Shape = tuple[int, ...]
+ALIGNMENT_HEAD = "alignment"
+"""The module whose weights give the alignment and change no translation: a bundle has them in a file of their own."""
 
 
 def weight_shapes(config: ModelConfig) -> dict[str, Shape]:
@@ -32,6 +34,9 @@ def _weights(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
         yield "output.weight", (config.target_vocab_size, width)
     if config.output_bias:
         yield "output.bias", (config.target_vocab_size,)
+    if config.alignment_size:
+        yield from _linear(f"{ALIGNMENT_HEAD}.query", width, config.alignment_size)
+        yield from _linear(f"{ALIGNMENT_HEAD}.key", width, config.alignment_size, bias=False)
 
 
 def _layer(config: ModelConfig, is_decoder: bool) -> Iterator[tuple[str, Shape]]:

@@ -23,6 +23,9 @@ class StepOutput:
     """Natural logarithms; NaN for a row with NaN among its logits."""
     aligned: list[int]
     """The position of the source token that each row attended to most; see `Hypothesis.aligned`."""
+    aligned_last: list[int]
+    """By the alignment head, the same for each row's last token, which is the one that the step read; empty for a model
+    without one."""
     candidates: Mapping[int, Candidates]
     """By row, for rows with a constraint, the best tokens that it allows; the first is the row's token."""
     attention: list[tuple[Weights, Weights]]
@@ -163,6 +166,9 @@ class DecodeBatch:
         output = self._state.step(last, constraints, any(h.record for h in branches))
         for hypothesis, aligned in zip(branches, output.aligned, strict=True):
             hypothesis.aligned = [*hypothesis.aligned, aligned]
+        for hypothesis, aligned in zip(branches, output.aligned_last, strict=False):
+            if hypothesis.tokens:
+                hypothesis.aligned = [*hypothesis.aligned[:-2], aligned, hypothesis.aligned[-1]]
         for hypothesis, (decoder, cross) in zip(branches, output.attention, strict=False):
             if hypothesis.record:
                 hypothesis.decoder_rows.append(decoder)

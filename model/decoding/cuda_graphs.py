@@ -36,7 +36,8 @@ class CudaGraphDecoderState(TorchDecoderState):
         self._tiles = UNTILED  # only the cache has fixed shapes; the encoder packs
         device = self._cache.device
         self._last = torch.zeros(rows, dtype=torch.int64, device=device)
-        self._best = torch.zeros(3, rows, dtype=torch.float64, device=device)  # tokens, log probabilities, alignments
+        results = 3 if model.alignment is None else 4
+        self._best = torch.zeros(results, rows, dtype=torch.float64, device=device)  # see `_output`
         self._log_probs = torch.zeros(rows, model.config.target_vocab_size, device=device)
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -56,11 +57,8 @@ class CudaGraphDecoderState(TorchDecoderState):
         logits = step_logits(self._model, self._cache, self._last, self._positions, attention)
         torch.log_softmax(logits.float(), -1, out=self._log_probs)  # [rows, vocabulary]
         scores, chosen = self._log_probs.max(-1)
-        self._best[0], self._best[1], self._best[2] = (
-            chosen,
-            scores,
-            self._cache.record_attention(attention.cross),
-        )
+        for place, values in zip(self._best, (chosen, scores, *self._align(attention)), strict=True):
+            place.copy_(values)
 
     def _replay(self) -> None:
         if self._cache.device.type != "cuda":

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from model.config import ModelConfig
 from model.decoding.batch_invariance import UNTILED, Tiles
 from model.packing import round_up
-from model.transformer import Memory
+from model.transformer import AlignmentHead, Memory
 
 
 def staged(numbers: list[int], device: torch.device) -> Tensor:
@@ -59,12 +60,15 @@ class KVCache:
         ]
         self._alignment = config.alignment_layer, config.alignment_head
         self._memory_keys, self._memory_values = allocate(source), allocate(source)
+        # [rows, source, alignment_size], which is 0 without an alignment head
+        self._alignment_keys = torch.zeros(tiled_rows, source, config.alignment_size, device=device, dtype=dtype)
         self._source_mask = torch.zeros(tiled_rows, source, dtype=torch.bool, device=device)  # [rows, source]
         self._source_mask[:, 0] = True  # an unused row must have a key to attend to
         self._source_ends = int(config.source_eos)
-        # Source tokens but the prefix and the end symbol; the mean cross-attention of the last step, and its sum over
-        # earlier steps.
-        self._alignable = torch.zeros_like(self._source_mask)  # [rows, source]
+        # Source tokens but the prefix, with and without the end symbol; the mean cross-attention of the last step, and
+        # its sum over earlier steps.
+        self._after_prefix = torch.zeros_like(self._source_mask)  # [rows, source]
+        self._alignable = torch.zeros_like(self._source_mask)
         self._last_attention = torch.zeros(tiled_rows, source, device=device)  # [rows, source]
         self._coverage = torch.zeros_like(self._last_attention)
         self.device = self._source_mask.device
@@ -79,27 +83,33 @@ class KVCache:
         return len(self.lengths)
 
     def admit(
-        self, memory: Sequence[Memory], source_lengths: Sequence[int], prefix_lengths: Sequence[int] = ()
+        self,
+        memory: Sequence[Memory],
+        source_lengths: Sequence[int],
+        prefix_lengths: Sequence[int] = (),
+        alignment_keys: Tensor | None = None,
     ) -> None:
         """Stores an encoded batch, one pair in `memory` per layer, in the next free rows. It must fit.
 
         Keys and values are [sentences, heads, source, d_k]; source lengths include end symbols.
         `prefix_lengths`: the first tokens of each source, to which none is aligned; if empty, there are none.
+        `alignment_keys` [sentences, source, alignment_size]: those of the alignment head, if there is one.
         """
         first, last = len(self), len(self) + len(source_lengths)
         assert last <= self.rows and max(source_lengths) <= self.max_source
         for layer, (key, value) in enumerate(memory):
             self._memory_keys[layer][first:last, :, : key.size(2)] = key
             self._memory_values[layer][first:last, :, : value.size(2)] = value
+        if alignment_keys is not None:
+            self._alignment_keys[first:last, : alignment_keys.size(1)] = alignment_keys
         steps = torch.arange(self._source_mask.size(1), device=self.device)  # [source]
         lengths = torch.tensor(source_lengths, device=self.device)[:, None]  # [sentences, 1]
         starts = torch.tensor(prefix_lengths or [0] * len(source_lengths), device=self.device)[
             :, None
         ]  # [sentences, 1]
-        self._source_mask[first:last], self._alignable[first:last] = (
-            steps < lengths,
-            (starts <= steps) & (steps < lengths - self._source_ends),
-        )
+        self._source_mask[first:last] = steps < lengths
+        self._after_prefix[first:last] = (starts <= steps) & (steps < lengths)
+        self._alignable[first:last] = (starts <= steps) & (steps < lengths - self._source_ends)
         for sums in (self._last_attention, self._coverage, *self._cells):
             sums[first:last] = 0
         self.source_lengths.extend(source_lengths)
@@ -151,6 +161,13 @@ class KVCache:
         """True at source tokens that are not padding, [rows, 1, 1, source]."""
         return self._source_mask[: self.step_rows, None, None, : self._source_length]
 
+    def align(self, head: AlignmentHead, x: Tensor) -> Tensor:
+        """The source token, the end symbol among them, that `head` scores highest for what a step's first decoder layer
+        reads by cross-attention, x [rows, 1, d_model]: [rows]."""
+        rows, length = self.step_rows, self._source_length
+        scores: Tensor = head(x, self._alignment_keys[:rows, :length])[:, 0]  # [rows, source]
+        return scores.masked_fill(~self._after_prefix[:rows, :length], -math.inf).argmax(-1)
+
     def record_attention(self, cross: Sequence[Tensor]) -> Tensor:
         """Records a step's cross-attention, one tensor [rows, heads, 1, source] per layer.
 
@@ -198,7 +215,8 @@ class KVCache:
         Otherwise they would break the next sentence of the row: attention multiplies values beyond its length by 0, and
         0 times NaN is NaN.
         """
-        for tensor in (*self._values, *self._memory_values, *self._cells, self._last_attention, self._coverage):
+        sums = self._last_attention, self._coverage
+        for tensor in (*self._values, *self._memory_values, *self._cells, self._alignment_keys, *sums):
             tensor[list(rows)] = 0
 
     def drop(self, rows: Sequence[int]) -> list[int]:
@@ -227,5 +245,7 @@ class KVCache:
             tensor[to_rows, :, :target] = tensor[from_rows, :, :target]
         for tensor in (*self._memory_keys, *self._memory_values):
             tensor[to_rows, :, :source] = tensor[from_rows, :, :source]
-        for tensor in (*self._cells, self._source_mask, self._alignable, self._last_attention, self._coverage):
+        self._alignment_keys[to_rows, :source] = self._alignment_keys[from_rows, :source]
+        masks = self._source_mask, self._after_prefix, self._alignable
+        for tensor in (*self._cells, *masks, self._last_attention, self._coverage):
             tensor[to_rows] = tensor[from_rows]

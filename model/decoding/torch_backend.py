@@ -20,7 +20,7 @@ from model.decoding.constraints import best_by_row
 from model.decoding.kv_cache import KVCache
 from model.hypothesis import Limits, TokenConstraint, Weights
 from model.packing import Packing
-from model.transformer import AttentionRecord, Memory, Transformer
+from model.transformer import AttentionRecord, Memory, Transformer, unpack
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class EncoderOutput:
 
     memory: list[Memory]
     """Keys and values of each decoder layer's cross-attention."""
+    alignment_keys: Tensor | None
+    """The keys of the model's alignment head [batch, source, alignment_size], if it has one."""
     lengths: list[int]
     """The length of each source, with its end symbol if it has one."""
     attention: list[Tensor]
@@ -50,8 +52,9 @@ def encode_batch(
     x = model.source_embedding(packing.tokens, packing.positions)  # [tokens, d_model]
     for layer in model.encoder:
         x = layer(x, packing.mask, attention.encoder if attention else None, packing)  # [tokens, d_model]
-    memory = model.memory(model.encoder_norm(x), packing)
-    return EncoderOutput(memory, packing.lengths, attention.encoder if attention else [])
+    encoded = model.encoder_norm(x)
+    keys = unpack(model.alignment.key(encoded), packing) if model.alignment else None
+    return EncoderOutput(model.memory(encoded, packing), keys, packing.lengths, attention.encoder if attention else [])
 
 
 def decode_step(model: Transformer, cache: KVCache, tokens: Tensor, record: AttentionRecord | None = None) -> Tensor:
@@ -123,7 +126,7 @@ class TorchDecoderState:
     @torch.inference_mode()
     def admit(self, sources: Sequence[Sequence[int]], prefix_lengths: Sequence[int], record: bool) -> list[Weights]:
         encoded = encode_batch(self._model, sources, record, self._tiles)
-        self._cache.admit(encoded.memory, encoded.lengths, prefix_lengths)
+        self._cache.admit(encoded.memory, encoded.lengths, prefix_lengths, encoded.alignment_keys)
         if not record:
             return []
         return [_stacked([w[row, :, :n, :n] for w in encoded.attention]) for row, n in enumerate(encoded.lengths)]
@@ -135,9 +138,17 @@ class TorchDecoderState:
         logits = decode_step(self._model, self._cache, last, attention)[: len(tokens)]
         log_probs = logits.float().log_softmax(-1)  # [rows, vocabulary]
         scores, chosen = self.choose(log_probs)
-        aligned = self._cache.record_attention(attention.cross)[: len(tokens)]
-        best = torch.stack([chosen.double(), scores.double(), aligned.double()])  # [3, rows]
+        aligned = [positions[: len(tokens)].double() for positions in self._align(attention)]
+        best = torch.stack([chosen.double(), scores.double(), *aligned])  # [3 or 4, rows]
         return self._output(best, log_probs, constraints, self._attention_by_row(attention) if record else [])
+
+    def _align(self, attention: AttentionRecord) -> list[Tensor]:
+        """By a step's cross-attention, the source token that each row's next token is aligned to, [rows]; and by the
+        alignment head, if there is one, that of the last token, [rows]."""
+        aligned = [self._cache.record_attention(attention.cross)]
+        if (head := self._model.alignment) is not None:
+            aligned.append(self._cache.align(head, attention.cross_inputs[0]))
+        return aligned
 
     def choose(self, log_probs: Tensor) -> tuple[Tensor, Tensor]:
         """The log probability and id of each row's next token, without constraints; log_probs [rows, vocabulary]."""
@@ -172,14 +183,15 @@ class TorchDecoderState:
         constraints: Mapping[int, TokenConstraint],
         attention: list[tuple[Weights, Weights]],
     ) -> StepOutput:
-        """best [3, rows]: each row's best token, its log probability, and the source token that it attended to most."""
-        tokens, scores, aligned = best.tolist()
+        """best [3 or 4, rows]: each row's best token, its log probability, and what `_align` returns."""
+        tokens, scores, *alignments = best.tolist()
         eos = self._model.config.eos_id
         candidates = best_by_row(log_probs, constraints, eos)
         for row, found in candidates.items():
             tokens[row], scores[row] = found[0]
         self._nan_rows = {row for row, score in enumerate(scores) if math.isnan(score)}
-        return StepOutput(list(map(int, tokens)), scores, list(map(int, aligned)), candidates, attention)
+        aligned, last = ([list(map(int, positions)) for positions in alignments] + [[]])[:2]
+        return StepOutput(list(map(int, tokens)), scores, aligned, last, candidates, attention)
 
     def _attention_by_row(self, attention: AttentionRecord) -> list[tuple[Weights, Weights]]:
         heads = self._model.config.num_heads

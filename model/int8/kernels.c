@@ -64,6 +64,8 @@ typedef struct {
     int32_t source_ends; /* end symbols of a source, 1 or 0, which no target token aligns to */
     int32_t is_recurrent; /* whether decoder layers have a recurrence in place of self-attention */
     int32_t alignment_layer, alignment_head; /* whose cross-attention is the alignment; -1: the mean of all */
+    int32_t alignment_size; /* of the queries and keys of an alignment head; 0 without one */
+    Linear alignment_query, alignment_key;
     Embedding source, target;
     Layer *encoder, *decoder;
     Norm encoder_norm, decoder_norm;
@@ -439,6 +441,7 @@ typedef struct {
     int32_t *tokens, *forced, *aligned;       /* [max_target] */
     float *log_probs;                         /* [max_target] */
     float *look, *looked;                     /* [max_source]: this step's cross-attention, and the steps' before it */
+    float *alignment_keys;                    /* [max_source, alignment_size] */
 } Sentence;
 
 /* What the next token may be. If there are `only`, one of these; else none of `never`, and the end only once no token
@@ -709,6 +712,14 @@ static void encode_group(Batch *batch, int count, const int32_t *tokens, const i
         for (int s = 0; s < count; memory += (size_t)lengths[s++] * 2 * width)
             remember_all(batch, batch->sentences[numbers[s]].source_blocks, lengths[s], number, memory);
     }
+    if (model->alignment_size == 0) return;
+    product(&model->alignment_key, batch->narrow, rows, batch->y, STORE);
+    const float *keys = batch->y;
+    for (int s = 0; s < count; s++) {
+        const size_t numbers_of_keys = (size_t)lengths[s] * model->alignment_size;
+        memcpy(batch->sentences[numbers[s]].alignment_keys, keys, sizeof(float) * numbers_of_keys);
+        keys += numbers_of_keys;
+    }
 }
 
 /* ---- A step of the decoder -------------------------------------------------------------------------------- */
@@ -761,6 +772,28 @@ static void recur_target(Batch *batch, int number) {
               batch->sentences[batch->running[row]].cells + (size_t)number * width, batch->x + (size_t)row * width);
 }
 
+/* Aligns the token that each row reads to the source token that the alignment head scores highest, the end symbol among
+ * them. in: what the first layer's cross-attention reads. */
+static void align(Batch *batch, Quantised in) {
+    const Model *model = batch->model;
+    const int size = model->alignment_size;
+    product(&model->alignment_query, in, batch->live, batch->y, STORE);
+    for (int row = 0; row < batch->live; row++) {
+        const Sentence *sentence = batch->sentences + batch->running[row];
+        const float *query = batch->y + (size_t)row * size;
+        int best = sentence->prefix_length;
+        float highest = -INFINITY;
+        for (int t = best; t < sentence->source_length; t++) {
+            const float *key = sentence->alignment_keys + (size_t)t * size;
+            F16 sum = splat(0);
+            for (int i = 0; i < size; i += LANES) sum = fused(load(query + i), load(key + i), sum);
+            const float score = sum_of(sum);
+            if (score > highest) best = t, highest = score;
+        }
+        if (sentence->length > 0) sentence->aligned[sentence->length - 1] = best;
+    }
+}
+
 static void decode_layer(Batch *batch, int number, float *const *self_records, float *const *cross_records) {
     const Model *model = batch->model;
     const Layer *layer = model->decoder + number;
@@ -768,7 +801,9 @@ static void decode_layer(Batch *batch, int number, float *const *self_records, f
     const int is_looked_at = model->alignment_layer < 0 || model->alignment_layer == number;
     if (model->is_recurrent) recur_target(batch, number);
     else attend_target(batch, number, self_records);
-    product(&layer->cross_query, sublayer_input(batch, batch->x, rows, &layer->cross_norm), rows, batch->y, STORE);
+    const Quantised in = sublayer_input(batch, batch->x, rows, &layer->cross_norm);
+    if (model->alignment_size && number == 0) align(batch, in);
+    product(&layer->cross_query, in, rows, batch->y, STORE);
     for (int row = 0; row < rows; row++) {
         const Sentence *sentence = batch->sentences + batch->running[row];
         const int length = sentence->source_length;
@@ -1055,7 +1090,7 @@ Model *model_open(const void *packed) {
         int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
         int32_t source_vocabulary, target_vocabulary, positions;
         int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, token_number_bytes, is_swish;
-        int32_t source_ends, is_recurrent, alignment_layer, alignment_head;
+        int32_t source_ends, is_recurrent, alignment_layer, alignment_head, alignment_size;
     } head;
     memcpy(&head, next_array(&reader, sizeof head), sizeof head);
     Model *model = calloc(1, sizeof(Model));
@@ -1066,6 +1101,7 @@ Model *model_open(const void *packed) {
     model->is_recurrent = head.is_recurrent;
     model->alignment_layer = head.alignment_layer;
     model->alignment_head = head.alignment_head;
+    model->alignment_size = head.alignment_size;
     model->encoder = calloc(head.encoder_layers, sizeof(Layer));
     model->decoder = calloc(head.decoder_layers, sizeof(Layer));
     if (!model->encoder || !model->decoder) {
@@ -1087,6 +1123,10 @@ Model *model_open(const void *packed) {
     if (head.has_final_norm) {
         model->encoder_norm = next_norm(&reader, width);
         model->decoder_norm = next_norm(&reader, width);
+    }
+    if (model->alignment_size) {
+        model->alignment_query = next_linear(&reader, width, model->alignment_size, 1, 0);
+        model->alignment_key = next_linear(&reader, width, model->alignment_size, 0, 0);
     }
     return model;
 }
@@ -1205,6 +1245,8 @@ int32_t batch_fork(Batch *batch, int32_t number) {
     memcpy(to->aligned, from->aligned, sizeof(int32_t) * from->positions);
     memcpy(to->look, from->look, sizeof(float) * from->source_length);
     memcpy(to->looked, from->looked, sizeof(float) * from->source_length);
+    memcpy(to->alignment_keys, from->alignment_keys,
+           sizeof(float) * from->source_length * batch->model->alignment_size);
     return other;
 }
 
@@ -1334,7 +1376,8 @@ static int make_pool(Batch *batch, int source_blocks, int target_blocks) {
 
 static int make_sentences(Batch *batch, int source_blocks, int target_blocks) {
     const size_t each = source_blocks + target_blocks + 3 * (size_t)batch->max_target;
-    const size_t floats = batch->max_target + 2 * (size_t)batch->max_source + cells_of(batch->model);
+    const size_t source_floats = 2 + (size_t)batch->model->alignment_size;
+    const size_t floats = batch->max_target + source_floats * batch->max_source + cells_of(batch->model);
     batch->sentences = room(sizeof(Sentence) * batch->rows);
     batch->running = room(sizeof(int32_t) * batch->rows);
     batch->numbers = room(sizeof(int32_t) * batch->rows * each);
@@ -1351,6 +1394,7 @@ static int make_sentences(Batch *batch, int source_blocks, int target_blocks) {
         sentence->look = sentence->log_probs + batch->max_target;
         sentence->looked = sentence->look + batch->max_source;
         sentence->cells = sentence->looked + batch->max_source;
+        sentence->alignment_keys = sentence->cells + cells_of(batch->model);
         batch->running[row] = row;
     }
     return 1;

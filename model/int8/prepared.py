@@ -11,8 +11,11 @@ import logging
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from model import positions
-from model.bundle_files import WEIGHTS, read_file
+from model.bundle_files import ALIGNMENT, WEIGHTS, read_file
 from model.int8 import weights as packing
 from model.int8.backend import Int8Backend, layout_of
 from model.int8.library import library
@@ -45,7 +48,7 @@ def load_prepared(spec: ModelSpec, isa: str = "auto") -> Int8Backend:
 
 def _path(spec: ModelSpec, layout: Layout) -> Path:
     """Raises RuntimeError if there is no cache folder."""
-    how = f"{_packing_digest()} {spec.architecture} {layout}".encode()
+    how = f"{_packing_digest()} {spec.architecture} {spec.alignment_checksum} {layout}".encode()
     name = f"{spec.checksum[:16]}-{hashlib.sha256(how).hexdigest()[:16]}.int8"
     return cache_folder() / "weights" / name
 
@@ -58,8 +61,12 @@ def _packing_digest() -> str:
 
 def _read(spec: ModelSpec) -> Weights:
     """Raises BundleError."""
-    content = read_file(Path(spec.folder), WEIGHTS)
-    found = hashlib.sha256(content).hexdigest()
-    if found != spec.checksum:
-        raise spec.replaced_by(f"{spec.name.partition('@')[0]}@{found[:12]}")
-    return read_weights(content)
+    weights: dict[str, NDArray[np.float32]] = {}
+    for name, checksum in ((WEIGHTS, spec.checksum), (ALIGNMENT, spec.alignment_checksum)):
+        if checksum:
+            content = read_file(Path(spec.folder), name)
+            found = hashlib.sha256(content).hexdigest()
+            if found != checksum:
+                raise spec.replaced_by(f"{spec.name.partition('@')[0]}@{found[:12]}")
+            weights |= read_weights(content)
+    return weights

@@ -20,6 +20,7 @@ from model.config import ModelConfig
 from model.int8.isa import KernelsUnavailable
 from model.positions import computed_positions
 from model.safetensors_format import Content, StoredTensor, read_tensors
+from model.weight_shapes import ALIGNMENT_HEAD
 from model.weight_storage import INT8, scale_name
 
 Weights = Mapping[str, NDArray[np.float32]]
@@ -36,9 +37,12 @@ _GROUP = 64  # as in kernels.c
 
 def check_widths(config: ModelConfig) -> None:
     """Raises KernelsUnavailable for widths that do not fill the kernels' vectors."""
-    if config.head_dim % LANES or config.d_ff % LANES:
-        widths = f"{config.head_dim} and {config.d_ff}"
-        raise KernelsUnavailable(f"widths of heads and feed-forward must be multiples of {LANES}, not {widths}")
+    widths = config.head_dim, config.d_ff, config.alignment_size
+    if any(width % LANES for width in widths):
+        given = "{}, {} and {}".format(*widths)
+        raise KernelsUnavailable(
+            f"widths of heads, feed-forward and alignment must be multiples of {LANES}, not {given}"
+        )
 
 
 class Layout(NamedTuple):
@@ -122,6 +126,7 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
             *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
             *(number_bytes, config.activation == "swish", config.source_eos, config.decoder == "ssru"),
             *(-1 if index is None else index for index in (config.alignment_layer, config.alignment_head)),
+            config.alignment_size,
         ],
         np.int32,
     )
@@ -191,6 +196,9 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
     if config.has_final_norm:
         yield from norm("encoder_norm")
         yield from norm("decoder_norm")
+    if config.alignment_size:
+        yield from linear(f"{ALIGNMENT_HEAD}.query")
+        yield from linear(f"{ALIGNMENT_HEAD}.key")
 
 
 def bytes_per_number(x: NDArray[np.float32]) -> int:

@@ -160,6 +160,49 @@ def self_attention(
         store_part(context, rows, live, part_ptr, out_ptr, head * DK, last, D, D, BLOCK, OUTPUT_TILE)
 
 
+@triton.jit(do_not_specialize=["count"])  # type: ignore[untyped-decorator]
+def align(
+    y_ptr: tl.tensor,
+    count: tl.tensor,
+    ended_ptr: tl.tensor,
+    length_ptr: tl.tensor,
+    source_length_ptr: tl.tensor,
+    source_prefix_ptr: tl.tensor,
+    weight_ptr: tl.tensor,
+    bias_ptr: tl.tensor,
+    key_ptr: tl.tensor,
+    aligned_ptr: tl.tensor,
+    D: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    SLOTS: tl.constexpr,
+    MAX_TARGET: tl.constexpr,
+) -> None:
+    """The alignment head, a tile of rows a program: queries of y [rows, D], what the first decoder layer's
+    cross-attention reads, and keys [rows, SLOTS, SIZE]. Stores in aligned [rows, MAX_TARGET] the source token with the
+    highest score, of equal ones the first, for the target token that a row reads: the last of its tokens so far. The
+    end symbol is one of them."""
+    rows = tl.program_id(0).to(tl.int64) * ROW_TILE + tl.arange(0, ROW_TILE)
+    live = live_rows(rows, count, ended_ptr)
+    if tl.max(live.to(tl.int32), 0) > 0:
+        length = tl.load(length_ptr + rows, mask=live, other=0)
+        first = tl.load(source_prefix_ptr + rows, mask=live, other=0)
+        end = tl.load(source_length_ptr + rows, mask=live, other=0)
+        within = tl.arange(0, BLOCK)
+        query = biased(product(y_ptr, rows, live, weight_ptr, within, SIZE, D, INPUT_TILE), bias_ptr, within, SIZE)
+        query = query.to(key_ptr.dtype.element_ty).to(tl.float32)
+        highest = tl.full((ROW_TILE,), -float("inf"), tl.float32)
+        best = first
+        for start in range(0, tl.max(end, 0), CHUNK):
+            keys = start + tl.arange(0, CHUNK)
+            scores = _scores(query, key_ptr + rows * SLOTS * SIZE, keys, end, within < SIZE, SIZE)
+            scores = tl.where(keys[None, :] >= first[:, None], scores, -float("inf"))
+            score, place = tl.max(scores, 1, return_indices=True)
+            best = tl.where(score > highest, start + place, best)
+            highest = tl.maximum(highest, score)
+        tl.store(aligned_ptr + rows * MAX_TARGET + length - 1, best, mask=live & (length > 0))
+
+
 @triton.jit(do_not_specialize=["count", "part_rows"])  # type: ignore[untyped-decorator]
 def cross_attention(
     y_ptr: tl.tensor,

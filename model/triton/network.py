@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from model.packing import round_up
 from model.transformer import DecoderLayer, EncoderLayer, FeedForward, Residual, Transformer
-from model.triton.attention import cross_attention, encoder_attention, self_attention
+from model.triton.attention import align, cross_attention, encoder_attention, self_attention
 from model.triton.choice import append, vocabulary
 from model.triton.layers import combine, embed, feed_forward, project, recurrence
 from model.triton.state import UNIT, DeviceState
@@ -96,6 +96,8 @@ class Network:
             "DK": config.head_dim,
             "BLOCK": max(16, triton.next_power_of_2(config.head_dim)),
         }
+        size = config.alignment_size
+        self._alignment = {"D": config.d_model, "BLOCK": max(16, triton.next_power_of_2(size))}
         self._scale = 1 / math.sqrt(config.head_dim)
         self._alignment_heads = 0, config.decoder_layers * config.num_heads
         if config.alignment_layer is not None and config.alignment_head is not None:
@@ -133,6 +135,13 @@ class Network:
                     SLOTS=state.cache[number].size(2), num_warps=8, **self._head,
                 )  # fmt: skip
                 self._combine(buffers, rows, state.ended, heads, attention.output.bias, norms, 3 * number)
+            if model.alignment is not None and number == 0:
+                query = model.alignment.query
+                align[(tiles,)](
+                    *common, state.lengths, state.source_lengths, state.source_prefixes, query.weight, query.bias,
+                    state.alignment_keys, state.aligned, SIZE=config.alignment_size, SLOTS=state.source_slots,
+                    MAX_TARGET=state.max_target, **self._alignment,
+                )  # fmt: skip
             weights = cross.query_key_value.weight, cross.query_key_value.bias, cross.output.weight
             scores, softmax = (x[number * heads :] for x in (buffers.scores, buffers.softmax))
             cross_attention[(tiles, heads)](
@@ -182,17 +191,19 @@ class Network:
         starts, count = ends - lengths, int(ends[-1])
         within = np.arange(count) - starts.repeat(lengths)  # [tokens], the place of each in its sentence
         memory_places = (rows.repeat(lengths) * 2 * heads * slots + within) * d_k
+        size = config.alignment_size
+        alignment_places = (rows.repeat(lengths) * slots + within) * size
         tile, tiles = ROW_TILE.value, -(-lengths // ROW_TILE.value)
         within_tiles = np.arange(tiles.sum()) - (tiles.cumsum() - tiles).repeat(tiles)
         tile_table = np.stack([starts.repeat(tiles) + tile * within_tiles, starts.repeat(tiles), ends.repeat(tiles)], 1)
         ids, qkv_places = np.fromiter(chain.from_iterable(sources), np.int64), np.arange(count) * 3 * config.d_model
-        table = np.zeros((4, round_up(count, UNIT)), np.int64)
-        table[:, :count] = ids, within, memory_places, qkv_places
+        table = np.zeros((5, round_up(count, UNIT)), np.int64)
+        table[:, :count] = ids, within, memory_places, qkv_places, alignment_places
         sent = torch.from_numpy(np.concatenate([table.ravel(), tile_table.ravel()]))  # one transfer
         if self.device.type == "cuda":
             sent = sent.pin_memory()
         sent = sent.to(self.device, non_blocking=True)
-        tokens, places, memory, packed = sent[: table.size].view(table.shape)
+        tokens, places, memory, packed, aligned = sent[: table.size].view(table.shape)
         buffers, embedding = Buffers(self, count), self.model.source_embedding
         qkv = torch.empty(count, 3 * config.d_model, device=self.device, dtype=self.dtype)
         embed[(count,)](
@@ -215,6 +226,11 @@ class Network:
             projection = decoder_layer.cross_attention.query_key_value
             weight, bias = (None if p is None else p[config.d_model :] for p in (projection.weight, projection.bias))
             project[(row_tiles, 2 * heads)](buffers.y, count, weight, bias, target, memory, slots * d_k, **self._head)
+        if self.model.alignment is not None:
+            key = self.model.alignment.key
+            project[(row_tiles, 1)](
+                buffers.y, count, key.weight, key.bias, state.alignment_keys, aligned, 0, DK=size, **self._alignment
+            )
 
     # ---- Of both
 

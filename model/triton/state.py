@@ -48,6 +48,7 @@ class DeviceState:
         self.cache = [allocate(rows, 2 * heads, target_slots, d_k, dtype=dtype) for _ in range(cached)]
         self.cells = [allocate(rows, config.d_model) for _ in range(layers - cached)]  # in place of keys and values
         self.memory = [allocate(rows, 2 * heads, self.source_slots, d_k, dtype=dtype) for _ in range(layers)]
+        self.alignment_keys = allocate(rows, self.source_slots, config.alignment_size, dtype=dtype)
 
     def admit(
         self, rows: Sequence[int], hypotheses: Sequence[Hypothesis], source_lengths: Sequence[int], bos: int

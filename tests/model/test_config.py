@@ -32,6 +32,7 @@ OUT_OF_RANGE: list[tuple[str, Any]] = [
     ("activation", "gelu"),
     ("decoder", "lstm"),
     *[(name, value) for name in ("alignment_layer", "alignment_head") for value in (-1, 6)],
+    *[("alignment_size", value) for value in (-1, 257)],
 ]
 WRONG_TYPE: list[tuple[str, Any]] = [
     *[
@@ -100,6 +101,7 @@ def test_fields_of_later_versions_are_written_only_if_they_say_something() -> No
     assert not LATER_FIELDS.keys() & ModelConfig(**VOCABULARIES).to_dict().keys()
     said = {"activation": "swish", "output_bias": True, "source_eos": False}
     said |= {"decoder": "ssru", "alignment_layer": 0, "alignment_head": 3, "zero_start": True}
+    said |= {"alignment_size": 16}
     assert said.keys() == LATER_FIELDS.keys()
     config = ModelConfig.from_dict({**VOCABULARIES, **said})
     assert said.items() <= config.to_dict().items()

@@ -91,8 +91,10 @@ def check_sentences_come_out_as_of_decode_batch(device: str, seed: int) -> None:
     """Token for token, for each placement of the norms, and each kind of embedding, alignment and length of a round."""
     variants: tuple[dict[str, Any], ...] = (
         {"norm": "pre", "num_heads": 2, "decoder_layers": 2, "alignment_layer": 1, "alignment_head": 0},
+        {"norm": "pre", "num_heads": 2, "decoder_layers": 2, "alignment_size": 16},
         {"norm": "post", "positions": "learned", "zero_start": True, "activation": "swish"},
         {"norm": "residual_post", "share_embeddings": "none", "attention_bias": False, "source_eos": False},
+        {"norm": "residual_post", "source_eos": False, "alignment_size": 8},
         {"norm": "post", "final_norm": True, "positions": "marian"},
         {"norm": "post", "decoder": "ssru", "zero_start": True},
     )
