@@ -11,6 +11,7 @@ from collections.abc import Callable
 import typer
 
 from training.cli.adapt import adapt
+from training.cli.align import align
 from training.cli.calibrate import calibrate
 from training.cli.d2l import d2l
 from training.cli.evaluate import evaluate
@@ -43,6 +44,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "export": export,
         "evaluate": evaluate,
         "calibrate": calibrate,
+        "align": align,
         "translate": translate,
         "sentences": sentences,
         "pack": pack,

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from model.atomic_files import replacing_folder
@@ -72,14 +73,17 @@ def calibrate_bundle(options: CalibrateOptions, say: Say = print) -> None:
     say(f"{options.bundle} estimates the quality of its translations")
 
 
-def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Replaces a bundle's config.json, and the section about its quality estimates in its card."""
-    content = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
+def write_config(folder: Path, config: Mapping[str, Any], contents: Mapping[str, bytes] = MappingProxyType({})) -> None:
+    """Replaces a bundle's config.json, files by their `contents`, and the section about its quality estimates in its
+    card."""
+    text = (json.dumps(config, indent=2, ensure_ascii=False) + "\n").encode()
     with replacing_folder(folder) as temporary:
         for file in folder.iterdir():
             shutil.copy2(file, temporary / file.name)
-        (temporary / CONFIG).write_bytes(content)
-        sums = {**checksums((folder / SUMS).read_bytes()), CONFIG: hashlib.sha256(content).hexdigest()}
+        sums = checksums((folder / SUMS).read_bytes())
+        for name, content in {CONFIG: text, **contents}.items():
+            (temporary / name).write_bytes(content)
+            sums[name] = hashlib.sha256(content).hexdigest()
         (temporary / SUMS).write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
         if (folder / CARD).exists():
             (temporary / CARD).write_text(_with_section((folder / CARD).read_text(), config))

@@ -1,0 +1,19 @@
+"""The command `align`: trains the alignment head of a bundle that exists."""
+
+from __future__ import annotations
+
+import typer
+
+from training.align.command import AlignOptions, align_bundle
+from training.command_line import command_from_options
+
+
+@command_from_options
+def align(options: AlignOptions) -> None:
+    """Learn which word of a text each word of a bundle's translations translates.
+
+    interlinear align --bundle bundles/en-fr --pairs train.tsv --test dev.tsv
+
+    By this tags, links and terms find their words. No translation changes.
+    """
+    align_bundle(options, typer.echo)
