@@ -172,6 +172,11 @@ def masked(text: str, spans: Iterable[ProtectedSpan], mask: str) -> str:
     return replaced(text, ((one.start, one.end, mask * (one.end - one.start)) for one in spans))
 
 
+def overlaps(spans: Sequence[ProtectedSpan], start: int, end: int) -> bool:
+    """Whether characters [start, end) are in any of `spans`, which are in order."""
+    return bisect_right(spans, start, key=_end_of) < bisect_left(spans, end, key=_start_of)
+
+
 def usable_spans(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[ProtectedSpan, ...]:
     """Those of `found` that overlap no protected span and contain no tag."""
     if not (passage.protected or passage.tags):
@@ -180,7 +185,6 @@ def usable_spans(passage: Passage, found: Sequence[ProtectedSpan]) -> tuple[Prot
     return tuple(
         one
         for one in found
-        if bisect_right(passage.protected, one.start, key=_end_of)
-        == bisect_left(passage.protected, one.end, key=_start_of)
+        if not overlaps(passage.protected, one.start, one.end)
         and bisect_right(places, one.start) == bisect_left(places, one.end)
     )

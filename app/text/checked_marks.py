@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from app.markup.passage import ProtectedSpan
+from app.text.number_forms import in_target_form
 from app.text.numbers import AS_WRITTEN, count_numbers, is_counted, normal_number
 from app.text.symbols import KEPT, PICTURES
 from model.languages import language_alone
@@ -56,12 +57,13 @@ _COUNTS = {
 _NUMBER_WORDS = {language: re.compile(words, re.IGNORECASE) for language, words in _COUNTS.items()}
 
 
-def checked_spans(text: str, target: str) -> Iterator[ProtectedSpan]:
-    """What a translation into `target` must have as often as `text`, in order."""
+def checked_spans(text: str, source: str, target: str) -> Iterator[ProtectedSpan]:
+    """What a translation into `target` must have as often as `text`, which is in `source`, in order and as `target`
+    writes it."""
     singles = [place for found in _SINGLES.finditer(text) for place in (found.start(), found.end() - 1)]
     found = [match.span() for match in _CODES.finditer(text) if not is_counted(text, match.end(), target)]
-    for start, end in sorted([*found, *((place, place + 1) for place in singles)]):
-        yield ProtectedSpan(start, end, text[start:end])
+    spans = sorted([*found, *((place, place + 1) for place in singles)])
+    return in_target_form((ProtectedSpan(start, end, text[start:end]) for start, end in spans), text, source, target)
 
 
 def may_have_marks(text: str) -> bool:

@@ -8,15 +8,16 @@ from collections.abc import Iterator
 
 from model.languages import language_alone
 
-_LETTERS = r"A-Za-z0-9_\u00aa-\u1fff"
+LETTERS = r"A-Za-z0-9_\u00aa-\u1fff"
 """Letters of scripts with spaces between words; an ideograph may stand beside a number."""
 _GROUPS = r"\d{1,3}(?:[\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"  # 10 000, with the spaces that keep it together
-_NUMBER = re.compile(rf"(?<![{_LETTERS}.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d+)(?![{_LETTERS}])")
+_NUMBER = re.compile(rf"(?<![{LETTERS}.,:/-])(?:{_GROUPS}|\d+(?:[.,:/-]\d+)+|\d+)(?![{LETTERS}])")
 AS_WRITTEN = re.compile(
     r"\d++(?:(?:[.,:/'’-]|[ \u00a0\u2009\u202f](?=\d{3}(?!\d))|[ \u00a0\u202f]?h[ \u00a0\u202f]?)\d++)*+"
 )
 """A number as a translation may write it: 4 h 30 for 4:30, 1 000 for 1,000."""
-_GROUPED = re.compile(r"(\d{1,3}(?:([.,'’\s])\d{3}(?!\d))+|\d+)(?:([.,])(\d+))?")
+_GROUPED = re.compile(r"(\d{1,3}(?:([.,'’\s])\d{3}(?!\d))+|\d{1,2}(?:(,)\d\d)+,\d{3}|\d+)(?:([.,])(\d+))?")
+"""The last groups but one may have two digits, as in India."""
 _NON_DIGIT = re.compile(r"\D+")
 _MAGNITUDE = re.compile(r"\s*[月千万萬亿億]")
 _MAGNITUDE_CJK = re.compile(r"\s*(?:[月千万萬亿億]|(?:hundred|thousand|million|billion|trillion|dozen)\b)")
@@ -43,6 +44,6 @@ def count_numbers(text: str) -> Counter[str]:
 def normal_number(number: str) -> str:
     """A number, the same whatever separates its groups and its decimals."""
     grouped = _GROUPED.fullmatch(number)
-    if grouped and grouped[2] != grouped[3] and len(grouped[4] or "") != 3:
-        return "-".join(filter(None, (_NON_DIGIT.sub("", grouped[1]), grouped[4])))
+    if grouped and (grouped[2] or grouped[3]) != grouped[4] and len(grouped[5] or "") != 3:
+        return "-".join(filter(None, (_NON_DIGIT.sub("", grouped[1]), grouped[5])))
     return _NON_DIGIT.sub("-", number)

@@ -7,7 +7,7 @@ A symbol that is forced or forbidden leaves behind the space that the model wrot
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
 
@@ -41,6 +41,10 @@ _SPACED, _PLAIN, _UNSPACED = (
         (_OTHER_MARKS, rf"| (?<={_IDEOGRAPH} )(?={_IDEOGRAPH}|\Z)"),
     )
 )
+
+
+Edit = tuple[int, int, str]
+"""Characters [start, end) of a text, and what to write in their place."""
 
 
 def may_have_repeated_marks(text: str) -> bool:
@@ -112,18 +116,26 @@ def without_stray_blanks(
 
     `protected`: the indices of texts that are followed by protected text.
     """
-    shown = [text + OBJECT if number in protected else text for number, text in enumerate(texts)]
     stray = _SPACED if language_alone(language) == "fr" else _PLAIN
     if language_alone(language) in WITHOUT_SPACES and language_alone(source_language) not in WITHOUT_SPACES:
         stray = _UNSPACED
     if _SPACED_MARK.search(source):
         stray = _ALWAYS
-    if edits := [(*found.span(), "") for found in stray.finditer("".join(shown))]:
+    return edited(texts, protected, lambda text: [(*found.span(), "") for found in stray.finditer(text)])
+
+
+def edited(texts: Sequence[str], protected: Collection[int], find: Callable[[str], Sequence[Edit]]) -> list[str]:
+    """`texts` with the edits that `find` returns for all of them together, in which OBJECT stands for protected text.
+
+    `protected`: the indices of texts that are followed by protected text.
+    """
+    shown = [text + OBJECT if number in protected else text for number, text in enumerate(texts)]
+    if edits := find("".join(shown)):
         shown = _apply_edits(shown, edits)
     return [text[:-1] if number in protected else text for number, text in enumerate(shown)]
 
 
-def _apply_edits(texts: Sequence[str], edits: Sequence[tuple[int, int, str]]) -> list[str]:
+def _apply_edits(texts: Sequence[str], edits: Sequence[Edit]) -> list[str]:
     """`texts` with the `edits` applied: (start, end, insertion), in order, with offsets into the joined texts. An
     insertion belongs to the text that has its first character, or to the last text."""
     characters = [*"".join(texts), ""]

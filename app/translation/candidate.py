@@ -11,6 +11,8 @@ from app.markup.passage import AlignedSpan, ProtectedSpan
 from app.markup.render import Insertion, TagNode, empty_elements, insertions, render_pieces, render_source
 from app.runtime.lazy import lazy
 from app.text.checked_marks import without_invented
+from app.text.number_forms import in_target_form, is_range, may_differ, translation_edits
+from app.text.punctuation_marks import edited
 from app.text.tag_projection import place_tags
 from app.text.word_units import AlignedWords
 from app.translation.detokenisation import detokenised, protected_by_symbol, without_full_stop
@@ -90,10 +92,25 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
         """The text that each token adds; protected text follows the text of its own symbol."""
         if self.given_texts is not None:
             return self.given_texts
-        return detokenised(self.decoded, self.sentence.passage, self.sentence.bundle, self._without_invented)
+        texts = detokenised(self.decoded, self.sentence.passage, self.sentence.bundle, self._without_invented)
+        return self._with_target_numbers(texts) if may_differ(self.sentence.passage.text) else texts
 
     def _without_invented(self, text: str) -> str:
         return text if self.sentence.begun else without_invented(text, bool(self.sentence.mark_retries))
+
+    def _with_target_numbers(self, texts: Sequence[str]) -> Sequence[str]:
+        """`texts` with the numbers of the sentence as the target writes them; those of its terms, and of a similar
+        translation of the memory, stay."""
+        sentence, bundle, passage = self.sentence, self.sentence.bundle, self.sentence.passage
+        given = [term.raw for term in sentence.terms]
+        if sentence.similar:
+            given.append(sentence.similar.match.pair.target)
+        protected = [number for number, token in enumerate(self.decoded.tokens) if token in self._protected]
+        return edited(
+            texts,
+            protected,
+            lambda text: translation_edits(text, passage.text, bundle.source, bundle.target, passage.protected, given),
+        )
 
     @lazy
     def pieces(self) -> Sequence[str | ProtectedSpan]:
@@ -123,7 +140,13 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
 
     @lazy
     def _protected(self) -> dict[int, ProtectedSpan]:
-        return protected_by_symbol(self.decoded.tokens, self.sentence.passage, self.sentence.bundle)
+        sentence, bundle = self.sentence, self.sentence.bundle
+        found = protected_by_symbol(self.decoded.tokens, sentence.passage, bundle)
+        ranges = {token: one for token, one in found.items() if is_range(one.raw) and one not in sentence.terms}
+        if ranges:
+            written = in_target_form(ranges.values(), sentence.passage.text, bundle.source, bundle.target)
+            found |= zip(ranges, written, strict=True)
+        return found
 
     @lazy
     def aligned_words(self) -> AlignedWords:

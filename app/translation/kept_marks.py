@@ -67,8 +67,8 @@ def _with_required_numbers(candidate: Candidate) -> Sentence | None:
         return None
     passage = sentence.passage
     visible = masked(passage.text, merge_spans(passage.protected, sentence.terms), OBJECT)
-    found = (one for one in checked_spans(visible, sentence.bundle.target) if one.raw[:1].isdigit())
-    numbers = usable_spans(passage, [one for one in found if one.raw[-1:].isdigit()])
+    found = checked_spans(visible, sentence.bundle.source, sentence.bundle.target)
+    numbers = usable_spans(passage, [one for one in found if one.raw[:1].isdigit() and one.raw[-1:].isdigit()])
     if not numbers:
         return None
     sentence = structs.replace(sentence, terms=tuple(sorted((*sentence.terms, *numbers))))
@@ -93,7 +93,8 @@ def _with_protected_marks(
     kept = merge_spans(pairs, codes)
     kept = merge_spans(kept, names[: max(0, max_protected_spans(bundle) - len(kept))])
     [text] = join_endings([masked(passage.text, merge_spans(kept, terms), OBJECT)], bundle.source)
-    checked = [one._replace(raw=passage.write(one.raw)) for one in checked_spans(str(text), bundle.target)]
+    found = checked_spans(str(text), bundle.source, bundle.target)
+    checked = [one._replace(raw=passage.write(one.raw)) for one in found]
     room = max(0, max_protected_spans(bundle) - len(kept))
     protected = tuple(merge_spans(kept, usable_spans(replace(passage, protected=()), checked)[:room]))
     original = replace(passage, protected=protected, terms=tuple(terms))

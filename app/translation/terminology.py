@@ -16,6 +16,7 @@ from msgspec import structs
 
 from app.engine import sequence as engine
 from app.markup.passage import OBJECT, ProtectedSpan
+from app.text.number_forms import with_plain_spaces
 from app.text.numbers import AS_WRITTEN, count_numbers, normal_number
 from app.text.word_units import AlignedWords
 from app.translation.candidate import Candidate
@@ -94,7 +95,7 @@ def sequence_with_terms(candidate: Candidate, terms: Sequence[ProtectedSpan]) ->
         if run is None:
             return None
         taken.update(range(run[0], run[1] + 1))
-        given = term.raw
+        given = with_plain_spaces(term.raw) if AS_WRITTEN.fullmatch(term.raw) else term.raw
         if run[0] == 0 and sentence.passage.text[:1].isupper():
             given = given[:1].upper() + given[1:]
         replacements.append(Replacement(words.units[run[0]].start, words.units[run[1]].end, given))

@@ -63,9 +63,13 @@ def test_other_marks_are_not_the_same(source: str, translation: str) -> None:
     ],
 )
 def test_checked_marks_are_found_with_what_belongs_to_them(text: str, target: str, kept: list[str]) -> None:
-    found = list(checked_spans(text, target))
-    assert [one.raw for one in found] == kept
-    assert all(text[one.start : one.end] == one.raw for one in found)
+    found = list(checked_spans(text, "en", target))
+    assert [text[one.start : one.end] for one in found] == kept
+
+
+def test_checked_numbers_are_written_as_the_target_writes_them() -> None:
+    found = checked_spans("It costs $2,500.50, up 12.5%, in section 3.2.", "en", "de")
+    assert [one.raw for one in found] == ["$2.500,50", "12,5\u00a0%", "3.2"]
 
 
 def test_symbols_that_a_model_makes_up_are_removed() -> None:

@@ -343,4 +343,4 @@ def test_each_class_is_found_where_the_table_says(of: TextClass) -> None:
         assert found == [of.example]
     elif of.module == "app.text.checked_marks":
         assert not found
-        assert list(checked_spans(of.example, "fr"))
+        assert list(checked_spans(of.example, "en", "fr"))

@@ -80,3 +80,35 @@ def test_german_names_that_are_words_stay_after_a_title_or_a_relation(shipped: S
     assert not {"Tee", "Lehrer", "Geld"} & {
         word for text in translate(shipped, direction, plain) for word in text.split()
     }
+
+
+@pytest.mark.parametrize(
+    ("pair", "text", "numbers"),
+    [
+        ("de-en", "Das Haus kostet 2.200.112 Euro.", ["2,200,112"]),
+        ("de-en", "Die Tasche kostet 12,50 € und wiegt 1,5 kg.", ["12.50", "1.5"]),
+        ("de-en", "Der Preis stieg um 12,5 %.", ["12.5%"]),
+        ("de-en", "Es sind 10 000 Menschen in der Stadt.", ["10,000"]),
+        ("en-de", "The house costs $2,200,112.50.", ["2.200.112,50"]),
+        ("en-de", "It rose by 12.5%.", ["12,5\u00a0%"]),
+        ("en-de", "It holds 10.5–12.5 litres of water.", ["10,5–12,5"]),
+        ("en-de", "Python 3.5 is here, see section 3.2.", ["3.5", "3.2"]),
+        ("en-fr", "The house costs $2,200,112.50.", ["2\u202f200\u202f112,50"]),
+        ("en-fr", "The city has 1,234 houses and 10,000 trees.", ["1\u202f234", "10\u202f000"]),
+        ("en-fr", "It rose by 12.5%.", ["12,5\u00a0%"]),
+        ("fr-en", "La maison coûte 2 200 112,50 euros.", ["2,200,112.50"]),
+        ("fr-en", "Il y a 10 000 personnes.", ["10,000"]),
+        ("es-en", "Hay 10 000 personas y 1.234 gatos.", ["10,000", "1,234"]),
+        ("en-es", "The parcel weighs 12.5 kg.", ["12,5"]),
+        ("en-zh", "The parcel weighs 2,5 kg.", ["2.5"]),
+    ],
+)
+def test_numbers_are_written_as_the_target_language_does(
+    shipped: Service, pair: str, text: str, numbers: list[str]
+) -> None:
+    [direction] = [each for each in DIRECTIONS if each.folder.name == pair]
+    for options in ({}, {"format": "html"}):
+        [translation] = translate(shipped, direction, [text], **options)
+        for number in numbers:
+            assert translation.count(number) == 1, translation
+        assert sorted(filter(str.isdecimal, translation)) == sorted(filter(str.isdecimal, text))

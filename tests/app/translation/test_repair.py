@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
+from fakes import decoded
 from msgspec import structs
 
 from app.engine.sequence import Decoded
 from app.engine.sequence import Sequence as EngineSequence
 from app.markup.passage import Passage
 from app.text.memory_index import MemoryIndex, MemorySnapshot, Pair
+from app.translation.candidate import Candidate
 from app.translation.memory import MemoryLookup
 from app.translation.repair import Word, differing_words, repair
 from app.translation.sentence import Sentence
@@ -43,6 +45,18 @@ def planned(bundle: Bundle, text: str, tolerance: float = 0.0) -> Sentence:
     memory = MemoryLookup(MemorySnapshot(index, 1), "repair", None, tolerance)
     [planned] = plan_text(bundle, [Passage(text)], None, 1, 10_000, memory).sentences
     return planned.sentence
+
+
+def test_numbers_stay_as_the_memory_has_them(bundle: Bundle) -> None:
+    """Those of a sentence without a similar translation are written as the target writes them."""
+    index = MemoryIndex("en", "fr")
+    index.put(Pair("The red cat weighs 12.5 kg.", "Le chat rouge pèse 12.5 kg."), 1)
+    memory = MemoryLookup(MemorySnapshot(index, 1), "repair", None)
+    ids = bundle.target_tokenizer.encode("Le chat pèse 12.5 kg.")
+    for lookup, expected in ((memory, "12.5"), (None, "12,5")):
+        [planned] = plan_text(bundle, [Passage("The old cat weighs 12.5 kg.")], None, 1, 10_000, lookup).sentences
+        assert (planned.sentence.similar is not None) == (lookup is not None)
+        assert Candidate(planned.sentence, decoded(ids)).rendered == f"Le chat pèse {expected} kg."
 
 
 class Scripted:

@@ -320,6 +320,42 @@ def test_terms_that_overlap_protected_text_or_contain_a_tag_are_dropped() -> Non
     assert usable_spans(passage, found) == (found[0],)
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "expected"),
+    [
+        ("It weighs 12.5 kg.", "Il pèse 12.5 kg.", "Il pèse 12,5 kg."),
+        ("It weighs 12.5 kg.", "Il pèse 12,5 kg.", "Il pèse 12,5 kg."),
+        ("It cost $2,200,112.50.", "Cela coûte $2,200,112.50.", "Cela coûte $2\u202f200\u202f112,50."),
+        ("It weighs 10,000 kg.", "Il pèse 10 000 kg.", "Il pèse 10\u202f000 kg."),
+        ("It rose by 12.5%.", "Cela monte de 12,5%.", "Cela monte de 12,5\u00a0%."),
+    ],
+)
+def test_numbers_are_written_as_the_target_writes_them(bundle: Bundle, text: str, said: str, expected: str) -> None:
+    (item,) = translated(bundle, CannedDecoder(bundle, lambda source: said), [text], alignment=True)
+    assert item.text == expected
+    assert item.alignment is not None
+    assert all(item.text[slice(*pair.target)].strip() for pair in item.alignment)
+
+
+def test_numbers_in_protected_text_stay(bundle: Bundle) -> None:
+    text = "The `12.5 kg` and {12.5} of 12.5 kg."
+    (item,) = translated(bundle, RandomDecoder(bundle), [text])
+    assert item.text is not None
+    assert [item.text.count(each) for each in ("`12.5 kg`", "{12.5}", "12,5")] == [1, 1, 1]
+
+
+def test_number_of_a_glossary_stays_as_the_glossary_has_it(bundle: Bundle) -> None:
+    decoder = CannedDecoder(bundle, lambda source: "Il pèse 12.5 kg.")
+    (item,) = translated(bundle, decoder, ["It weighs 12.5 kg."], glossary={"12.5": "12.5"})
+    assert item.text == "Il pèse 12.5 kg."
+
+
+def test_range_is_protected_and_written_as_the_target_writes_it(bundle: Bundle) -> None:
+    for text, expected in (("The 10.5–12.5 kg cat.", "10,5–12,5"), ("The 10–12 kg cat.", "10–12")):
+        (item,) = translated(bundle, RandomDecoder(bundle), [text])
+        assert item.text is not None and item.text.count(expected) == 1
+
+
 @pytest.mark.parametrize("said", ["À 10 h 30.", "À 10:30.", "À 10.30 !"])
 def test_number_may_be_formatted_for_the_target_language(bundle: Bundle, said: str) -> None:
     (item,) = translated(bundle, CannedDecoder(bundle, lambda source: said), ["We met at 10:30."])
@@ -329,7 +365,7 @@ def test_number_may_be_formatted_for_the_target_language(bundle: Bundle, said: s
 def test_number_is_in_the_translation_whatever_the_model_makes_of_it(bundle: Bundle) -> None:
     texts = [f"The cat sleeps {number} well." for number in (12, 1984, "10:30", "2,000", "31/12/2023")]
     for text, item in zip(texts, translated(bundle, RandomDecoder(bundle), texts), strict=True):
-        number = text.split()[3]
+        number = text.split()[3].replace(",", "\u202f")
         assert item.text is not None
         assert number in item.text
 
