@@ -153,6 +153,7 @@ CLASSES = (
     TextClass("name, acronym", "Nguyễn", "checked", module="app.translation.names"),
     TextClass("mnemonic", "&Open", "rewritten", module="app.text.mnemonics"),
     TextClass("message of ICU", "{n, plural, other {# files}}", "rewritten", module="app.text.icu_messages"),
+    TextClass("text in JSON", '{"title": "Open"}', "rewritten", module="app.formats.json_strings"),
     TextClass("capitals", "DO NOT OPEN", "rewritten", module="app.translation.input_normalisation"),
     TextClass("mark that the vocabulary lacks", "„", "rewritten", module="app.translation.input_normalisation"),
     TextClass("missing full stop", "My red car", "rewritten", module="app.translation.input_normalisation"),

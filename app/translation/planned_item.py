@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from app.errors import ServiceError
 from app.text.glossary import Glossary
-from app.text.icu_messages import has_branches
 from app.text.language_id import Detected
-from app.translation.alignment import word_pairs
+from app.translation.alignment import WordPair, word_pairs
 from app.translation.language_checks import LanguageChecks, is_suspect
 from app.translation.llm_alone import UnservedSentence
 from app.translation.memory import MemoryLookup, Suggestion
@@ -33,6 +32,8 @@ class PlannedItem:
     item: Item
     source: Detected
     plan: TextPlan | ServiceError = field(init=False)
+    has_spans: bool = False
+    """Whether its sentences are slices of it."""
     pivot: PivotPlan | None = None
     """The translation through a pivot language."""
     memory: MemoryLookup | None = None
@@ -83,10 +84,6 @@ class PlannedItem:
         with_bundle = (plan for plan in plans if isinstance(plan, TextPlan) and plan.bundle)
         return any(is_suspect(paragraph) for plan in with_bundle for paragraph in plan.paragraphs())
 
-    def has_spans(self, options: Options) -> bool:
-        """Whether its sentences are slices of it."""
-        return isinstance(self.item, str) and not options.html and not has_branches(self.item)
-
     def span_of(self, sentence: PlannedSentence, start: int) -> tuple[tuple[int, int], float]:
         """The characters of the item that a sentence of its plan translates, and the score.
 
@@ -117,7 +114,7 @@ class PlannedItem:
         into_pivot = [each.best for each in first]
         best = [*into_pivot, *[each.best for each in sentences]]
         stopped = all(candidate.decoded.finish_reason == "stop" for candidate in best)
-        pairs = (pivot.align(plan) if pivot else word_pairs(plan)) if options.alignment else None
+        pairs = self._word_pairs(plan) if options.alignment else None
         done = TranslatedText(
             text=plan.render(),
             score=mean_score(best),
@@ -138,8 +135,14 @@ class PlannedItem:
             done.memory = "repaired" if repaired else "exact" if memory.used else None
             done.memory_version = memory.version
             done.from_memory = memory.used + len(repaired)
-            done.suggestions = _suggestions(memory, repaired, self.has_spans(options))
+            done.suggestions = _suggestions(memory, repaired, self.has_spans)
         return done
+
+    def _word_pairs(self, plan: TextPlan) -> list[WordPair]:
+        """The aligned words; none of a text in JSON, whose sentences are no slices of it."""
+        if not self.has_spans:
+            return []
+        return self.pivot.align(plan) if self.pivot else word_pairs(plan)
 
     def whole(self, number: int) -> TranslatedPart:
         """The translation as the only part of item `number`. The sentences must be translated."""

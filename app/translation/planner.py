@@ -11,6 +11,7 @@ from msgspec import structs
 from app.engine.engine import Decoder
 from app.engine.registry import Catalogue
 from app.errors import InvalidFields, PairNotServed, TooMuchText
+from app.formats import json_strings
 from app.llm.client import LargeModel
 from app.markup.extract import markup_pieces
 from app.markup.passage import Passage, Piece
@@ -150,7 +151,8 @@ class Planner:
         options, item = self.options, planned.item
         check_length(item_length(item), self._services.settings)
         label = _label(item, options)
-        pieces = [Passage(label.shown)] if label else _pieces(item, options, options.target)
+        pieces = [Passage(label.shown)] if label else _pieces(item, options)
+        planned.has_spans = isinstance(item, str) and not options.html and len(pieces) == 1
         source, warnings = options.source, list[str]()
         if source == AUTO:
             detected, doubts, error = self._languages.choose(_text_of(pieces))
@@ -158,14 +160,14 @@ class Planner:
             if error:
                 raise error
             if detected.language is None:
-                planned.plan = plan_copy(_pieces(item, options))
+                planned.plan = _plan_copy(item)
                 return
             source = detected.language
             warnings += doubts
         if source == options.target:
             certain = f"In {language_name(source)} already, and left as it was."
             warnings.append("It was left as it was." if warnings else certain)
-            planned.plan = replace(plan_copy(_pieces(item, options)), warnings=[(0, warning) for warning in warnings])
+            planned.plan = replace(_plan_copy(item), warnings=[(0, warning) for warning in warnings])
             return
         if self._is_for_large_model_alone(source):
             planned.glossary = self._glossary(source, options.target)
@@ -268,10 +270,14 @@ def _label(item: Item, options: Options) -> Label | None:
     return Label(item, *found, options.target) if found else None
 
 
-def _pieces(item: Item, options: Options, target: str = "") -> Sequence[Piece]:
-    """`target`: the language whose plural categories a message gets; without it, its own."""
+def _plan_copy(item: Item) -> TextPlan:
+    return plan_copy([item] if isinstance(item, str) else item)
+
+
+def _pieces(item: Item, options: Options) -> Sequence[Piece]:
+    target = options.target
     if isinstance(item, str) and not options.html:
-        pieces: Sequence[Piece] = [Passage(item)]
+        pieces: Sequence[Piece] = (None if options.prefix else json_strings.text_pieces(item)) or [Passage(item)]
     else:
         pieces, target = (markup_pieces(item) if isinstance(item, str) else item), ""  # the markup stays as it is
     if options.alignment:  # a message whose words move into its branches cannot be aligned

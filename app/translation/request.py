@@ -294,7 +294,7 @@ class TranslationRequest:
             if isinstance(part, str):
                 text += part
                 if isinstance(part, RememberedText) and part.end is not None:
-                    span = (start, part.end) if item.has_spans(self._options) else None
+                    span = (start, part.end) if item.has_spans else None
                     send(TranslatedPart(number, plan.resolve_nested(text), span, None))
                     text, start = "", part.end
                 continue
@@ -306,7 +306,7 @@ class TranslationRequest:
             words = [word.moved(len(text)) for word in sentence_words(part.translation)]
             text += part.best.rendered
             origin, score = item.span_of(part, start)
-            span = origin if item.has_spans(self._options) else None
+            span = origin if item.has_spans else None
             resolved = plan.resolve_nested(text)
             send(TranslatedPart(number, resolved, span, score, item.quality(part), words, item.engine_of(part)))
             text, start = "", part.translation.sentence.end

@@ -141,6 +141,40 @@ def test_words_are_aligned_within_both_texts(service: Service) -> None:
     assert items(service, text=text)[0]["alignment"] is None
 
 
+JSON_TEXT = '{"title":  "The cat sleeps. Hello.", "n": 12.50, "items": ["How are you?", null]}\n'
+
+
+def test_string_values_of_a_text_in_json_are_translated_as_texts(service: Service) -> None:
+    (item,) = items(service, text=JSON_TEXT)
+    first, second = (each["text"] for each in items(service, text=["The cat sleeps. Hello.", "How are you?"]))
+    title, other = (json.dumps(each, ensure_ascii=False) for each in (first, second))
+    assert item["text"] == f'{{"title":  {title}, "n": 12.50, "items": [{other}, null]}}\n'
+    assert items(service, text=JSON_TEXT, source="auto")[0]["text"] == item["text"]
+    assert items(service, text=JSON_TEXT, line_breaks="auto")[0]["text"] == item["text"]
+    assert items(service, text=JSON_TEXT, source="fr")[0]["text"] == JSON_TEXT  # in its target already
+    libre = service.post("/libretranslate/translate", {"q": JSON_TEXT, "source": "en", "target": "fr"}).json()
+    assert libre["translatedText"] == item["text"]
+    # Its sentences are no slices of it, and so have no offsets in it.
+    *parts, _ = Reader(service, {**HELLO, "text": JSON_TEXT}).all()
+    assert len(parts) == 4 and {part["source"] for _, part in parts} == {None}
+    (aligned,) = items(service, text=JSON_TEXT, alignment=True)
+    assert (aligned["text"], aligned["alignment"]) == (item["text"], [])
+
+
+def test_in_other_formats_and_documents_json_is_a_text_like_any_other(service: Service) -> None:
+    text = '{"title": "Hello. How are you? The cat sleeps."}'
+    translated = items(service, text=text)[0]["text"]
+    assert translated.startswith('{"title": "') and translated.endswith('"}')
+    assert items(service, text=text, format="html")[0]["text"] != translated
+    fields = {"source": "en", "target": "fr"}
+    file = service.request("POST", "/translate/file", files={"file": ("a.txt", text)}, data=fields)
+    assert file.text != translated
+    short = '{"a": "Hello."}'  # a placeholder in braces
+    assert service.request("POST", "/translate/file", files={"file": ("a.txt", short)}, data=fields).text == short
+    body = {**HELLO, "text": short, "prefix": "Bon"}
+    assert "this one has 0" in service.post("/translate", body).json()["detail"]
+
+
 WRAPPED = (
     "The old man walked slowly down the street, looking at the houses on\n"
     "both sides as if he had never seen them before. He had lived in this\n"
@@ -272,6 +306,7 @@ class Reader:
         {"text": "<p>Hello <img alt='The cat.'> Bo.</p><i title='How are you?'>Hello.</i>", "format": "html"},
         {"text": ["Hello.", "a" * 50_001, FRENCH], "source": "auto"},
         {"text": "The cat sleeps. Hello.", "glossary": {"cat": "félin"}},
+        {"text": '{"a": "Hello. How are you?", "b": [1.50, "The cat \\"sleeps\\"."]}'},
     ],
 )
 def test_joined_parts_of_a_stream_equal_the_translation(service: Service, fields: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ An hour of it is in `make soak`, by `benchmarks.kept_text`.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 
@@ -112,3 +113,14 @@ def test_numbers_are_written_as_the_target_language_does(
         for number in numbers:
             assert translation.count(number) == 1, translation
         assert sorted(filter(str.isdecimal, translation)) == sorted(filter(str.isdecimal, text))
+
+
+def test_text_in_json_gets_translations_of_its_strings_alone(shipped: Service) -> None:
+    text = '{"title": "Save changes?", "n": 12.50, "items": ["Open the {count} doors.", "caf\\u00e9", null]}'
+    for direction in DIRECTIONS:
+        if direction.source == "en":
+            [translation] = translate(shipped, direction, [text])
+            before, after = json.loads(text), json.loads(translation)
+            assert after["title"] != before["title"] and "{count}" in after["items"][0]
+            assert list(after) == list(before) and '"n": 12.50, "items": ["' in translation
+            assert translation.isascii() and after["items"][2] is None
