@@ -67,6 +67,7 @@ FORMATS = {
     ".md": Format("markdown", "text/markdown"),
     ".markdown": Format("markdown", "text/markdown"),
     ".mdx": Format("markdown", "text/markdown"),
+    ".rst": Format("rst", "text/x-rst"),
     ".html": Format("html", "text/html"),
     ".htm": Format("html", "text/html"),
     ".xhtml": Format("html", "application/xhtml+xml"),
@@ -106,7 +107,7 @@ FORMATS = {
 }
 """The supported formats, by suffix."""
 MEDIA_TYPES = {suffix: found.media_type for suffix, found in FORMATS.items()}
-_ANY_ENCODING = {"plain", "markdown", "html", "subtitles", "ass", "tables", "apple_strings"}
+_ANY_ENCODING = {"plain", "markdown", "rst", "html", "subtitles", "ass", "tables", "apple_strings"}
 """Texts, which may be in another encoding than Unicode."""
 PACKED_SUFFIXES = {".docx", ".pdf", ".pptx", ".xlsx", ".odt", ".ods", ".odp", ".epub"}
 """Files that are mostly markup or pictures, compressed."""

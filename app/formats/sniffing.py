@@ -26,6 +26,7 @@ _SIGNATURES = {
     ".ass": re.compile(r"\s*\[Script Info\]"),
     ".vtt": re.compile(r"WEBVTT(?=[ \t\r\n]|\Z)"),
     ".srt": re.compile(r"\s*\d{1,9}[ \t]*\r?\n(?:\d{1,4}:)?\d{1,2}:\d{1,2}[,.]\d{1,3}[ \t]*-->"),
+    ".rst": re.compile(r"\s*\.\.[ ](?:_[^\s:][^:\n]{0,200}:|[a-z][\w-]{0,50}::)[ \r\n]"),
     ".po": re.compile(r'(?:\s++|#[^\n]*+\n)*+msgid[ \t]+"'),
 }
 

@@ -86,6 +86,7 @@ def test_word_document_comes_back_as_a_word_document(service: Service) -> None:
     [
         ("a.txt", "Hello.\n\n  How are you?\n"),
         ("a.md", "# Hello\n\n- *How* are [you](x)?\n"),
+        ("a.rst", "Hello\n=====\n\n- *How* are :ref:`you <x>`?\n"),
         ("a.html", "<p>Hello <b>there</b>.</p>"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nHello.\n"),
         ("a.po", 'msgid "Hello."\nmsgstr ""\n'),
