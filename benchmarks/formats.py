@@ -34,7 +34,7 @@ from app.markup.passage import Passage
 from app.markup.render import render_source
 from benchmarks.cores import processor
 
-SUFFIXES = ".txt .md .html .srt .po .json .xliff .docx .pptx .xlsx .odt .ods .odp .epub"
+SUFFIXES = ".txt .md .rst .html .srt .po .json .xliff .docx .pptx .xlsx .odt .ods .odp .epub"
 _OFFICE = "http://schemas.openxmlformats.org"
 _OPC = f"{_OFFICE}/package/2006"
 _RELATED = f"{_OFFICE}/officeDocument/2006/relationships"
@@ -87,7 +87,7 @@ def document(suffix: str, texts: list[Text]) -> bytes:
     if suffix == ".srt":
         times = "00:00:01,000 --> 00:00:02,000"
         return "\n\n".join(f"{number}\n{times}\n{a}<i>{b}</i>{c}" for number, (a, b, c) in enumerate(texts, 1)).encode()
-    if suffix == ".md":
+    if suffix in (".md", ".rst"):
         return "\n\n".join(f"{a}**{b}**{c}" for a, b, c in texts).encode()
     if suffix == ".po":
         return "\n\n".join(f'msgid "{line}"\nmsgstr ""' for line in lines).encode()

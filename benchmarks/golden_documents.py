@@ -38,6 +38,7 @@ CONSTANTS: Sequence[tuple[str, str, str]] = (
     ("test_resources", "RESX", "a.resx"),
     ("test_resources", "RESX", "a.resw"),
     ("test_resources", "ARB", "a.arb"),
+    ("test_rst", "RST", "a.rst"),
     ("test_values", "YAML", "a.yaml"),
     ("test_values", "YAML", "a.yml"),
     ("test_values", "TOML", "a.toml"),

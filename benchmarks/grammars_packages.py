@@ -286,6 +286,24 @@ _MARKDOWN_EXTENDED_NESTS = (
     ("[[a|", "]]"), ("==a ", " a=="), (":a[", "]"), ("{a=", "}"), ("<A b={", "}>"), ("!!! a\n    ", "\n"), ("> ", ""), ("- ", ""), ("$", "$"),
     (":::a\n", "\n:::\n"), ("```{note}\n", "\n```\n"), ("*", "*"), ("[", "](a)"),
 )  # fmt: skip
+_RST = (
+    "word ", "Word", "\n", "\n\n", "  ", "    ", "\t", "*", "**", "`", "``", "|", "_", "__", "\\", "`a <b>`_ ", "a_ ", "[1]_ ", ":a:`b c <d>`", ":a:`", "::\n\n", "<", ">",
+    "- ", "* ", "1. ", "#. ", "i. ", ":a: ", "-a  ", "--a=b, /c  ", "| ", ">>> ", "=====\n", "---\n", "== ==\n", "a  b\n", "+--+--+\n", "|a |b |\n", "+==+==+\n", "+--", "+", "|", "=",
+    "a-", "-", ".", ".. note:: ", ".. a:: ", ".. list-table:: a\n\n", "   * - a\n", ".. glossary::\n\n", "   a\n     b\n", ".. toctree::\n\n", "   a <b>\n", ".. figure:: a\n", "   :alt: b\n",
+    ".. [1] ", ".. _a: b\n", ".. _`a`: ", ".. |a| b:: ", ".. ", "__ a\n", "-- a\n", "\u4e00", "e\u0301", f"A {NUMBER}\n====\n\n", f"`A {NUMBER}`_ ", ".. only:: a\n\n", "a\n  b\n",
+)  # fmt: skip
+_RST_NESTS = (
+    ("- ", ""),
+    ("  ", ""),
+    (".. note:: ", ""),
+    ("*", "*"),
+    ("`a ", "`_"),
+    ("+-\n|", "|\n+-"),
+    ("1. ", ""),
+    (":a: ", ""),
+    ("\n ", ""),
+    ("(", ")"),
+)
 _TEXT = (
     "word ", "a\n", "\n", "  ", "Some words of a line that is as long as lines are in hard-wrapped texts,\n", "- a\n", ". ", ".", "\t", "|", "`",
     ")", "\u4e00", "\u3000", "-\n", "\u2028", "{;", "\x0c", "\r", "\r\n", "!", '"', "    a b c\n",
@@ -306,6 +324,7 @@ GRAMMARS = (
     Grammar("markdown-front", ".md", _MARKDOWN, _MARKDOWN_NESTS, before="---\n", after="\n---\n"),
     Grammar("markdown-extended", ".md", _MARKDOWN_EXTENDED, _MARKDOWN_EXTENDED_NESTS),
     Grammar("markdown-toml", ".md", _MARKDOWN_EXTENDED, _MARKDOWN_EXTENDED_NESTS, before="+++\n", after="\n+++\n"),
+    Grammar("rst", ".rst", _RST, _RST_NESTS),
     Grammar("txt", ".txt", _TEXT, options=({"target": "ar"}, {"target": "ar", "line_breaks": "join"})),
     Grammar("srt", ".srt", _CUES, (("<b>", "</b>"), ("<i>a", "</i>")), before=f"1\n{_TIMES}"),
     Grammar("vtt", ".vtt", _CUES, (("<b>", "</b>"), ("<i>a", "</i>")), before=f"WEBVTT\n\n{_TIMES.replace(',', '.')}"),

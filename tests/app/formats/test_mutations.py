@@ -15,6 +15,7 @@ from tests.app.formats.test_apps import PROPERTIES, STRINGS, STRINGSDICT, XCSTRI
 from tests.app.formats.test_formats import JSON, PO, SRT, VTT, as_it_was, shouted
 from tests.app.formats.test_localisation import ASS, CSV, FLUENT, TMX, TS
 from tests.app.formats.test_resources import ANDROID, ARB, RESX
+from tests.app.formats.test_rst import RST
 from tests.app.formats.test_values import TOML, YAML
 
 pytestmark = pytest.mark.slow
@@ -38,6 +39,7 @@ SAMPLES = {
     ".ftl": FLUENT,
     ".csv": CSV,
     ".ass": ASS,
+    ".rst": RST,
 }
 BESIDE_THE_SOURCE = {".po", ".ts", ".tmx", ".xcstrings"}
 MARKS = [*"\n\r\t \\\"'<>&{}[]()=:;,.#%*|!-~@", "]]>", "<!--", "/*", "''", "<b>", "</b>", "\x00", "\x85", "é😀"]

@@ -94,6 +94,11 @@ SHAPES: dict[str, tuple[str, int, Callable[[int], str]]] = {
     "lines of a comment": (".po", 10_000, lambda n: "# aaa\n" * n + 'msgid "word"\nmsgstr ""\n'),
     "white space before no line end": (".xliff", 2_000, lambda n: XLIFF.format(f"a{' ' * n}b")),
     "namespaces": (".xliff", 100, lambda n: namespaces(n)),
+    "markup that never ends": (".rst", 300, lambda n: "*a `b |c ``d :e:`f\\n" * n),
+    "names with hyphens": (".rst", 2_000, lambda n: "a-" * n),
+    "lists after each other": (".rst", 30, lambda n: "- a\n\n* b\n\n.. c\n\n1. d\n\n" * n),
+    "a table of many columns": (".rst", 20, lambda n: ("+-" * 20 + "+\n" + "|a" * 20 + "|\n") * n + "+-" * 20 + "+"),
+    "a simple table of many columns": (".rst", 100, lambda n: f"{'= ' * n}=\n{'a ' * n}a\n{'= ' * n}="),
     "columns and short rows": (".csv", 60, lambda n: ",".join(map(str, range(1, n))) + "\n1" * 40 * n),
 }
 SEG_END = "</seg></tuv></tu>"

@@ -18,6 +18,9 @@ import pysubs2
 import pytest
 import xlsxwriter
 import yaml
+from docutils import nodes
+from docutils.core import publish_doctree
+from docutils.utils import column_width
 from fluent.syntax import FluentParser, FluentSerializer, ast
 from lxml import etree
 from odf import opendocument, table, teletype, text
@@ -413,6 +416,30 @@ def resource_read(factory: Any) -> Callable[[bytes], Texts]:
     return found
 
 
+def rst_made(draw: Draw) -> tuple[bytes, Texts]:
+    """By hand: docutils reads reStructuredText, and nothing writes it."""
+    put, out = list[str](), ""
+    for mark in "=-~"[: draw.randint(1, 3)]:
+        title, first, second, *others = [draw.sentence() for _ in range(6)]
+        cells = [draw.sentence() for _ in range(4)]
+        widths = [2 + max(map(column_width, cells[column::2])) for column in (0, 1)]
+        border = f"+{'-' * widths[0]}+{'-' * widths[1]}+\n"
+        out += f"{title}\n{mark * column_width(title)}\n\n{first}\n\n.. note:: {second}\n\n"
+        out += "".join(f"{draw.choice(['-', '#.'])} {one}\n\n" for one in others)
+        for row in (cells[:2], cells[2:]):
+            padded = [f" {one}{' ' * (width - 1 - column_width(one))}" for one, width in zip(row, widths, strict=True)]
+            out += f"{border}|{padded[0]}|{padded[1]}|\n"
+        out += f"{border}\n"
+        put += [title, first, second, *others, *cells]
+    return out.encode(), put
+
+
+def rst_read(content: bytes) -> Texts:
+    settings = {"_disable_config": True, "halt_level": 2}
+    found = publish_doctree(content, settings_overrides=settings).findall(nodes.TextElement)
+    return [node.astext() for node in found if isinstance(node, (nodes.title, nodes.subtitle, nodes.paragraph))]
+
+
 KINDS: dict[str, tuple[Callable[[Draw], tuple[bytes, Texts]], Callable[[bytes], Texts]]] = {
     "a.pptx": (pptx_made, pptx_read),
     "a.xlsx": (xlsx_made, xlsx_read),
@@ -423,6 +450,7 @@ KINDS: dict[str, tuple[Callable[[Draw], tuple[bytes, Texts]], Callable[[bytes], 
     "a.properties": (properties_made, properties_read),
     "a.po": (po_made, po_read),
     "a.yaml": (yaml_made, yaml_read),
+    "a.rst": (rst_made, rst_read),
     "a.ftl": (fluent_made, fluent_read),
     "a.csv": (csv_made, csv_read),
     "a.ass": (ass_made, ass_read),
