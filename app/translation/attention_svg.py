@@ -138,9 +138,10 @@ def _alignment(attention: Attention) -> _Block:
         for source, target in attention.alignment
     )
     pair = f"{attention.bundle.source} above, {attention.bundle.target} below"
-    has_head = attention.bundle.architecture.alignment_head is not None
-    where = "in the head trained to align" if has_head else "over all layers and heads"
-    heading = _headline("Alignment", f"{pair}: what each target token looks at most, {where}")
+    architecture = attention.bundle.architecture
+    has_head = architecture.alignment_size or architecture.alignment_head is not None
+    where = "by the head trained to align" if has_head else "by its attention in all layers and heads"
+    heading = _headline("Alignment", f"{pair}: the source token of each target token, {where}")
     return _Block(max(width, 640), 140, [heading, *words, f'<path class="links" d="{lines}"/>'])
 
 

@@ -16,6 +16,7 @@ from app.translation.kept_marks import retry_with_marks
 from app.translation.planned_sentence import Translation
 from app.translation.quality_checks import check_translation
 from app.translation.sentence import Sentence
+from app.translation.symbol_places import retry_with_places
 from app.translation.terminology import retry_with_terms
 
 
@@ -48,6 +49,11 @@ def require_marks(translation: Translation, rules: Rules) -> Translation | Sente
     return retry_with_marks(translation.best) or translation
 
 
+def require_places(translation: Translation, rules: Rules) -> Translation | Sentence:
+    """Retries a sentence whose protected text came only after its end, with that where it belongs."""
+    return retry_with_places(translation.best) or translation
+
+
 def check(translation: Translation, rules: Rules) -> Translation:
     """Cuts repetitions, and adds a warning for each apparent error."""
     return check_translation(translation)
@@ -73,7 +79,7 @@ def require_quality(translation: Translation, rules: Rules) -> Translation:
     return translation
 
 
-WHEN_DECODED: Sequence[Policy] = (prefer_formality, require_terms, require_marks, check, render)
+WHEN_DECODED: Sequence[Policy] = (prefer_formality, require_terms, require_marks, require_places, check, render)
 WHEN_ACCEPTED: Sequence[Callable[[Translation, Rules], Translation]] = (require_quality,)
 
 
