@@ -33,7 +33,7 @@ TRAINER = {
         "export": Verb("export", "Export a run as a bundle, or a bundle for another program."),
         "evaluate": Verb("evaluate", "Measure BLEU and chrF of a bundle, as the service translates."),
         "calibrate": Verb("calibrate", "Fit a bundle's estimates of how good its translations are."),
-        "align": Verb("align", "Learn which word of a text each word of a bundle's translations translates."),
+        "align": Verb("align", "Teach a bundle which word translates which, to place tags."),
         "distil": Verb("translate", "Translate one side of a file, to make training pairs."),
         "sentences": Verb("sentences", "Write the whole sentences of running text, each once."),
         "pack": Verb("pack", "Pack prepared data or a run into parts that travel."),

@@ -20,6 +20,7 @@ from app.engine.cache import ResultCache, with_cache
 from app.engine.engine import Engine
 from app.engine.launch import Launch
 from app.engine.loaded_models import LoadedModels
+from app.engine.messages import WorkerConfig
 from app.engine.registry import Catalogue
 from app.engine.scheduler import Scheduler
 from app.errors import BundlesRefused
@@ -122,6 +123,7 @@ class Deployments:
         self.settings, self.metrics, self._timing, self._turn = settings, metrics, timing, turn
         self._launch, self._glossaries, self._large_model = launch, glossaries, large_model
         self._result_cache = ResultCache(settings.cache_bytes, metrics)
+        self._alignments: dict[str, str] = {}
         self.libraries = Libraries()
         self._reloading = asyncio.Lock()
         self._retiring: set[asyncio.Task[None]] = set()
@@ -221,7 +223,7 @@ class Deployments:
         scheduler = Scheduler(settings.queue_tokens, settings.max_wait_ms / 1000, models)
         config = worker_config(settings, bundles)
         engine = Engine(config, scheduler, self.metrics, self._launch, worker_count(settings, bundles))
-        decoder = with_cache(engine, self._result_cache)
+        decoder = with_cache(engine, self._results_of(config))
         translator = Translator(
             bundles,
             decoder,
@@ -234,6 +236,14 @@ class Deployments:
         deployment = Deployment(translator, engine, fingerprint)
         self._deployments.add(deployment)
         return deployment
+
+    def _results_of(self, config: WorkerConfig) -> ResultCache:
+        """The cache, or a new one if a model that stays aligns differently: the name of a model does not tell."""
+        alignments = {spec.name: spec.alignment_checksum for spec in config.models}
+        if any(self._alignments.get(name, found) != found for name, found in alignments.items()):
+            self._result_cache = ResultCache(self.settings.cache_bytes, self.metrics)
+        self._alignments = alignments
+        return self._result_cache
 
     async def _check_folder(self) -> None:
         """Reloads a changed folder once two checks in a row find it the same; until then a copy may be in progress.

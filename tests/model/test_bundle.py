@@ -29,14 +29,15 @@ from warm import run_warm
 from model import atomic_files, bundle_files
 from model.atomic_files import NotReplaceable, check_replaceable
 from model.bundle import open_bundle
-from model.bundle_files import BundleError, read_bundle, read_file
-from model.bundle_weights import check_samples, load_bundle, save_bundle
+from model.bundle_files import ALIGNMENT, BundleError, checksums, read_bundle, read_file
+from model.bundle_weights import alignment_content, check_samples, load_bundle, save_bundle
 from model.config import ModelConfig
 from model.decoding import beam_decode, greedy_decode
 from model.directions import Direction
 from model.hypothesis import Limits
 from model.tokenizer import Tokenizer
-from model.transformer import Transformer
+from model.transformer import AlignmentHead, Transformer
+from training.align.head import with_alignment_head
 from training.data.vocabulary import train_vocabulary
 
 pytestmark = pytest.mark.slow
@@ -173,6 +174,51 @@ def test_writing_a_bundle_leaves_five_files_and_nothing_beside_it(folder: Path) 
     sums = (folder / "SHA256SUMS").read_text()
     sign(folder)
     assert (folder / "SHA256SUMS").read_text() == sums
+
+
+def test_an_alignment_head_is_in_a_file_of_its_own_and_the_name_stays(
+    folder: Path, model: Transformer, tokenizer: Tokenizer
+) -> None:
+    other = folder.with_name("aligned")
+    aligned = with_alignment_head(model, AlignmentHead(make_model(400, alignment_size=4).config))
+    save_bundle(other, aligned, tokenizer, LIMITS, RECORD, "# A card\n", dtype="float16")
+    plain, loaded = load_bundle(folder, CPU), load_bundle(other, CPU)
+    assert {path.name for path in other.iterdir()} - {path.name for path in folder.iterdir()} == {ALIGNMENT}
+    assert (other / "model.safetensors").read_bytes() == (folder / "model.safetensors").read_bytes()
+    assert (loaded.name, loaded.spec.name) == (plain.name, plain.spec.name)
+    assert plain.spec.alignment_checksum == ""
+    assert loaded.spec.alignment_checksum == hashlib.sha256((other / ALIGNMENT).read_bytes()).hexdigest()
+    assert loaded.model.alignment is not None and aligned.alignment is not None
+    for name in ("query", "key"):
+        ours, theirs = (getattr(head, name).weight for head in (aligned.alignment, loaded.model.alignment))
+        assert torch.equal(theirs, ours.half().float())
+    assert loaded.parameter_count == plain.parameter_count + 4 * 8 + 4 + 4 * 8
+    assert json.loads((other / "config.json").read_text())["format_version"] == 2
+
+
+def test_an_alignment_head_without_its_file_is_refused_and_the_other_way_round(
+    folder: Path, model: Transformer, tokenizer: Tokenizer
+) -> None:
+    change_config(folder, lambda config: config.update(format_version=2))
+    change_config(folder, lambda config: config["architecture"].update(alignment_size=4))
+    sign(folder)
+    assert_refused(folder, f"{ALIGNMENT} is missing, though the architecture has an alignment head")
+    aligned = with_alignment_head(model, AlignmentHead(make_model(400, alignment_size=4).config))
+    save_bundle(folder, aligned, tokenizer, LIMITS, RECORD, "", replace=True)
+    load_bundle(folder, CPU)
+    (folder / ALIGNMENT).write_bytes(b"")
+    assert_refused(folder, f"{ALIGNMENT} does not match its checksum")
+    for name, change in {
+        "lacks alignment.query.bias": lambda weights: weights.pop("alignment.query.bias"),
+        "holds another": lambda weights: weights.update(another=torch.zeros(1)),
+    }.items():
+        content = load(alignment_content(aligned))
+        change(content)
+        (folder / ALIGNMENT).write_bytes(save(content))
+        sums = {**checksums((folder / "SHA256SUMS").read_bytes())}
+        sums[ALIGNMENT] = hashlib.sha256((folder / ALIGNMENT).read_bytes()).hexdigest()
+        (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()))
+        assert_refused(folder, f"{ALIGNMENT} {name}")
 
 
 def test_the_same_model_gives_the_same_files(folder: Path, model: Transformer, tokenizer: Tokenizer) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +13,23 @@ import torch
 
 from model.bundle import Bundle
 from model.bundle_weights import LoadedBundle, load_bundle
+from model.transformer import AlignmentHead
+from training.align.head import with_alignment_head
 
 
 @dataclass(frozen=True)
 class BaseBundle:
     bundle: LoadedBundle
+    """Without its alignment head, which is learnt after everything else."""
+    alignment: AlignmentHead | None = None
+    """The head, if it has one."""
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Raises BundleError, with a one-line message, if the folder is no bundle that training can start from."""
-        return cls(load_bundle(folder, torch.device("cpu")))
+        bundle = load_bundle(folder, torch.device("cpu"))
+        bare = with_alignment_head(bundle.model, None)
+        return cls(dataclasses.replace(bundle, model=bare, architecture=bare.config), bundle.model.alignment)
 
     @property
     def name(self) -> str:

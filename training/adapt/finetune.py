@@ -87,7 +87,7 @@ class InitialBundle(BaseBundle):
         if source is None or target is None:
             pairs = f"{initial.bundle.directions.count:,} pairs of languages"
             raise BundleError(f"{folder} translates {pairs}: choose the one to adapt with --source and --target")
-        return cls(initial.bundle.in_direction(source, target))
+        return cls(initial.bundle.in_direction(source, target), initial.alignment)
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -250,6 +250,7 @@ class FineTuning:
             MIN_BLEU_DIFFERENCE if self.accept_loss is None else self.accept_loss,
             ACCEPTED if self.accept_general_loss is None else self.accept_general_loss,
             self.blend,
+            self.initial.alignment,
         )
 
     def measure_before(self, work: Path, data: Path, general: Sequence[TestSet], say: Say) -> list[dict[str, Any]]:

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 from model.bundle_files import ALIGNMENT, TARGET_VOCABULARY, WEIGHTS, format_version
 from model.bundle_weights import LoadedBundle, alignment_content, load_bundle
 from model.machine import keep_freed_memory
-from model.tokenizer import Tokenizers
-from model.transformer import Transformer
-from training.align.head import accuracy, train_head, with_alignment_head
-from training.align.statistical import LONGEST, TokenPair, links
+from training.align.learn import MIN_PAIRS, Aligned, Say, align
+from training.align.statistical import TokenPair
 from training.compute import pick_device, use_threads
 from training.evaluation.calibrate import write_config
 from training.evaluation.evaluate import TestSet
 from training.file_lock import lock_output
 from training.options import DEVICE, Option
-
-MIN_PAIRS = 1000
-"""Fewer say too little of the words for a statistical model."""
-MAX_CANDIDATES = 25_000_000
-"""Of two tokens of a pair that may be aligned, which take some 60 bytes each."""
-_SEED = 1
-Say = Callable[[str], None]
-
-
-class Aligned(NamedTuple):
-    """A model with an alignment head, and what config.json records of it."""
-
-    model: Transformer
-    record: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,65 +46,22 @@ def align_bundle(options: AlignOptions, say: Say = print) -> None:
         bundle = load_bundle(options.bundle, pick_device(options.device))
         bundle.check_plain()
         learnt, tests = (_read(texts, bundle, options) for texts in (options.pairs, options.test))
+        if len(learnt) < MIN_PAIRS:
+            raise ValueError(f"{len(learnt):,} pairs say too little of the words: {MIN_PAIRS:,} are needed")
         aligned = align(bundle.model, bundle.tokenizers, bundle.target, learnt, tests, say)
         if aligned is None:
-            raise ValueError(f"no alignment can be learnt from these {len(learnt):,} pairs: {MIN_PAIRS:,} are needed")
+            say(f"{options.bundle} stays as it is: nothing better than its cross-attention can be learnt")
+            return
         _save(bundle, aligned)
-    say(f"{options.bundle} aligns the words of its translations")
+    say(f"{options.bundle} aligns the words of its translations by what it has learnt")
 
 
 def _read(texts: Iterable[str], bundle: LoadedBundle, options: AlignOptions) -> list[TokenPair]:
     found: list[TokenPair] = []
     for text in texts:
         pairs = TestSet.read(text, bundle.source, bundle.target, options.columns).pairs[: options.limit]
-        encoded = (bundle.tokenizers.encode_pair(pair.source, pair.target) for pair in pairs)
-        found += (pair for pair in encoded if all(0 < len(side) <= LONGEST for side in pair))
+        found += (bundle.tokenizers.encode_pair(pair.source, pair.target) for pair in pairs)
     return found
-
-
-def align(
-    model: Transformer,
-    tokenizers: Tokenizers,
-    target: str,
-    pairs: Sequence[TokenPair],
-    tests: Sequence[TokenPair],
-    say: Say = print,
-) -> Aligned | None:
-    """`model` with an alignment head that learnt from `pairs`, measured on `tests`; None if the pairs are too few, or
-    cross-attention finds more of what a statistical model aligns in `tests`. `target`: the targets' language."""
-    pairs = _within(MAX_CANDIDATES, Random(_SEED).sample(pairs, len(pairs)))
-    if len(pairs) < MIN_PAIRS or not tests:
-        return None
-    words = [_word_numbers(tokenizers, ids, target) for _, ids in (*pairs, *tests)]
-    vocab_size = max(model.config.source_vocab_size, model.config.target_vocab_size)
-    linked = links([*pairs, *tests], vocab_size, words)
-    bare = with_alignment_head(model, None)
-    aligned = with_alignment_head(bare, train_head(bare, pairs, linked[: len(pairs)]))
-    head, attention = accuracy(aligned, tests, linked[len(pairs) :])
-    say(f"alignment: {head:.1%} of the links of {len(tests):,} pairs; by cross-attention alone {attention:.1%}")
-    record = {
-        "learnt_from_pairs": len(pairs),
-        "measured_on_pairs": len(tests),
-        "links_found": round(head, 4),
-        "links_found_by_attention": round(attention, 4),
-    }
-    return Aligned(aligned, record) if head > attention else None
-
-
-def _within(most: int, pairs: Sequence[TokenPair]) -> list[TokenPair]:
-    """The first pairs whose tokens are so many candidates at most."""
-    found, total = [], 0
-    for source, target in pairs:
-        total += len(source) * len(target)
-        if total > most:
-            break
-        found.append((source, target))
-    return found
-
-
-def _word_numbers(tokenizers: Tokenizers, ids: Sequence[int], language: str) -> list[int]:
-    words = tokenizers.target.words(ids, [0.0] * len(ids), language)
-    return [number for number, (first, end, _) in enumerate(words) for _ in range(first, end)]
 
 
 def _save(bundle: LoadedBundle, aligned: Aligned) -> None:

@@ -24,7 +24,7 @@ SIZE = 64
 """Width of queries and keys."""
 MAX_TOKENS = 600_000
 """Tokens of either side to learn from: what the model knows of each is kept in memory, d_model numbers of 2 bytes."""
-_EPOCHS, _PEAK_RATE, _WARMUP = 5, 2e-3, 50
+_EPOCHS, _MIN_STEPS, _PEAK_RATE, _WARMUP = 5, 600, 2e-3, 50
 _BATCH = 128
 _NO_WORD_WEIGHT = 0.15
 """Weight of a token that translates none: the statistical model leaves out some that translate one. With 0.05 an
@@ -65,12 +65,13 @@ def train_head(
         config = dataclasses.replace(model.config, alignment_size=min(SIZE, model.config.d_model))
         head = AlignmentHead(config).to(device)
     optimizer = torch.optim.Adam(head.parameters(), lr=_PEAK_RATE)
-    steps = _EPOCHS * -(-len(pairs) // _BATCH)
+    batches = list(_batches(pairs))
+    epochs = max(_EPOCHS, -(-_MIN_STEPS // len(batches)))
+    steps = epochs * len(batches)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1, (step + 1) / _WARMUP) * (1 - step / (steps + 1))
     )
-    for _ in range(_EPOCHS):
-        batches = list(_batches(pairs))
+    for _ in range(epochs):
         for number in random.permutation(len(batches)):
             rows = batches[number]
             scores, wanted = _scores(head, [known[row] for row in rows], [links[row] for row in rows])

@@ -10,7 +10,7 @@ from training.command_line import command_from_options
 
 @command_from_options
 def align(options: AlignOptions) -> None:
-    """Learn which word of a text each word of a bundle's translations translates.
+    """Teach a bundle which word translates which, to place tags.
 
     interlinear align --bundle bundles/en-fr --pairs train.tsv --test dev.tsv
 

@@ -92,6 +92,8 @@ def write_config(folder: Path, config: Mapping[str, Any], contents: Mapping[str,
 def _with_section(card: str, config: Mapping[str, Any]) -> str:
     """`card` with the section in place of its old one, or before the first about training, or at its end."""
     section = "".join(f"{line}\n" for line in quality_section(config))
+    if not section:
+        return card
     heading = section.splitlines()[0]
     without = re.sub(rf"^{re.escape(heading)}\n.*?(?=^## |\Z)", "", card, flags=re.MULTILINE | re.DOTALL)
     following = re.search(r"^## (Fine-tuned|Training)\n", without, re.MULTILINE)

@@ -30,6 +30,7 @@ from training.corpora.text_file import open_text
 from training.evaluation.evaluate import DEVELOPMENT, Result, TestSet, evaluate_set, report
 from training.evaluation.scoring import MIN_BLEU_DIFFERENCE
 from training.evaluation.service_command import NotServed
+from training.export.alignment import align_run
 from training.export.argos import pack_for_argos
 from training.export.ctranslate2 import ConvertOptions, convert_bundle
 from training.export.interpolation import Baseline, choose_interpolation, load_choice
@@ -173,10 +174,11 @@ def export_run(
         metrics = [*metrics, *result.metrics()]
     samples = _samples(model, run, sentences or _sample_sentences(run, options.samples), say)
     record = _record(options, run, chosen, metrics, samples)
-    model = model.cpu()
+    aligned = align_run(run, model, baseline.alignment if baseline else None, say)
+    model, record["alignment"] = aligned.model.cpu(), aligned.record
 
     def write(folder: Path) -> None:
-        card = model_card({"architecture": run.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
+        card = model_card({"architecture": model.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
         how: dict[str, Any] = {"dtype": options.dtype, "replace": options.replace}
         source, target = run.tokenizers
         save_bundle(folder, model, source, run.limits, record, card, target_tokenizer=target, **how)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from model.atomic_files import write_atomically
-from model.transformer import Transformer
+from model.transformer import AlignmentHead, Transformer
 from training.evaluation.evaluate import TestSet, evaluate_set
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, interpolated
 from training.export.tradeoff import ACCEPTED, Point, explore
@@ -32,7 +32,8 @@ class Baseline:
     """The bundle that a run fine-tunes: its weights, its BLEU by set, and the `general` sets that measure losses.
 
     `accepted`: BLEU that may be lost on these; `accepted_own`: BLEU that the fine-tuned weights may lose on the
-    development set and still ship. `blend`: the only point to measure; None to search.
+    development set and still ship. `blend`: the only point to measure; None to search. `alignment`: its alignment
+    head, if it has one.
     """
 
     weights: Mapping[str, Tensor]
@@ -41,6 +42,7 @@ class Baseline:
     accepted_own: float
     accepted: float = ACCEPTED
     blend: float | None = None
+    alignment: AlignmentHead | None = None
 
 
 def choose_interpolation(

@@ -68,9 +68,9 @@ class AttentionResponse(BaseModel):
         description="[layer][head][query][key], by kind; `decoder` is empty if the model's decoder is recurrent"
     )
     alignment: list[tuple[int, int]] = Field(
-        description="[source index, target index]: for each target token the source token of the text "
-        "with the highest cross-attention, averaged over all layers and heads, or that of the head that the model was "
-        "trained to align with"
+        description="[source index, target index]: for each target token the source token that it translates, by "
+        "the model's alignment head; the end symbol's, if it translates none. A model without one: the token with the "
+        "highest cross-attention, averaged over all layers and heads, or of the head that it was trained to align with"
     )
     start: str = Field(
         examples=["<s>"], description="The token that the decoder starts from; `<s>` if it starts from zeros"

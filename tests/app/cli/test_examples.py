@@ -103,6 +103,7 @@ QUICKER = {
     "export": SMALL,
     "evaluate": f"--raw {SMALL}",
     "calibrate": "--threads 1",
+    "align": "--threads 1",
     "distil": SMALL,
     "sentences": "",
     "train": SMALL,

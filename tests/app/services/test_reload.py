@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import math
 import re
@@ -15,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import torch
 from servers import WAIT_S
 from shared_fixtures import Gate, Service, make_bundle, serving
 
@@ -28,7 +30,12 @@ from app.services import reload as reload_module
 from app.services.reload import ReloadTiming
 from app.services.startup import load_catalogue
 from app.settings import Settings
+from model.bundle_files import ALIGNMENT
+from model.bundle_weights import alignment_content, load_bundle
+from model.transformer import AlignmentHead
 from tests.app.api.test_directions import save_directions
+from training.align.head import with_alignment_head
+from training.evaluation.calibrate import write_config
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +74,7 @@ class Site:
         headers = {"Authorization": f"Bearer {key or self._admin}"}
         return service.request("POST", "/models/reload", headers=headers, timeout=60)
 
-    def translate(self, service: Service, **fields: str) -> httpx.Response:
+    def translate(self, service: Service, **fields: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self._user}"}
         return service.request("POST", "/translate", headers=headers, json={**HELLO, **fields}, timeout=60)
 
@@ -123,6 +130,29 @@ def test_an_unchanged_model_keeps_its_cached_results(site: Site) -> None:
         assert site.translate(service).content == first.content
         assert _figure(service, "interlinear_cache_sentences_total", result="miss") == misses
         assert _figure(service, "interlinear_cache_bytes") == held
+
+
+def test_a_model_that_aligns_differently_keeps_its_name_and_none_of_its_cached_results(site: Site) -> None:
+    with site.serving() as service:
+        name = site.translate(service).json()["model"]
+        for seed in (1, 2):
+            misses = _figure(service, "interlinear_cache_sentences_total", result="miss")
+            assert site.translate(service).json()["model"] == name
+            assert _figure(service, "interlinear_cache_sentences_total", result="miss") == misses
+            _put_head(site.bundles / "en-fr", seed)
+            assert site.reload(service).json()["changed"] is True
+            assert site.translate(service).json()["model"] == name
+            assert _figure(service, "interlinear_cache_sentences_total", result="miss") > misses
+
+
+def _put_head(folder: Path, seed: int) -> None:
+    """Puts a random alignment head in place of the bundle's own."""
+    bundle = load_bundle(folder, torch.device("cpu"))
+    torch.manual_seed(seed)
+    head = AlignmentHead(dataclasses.replace(bundle.architecture, alignment_size=16))
+    model = with_alignment_head(bundle.model, head)
+    config = {**bundle.config, "format_version": 2, "architecture": model.config.to_dict()}
+    write_config(folder, config, {ALIGNMENT: alignment_content(model)})
 
 
 def test_bundle_replaced_during_the_start_is_served_after_a_reload(site: Site) -> None:

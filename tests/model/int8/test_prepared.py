@@ -16,7 +16,8 @@ from app.engine.executor import BundleExecutor, DecodingTask
 from app.engine.waiting_queue import FURTHER
 from model import shared_file
 from model.backends import prepare
-from model.bundle_files import BundleError
+from model.bundle import open_bundle
+from model.bundle_files import ALIGNMENT, BundleError
 from model.bundle_weights import LoadedBundle, check_samples, load_bundle, save_bundle
 from model.decoding import decode_all
 from model.hypothesis import Hypothesis
@@ -26,6 +27,8 @@ from model.int8.library import library
 from model.int8.prepared import load_prepared
 from model.model_spec import ModelSpec
 from model.shared_file import MAX_UNUSED_S
+from model.transformer import AlignmentHead
+from training.align.head import with_alignment_head
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +80,26 @@ def test_second_load_maps_the_file_of_the_first(spec: ModelSpec, expected: Resul
     assert decoded(second, spec) == expected
     mappings = [line.split() for line in Path("/proc/self/maps").read_text().splitlines() if made.name in line]
     assert {(access, int(inode)) for _, access, _, _, inode, _ in mappings} == {("r--s", made.stat().st_ino)}
+
+
+def test_another_alignment_head_has_another_file(bundle: LoadedBundle, tmp_path: Path, weights_folder: Path) -> None:
+    config = dataclasses.replace(bundle.architecture, alignment_size=16)
+    record = {name: bundle.config[name] for name in ("source", "target", "samples")}
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        aligned = with_alignment_head(bundle.model, AlignmentHead(config))
+        save_bundle(tmp_path / "en-fr", aligned, bundle.source_tokenizer, bundle.limits, record, "", replace=seed > 1)
+        spec = open_bundle(tmp_path / "en-fr").spec
+        hypotheses = [Hypothesis(source, spec.limits.target(len(source))) for source in SOURCES]
+        decode_all(load_prepared(spec).new_batch(8, spec.limits), hypotheses)
+        found.append([list(hypothesis.aligned) for hypothesis in hypotheses])
+    assert found[0] != found[1]
+    assert len(list(weights_folder.glob("*.int8"))) == 2
+    (tmp_path / "en-fr" / ALIGNMENT).write_bytes(b"")
+    shutil.rmtree(weights_folder)
+    with pytest.raises(BundleError, match="is en-fr@"):
+        load_prepared(spec)
 
 
 @pytest.mark.parametrize("damage", ["a changed byte", "a short file", "an empty file"])
