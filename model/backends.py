@@ -48,6 +48,8 @@ def load_backend(
     bundle = load_bundle(Path(spec.folder), torch.device(device))
     if bundle.spec.name != spec.name:
         raise spec.replaced_by(bundle.spec.name)
+    if bundle.spec.alignment_checksum != spec.alignment_checksum:
+        raise spec.realigned()
     backend = _prepared(bundle.model, precision)
     if device == "cpu" or gpu_engine == "graph":
         return backend

@@ -333,8 +333,8 @@ def _check_weights(architecture: ModelConfig, files: Mapping[str, Content]) -> N
     shapes = weight_shapes(architecture)
     for file in (WEIGHTS, ALIGNMENT):
         if file in files:
-            its = {name: shape for name, shape in shapes.items() if file_of(name) == file}
-            _check_tensors(file, its, files[file])
+            expected = {name: shape for name, shape in shapes.items() if file_of(name) == file}
+            _check_tensors(file, expected, files[file])
 
 
 def _check_tensors(file: str, shapes: Mapping[str, Shape], content: Content) -> None:

@@ -89,7 +89,7 @@ def load_bundle(
 
 
 def _tensors(content: Content, mapped: bool) -> dict[str, Tensor]:
-    """The tensors of model.safetensors, in its memory if it is `mapped`, else each in its own, aligned for products."""
+    """The tensors of a file of weights, in its memory if it is `mapped`, else each in its own, aligned for products."""
     found = {}
     for name, (dtype, shape, data) in read_tensors(content).items():
         if mapped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.bundle_files import BundleError
+from model.bundle_files import ALIGNMENT, BundleError
 from model.config import ModelConfig
 from model.decoding import decode_all
 from model.decoding.batch import Batch
@@ -49,6 +49,10 @@ class ModelSpec:
     def replaced_by(self, name: str) -> BundleError:
         """The error for a folder whose bundle is `name` now."""
         return BundleError(f"{self.folder} is {name} now, and was {self.name} when the service read it")
+
+    def realigned(self) -> BundleError:
+        """The error for a folder whose bundle has another alignment head now."""
+        return BundleError(f"{self.folder} aligns by another {ALIGNMENT} now than when the service read it")
 
     def check_samples(self, batch: Batch) -> None:
         """Translates the samples in `batch`, which is empty. Raises BundleError if a token differs, or if anything

@@ -198,19 +198,20 @@ ORDER = {
     " training.process_map model",
     "training.evaluation": "training.data training.cleaning training.corpora training.compute training.options"
     " training.file_lock training.process_map model",
+    "training.align": "training.evaluation training.compute training.options training.file_lock model",
     "training.optim": "training.evaluation training.data training.cleaning training.corpora training.compute"
     " training.options training.signals training.launch training.file_lock training.process_map model",
-    "training.export": "training.optim training.evaluation training.data training.cleaning training.corpora"
-    " training.compute training.options training.launch training.protobuf training.file_lock"
+    "training.export": "training.optim training.align training.evaluation training.data training.cleaning"
+    " training.corpora training.compute training.options training.launch training.protobuf training.file_lock"
     " training.process_map model",
     "training.importing": "training.export training.evaluation training.corpora training.compute"
     " training.command_line training.options training.protobuf training.launch training.download training.file_lock"
     " model",
     "training.synthetic": "training.optim training.evaluation training.data training.cleaning training.corpora"
     " training.compute training.options training.file_lock training.process_map model",
-    "training.adapt": "training.synthetic training.export training.optim training.evaluation training.data"
-    " training.cleaning training.corpora training.compute training.options training.file_lock training.process_map"
-    " model",
+    "training.adapt": "training.synthetic training.export training.optim training.align training.evaluation"
+    " training.data training.cleaning training.corpora training.compute training.options training.file_lock"
+    " training.process_map model",
     "training.pipeline": "training.adapt training.synthetic training.export training.optim training.evaluation"
     " training.data training.cleaning training.corpora training.compute training.options training.signals"
     " training.launch training.file_lock training.process_map model",
@@ -400,7 +401,7 @@ def test_every_package_is_installed() -> None:
 
 def test_only_the_command_line_imports_a_verb() -> None:
     modules = {path.stem for path in (ROOT / "training" / "cli").glob("*.py")} - {"__init__"}
-    assert len(modules) == 13
+    assert len(modules) == 14
     files = [path for path in python_files(*TOP_PACKAGES) if path != ROOT / "training" / "__main__.py"]
     assert imports_among(files, {f"training.cli.{module}" for module in modules}) == []
 

@@ -74,7 +74,8 @@ class Decoded(Struct, frozen=True, array_like=True):
     """Natural logarithm of each token's probability."""
     finish_reason: FinishReason
     aligned: tuple[int, ...]
-    """For each token, the index of the source token with the most attention, the end symbol excluded."""
+    """For each token, the index of the source token that it translates, or of the end symbol if it translates none; see
+    `Hypothesis.aligned`."""
     coverage: tuple[float, ...]
     """For each source token and the end symbol, the sum of attention from all target tokens but the last
     (Tu et al. 2016)."""

@@ -242,7 +242,7 @@ class Deployments:
         alignments = {spec.name: spec.alignment_checksum for spec in config.models}
         if any(self._alignments.get(name, found) != found for name, found in alignments.items()):
             self._result_cache = ResultCache(self.settings.cache_bytes, self.metrics)
-        self._alignments = alignments
+        self._alignments |= alignments
         return self._result_cache
 
     async def _check_folder(self) -> None:
@@ -325,11 +325,11 @@ def _fingerprint_of_folders(settings: Settings) -> Fingerprint:
 def _fingerprint_of_loaded(bundles: Catalogue, settings: Settings) -> Fingerprint:
     """Omits bundles that changed after they were loaded, so that a reload notices the change. Raises BundleError."""
     loaded = chain(bundles, (old for old, _ in bundles.replaced))
-    sums = {str(bundle.folder): bundle.checksum.encode() for bundle in loaded}
+    sums = {str(one.folder): (one.checksum.encode(), one.spec.alignment_checksum.encode()) for one in loaded}
     return [
         (folder, content)
         for folder, content in _fingerprint_of_folders(settings)
-        if folder in sums and sums[folder] in content
+        if folder in sums and all(checksum in content for checksum in sums[folder])
     ]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from app.markup.passage import ProtectedSpan
+from app.text.segmentation import segments
 from app.translation.candidate import Candidate
 from app.translation.sentence import Sentence
 from model.languages import ends_sentence
@@ -43,9 +44,15 @@ def _late_spans(candidate: Candidate) -> Iterator[tuple[ProtectedSpan, int]]:
             late.append(symbols[token])
         elif any(map(str.isalnum, text)):
             return
-        elif text.strip() and ends_sentence(text):
+        elif text.strip() and ends_sentence(text) and late and _is_end("".join(texts[: place + 1]), sentence):
             yield from ((span, place) for span in late if any(map(str.isalnum, _rest(sentence, span))))
             late = []
+
+
+def _is_end(text: str, sentence: Sentence) -> bool:
+    """Whether this part of a translation is a sentence, and does not end in an abbreviation, such as "M."."""
+    text = text.strip()
+    return segments(f"{text} Yes.", sentence.bundle.target)[-1].start > len(text)
 
 
 def _rest(sentence: Sentence, span: ProtectedSpan) -> str:

@@ -164,11 +164,10 @@ class DecodeBatch:
             row: constraint for row, h in enumerate(branches) if (constraint := h.next_constraint(self._eos))
         }
         output = self._state.step(last, constraints, any(h.record for h in branches))
+        for hypothesis, aligned in zip(branches, output.aligned_last, strict=False):
+            hypothesis.aligned = [*hypothesis.aligned[:-1], *[aligned] * bool(hypothesis.tokens)]
         for hypothesis, aligned in zip(branches, output.aligned, strict=True):
             hypothesis.aligned = [*hypothesis.aligned, aligned]
-        for hypothesis, aligned in zip(branches, output.aligned_last, strict=False):
-            if hypothesis.tokens:
-                hypothesis.aligned = [*hypothesis.aligned[:-2], aligned, hypothesis.aligned[-1]]
         for hypothesis, (decoder, cross) in zip(branches, output.attention, strict=False):
             if hypothesis.record:
                 hypothesis.decoder_rows.append(decoder)

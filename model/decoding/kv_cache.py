@@ -171,8 +171,8 @@ class KVCache:
     def record_attention(self, cross: Sequence[Tensor]) -> Tensor:
         """Records a step's cross-attention, one tensor [rows, heads, 1, source] per layer.
 
-        Returns the source token that each row attended to most, [rows], by the model's alignment head, or by the mean
-        over layers and heads.
+        Returns the source token that each row attended to most, [rows], in the head that was trained to align, or by
+        the mean over layers and heads.
         """
         rows, length = cross[0].size(0), cross[0].size(-1)
         layer, head = self._alignment
@@ -216,7 +216,7 @@ class KVCache:
         0 times NaN is NaN.
         """
         sums = self._last_attention, self._coverage
-        for tensor in (*self._values, *self._memory_values, *self._cells, self._alignment_keys, *sums):
+        for tensor in (*self._values, *self._memory_values, *self._cells, *sums):
             tensor[list(rows)] = 0
 
     def drop(self, rows: Sequence[int]) -> list[int]:

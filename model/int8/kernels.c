@@ -63,8 +63,8 @@ typedef struct {
     int32_t is_swish;    /* the activation: swish, or ReLU */
     int32_t source_ends; /* end symbols of a source, 1 or 0, which no target token aligns to */
     int32_t is_recurrent; /* whether decoder layers have a recurrence in place of self-attention */
-    int32_t alignment_layer, alignment_head; /* whose cross-attention is the alignment; -1: the mean of all */
-    int32_t alignment_size; /* of the queries and keys of an alignment head; 0 without one */
+    int32_t alignment_layer, alignment_head; /* of the cross-attention that was trained to align; -1: the mean of all */
+    int32_t alignment_size; /* of the queries and keys of a head that aligns in its place; 0 without one */
     Linear alignment_query, alignment_key;
     Embedding source, target;
     Layer *encoder, *decoder;
@@ -716,9 +716,9 @@ static void encode_group(Batch *batch, int count, const int32_t *tokens, const i
     product(&model->alignment_key, batch->narrow, rows, batch->y, STORE);
     const float *keys = batch->y;
     for (int s = 0; s < count; s++) {
-        const size_t numbers_of_keys = (size_t)lengths[s] * model->alignment_size;
-        memcpy(batch->sentences[numbers[s]].alignment_keys, keys, sizeof(float) * numbers_of_keys);
-        keys += numbers_of_keys;
+        const size_t floats = (size_t)lengths[s] * model->alignment_size;
+        memcpy(batch->sentences[numbers[s]].alignment_keys, keys, sizeof(float) * floats);
+        keys += floats;
     }
 }
 

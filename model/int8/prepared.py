@@ -66,6 +66,8 @@ def _read(spec: ModelSpec) -> Weights:
         if checksum:
             content = read_file(Path(spec.folder), name)
             found = hashlib.sha256(content).hexdigest()
+            if found != checksum and name == ALIGNMENT:
+                raise spec.realigned()
             if found != checksum:
                 raise spec.replaced_by(f"{spec.name.partition('@')[0]}@{found[:12]}")
             weights |= read_weights(content)

@@ -208,10 +208,11 @@ def test_an_alignment_head_without_its_file_is_refused_and_the_other_way_round(
     load_bundle(folder, CPU)
     (folder / ALIGNMENT).write_bytes(b"")
     assert_refused(folder, f"{ALIGNMENT} does not match its checksum")
-    for name, change in {
+    changes: dict[str, Callable[[dict[str, Any]], object]] = {
         "lacks alignment.query.bias": lambda weights: weights.pop("alignment.query.bias"),
         "holds another": lambda weights: weights.update(another=torch.zeros(1)),
-    }.items():
+    }
+    for name, change in changes.items():
         content = load(alignment_content(aligned))
         change(content)
         (folder / ALIGNMENT).write_bytes(save(content))

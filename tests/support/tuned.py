@@ -19,8 +19,6 @@ from model.tokenizer import Tokenizer
 from model.transformer import Transformer
 from training.__main__ import cli
 from training.adapt import finetune, rehearsal
-from training.align import command as align
-from training.align import learn
 from training.corpora import general
 from training.corpora.corpus import Pair, write_pairs
 from training.data.vocabulary import train_vocabulary
@@ -54,8 +52,6 @@ def tune_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
         rehearsal, "general_sentences", lambda language: general.general_sentences(language)[:REHEARSED]
     )
     monkeypatch.setattr(rehearsal, "MIN_SENTENCES", 0)
-    for module in (learn, align):
-        monkeypatch.setattr(module, "MIN_PAIRS", 10)
     monkeypatch.setattr(finetune, "general_pairs_of", lambda config: general.general_pairs_of(config)[:4])
 
 

@@ -32,7 +32,7 @@ class AlignOptions:
     columns: tuple[int, int] | None = None
     """The columns of source and target, counted from 1. (default: detected)"""
     limit: int = 40_000
-    """Use so many pairs of each file at most."""
+    """Maximum number of pairs of each file."""
     device: Annotated[str, DEVICE] = "auto"
     threads: int | None = None
     """CPU threads. (default: one per core)"""
@@ -45,6 +45,8 @@ def align_bundle(options: AlignOptions, say: Say = print) -> None:
     with lock_output(options.bundle):
         bundle = load_bundle(options.bundle, pick_device(options.device))
         bundle.check_plain()
+        if bundle.decoding.replace_unknowns:  # in an unknown token's place comes the word that it attends to most
+            raise ValueError(f"{options.bundle} replaces unknown tokens by attention: a head could change translations")
         learnt, tests = (_read(texts, bundle, options) for texts in (options.pairs, options.test))
         if len(learnt) < MIN_PAIRS:
             raise ValueError(f"{len(learnt):,} pairs say too little of the words: {MIN_PAIRS:,} are needed")

@@ -8,16 +8,19 @@ the head learns from what the Transformer knows of it in its sentence, and so al
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from model.bundle_files import WEIGHTS, file_of
+from model.config import ModelConfig
 from model.transformer import AlignmentHead, AttentionRecord, Transformer
+from model.weight_shapes import ALIGNMENT_HEAD
 from training.align.statistical import NO_WORD, UNKNOWN, Integers, TokenPair
 
 SIZE = 64
@@ -43,12 +46,27 @@ class _Known(NamedTuple):
 def with_alignment_head(model: Transformer, head: AlignmentHead | None) -> Transformer:
     """A model that shares the weights of `model`, with this head in place of its own; None: without any."""
     size = head.query.out_features if head else 0
-    weights = dict(Transformer.named_parameters(model))
-    weights = {name: weight for name, weight in weights.items() if not name.startswith("alignment.")}
-    if head:
-        weights |= {f"alignment.{name}": weight for name, weight in head.named_parameters()}
+    weights = {name: weight for name, weight in model.named_parameters() if file_of(name) == WEIGHTS}
+    weights |= head_weights(head)
     config = dataclasses.replace(model.config, alignment_size=size)
     return Transformer.with_weights(config, weights).to(model.output.weight.device).eval()
+
+
+def head_weights(head: AlignmentHead | None) -> dict[str, nn.Parameter]:
+    """The weights of a head by the names that a model has them under."""
+    return {f"{ALIGNMENT_HEAD}.{name}": weight for name, weight in head.named_parameters()} if head else {}
+
+
+def head_of(weights: Mapping[str, Tensor]) -> AlignmentHead | None:
+    """The alignment head among a model's weights, if it has one."""
+    its = {name.removeprefix(f"{ALIGNMENT_HEAD}."): weights[name] for name in weights if file_of(name) != WEIGHTS}
+    if not its:
+        return None
+    size, width = its["query.weight"].shape
+    config = ModelConfig(source_vocab_size=8, target_vocab_size=8, d_model=width, num_heads=1, alignment_size=size)
+    head = AlignmentHead(config)
+    head.load_state_dict(its)
+    return head.requires_grad_(False)
 
 
 def train_head(
@@ -90,24 +108,31 @@ def train_head(
 
 
 def accuracy(model: Transformer, pairs: Sequence[TokenPair], links: Sequence[Integers]) -> tuple[float, float]:
-    """The share of `links` that the model's alignment head gives as well, and that the mean of its cross-attention
-    over all layers and heads does, which generates the token."""
+    """The share of `links` that the model's alignment head gives as well, and that its cross-attention does without:
+    at the step that generates the token, in the head that was trained to align, or the mean over all."""
     assert model.alignment is not None
     right = np.zeros(2)
     count = 0
     for rows in _batches(pairs):
-        record = _record(model, [pairs[row] for row in rows])
-        mean = torch.stack([layer.float().mean(1) for layer in record.cross]).mean(0)  # [pairs, 1 + target, source]
-        known = _known_of(record, [pairs[row] for row in rows], int(model.config.source_eos))
+        encoded, record = _record(model, [pairs[row] for row in rows])
+        attention = _attention(model.config, record)  # [pairs, 1 + target, source]
+        known = _known_of(encoded, record, [pairs[row] for row in rows], int(model.config.source_eos))
         scores, wanted = _scores(model.alignment, known, [links[row] for row in rows])
         for place, row in enumerate(rows):
             source, target = pairs[row]
             linked = wanted[place, : len(target)] >= 0
             ours = scores[place, : len(target)].argmax(-1)
-            theirs = mean[place, : len(target), : len(source)].argmax(-1)
+            theirs = attention[place, : len(target), : len(source)].argmax(-1)
             right += [(found == wanted[place, : len(target)])[linked].sum().item() for found in (ours, theirs)]
             count += int(linked.sum())
     return float(right[0] / max(1, count)), float(right[1] / max(1, count))
+
+
+def _attention(config: ModelConfig, record: AttentionRecord) -> Tensor:
+    """The cross-attention that aligns without an alignment head, as `KVCache.record_attention` takes it."""
+    if config.alignment_layer is not None:
+        return record.cross[config.alignment_layer][:, config.alignment_head].float()
+    return torch.stack([layer.float().mean(1) for layer in record.cross]).mean(0)
 
 
 def _up_to(tokens: int, pairs: Sequence[TokenPair], order: Sequence[int]) -> list[int]:
@@ -124,21 +149,20 @@ def _batches(pairs: Sequence[TokenPair]) -> Iterator[list[int]]:
 
 
 @torch.inference_mode()
-def _record(model: Transformer, pairs: Sequence[TokenPair]) -> AttentionRecord:
-    """What the model records of these pairs as a batch. `encoder` has the encoder's output in place of weights."""
+def _record(model: Transformer, pairs: Sequence[TokenPair]) -> tuple[Tensor, AttentionRecord]:
+    """The encoder's output for these pairs, and what the model records of them, as a batch."""
     config, device = model.config, model.output.weight.device
     src = _padded([config.source_ids(source) for source, _ in pairs], config.pad_id).to(device)
     tgt = _padded([(config.bos_id, *target) for _, target in pairs], config.pad_id).to(device)
     record = AttentionRecord()
     encoded = model.encode(src)
     model.decode(tgt, model.memory(encoded), model.source_mask(src), record)
-    record.encoder = [encoded]
-    return record
+    return encoded, record
 
 
-def _known_of(record: AttentionRecord, pairs: Sequence[TokenPair], ends: int) -> list[_Known]:
+def _known_of(encoded: Tensor, record: AttentionRecord, pairs: Sequence[TokenPair], ends: int) -> list[_Known]:
     """`ends`: 1 if an end symbol follows the sources, else 0."""
-    encoded, read = record.encoder[0], record.cross_inputs[0]
+    read = record.cross_inputs[0]
     return [
         _Known(encoded[row, : len(source) + ends].half(), read[row, 1 : 1 + len(target)].half())
         for row, (source, target) in enumerate(pairs)
@@ -150,7 +174,7 @@ def _known(model: Transformer, pairs: Sequence[TokenPair]) -> list[_Known]:
     for rows in _batches(pairs):
         some = [pairs[row] for row in rows]
         # Copies: otherwise each would keep the memory of its whole batch.
-        made = _known_of(_record(model, some), some, int(model.config.source_eos))
+        made = _known_of(*_record(model, some), some, int(model.config.source_eos))
         parts = [_Known(*(part.clone() for part in known)) for known in made]
         found.update(zip(rows, parts, strict=True))
     return [found[row] for row in range(len(pairs))]

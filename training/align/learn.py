@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 
 class Aligned(NamedTuple):
-    """A model with an alignment head, and what config.json records of it."""
+    """A model with an alignment head, or without, and what config.json records of it: nothing without."""
 
     model: Transformer
     record: dict[str, Any]
@@ -36,7 +36,7 @@ def align(
 ) -> Aligned | None:
     """`model` with an alignment head that learnt from `pairs`, measured on `tests`; None if the pairs are too few, or
     cross-attention finds more of what a statistical model aligns in `tests`. `target`: the targets' language."""
-    pairs, tests = _sample(_usable(pairs)), _usable(tests)
+    pairs, tests = _sample(_usable(pairs), MAX_CANDIDATES), _sample(_usable(tests), MAX_CANDIDATES // 5)
     if len(pairs) < MIN_PAIRS or not tests:
         return None
     words = [_word_numbers(tokenizers, ids, target) for _, ids in (*pairs, *tests)]
@@ -55,13 +55,13 @@ def align(
     return Aligned(aligned, record) if head > attention else None
 
 
-def _sample(pairs: Sequence[TokenPair]) -> list[TokenPair]:
-    """As many pairs as MAX_CANDIDATES allows, drawn the more rarely the more of them a pair has: for the memory that
-    they take, several short pairs say more than a long one."""
+def _sample(pairs: Sequence[TokenPair], most: int) -> list[TokenPair]:
+    """As many pairs as have so many candidates at most, drawn the more rarely the more of them a pair has: for the
+    memory that they take, several short pairs say more than a long one."""
     random, found, total = Random(_SEED), [], 0
     for source, target in sorted(pairs, key=lambda pair: len(pair[0]) * len(pair[1]) * random.expovariate(1)):
         total += len(source) * len(target)
-        if total > MAX_CANDIDATES:
+        if total > most:
             break
         found.append((source, target))
     return found

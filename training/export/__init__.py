@@ -1,4 +1,4 @@
 """From a run's checkpoints to a bundle: choice of weights, metrics, samples, the model card.
 
-Imports training.optim, training.evaluation, training.data, training.corpora and model.
+Imports training.optim, training.align, training.evaluation, training.data, training.corpora and model.
 """

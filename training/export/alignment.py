@@ -10,6 +10,8 @@ from training.align.learn import Aligned, Say, align
 from training.align.statistical import TokenPair
 from training.export.run_folder import TrainedRun
 
+MIN_PAIRS_AGAIN = 20_000
+"""Pairs from which on a fine-tuned bundle learns a new head: the one that it started with may have learnt from more."""
 MAX_PAIRS = 100_000
 """Pairs to learn from, drawn as an epoch draws them."""
 _SEED = 1
@@ -19,7 +21,7 @@ def align_run(run: TrainedRun, model: Transformer, initial: AlignmentHead | None
     """`model`, which `run` trained, with an alignment head, if its pairs are enough to learn one from; else with the
     one of the bundle that it fine-tunes, `initial`, if that has one."""
     # A head for several directions would have to learn from pairs of all.
-    if not any(run.direction.prefixes):
+    if not any(run.direction.prefixes) and (initial is None or len(run.pairs) >= MIN_PAIRS_AGAIN):
         aligned = align(model, run.tokenizers, run.summary.target, *_pairs(run), say)
         if aligned is not None:
             return aligned

@@ -22,8 +22,9 @@ from model.atomic_files import check_replaceable
 from model.bundle_weights import check_samples, load_bundle, save_bundle
 from model.machine import keep_freed_memory
 from model.quality import QualityModel
-from model.transformer import Transformer
+from model.transformer import AlignmentHead, Transformer
 from model.weight_storage import STORAGES
+from training.align.head import head_of
 from training.compute import pick_device, use_threads
 from training.corpora.general import general_pairs_of
 from training.corpora.text_file import open_text
@@ -174,8 +175,11 @@ def export_run(
         metrics = [*metrics, *result.metrics()]
     samples = _samples(model, run, sentences or _sample_sentences(run, options.samples), say)
     record = _record(options, run, chosen, metrics, samples)
-    aligned = align_run(run, model, baseline.alignment if baseline else None, say)
-    model, record["alignment"] = aligned.model.cpu(), aligned.record
+    if not record.get("decoding", {}).get("replace_unknowns"):  # an unknown token's text comes by attention
+        aligned = align_run(run, model, chosen.alignment, say)
+        model = aligned.model
+        record |= {"alignment": aligned.record} if aligned.record else {}
+    model = model.cpu()
 
     def write(folder: Path) -> None:
         card = model_card({"architecture": model.config.to_dict(), "limits": dataclasses.asdict(run.limits), **record})
@@ -211,6 +215,8 @@ class _Chosen(NamedTuple):
     """On the development set."""
     candidates: list[dict[str, Any]]
     tradeoff: dict[str, Any]
+    alignment: AlignmentHead | None
+    """That of the bundle that is fine-tuned, if it has one."""
 
 
 def _choose(
@@ -225,9 +231,10 @@ def _choose(
     """The weights that ship: the best of those learnt, or, for a fine-tuned bundle, what lies between these and its
     own."""
     tradeoff: dict[str, Any] = {}
+    alignment = baseline.alignment if baseline else None
     if options.initial and baseline is None:
         weights, of_weights, tradeoff = load_choice(run.folder)
-        learnt = [(weights, of_weights)]
+        learnt, alignment = [(weights, of_weights)], head_of(of_weights)
     before = None if options.initial else run.beginning()
     weights, model, result, candidates = choose_weights(
         run,
@@ -245,7 +252,7 @@ def _choose(
         weights, model, tradeoff = choose_interpolation(run, best, baseline, dev, options.dtype, device, say)
         result = _evaluated(run, model, dev)
         report(result, dev, run.limits, say)
-    return _Chosen(weights, model, result.metrics(), candidates, tradeoff)
+    return _Chosen(weights, model, result.metrics(), candidates, tradeoff, alignment)
 
 
 def _evaluated(run: TrainedRun, model: Transformer, test: TestSet) -> Result:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from model.atomic_files import write_atomically
 from model.transformer import AlignmentHead, Transformer
+from training.align.head import head_weights
 from training.evaluation.evaluate import TestSet, evaluate_set
 from training.export.run_folder import INITIAL_WEIGHTS, TrainedRun, interpolated
 from training.export.tradeoff import ACCEPTED, Point, explore
@@ -90,7 +91,7 @@ def choose_interpolation(
         )
         say(f"warning: {advice}")
     record = {**found.record(), "blend": best.share, "advice": advice}
-    _save_choice(run.folder, what, weights, record)
+    _save_choice(run.folder, what, {**weights, **head_weights(baseline.alignment)}, record)
     return what, run.model(weights, dtype, device), record
 
 

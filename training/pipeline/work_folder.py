@@ -45,7 +45,9 @@ def is_made_by(
         return False
     training = config["training"]
     recipe = {"minutes": None} | training.get("recipe", {})  # older bundles lack the field
-    theirs = (training.get("data_sha256"), recipe, config["architecture"])
+    # The alignment head is learnt after the run.
+    architecture = {name: value for name, value in config["architecture"].items() if name != "alignment_size"}
+    theirs = (training.get("data_sha256"), recipe, architecture)
     stated = (config.get("licence"), config.get("attribution"), config.get("remarks", []), training.get("form"))
     measured = {metric["set"]: metric.get("digest") for metric in config["metrics"]}
     measured.pop(DEVELOPMENT, None)

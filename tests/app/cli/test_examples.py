@@ -30,6 +30,8 @@ from model.bundle import open_bundle
 from model.machine import cache_folder
 from training.__main__ import GROUPS
 from training.__main__ import cli as trainer
+from training.align import command as align
+from training.align import learn
 from training.corpora.corpus import write_pairs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -140,6 +142,8 @@ def test_first_example_of_each_verb_of_the_trainer_runs(
 ) -> None:
     assert set(QUICKER) == set(NAMES)
     tune_quickly(monkeypatch)
+    for module in (learn, align):
+        monkeypatch.setattr(module, "MIN_PAIRS", 10)
     compiled = list(cache_folder().glob("kernels-*"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     cache_folder().mkdir(parents=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from fakes import decoded, sentence_of
 from msgspec import structs
@@ -42,8 +44,8 @@ def made(
     return Candidate(sentence, found), shown.strip()
 
 
-def _source_token(spans: object, at: int) -> int:
-    return next(number for number, (start, end) in enumerate(spans) if start <= at + 1 and at < end)  # type: ignore[call-overload]
+def _source_token(spans: Sequence[tuple[int, int]], at: int) -> int:
+    return next(number for number, (start, end) in enumerate(spans) if start <= at + 1 and at < end)
 
 
 WORDS = {"Bonjour": "Hello", "bienvenue": "welcome", "fichiers": "files", "supprimés": "deleted"}
@@ -60,6 +62,7 @@ WORDS = {"Bonjour": "Hello", "bienvenue": "welcome", "fichiers": "files", "suppr
         ("Hello {a}, welcome {b}.", ["{a}", "{b}"], ["Bonjour, bienvenue.", 1, 0], "Bonjour⟦0⟧"),
         ("Hello {a}, welcome.", ["{a}"], ["Bonjour, bienvenue.", 0, "."], "Bonjour⟦0⟧"),
         ("Hello {a}, welcome.", ["{a}"], ["Salut. ", 0], "Salut⟦0⟧"),
+        ("Hello Mr {a} today.", ["{a}"], ["Bonjour M. ", 0, "."], None),
     ],
 )
 def test_late_symbol_follows_the_translation_of_the_word_before_it(

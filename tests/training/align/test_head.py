@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,14 +21,14 @@ SIZE = 30
 @pytest.fixture(scope="module")
 def model() -> Transformer:
     torch.manual_seed(1)
-    shape = {"d_model": 32, "num_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 2}
+    shape: dict[str, Any] = {"d_model": 32, "num_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 2}
     return Transformer(ModelConfig(SIZE, SIZE, **shape)).eval()
 
 
 def known(count: int, seed: int) -> tuple[list[TokenPair], list[Integers]]:
     """Targets in any order of tokens n that translate n + 10 of the source, with 9, which translates none."""
     random = Random(seed)
-    pairs, links = [], []
+    pairs, links = list[TokenPair](), list[Integers]()
     for _ in range(count):
         source = random.sample(range(20, 30), random.randint(1, 5))
         order = random.sample(range(len(source)), len(source))
@@ -74,7 +75,12 @@ def test_no_more_pairs_are_kept_in_memory_than_there_is_room_for(
     pairs, links = known(300, seed=2)
     asked: list[int] = []
     record = head_module._record
-    monkeypatch.setattr(head_module, "_record", lambda model, some: (asked.append(len(some)), record(model, some))[1])
+
+    def counted(model: Transformer, some: list[TokenPair]) -> object:
+        asked.append(len(some))
+        return record(model, some)
+
+    monkeypatch.setattr(head_module, "_record", counted)
     monkeypatch.setattr(head_module, "MAX_TOKENS", 100)
     train_head(model, pairs, links)
     assert 100 / 6 <= sum(asked) < 60
@@ -93,7 +99,7 @@ def test_a_head_is_put_on_and_taken_off(model: Transformer) -> None:
 
 def test_a_model_whose_sources_have_no_end_symbol_learns_links_alone() -> None:
     torch.manual_seed(1)
-    shape = {"d_model": 32, "num_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1}
+    shape: dict[str, Any] = {"d_model": 32, "num_heads": 2, "d_ff": 48, "encoder_layers": 1, "decoder_layers": 1}
     model = Transformer(ModelConfig(SIZE, SIZE, source_eos=False, **shape)).eval()
     aligned = with_alignment_head(model, train_head(model, *known(2000, seed=2)))
     assert accuracy(aligned, *known(200, seed=3))[0] > 0.95

@@ -50,7 +50,9 @@ def test_a_token_that_occurs_with_everything_is_linked_to_no_word() -> None:
 
 
 def test_the_other_tokens_of_a_linked_word_are_unknown() -> None:
-    pairs: list[TokenPair] = [([11, 12], [41, 42, 2])] * 40 + [([11], [41])] * 40 + [([12], [42, 2])] * 40
+    pairs: list[TokenPair] = [([11, 12], [41, 42, 2])] * 40
+    pairs += [([11], [41])] * 40
+    pairs += [([12], [42, 2])] * 40
     [found, *_] = links(pairs, SIZE, [[0, 1, 1]] * 40 + [[0]] * 40 + [[0, 0]] * 40)
     assert found[0] == 0
     assert sorted(found[1:]) == [UNKNOWN, 1]

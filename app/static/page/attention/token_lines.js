@@ -4,6 +4,7 @@ import { createSvgElement, make, addRovingTabIndex } from "../lib/dom.js";
 import { paintLines } from "./token_lines_export.js";
 import { Matrix, splitPiece, isSymbol, pieceName, groupIntoWords, formatWeight } from "./attention_data.js";
 
+const ALIGNMENT_WEIGHT = 0.5; // of a line of the alignment, which is no attention
 const MIN_WEIGHT = 0.005; // lines drawn for the token under the pointer
 const MIN_WEIGHT_AT_REST = { short: 0.05, long: 0.2 }; // lines drawn while there is none
 const LONG_SENTENCE_TOKENS = 32;
@@ -171,7 +172,7 @@ export class TokenLines {
         if (weight >= MIN_WEIGHT) links.push(side === "query" ? [index, number, weight] : [number, index, weight]);
       });
     } else if (alignment) {
-      for (const [source, target] of alignment) links.push([target, source, matrix.at(target, source)]);
+      for (const [source, target] of alignment) links.push([target, source, ALIGNMENT_WEIGHT]);
     } else {
       const minWeightAtRest = this.minWeightAtRest();
       matrix.values.forEach((weight, index) => {

@@ -45,7 +45,7 @@ export const english = {
   "attention.pattern.decoder.before": "often the token before: {share} on average",
   "attention.pattern.cross.end": "often the end: {share} on average",
   "attention.rest.alignment":
-    "Lines join each token to the source token that it attends to most. Point at a token to see all its weights.",
+    "Lines join each token to the source token that it translates. Point at a token to see all its weights.",
   "attention.rest.weights": "Lines show weights of {least} and more. Point at a token to see all its weights.",
   "attention.said.query": "“{piece}” attends to: {list}",
   "attention.said.key": "“{piece}” gets attention from: {list}",
@@ -116,7 +116,7 @@ export const chinese = {
   "attention.pattern.decoder.start": "常关注起始符：平均 {share}",
   "attention.pattern.decoder.before": "常关注前一个词元：平均 {share}",
   "attention.pattern.cross.end": "常关注结束符：平均 {share}",
-  "attention.rest.alignment": "连线把每个词元与它最关注的原文词元连在一起。指向一个词元，可看到它的全部权重。",
+  "attention.rest.alignment": "连线把每个词元与它所译的原文词元连在一起。指向一个词元，可看到它的全部权重。",
   "attention.rest.weights": "连线表示不小于 {least} 的权重。指向一个词元，可看到它自己的全部权重。",
   "attention.said.query": "“{piece}”关注：{list}",
   "attention.said.key": "关注“{piece}”的词元：{list}",
