@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from app.markup.passage import OBJECT, ProtectedSpan, overlaps, replaced
-from app.text.numbers import LETTERS, normal_number
+from app.text.numbers import AS_WRITTEN, LETTERS, normal_number
 from app.text.punctuation_marks import Edit
 from model.languages import language_alone
 
@@ -74,19 +74,38 @@ _NUMBER = re.compile(
 )
 _RANGE = re.compile(r"[0-9][0-9.,]*[–—][0-9.,]*[0-9]")
 _SEPARATED = re.compile(rf"[0-9][.,'’{_BLANKS}][0-9]")
-_PERCENT = re.compile(rf"(?<=[0-9])([{_BLANKS}]?)%(?!\w|[{_BLANKS}]?[0-9(])")
+_PERCENT = re.compile(rf"(?<![a-z-])[a-z-]++: ?[0-9.]++%[;}}]|(?<=[0-9])([{_BLANKS}]?)%(?![\w(]|[{_BLANKS}]?[0-9])")
+"""A percent sign and the blank before it, or a declaration of CSS."""
 _OPERATORS = frozenset("=<>≤≥≈*/^×÷" + OBJECT)
 _LABEL = re.compile(
-    r"(?:v|vers\w+|rev|release|build|ch|cap|kap|chap\w*|kapitel|cap[ií]tulo|sect?|secc?i[oó]n|sections|abs|abschnitt|absatz"
-    r"|ziffer|art|arti[ck]\w+|art[ií]culos?|alinéas?|para\w*|fig|figur\w*|abb|abbildung|tab|tab[le]\w+|nr|no|n[oº°]|num"
-    r"|number|nummer|num[eé]ro|n[uú]mero|steps?|schritt|[eé]tape|paso|pp?|pages?|seite|p[aá]gina|items?|punkt|punto|points?"
-    r"|rules?|e?x[ae]mpl\w+|ejemplo|beispiel|equation|port|phone|tel|telefon|tel[eé]fono|t[eé]l[eé]phone|fax|call|isbn|issn"
-    r"|rfc|iso|din|level|appendix|anhang|anne\w+|anexo|part|teil|partie|parte|see|siehe|voir|v[eé]ase)[.:]?",
+    r"(?:v|vers\w+|rev|release|build|ch|cap|kap|chap\w*|kapiteln?|cap[ií]tulos?|sect(?:ions?)?|secc?i[oó]n(?:es)?|abs"
+    r"|abschnitt\w*|abs[aä]tz\w*|ziffern?|art|arti[ck]\w+|art[ií]culos?|alinéas?|para\w*|fig|figur\w*|abb|abbildung\w*|tab"
+    r"|tab[le]\w+|nrn?|no|n[oº°]|num|numbers?|\w*nummern?|num[eé]ros?|n[uú]meros?|steps?|schritte?n?|[eé]tapes?|pasos?|pp?"
+    r"|pages?|seiten?|p[aá]ginas?|items?|punkte?n?|puntos?|points?|rules?|e?x[ae]mpl\w+|ejemplos?|beispiel\w*|aufgaben?"
+    r"|übung(?:en)?|exerci[cs]\w+|ejercicios?|equations?|port|\w*phone|tel|\w*telefon|tel[eé]fono|t[eé]l|t[eé]l[eé]phone|tfno"
+    r"|tlf|m[oó]vil|handy|fax|call|siren|siret|isbn|issn|rfc|iso|din|level|appendix|anhang|anne\w+|anexos?|parts?|teile?n?"
+    r"|parties?|partes?|see|siehe|voir|v[eé]ase)[.:]*",
     re.IGNORECASE,
 )
 """The word before a number that names something."""
+_OPENING_MARKS = re.compile("[(\\[{„“”\"'‘’«]")
+_REST_OF_LIST = re.compile(
+    rf"[0-9][0-9.,]*(?:[{_BLANKS}]?[-–—,;][{_BLANKS}]?| (?:to|or|and|bis|oder|und|à|ou|et|a|o|y|e) )\Z"
+)
+"""It is between a label and a number."""
 _QUANTIFIER = re.compile(
-    r"about|around|nearly|almost|over|under|only|than|is|was|were|are|roughly|approximately|by|average"
+    r"about|around|nearly|almost|over|only|than|roughly|approximately|by|average|averag(?:ed|es|ing)", re.IGNORECASE
+)
+_COUNTING = re.compile(
+    r"ha(?:ve|s|d|ving)|of|every|per|another|(?:need|take|last|contain|hold|get|give|produce|score|eat|drink)s?|took|lasted"
+    r"|contained|held|needed|scored|got|gave|produced",
+    re.IGNORECASE,
+)
+"""A word before a number and its noun; others, such as an article or a name, also are before versions."""
+_MEASURED = re.compile(
+    r"\b(?:growth|rate|ratio|average|mean|median|score|index|magnitude|density|distance|height|weight|length) "
+    r"(?:is|was|were|are) \Z",
+    re.IGNORECASE,
 )
 _NOUN = re.compile(
     r"[ -](?!(?:and|or|was|is|are|were|to|in|of|has|have|had|will|for|with|by|on|from|the|that|which|who|if|when|but|as"
@@ -101,12 +120,14 @@ _VERSION = re.compile(
 )
 _NEAR = 100
 """Characters before and after a number in which a word may say that it is a version."""
-_TIME = re.compile(r"(?:[01]?[0-9]|2[0-4])\.[0-5][0-9]")
-_BEFORE_TIME = re.compile(r"at|by|from|until|till|before|after|since|between|to|and|the|on", re.IGNORECASE)
-_FIRST_WORDS = re.compile(
-    "A|About|After|Almost|An|Around|At|By|For|From|In|Just|Nearly|Of|On|Only|Over|The|To|Under|With"
+_TIME = re.compile(r"(?!0\.)(?:[01]?[0-9]|2[0-4])\.[0-5][0-9]")
+_TELEPHONE = re.compile(rf"[0-9]{{3}}(?:[.{_BLANKS}][0-9]{{3}}){{2}}")
+_COUNTED = re.compile(
+    rf"[{_BLANKS}](?:Einwohner\w*|Menschen|Personen|habitant\w*|inhabitants|people|person\w+|hombres|hommes)\b"
 )
-"""Words that have a capital only at the start of a sentence; a name, as of a program, has one anywhere."""
+"""What a number of nine digits counts, which might be that of a telephone."""
+_GOES_ON = re.compile(rf"[{_BLANKS}][0-9]")
+_BEGAN = re.compile(rf"[0-9)][{_BLANKS}]\Z")
 _THOUSANDS_OR_DECIMALS = re.compile(r"[1-9][0-9]{0,2}[.,][0-9]{3}")
 
 
@@ -142,19 +163,30 @@ def translation_edits(
     if wanted is None:
         return []
     meant: dict[str, Number | None] = {}
+    starts = set[int]()
     for found, number in _numbers(original, source):
         if not overlaps(protected, *found.span()):
             key = normal_number(found[0])
             meant[key] = number if meant.setdefault(key, number) == number else None
+            starts.add(found.start())
+    for other in AS_WRITTEN.finditer(original) if meant else ():  # such as a time
+        if other.start() not in starts and not overlaps(protected, *other.span()):
+            meant[normal_number(other[0])] = None
     edits = [] if any("%" in each for each in given) else _percent_edits(text, wanted)
     for found in _NUMBER.finditer(text) if any(meant.values()) else ():
         number = meant.get(normal_number(found[0]))
-        if number is None or not _SEPARATED.search(found[0]) or _is_written(found[0], number, wanted):
-            continue
-        form = _write(number, wanted)
-        if with_plain_spaces(form) == found[0] or not any(found[0] in each for each in given):
-            edits += _edits(found, form)
+        if number and _SEPARATED.search(found[0]) and not _is_written(found[0], number, wanted):
+            edits += _edits(found, _as_given(found[0], given) or _write(number, wanted))
     return sorted(edits)
+
+
+def _as_given(number: str, given: Sequence[str]) -> str | None:
+    """The number as a given text has it, whose spaces may be others."""
+    plain = with_plain_spaces(number)
+    for each in given:
+        if (at := with_plain_spaces(each).find(plain)) >= 0:
+            return each[at : at + len(plain)]
+    return None
 
 
 def with_plain_spaces(number: str) -> str:
@@ -191,7 +223,11 @@ def _percent_edits(text: str, notation: Notation) -> list[Edit]:
     if space is None or "%" not in text:
         return []
     found = (sign.span(1) for sign in _PERCENT.finditer(text))
-    return [(start, end, space) for start, end in found if (text[start:end] in ("", " ") if space else start < end)]
+    return [
+        (start, end, space)
+        for start, end in found
+        if start >= 0 and (text[start:end] in ("", " ") if space else start < end)
+    ]
 
 
 def _numbers(text: str, language: str) -> Iterator[tuple[re.Match[str], Number | None]]:
@@ -207,6 +243,8 @@ def _meaning(found: re.Match[str], own: Notation) -> Number | None:
     written, text, end = found[0], found.string, found.end()
     before = text[max(0, found.start() - 40) : found.start()]
     word = before.split()[-1] if before.strip() else ""
+    if _is_part_of_code(written, before, word, text, end):
+        return None
     rest = _REST_OF_RANGE.match(text, end)
     has_unit = bool(_UNIT.match(text, end) or (rest and _UNIT.match(text, rest.end())) or _CURRENCY.search(before))
     after = text[end : end + 2]
@@ -221,11 +259,30 @@ def _meaning(found: re.Match[str], own: Notation) -> Number | None:
         return None
     if has_unit:
         return number
-    if _LABEL.fullmatch(word) or re.match(r"[ \u00a0]Uhr\b", text[end : end + 5]):
+    word = _word_before(before)
+    if _LABEL.fullmatch(_OPENING_MARKS.split(word)[-1]) or re.match(r"[ \u00a0]Uhr\b", text[end : end + 5]):
+        return None
+    if _TELEPHONE.fullmatch(written) and not _COUNTED.match(text, end):
+        return None
+    if own.decimal == "," and number.fraction and after[:1] == "-" and after[1:].isalpha():  # 1,2-Dichlorethan
         return None
     if own.decimal == "," or number.is_grouped:
         return number
     return number if _is_quantity(written, before, word, text, rest.end() if rest else end) else None
+
+
+def _is_part_of_code(written: str, before: str, word: str, text: str, end: int) -> bool:
+    """Whether it is certainly part of something longer: a telephone number, or a declaration of CSS."""
+    if any(blank in written for blank in _BLANKS) and (_GOES_ON.match(text, end) or _BEGAN.search(before)):
+        return True
+    return word[-1:] == ":" and text[end : end + 2] in ("%;", "%}")
+
+
+def _word_before(before: str) -> str:
+    """The last word, before any numbers of the same list."""
+    while rest := _REST_OF_LIST.search(before):
+        before = before[: rest.start()]
+    return before.split()[-1] if before.strip() else ""
 
 
 def _foreign_meaning(written: str, has_unit: bool) -> Number | None:
@@ -240,17 +297,13 @@ def _foreign_meaning(written: str, has_unit: bool) -> Number | None:
 
 def _is_quantity(written: str, before: str, word: str, text: str, end: int) -> bool:
     """Whether a number with a decimal point and without a unit is no version, section or time."""
-    is_measured = _QUANTIFIER.fullmatch(word.lower()) and not written.endswith(".0")
-    if not (is_measured or _NOUN.match(text, end)):
+    if written.endswith(".0") or _VERSION.search(text, max(0, end - _NEAR), end + _NEAR):
         return False
-    if not word or word[-1:] in ".:;#§" or before[-1:] in "-–—":
+    if _MEASURED.search(before):
+        return True
+    if _TIME.fullmatch(written):
         return False
-    if _TIME.fullmatch(written) and _BEFORE_TIME.fullmatch(word):
-        return False
-    is_name = word.lower() != word and not _FIRST_WORDS.fullmatch(word)
-    if is_name or any(map(str.isdigit, word)):
-        return False
-    return not _VERSION.search(text, max(0, end - _NEAR), end + _NEAR)
+    return bool(_QUANTIFIER.fullmatch(word) or (_COUNTING.fullmatch(word) and _NOUN.match(text, end)))
 
 
 def _is_written(written: str, number: Number, notation: Notation) -> bool:

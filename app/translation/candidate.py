@@ -93,7 +93,9 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
         if self.given_texts is not None:
             return self.given_texts
         texts = detokenised(self.decoded, self.sentence.passage, self.sentence.bundle, self._without_invented)
-        return self._with_target_numbers(texts) if may_differ(self.sentence.passage.text) else texts
+        if self.sentence.begun or not may_differ(self.sentence.passage.text):
+            return texts
+        return self._with_target_numbers(texts)
 
     def _without_invented(self, text: str) -> str:
         return text if self.sentence.begun else without_invented(text, bool(self.sentence.mark_retries))

@@ -70,6 +70,8 @@ def rewritten(text: str, pair: str) -> str:
         ("en-de", "It holds 10.5–12.5 litres.", "10,5–12,5 litres"),
         ("de-en", "1,5-2,5 kg je Kopf.", "1.5-2.5 kg"),
         ("en-de", "It takes 1.5 to 2.5 hours.", "1,5 to 2,5"),
+        ("en-de", "It rose by 12.5% (10% before).", "12,5~% (10~%"),
+        ("de-en", "Es sind 123.456.789 Menschen.", "123,456,789 M"),
         # what its own language would not write, but is clear
         ("de-fr", "Es wiegt 12.5 kg.", "12,5 kg"),
         ("fr-en", "Il coûte 2.200.112 euros.", "2,200,112 euros"),
@@ -108,6 +110,30 @@ def test_numbers_are_written_as_the_target_writes_them(pair: str, text: str, exp
         ("de-en", "Ruf 0800 123 456 an."),
         ("en-de", "Call 555.1234 now."),
         ("de-en", "ISBN 3.123.456"),
+        # telephone numbers and those of registers
+        ("es-en", "Llame al 912 345 678 o al 900.123.456."),
+        ("es-en", "Tfno.: 12 345 678"),
+        ("fr-en", "Appelez le 514 555 1234."),
+        ("fr-en", "SIREN 123 456 789"),
+        ("de-en", "Telefonnummer: 123 456 789"),
+        ("de-en", "Steuernummer 12 345 678"),
+        ("de-en", "Telefon (030) 123 456"),
+        # labels after a mark, and before more than one number
+        ("fr-en", "de l'article 34.121 et de l’alinéa 34.121(2)"),
+        ("fr-en", "La section 34.121 est longue."),
+        ("de-en", "Hier (Nr. 1.234), dort (Kapitel 1.234), „Nr. 1.234“."),
+        ("de-en", "Nr. 1.234 und 1.235"),
+        ("de-en", "Seiten 12,13 und Aufgaben 3,4,5 und 1,2"),
+        ("fr-en", "aux articles 3,4 et 5,6"),
+        ("de-en", "1,2-Dichlorethan, 2,4-D und 1,3-Butadien"),
+        # versions of what has no capital, times that might be quantities
+        ("en-de", "Use python 3.11 scripts."),
+        ("en-de", "It has usb 2.0 cables and tls 1.2 connections."),
+        ("en-de", "He has the android 4.4 phone."),
+        ("en-de", "The kernel 6.1 tree is old."),
+        ("en-de", "Python is 3.14 now."),
+        ("en-de", "The meeting is 10.30 tomorrow."),
+        ("en-de", "We met around 9.30."),
         # codes, formulas, coordinates, names with digits
         ("de-en", "Die Menge (0,1) und [1,2]."),
         ("en-de", "Let x = 3.5 and y ≤ 4.5."),
@@ -128,7 +154,8 @@ def test_numbers_are_written_as_the_target_writes_them(pair: str, text: str, exp
         ("en-zh", "It weighs 2,200,112.5 kg."),
         ("de-es", "Es kostet 2.200.112,50 Euro."),
         # percent signs that are no percentages, and languages in which they come first
-        ("en-de", "10 % 3 = 1, 50%ig, %50"),
+        ("en-de", "10 % 3 = 1, 50%ig, %50, 5%(name)s"),
+        ("en-de", "Set width: 50%; or {width: 12.5%} here."),
         ("en-tr", "It is 50% or 50 %."),
     ],
 )
@@ -159,6 +186,7 @@ ORIGINAL = "Es wiegt 12,5 kg und kostet 2.200.112 Euro."
         ("Python 3.5 costs 3.5 euros.", "en-de", "Python 3.5 kostet 3.5 Euro.", None),
         ("Python 3.5 is out.", "en-de", "Python 3,5 ist da.", None),
         ("At 10:30.", "en-de", "Um 10.30.", None),
+        ("It costs $10.30 at 10:30.", "en-de", "Es kostet $10.30 um 10.30 Uhr.", None),
         ("It weighs 12.5 kg.", "en-de", "Es wiegt 13.5 kg.", None),
         ("About 50% of it.", "en-fr", "Environ 50% de cela.", "Environ 50~% de cela."),
         ("About 50% of it.", "en-fr", "Environ 50\u00a0% de cela.", None),
@@ -178,6 +206,10 @@ def test_protected_numbers_and_those_of_given_texts_stay() -> None:
     text, original = "It costs 12,5 euros, 50 %.", "Es kostet 12,5 Euro, 50 %."
     assert len(translation_edits(text, original, "de", "en")) == 2
     assert translation_edits(text, original, "de", "en", given=["12,5 euros", "50 %"]) == []
+    term = "10\u00a0000"
+    for number in (term, "10 000"):  # models write it with a plain space
+        edits = translation_edits(f"Es hat {number} Zimmer.", "It has 10,000 rooms.", "en", "de", given=[term])
+        assert replaced(f"Es hat {number} Zimmer.", edits) == f"Es hat {term} Zimmer."
     [sign] = translation_edits(text, original, "de", "en", [ProtectedSpan(10, 14, "12,5")])
     assert sign[2] == ""
 
