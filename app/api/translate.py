@@ -15,11 +15,12 @@ from app.api.openapi_parts import ADMISSION_ERRORS, BODY_ERRORS, TRANSLATION_ERR
 from app.api.schemas.translation import StreamRequest, TranslateRequest, TranslateResponse
 from app.api.state import translator_of
 from app.errors import InvalidFields, NoTranslationMemory, ServiceError
+from app.formats import json_strings
 from app.http.json_body import while_connected
 from app.http.problems import problem_of
 from app.runtime.event_loop import run
 from app.server.state import state_of
-from app.text.line_breaks import ReflowedText
+from app.text.line_breaks import LineBreaks, ReflowedText
 from app.translation.types import Options, TranslatedPart, TranslatedText, Translations
 
 router = APIRouter(route_class=JSONRoute)
@@ -78,7 +79,7 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
     texts, options = await _texts(request, body), await _options(request, body)
     if joins:
         size = sum(map(len, texts))
-        lines = await run(size, lambda: [ReflowedText.of(text, body.line_breaks) for text in texts])
+        lines = await run(size, lambda: [_reflowed(text, body.line_breaks) for text in texts])
         work = translator.translate([each.text for each in lines], options)
         done = note_engine(request, await while_connected(request, work))
         done = await run(size, _rewrapped, lines, done)
@@ -86,6 +87,11 @@ async def translate(body: TranslateRequest, request: Request) -> Response:
         done = note_engine(request, await while_connected(request, translator.translate(texts, options)))
     # Shaped like a TranslateResponse, but not built as one: validating our own data takes 5 % of a short request.
     return Response(to_json(_response_fields(done), inf_nan_mode="null"), media_type="application/json")
+
+
+def _reflowed(text: str, line_breaks: LineBreaks) -> ReflowedText:
+    """Without change if the text is JSON, whose strings are translated alone."""
+    return ReflowedText.of(text, "keep" if json_strings.text_pieces(text) else line_breaks)
 
 
 @router.post(

@@ -263,11 +263,12 @@ def check_tokens(field: str, count: int, limit: int) -> None:
 
 
 def _label(item: Item, options: Options) -> Label | None:
-    """`item` as a label, if it is plain text with a mnemonic. If words are aligned, offsets must stay unchanged."""
+    """`item` as a label, if it is plain text with a mnemonic, but not JSON. If words are aligned, offsets must stay
+    unchanged."""
     if not isinstance(item, str) or options.html or options.alignment or options.prefix:
         return None
     found = remove_mnemonic(item)
-    return Label(item, *found, options.target) if found else None
+    return Label(item, *found, options.target) if found and not json_strings.text_pieces(item) else None
 
 
 def _plan_copy(item: Item) -> TextPlan:

@@ -151,6 +151,8 @@ def test_string_values_of_a_text_in_json_are_translated_as_texts(service: Servic
     assert item["text"] == f'{{"title":  {title}, "n": 12.50, "items": [{other}, null]}}\n'
     assert items(service, text=JSON_TEXT, source="auto")[0]["text"] == item["text"]
     assert items(service, text=JSON_TEXT, line_breaks="auto")[0]["text"] == item["text"]
+    lines = JSON_TEXT.replace(", ", ",\n")
+    assert items(service, text=lines, line_breaks="join") == items(service, text=lines)
     assert items(service, text=JSON_TEXT, source="fr")[0]["text"] == JSON_TEXT  # in its target already
     libre = service.post("/libretranslate/translate", {"q": JSON_TEXT, "source": "en", "target": "fr"}).json()
     assert libre["translatedText"] == item["text"]

@@ -447,6 +447,14 @@ def test_label_is_translated_without_its_mnemonic_which_is_put_back(bundle: Bund
     assert len(echo.asked[-1].required) == 1 and aligned.alignment is not None  # the "&" stays where it is
 
 
+def test_text_in_json_with_a_mnemonic_is_no_label(bundle: Bundle) -> None:
+    one, echo = translator(bundle)
+    text = '{"menu": "&Open file", "b": "Save"}'
+    [item] = asyncio.run(one.translate([text], Options("en", "fr"))).items
+    assert item.text is not None and item.text.startswith('{"menu": "') and '", "b": "' in item.text
+    assert len(echo.asked) == 2
+
+
 def test_streamed_parts_span_the_copied_text_before_them(bundle: Bundle) -> None:
     one, _ = translator(bundle)
     text = "😀 The cat sleeps. \n\n The cat sleeps."
