@@ -455,6 +455,16 @@ def test_text_in_json_with_a_mnemonic_is_no_label(bundle: Bundle) -> None:
     assert len(echo.asked) == 2
 
 
+@pytest.mark.parametrize("prefix", ["", "Le"])
+def test_numbers_of_a_translation_that_the_user_began_stay(bundle: Bundle, prefix: str) -> None:
+    one, echo = translator(bundle)
+    tokens = (*bundle.target_tokenizer.encode("Le chat 12.5 kg."), bundle.target_tokenizer.eos_id)
+    count = len(tokens)
+    echo.answer = lambda sequence: Decoded(tokens, (-0.1,) * count, "stop", (0,) * count, (1.0,) * 20)  # type: ignore[method-assign]
+    [item] = asyncio.run(one.translate(["The cat 12.5 kg."], Options("en", "fr", prefix=prefix))).items
+    assert item.text == ("Le chat 12.5 kg." if prefix else "Le chat 12,5 kg.")
+
+
 def test_streamed_parts_span_the_copied_text_before_them(bundle: Bundle) -> None:
     one, _ = translator(bundle)
     text = "😀 The cat sleeps. \n\n The cat sleeps."
