@@ -12,6 +12,7 @@ from typing import Any, SupportsIndex
 from unicodedata import east_asian_width
 
 from docutils.statemachine import StringList
+from docutils.utils import column_indices
 
 _TAB_COLUMNS = 8
 _OTHER_SPACE = re.compile("[\v\f]")
@@ -20,12 +21,13 @@ _OTHER_SPACE = re.compile("[\v\f]")
 class Line(str):
     """A string, and the place in the file of each of its characters, and of its end."""
 
-    __slots__ = ("places",)
+    __slots__ = ("_columns", "places")
     places: Sequence[int]
+    _columns: Sequence[int] | None
 
     def __new__(cls, text: str, places: Sequence[int]) -> Line:
         line = super().__new__(cls, text)
-        line.places = places
+        line.places, line._columns = places, None
         return line
 
     @property
@@ -35,6 +37,13 @@ class Line(str):
     @property
     def end(self) -> int:
         return self.places[-1]
+
+    @property
+    def columns(self) -> Sequence[int]:
+        """Where in the line each column begins: a combining character has none of its own."""
+        if self._columns is None:
+            self._columns = range(len(self)) if self.isascii() else column_indices(self)
+        return self._columns
 
     def __getitem__(self, key: SupportsIndex | slice) -> str:
         if not isinstance(key, slice):
@@ -171,6 +180,17 @@ class Lines(StringList):
             end += 1
         block = Lines(list(self[start : end + 1]))
         return StringList.get_indented(block, 0, until_blank, strip_indent, block_indent, first_indent)
+
+    def get_2D_block(self, top: int, left: int, bottom: int, right: int, strip_indent: bool = True) -> Any:
+        """As docutils does it, but it looks for combining characters once in a line, not once in it for each cell."""
+        lines = []
+        for line in self[top:bottom]:
+            columns = line.columns
+            start = columns[left] if left < len(columns) else left
+            end = columns[right] if right < len(columns) else len(line)
+            lines.append(line[start:end].rstrip())
+        indent = min((len(line) - len(line.lstrip()) for line in lines if line), default=right)
+        return Lines([line[indent:] for line in lines] if strip_indent and indent < right else lines)
 
     def pad_double_width(self, pad_char: str) -> None:
         for number, line in enumerate(self.data):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from docutils.parsers.rst.tableparser import GridTableParser, SimpleTableParser, TableMarkupError
-from docutils.utils import column_width, find_combining_chars
+from docutils.parsers.rst.tableparser import GridTableParser, SimpleTableParser, TableMarkupError, update_dict_of_lists
+from docutils.utils import column_indices, column_width, strip_combining_chars
 
 from app.formats.document import UnreadableDocument
 from app.formats.rst_lines import Line, Lines, lines_of
@@ -49,7 +52,30 @@ class _BoundedParser(GridTableParser):
     """Gives up on a table that takes the cube of the time for its size."""
 
     steps = 0
+    block: Any
     stripped_block: list[str]
+
+    def parse_table(self) -> None:
+        """As docutils does it, but in a heap of corners: it sorts all of them after each cell."""
+        self.stripped_block = list(map(strip_combining_chars, self.block))
+        corners = [(0, 0)]
+        while corners:
+            top, left = heappop(corners)
+            if top == self.bottom or left == self.right or top <= self.done[left]:
+                continue
+            if not (found := self.scan_cell(top, left)):
+                continue
+            bottom, right, rowseps, colseps = found
+            update_dict_of_lists(self.rowseps, rowseps)
+            update_dict_of_lists(self.colseps, colseps)
+            self.mark_done(top, left, bottom, right)
+            text = self.block.get_2D_block(top + 1, left + 1, bottom, right)
+            text.replace(_PAD, "")
+            self.cells.append((top, left, bottom, right, text))
+            heappush(corners, (top, right))
+            heappush(corners, (bottom, left))
+        if not self.check_parse_complete():
+            raise TableMarkupError("Malformed table; parse incomplete.")
 
     def scan_left(self, top: int, left: int, bottom: int, right: int) -> Any:
         self._count(right - left)
@@ -79,11 +105,14 @@ def cells_of(block: Any, is_full: bool) -> Grid:
         parser: Any = _BoundedParser()
         parser.parse(block)
         bounds = sorted(parser.colseps)
+        places = {bound: place for place, bound in enumerate(bounds)}
         cells = [
-            Cell(top, bottom, bounds.index(left), bounds.index(right), _indent(parser, top, left, bottom, right), text)
+            Cell(top, bottom, places[left], places[right], _indent(parser, top, left, bottom, right), text)
             for top, left, bottom, right, text in parser.cells
         ]
         return Grid(lines, bounds, cells, parser.head_body_sep, is_full)
+    if len(lines[0].split()) * len(lines) > _MIN_STEPS + _STEPS_PER_CHAR * sum(map(len, lines)):
+        raise TableMarkupError("The table has too many cells for its size.")
     simple: Any = SimpleTableParser()
     _, head, body = simple.parse(block)
     bounds = [bound for column in simple.columns for bound in column]
@@ -126,13 +155,16 @@ def with_texts(grid: Grid, texts: Sequence[Sequence[str]]) -> list[str] | None:
 
 
 def _bounds_for(grid: Grid, texts: Sequence[Sequence[str]]) -> list[int]:
-    bounds = list(grid.bounds)
-    for cell, text in sorted(zip(grid.cells, texts, strict=True), key=lambda one: one[0].right - one[0].left):
+    """From left to right, each boundary as far to the right as the cells that end there need."""
+    ending = defaultdict[int, list[tuple[int, int]]](list)
+    for cell, text in zip(grid.cells, texts, strict=True):
         width = max(map(column_width, text), default=0)
-        needed = cell.indent + width + (2 if grid.is_full and width else 0)
-        if (missing := needed - (bounds[cell.right] - bounds[cell.left])) > 0:
-            for later in range(cell.right, len(bounds)):
-                bounds[later] += missing
+        ending[cell.right].append((cell.left, cell.indent + width + (2 if grid.is_full and width else 0)))
+    bounds, grown = list[int](), 0
+    for place, bound in enumerate(grid.bounds):
+        needed = max((bounds[left] + width for left, width in ending[place]), default=0)
+        grown = max(grown, needed - bound)
+        bounds.append(bound + grown)
     return bounds
 
 
@@ -166,16 +198,14 @@ class _Canvas:
         self._lines: list[dict[int, str]] = [{} for _ in range(lines)]
 
     def write(self, line: int, column: int, text: str) -> None:
-        combining = set(find_combining_chars(text))
-        for number, character in enumerate(text):
-            if number in combining:
-                before = max((place for place in self._lines[line] if place < column), default=0)
-                self._lines[line][before] = self._lines[line].get(before, "") + character
-                continue
-            self._lines[line][column] = character
+        written, starts = self._lines[line], [*column_indices(text), len(text)]
+        if starts[0]:
+            written[column - 1] = written.get(column - 1, " ") + text[: starts[0]]
+        for start, end in pairwise(starts):
+            written[column] = text[start:end]
             column += 1
-            if column_width(character) == 2:
-                self._lines[line][column] = ""
+            if column_width(text[start]) == 2:
+                written[column] = ""
                 column += 1
 
     def lines(self) -> list[str]:

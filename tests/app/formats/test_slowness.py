@@ -98,7 +98,10 @@ SHAPES: dict[str, tuple[str, int, Callable[[int], str]]] = {
     "names with hyphens": (".rst", 2_000, lambda n: "a-" * n),
     "lists after each other": (".rst", 30, lambda n: "- a\n\n* b\n\n.. c\n\n1. d\n\n" * n),
     "a table of many columns": (".rst", 20, lambda n: ("+-" * 20 + "+\n" + "|a" * 20 + "|\n") * n + "+-" * 20 + "+"),
-    "a simple table of many columns": (".rst", 100, lambda n: f"{'= ' * n}=\n{'a ' * n}a\n{'= ' * n}="),
+    "a wide table": (".rst", 400, lambda n: "+-" * n + "+\n" + "|a" * n + "|\n" + "+-" * n + "+"),
+    "a wide simple table": (".rst", 400, lambda n: f"{'= ' * n}=\n{'é ' * n}a\n{'= ' * n}="),
+    "a simple table of short rows": (".rst", 100, lambda n: "= " * n + "=\n" + "a\n" * n + "= " * n + "="),
+    "combining characters of a table": (".rst", 1_000, lambda n: "= =\na " + "a\u0301" * n + "\n= ="),
     "columns and short rows": (".csv", 60, lambda n: ",".join(map(str, range(1, n))) + "\n1" * 40 * n),
 }
 SEG_END = "</seg></tuv></tu>"
