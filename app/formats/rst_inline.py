@@ -28,6 +28,8 @@ _TITLE_ROLE_NAMES = ("ref", "doc", "numref", "term", "any", "download")
 _TITLE_ROLES = frozenset(f"{domain}{role}" for domain in ("", "std:") for role in _TITLE_ROLE_NAMES)
 """Whose explicit titles are words even if they are only one; that of another role may be code."""
 _CODE_ROLES = frozenset(["option", "program", "command", "envvar", "samp", "kbd", "code", "file", "math"])
+_TITLE_REFERENCES = frozenset(["ref", "std:ref"])
+"""Whose text may be a title (`sphinx.ext.autosectionlabel`). In small letters it is a label, maybe of another file."""
 _TAG_ROLES = frozenset(["emphasis", "strong", "dfn", "title-reference", "title", "t"])
 """Around words; that of all others may be code, or a name."""
 
@@ -153,7 +155,8 @@ class Scan:
             is_code = role in _CODE_ROLES or (role not in _TITLE_ROLES and " " not in titled["title"])
             return Markup(start, end, inner, inner + titled.end("title"), "title", is_code=is_code)
         kind: Kind = "title" if role in _TAG_ROLES and not titled else "whole"
-        return Markup(start, end, inner, inner_end, kind)
+        refers = normalised(content) if role in _TITLE_REFERENCES and not content.islower() else ""
+        return Markup(start, end, inner, inner_end, kind, refers=refers)
 
     def _phrase(self, start: int, inner: int, inner_end: int, end: int, mark: str) -> Markup:
         """A reference. `__` ends its translation, which must not become a name."""

@@ -20,6 +20,7 @@ from app.formats.rst_inline import CLOSE, END, MARKERS, OPEN, WHOLE
 from app.formats.rst_lines import Lines, lines_of
 from app.formats.rst_tables import cells_of, with_texts
 from app.markup.passage import Passage
+from app.markup.render import render_source
 from tests.app.formats.test_formats import as_it_was, shouted, texts
 
 RST = """.. _top:
@@ -415,6 +416,24 @@ def test_reference_to_a_title_finds_it_under_its_old_name() -> None:
     written = document.write(["Un titre", *titles]).decode()
     assert written == ".. _`A title`:\n\nUn titre\n========\n\n`Un titre <A title_>`__.\n"
     assert not faults(written)
+
+
+@pytest.mark.parametrize(
+    ("source", "before"),
+    [
+        ("A title\n=======\n\nSee :ref:`A title`.\n", ".. _`A title`:\n\n"),
+        ("A title\n=======\n\nSee `A\ntitle`:std:ref:.\n", ".. _`A title`:\n\n"),
+        ("标题\n====\n\nSee :ref:`标题`.\n", ".. _`标题`:\n\n"),
+        ("A title\n=======\n\nSee :ref:`A title <b>`.\n", ""),
+        ("Title\n=====\n\nSee :ref:`title`.\n", ""),
+        (".. _A title:\n\nA title\n=======\n\nSee :ref:`A title`.\n", ".. _A title:\n\n"),
+        ("A title\n=======\n\nSee :term:`A title`.\n", ""),
+    ],
+)
+def test_role_that_refers_to_a_title_finds_it_under_its_old_name(source: str, before: str) -> None:
+    document = read("a.rst", source.encode())
+    written = document.write(["Un titre", *map(render_source, document.passages[1:])]).decode()
+    assert written.partition("Un titre\n")[0] == before
 
 
 def test_anonymous_references_keep_their_order() -> None:
