@@ -17,8 +17,8 @@ from docutils.utils import column_width, escape2null
 
 from app.formats.document import Content, Slot, content_of_slots, fill
 from app.formats.encodings import decode
-from app.formats.rst_blocks import Block, TableBlock, TextBlock, blocks_of
-from app.formats.rst_escapes import Escape, written
+from app.formats.rst_blocks import LITERAL_MARK, Block, TableBlock, TextBlock, blocks_of
+from app.formats.rst_escapes import Escape, encode_text
 from app.formats.rst_inline import MARKERS, Scan, normalised, passage_of, plain_passage
 from app.formats.rst_lines import Line
 from app.formats.rst_tables import with_texts
@@ -29,7 +29,6 @@ _BETWEEN = "\0"
 """Between the texts of a table."""
 _LINE_END = re.compile(r"\r\n?|\n")
 _UNESCAPED_COLON = re.compile(r"(?<!\\)(?:\\\\)*:\Z")
-_LITERAL_MARK = re.compile(r"(?<!\\)(?:\\\\)*::\Z")
 
 
 def read(content: bytes) -> Content:
@@ -136,7 +135,7 @@ def _encode(text: str, block: TextBlock, translation: str) -> str:
     to write the translation."""
     escape = Escape(block.begins_block, block.is_quoted, block.is_term)
     if block.has_markup:
-        lines = written(translation, _source(text, block), escape)
+        lines = encode_text(translation, _source(text, block), escape)
     else:
         lines = [line.strip() for line in translation.split("\n") if line.strip()]
     if not lines or (block.mark_below and len(lines) == 1 and column_width(lines[0]) <= 2):
@@ -146,7 +145,7 @@ def _encode(text: str, block: TextBlock, translation: str) -> str:
     encoded = lines[0] + "".join(separator + line for separator, line in zip(separators, lines[1:], strict=False))
     if block.literal_follows and not _UNESCAPED_COLON.search(encoded):
         return f"{encoded} :"
-    if not block.literal_follows and block.has_markup and _LITERAL_MARK.search(encoded):
+    if not block.literal_follows and block.has_markup and LITERAL_MARK.search(encoded):
         return f"{encoded[:-1]}\\:"
     return encoded
 

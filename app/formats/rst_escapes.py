@@ -39,7 +39,7 @@ class Escape(NamedTuple):
     is_term: bool
 
 
-def written(translation: str, source: str, escape: Escape) -> list[str] | None:
+def encode_text(translation: str, source: str, escape: Escape) -> list[str] | None:
     """The lines of `translation`, whose markup is marked, in reStructuredText; None if there is no way to write it.
 
     `source`: the source of the text.
