@@ -216,8 +216,8 @@ ORDER = {
     " training.data training.cleaning training.corpora training.compute training.options training.signals"
     " training.launch training.file_lock training.process_map model",
     "training.cli": "training.importing training.pipeline training.adapt training.synthetic training.export"
-    " training.optim training.evaluation training.data training.cleaning training.corpora training.compute"
-    " training.command_line training.options training.signals training.launch training.file_lock"
+    " training.optim training.align training.evaluation training.data training.cleaning training.corpora"
+    " training.compute training.command_line training.options training.signals training.launch training.file_lock"
     " training.process_map model",
     "training.__main__": "training model",
 }

@@ -71,7 +71,7 @@ class _BoundedParser(GridTableParser):
             self.mark_done(top, left, bottom, right)
             text = self.block.get_2D_block(top + 1, left + 1, bottom, right)
             text.replace(_PAD, "")
-            self.cells.append((top, left, bottom, right, text))
+            self.cells.append((top, left, bottom, right, text))  # type: ignore[arg-type]
             heappush(corners, (top, right))
             heappush(corners, (bottom, left))
         if not self.check_parse_complete():

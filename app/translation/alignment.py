@@ -1,4 +1,4 @@
-"""Aligns the words of a plain text with the words of its translation, by attention.
+"""Aligns the words of a plain text with the words of its translation.
 
 Words are the units of app/text/word_units.py.
 """

@@ -156,7 +156,7 @@ class Candidate(Struct, frozen=True, eq=False, dict=True):
         return AlignedWords(self.pieces, list(self.aligned_spans()))
 
     def aligned_spans(self) -> Iterator[AlignedSpan]:
-        """For each token of the translation, its characters and the source characters that it attends to most."""
+        """For each token of the translation, its characters and the source characters that it translates."""
         spans, decoded, at = self.sentence.source_spans, self.decoded, 0
         for token, text, source in zip(decoded.tokens, self.token_texts, decoded.aligned, strict=True):
             if text:

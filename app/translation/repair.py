@@ -1,6 +1,6 @@
 """Repairs the translation of a similar text: what differs is decoded again, the rest stays as the memory has it.
 
-The stored translation is forced, to see by attention which of its words translate the words that differ. Then the model
+The stored translation is forced, to see which of its words are aligned to the words that differ. Then the model
 translates the sentence itself, forced to begin as the stored translation does up to these words, or to a word or two
 before; where its own words meet the rest of the stored translation again, they are joined (cf. Koehn and Senellart
 2010, "Convergence of translation memory and statistical machine translation"). A result is

@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from training.adapt.lexicon import LONGEST, AlignedPair, lexicon
+from training.adapt.lexicon import AlignedPair, lexicon
+from training.align.statistical import LONGEST
 
 NEW, PARENTS = 30, 50
 
