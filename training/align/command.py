@@ -24,7 +24,7 @@ class AlignOptions:
     """What to align, and by what."""
 
     bundle: Path
-    """The bundle to change. Its translations stay as they are."""
+    """The bundle to change. Its other weights stay as they are."""
     pairs: Annotated[tuple[str, ...], Option(metavar="FILE")]
     """Sentence pairs to learn from, as those that it was trained on; given as for `evaluate`. Repeat for more."""
     test: Annotated[tuple[str, ...], Option(metavar="FILE")]

@@ -14,6 +14,6 @@ def align(options: AlignOptions) -> None:
 
     interlinear align --bundle bundles/en-fr --pairs train.tsv --test dev.tsv
 
-    By this tags, links and terms find their words. No translation changes.
+    By this tags, links and terms find their words; what the model computes stays.
     """
     align_bundle(options, typer.echo)
