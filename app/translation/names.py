@@ -110,7 +110,7 @@ def _is_name(candidate: Candidate, word: re.Match[str], translation: str) -> boo
         return True
     before_name = _BEFORE_NAME.get(language)
     if before_name and before_name.search(text, max(0, word.start() - 40), word.start()):
-        return _score(candidate, word) < _NEARLY_SURE
+        return _score(candidate, word, is_name=True) < _NEARLY_SURE
     if tokenizer.has_piece(MARK + word[0]) or tokenizer.has_piece(MARK + lowered):
         return False  # as for most words
     if word[0].isupper():
@@ -153,8 +153,9 @@ def _may_be_subject(text: str, word: re.Match[str], language: str) -> bool:
     return _MAY_FOLLOW_FIRST.match(text, word.end()) is not None
 
 
-def _score(candidate: Candidate, word: re.Match[str]) -> float:
-    """Mean log probability of the tokens aligned to `word`; low if there are none."""
+def _score(candidate: Candidate, word: re.Match[str], is_name: bool = False) -> float:
+    """Mean log probability of the tokens aligned to `word`. Low if there are none and the model hardly looked at it, or
+    if it certainly `is_name`, which nothing can translate but a token of its own."""
     decoded, sentence = candidate.decoded, candidate.sentence
     aligned = {
         n
@@ -164,6 +165,8 @@ def _score(candidate: Candidate, word: re.Match[str]) -> float:
     scores = [score for score, at in zip(decoded.log_probs, decoded.aligned, strict=True) if at in aligned]
     if scores:
         return sum(scores) / len(scores)
+    if is_name:
+        return -math.inf
     least = _MIN_ATTENTION_SPACELESS if language_alone(sentence.bundle.target) in WITHOUT_SPACES else _MIN_ATTENTION
     attention = [decoded.coverage[at] for at in aligned if at < len(decoded.coverage)]
     return -math.inf if sum(attention) < least * len(attention) else 0.0

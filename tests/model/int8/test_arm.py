@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from model.bundle_files import WEIGHTS, read_bundle
+from model.bundle_files import ALIGNMENT, WEIGHTS, read_bundle
 from model.config import ModelConfig
 from model.decoding import decode_all
 from model.hypothesis import Hypothesis, Limits
@@ -73,7 +73,8 @@ def test_arm_decodes_a_bundles_sample_to_the_same_bits(harness: list[str], tmp_p
     config, files = read_bundle(BUNDLE)
     architecture = ModelConfig.from_dict(config["architecture"])
     sources = [min((sample["source_ids"] for sample in config["samples"]), key=len)]  # an emulator is slow
-    check_same_bits(harness, read_weights(files[WEIGHTS]), architecture, sources, Limits(**config["limits"]), tmp_path)
+    weights = {**read_weights(files[WEIGHTS]), **read_weights(files[ALIGNMENT])}
+    check_same_bits(harness, weights, architecture, sources, Limits(**config["limits"]), tmp_path)
 
 
 def test_arm_decodes_with_a_recurrent_decoder_to_the_same_bits(harness: list[str], tmp_path: Path) -> None:
