@@ -345,14 +345,13 @@ class AlignmentHead(nn.Module):
     generates it: there the layer knows for certain which token it is.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, d_model: int, size: int) -> None:
         super().__init__()
-        self.query = Linear(config.d_model, config.alignment_size)
-        self.key = Linear(config.d_model, config.alignment_size, bias=False)
+        self.query, self.key = Linear(d_model, size), Linear(d_model, size, bias=False)
 
     def forward(self, x: Tensor, keys: Tensor) -> Tensor:
         """Scores [batch, query, source] of x [batch, query, d_model], `cross_inputs` of the first layer, for keys
-        [batch, source, alignment_size]. The highest is the alignment of the token that is read; that of the end symbol
+        [batch, source, size]. The highest is the alignment of the token that is read; that of the end symbol
         says that it translates none."""
         return cast(Tensor, self.query(x) @ keys.transpose(1, 2))
 
@@ -405,7 +404,7 @@ class Transformer(nn.Module):
         self.encoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
         self.output = Linear(config.d_model, config.target_vocab_size, bias=config.output_bias)
-        self.alignment = AlignmentHead(config) if config.alignment_size else None
+        self.alignment = AlignmentHead(config.d_model, config.alignment_size) if config.alignment_size else None
         self._initialise()
         if config.share_embeddings != "none":
             self.output.weight = self.target_embedding.tokens.weight

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from app.markup.passage import ProtectedSpan
+from app.markup.passage import OBJECT, ProtectedSpan, masked
 from app.text.segmentation import segments
 from app.translation.candidate import Candidate
 from app.translation.sentence import Sentence
@@ -38,6 +38,7 @@ def _late_spans(candidate: Candidate) -> Iterator[tuple[ProtectedSpan, int]]:
     them in the text; and the place of that mark among the tokens."""
     sentence, tokenizer = candidate.sentence, candidate.sentence.bundle.target_tokenizer
     symbols = dict(zip(tokenizer.reserved_ids, sentence.passage.protected, strict=False))
+    shown = masked(sentence.passage.text, sentence.passage.protected, OBJECT)
     texts, late = tokenizer.token_texts(candidate.decoded.tokens), list[ProtectedSpan]()
     for place, (token, text) in reversed(list(enumerate(zip(candidate.decoded.tokens, texts, strict=True)))):
         if token in symbols:
@@ -45,7 +46,7 @@ def _late_spans(candidate: Candidate) -> Iterator[tuple[ProtectedSpan, int]]:
         elif any(map(str.isalnum, text)):
             return
         elif text.strip() and ends_sentence(text) and late and _is_end("".join(texts[: place + 1]), sentence):
-            yield from ((span, place) for span in late if any(map(str.isalnum, _rest(sentence, span))))
+            yield from ((span, place) for span in late if any(map(str.isalnum, shown[span.end :])))
             late = []
 
 
@@ -53,16 +54,6 @@ def _is_end(text: str, sentence: Sentence) -> bool:
     """Whether this part of a translation is a sentence, and does not end in an abbreviation, such as "M."."""
     text = text.strip()
     return segments(f"{text} Yes.", sentence.bundle.target)[-1].start > len(text)
-
-
-def _rest(sentence: Sentence, span: ProtectedSpan) -> str:
-    """What the model reads of the sentence after a protected span."""
-    pieces, at = [], span.end
-    for one in sorted(sentence.passage.protected):
-        if one.start >= at:
-            pieces.append(sentence.passage.text[at : one.start])
-            at = one.end
-    return "".join([*pieces, sentence.passage.text[at:]])
 
 
 def _place(candidate: Candidate, span: ProtectedSpan) -> int:

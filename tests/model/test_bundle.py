@@ -180,7 +180,7 @@ def test_an_alignment_head_is_in_a_file_of_its_own_and_the_name_stays(
     folder: Path, model: Transformer, tokenizer: Tokenizer
 ) -> None:
     other = folder.with_name("aligned")
-    aligned = with_alignment_head(model, AlignmentHead(make_model(400, alignment_size=4).config))
+    aligned = with_alignment_head(model, AlignmentHead(model.config.d_model, 4))
     save_bundle(other, aligned, tokenizer, LIMITS, RECORD, "# A card\n", dtype="float16")
     plain, loaded = load_bundle(folder, CPU), load_bundle(other, CPU)
     assert {path.name for path in other.iterdir()} - {path.name for path in folder.iterdir()} == {ALIGNMENT}
@@ -203,7 +203,7 @@ def test_an_alignment_head_without_its_file_is_refused_and_the_other_way_round(
     change_config(folder, lambda config: config["architecture"].update(alignment_size=4))
     sign(folder)
     assert_refused(folder, f"{ALIGNMENT} is missing, though the architecture has an alignment head")
-    aligned = with_alignment_head(model, AlignmentHead(make_model(400, alignment_size=4).config))
+    aligned = with_alignment_head(model, AlignmentHead(model.config.d_model, 4))
     save_bundle(folder, aligned, tokenizer, LIMITS, RECORD, "", replace=True)
     load_bundle(folder, CPU)
     (folder / ALIGNMENT).write_bytes(b"")

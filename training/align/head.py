@@ -63,8 +63,7 @@ def head_of(weights: Mapping[str, Tensor]) -> AlignmentHead | None:
     if not its:
         return None
     size, width = its["query.weight"].shape
-    config = ModelConfig(source_vocab_size=8, target_vocab_size=8, d_model=width, num_heads=1, alignment_size=size)
-    head = AlignmentHead(config)
+    head = AlignmentHead(width, size)
     head.load_state_dict(its)
     return head.requires_grad_(False)
 
@@ -80,8 +79,8 @@ def train_head(
     known = _known(model, pairs)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = dataclasses.replace(model.config, alignment_size=min(SIZE, model.config.d_model))
-        head = AlignmentHead(config).to(device)
+        width = model.config.d_model
+        head = AlignmentHead(width, min(SIZE, width)).to(device)
     optimizer = torch.optim.Adam(head.parameters(), lr=_PEAK_RATE)
     batches = list(_batches(pairs))
     epochs = max(_EPOCHS, -(-_MIN_STEPS // len(batches)))

@@ -62,8 +62,8 @@ def links(pairs: Sequence[TokenPair], vocab_size: int, words: Sequence[Sequence[
     """For each pair of a source and a target, [target]: the position of the source token of each target token on which
     both directions agree, or NO_WORD.
 
-    Ids are under `vocab_size`. `words`: for each pair [target], the number of each target token's word. Of a word that
-    has a link the other tokens are UNKNOWN, since at most one target token is linked to a source token.
+    Ids are under `vocab_size`. `words` has for each pair [target]: tokens of one word have the same number. If one of
+    them has a link, the others are UNKNOWN, since at most one target token is linked to a source token.
     """
     forward = align([(target, source) for source, target in pairs], vocab_size).weights
     backward = align(pairs, vocab_size).weights

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import gc
 import math
 import re
@@ -149,8 +148,7 @@ def _put_head(folder: Path, seed: int) -> None:
     """Puts a random alignment head in place of the bundle's own."""
     bundle = load_bundle(folder, torch.device("cpu"))
     torch.manual_seed(seed)
-    head = AlignmentHead(dataclasses.replace(bundle.architecture, alignment_size=16))
-    model = with_alignment_head(bundle.model, head)
+    model = with_alignment_head(bundle.model, AlignmentHead(bundle.architecture.d_model, 16))
     config = {**bundle.config, "format_version": 2, "architecture": model.config.to_dict()}
     write_config(folder, config, {ALIGNMENT: alignment_content(model)})
 

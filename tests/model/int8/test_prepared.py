@@ -83,12 +83,11 @@ def test_second_load_maps_the_file_of_the_first(spec: ModelSpec, expected: Resul
 
 
 def test_another_alignment_head_has_another_file(bundle: LoadedBundle, tmp_path: Path, weights_folder: Path) -> None:
-    config = dataclasses.replace(bundle.architecture, alignment_size=16)
     record = {name: bundle.config[name] for name in ("source", "target", "samples")}
     found = []
     for seed in (1, 2):
         torch.manual_seed(seed)
-        aligned = with_alignment_head(bundle.model, AlignmentHead(config))
+        aligned = with_alignment_head(bundle.model, AlignmentHead(bundle.architecture.d_model, 16))
         save_bundle(tmp_path / "en-fr", aligned, bundle.source_tokenizer, bundle.limits, record, "", replace=seed > 1)
         spec = open_bundle(tmp_path / "en-fr").spec
         hypotheses = [Hypothesis(source, spec.limits.target(len(source))) for source in SOURCES]

@@ -12,7 +12,7 @@ import torch
 from model.config import ModelConfig
 from model.transformer import Transformer
 from training.align import head as head_module
-from training.align.head import accuracy, train_head, with_alignment_head
+from training.align.head import accuracy, head_of, head_weights, train_head, with_alignment_head
 from training.align.statistical import NO_WORD, UNKNOWN, Integers, TokenPair
 
 SIZE = 30
@@ -95,6 +95,15 @@ def test_a_head_is_put_on_and_taken_off(model: Transformer) -> None:
     assert bare.alignment is None
     assert bare.config == model.config
     assert dict(bare.named_parameters()).keys() == dict(model.named_parameters()).keys()
+
+
+def test_a_head_among_saved_weights_is_found_again(model: Transformer) -> None:
+    head = train_head(model, *known(300, seed=2))
+    saved = {**dict(model.named_parameters()), **head_weights(head)}
+    found = head_of(saved)
+    assert found is not None
+    assert all(torch.equal(one, other) for one, other in zip(found.parameters(), head.parameters(), strict=True))
+    assert head_of(dict(model.named_parameters())) is None
 
 
 def test_a_model_whose_sources_have_no_end_symbol_learns_links_alone() -> None:
