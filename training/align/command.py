@@ -16,7 +16,7 @@ from training.compute import pick_device, use_threads
 from training.evaluation.calibrate import write_config
 from training.evaluation.evaluate import TestSet
 from training.file_lock import lock_output
-from training.options import DEVICE, Option
+from training.options import DEVICE, Columns, Option
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,7 @@ class AlignOptions:
     """Sentence pairs to learn from, as those that it was trained on; given as for `evaluate`. Repeat for more."""
     test: Annotated[tuple[str, ...], Option(metavar="FILE")]
     """More pairs, to measure with; repeat for more."""
-    columns: tuple[int, int] | None = None
-    """The columns of source and target, counted from 1. (default: detected)"""
+    columns: Columns = None
     limit: int = 40_000
     """Maximum number of pairs of each file."""
     device: Annotated[str, DEVICE] = "auto"

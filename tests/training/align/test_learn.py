@@ -9,9 +9,11 @@ from random import Random
 import pytest
 import torch
 from shared_fixtures import make_bundle
+from typer.testing import CliRunner
 
 from model.bundle_files import ALIGNMENT, CONFIG, WEIGHTS
 from model.bundle_weights import load_bundle
+from training.__main__ import cli
 from training.align import learn
 from training.align.command import AlignOptions, align_bundle
 from training.align.learn import MIN_PAIRS, align
@@ -53,6 +55,18 @@ def test_a_bundle_learns_a_head_and_keeps_its_weights(bundle: Path, tmp_path: Pa
     again = (bundle / ALIGNMENT).read_bytes()
     align_bundle(AlignOptions(bundle, (train,), (str(tmp_path / "dev.tsv"),), threads=1), said.append)
     assert (bundle / ALIGNMENT).read_bytes() == again
+
+
+def test_the_command_takes_columns_in_any_order(bundle: Path, tmp_path: Path) -> None:
+    swapped = [(target, source) for source, target in texts(MIN_PAIRS + 100, 1)]
+    path = write(tmp_path / "swapped.tsv", swapped)
+    given = ["--bundle", str(bundle), "--pairs", path, "--test", path, "--limit", "1050", "--threads", "1"]
+    done = CliRunner().invoke(cli, ["align", *given, "--columns", "2,1"])
+    assert done.exit_code == 0, done.output
+    assert json.loads((bundle / CONFIG).read_text())["alignment"]["learnt_from_pairs"] == 1050
+    refused = CliRunner().invoke(cli, ["align", *given, "--columns", "2,2"])
+    assert refused.exit_code != 0
+    assert "must be two different numbers" in refused.output
 
 
 def test_too_few_pairs_change_nothing(bundle: Path, tmp_path: Path) -> None:
