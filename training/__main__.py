@@ -17,6 +17,7 @@ from training.cli.d2l import d2l
 from training.cli.evaluate import evaluate
 from training.cli.export import export
 from training.cli.pack import pack
+from training.cli.pair import pair
 from training.cli.prepare import prepare
 from training.cli.run import run
 from training.cli.sentences import sentences
@@ -47,6 +48,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "align": align,
         "translate": translate,
         "sentences": sentences,
+        "pair": pair,
         "pack": pack,
         "unpack": unpack,
     },

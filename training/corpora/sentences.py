@@ -13,7 +13,7 @@ from pathlib import Path
 import sentencex
 from lxml import etree
 
-from model.languages import ends_sentence
+from model.languages import ends_sentence, language_alone
 from training.corpora.corpus import hash64
 from training.corpora.text_file import CorpusError, open_text
 from training.corpora.tmx import text_below
@@ -22,6 +22,8 @@ _MIN_CHARS = 6
 _REMARKS = {"note", "kinesic", "vocal", "incident", "gap", "desc", "head", "label", "kommentar", "redner", "name"}
 """Elements of TEI and of the Bundestag's proceedings that are not a part of what is said around them."""
 _ORDINAL = re.compile(r"\b\d{1,3}\.\s*$")
+_WITH_ORDINALS = {"cs", "da", "de", "et", "fi", "hr", "hu", "is", "lv", "nb", "no", "pl", "sk", "sl", "sr", "tr"}
+"""Languages that write ordinal numbers with a full stop: "the 20. Bundestag"."""
 _OPENING = "\"'“„«‹‚‘¿¡(「『《"
 
 
@@ -34,21 +36,20 @@ def whole_sentences(paths: Iterable[Path], language: str, elements: Sequence[str
     seen: set[int] = set()
     for path in paths:
         for paragraph in _xml_paragraphs(path, elements) if _is_xml(path) else open_text(path).lines():
-            for sentence in _sentences(" ".join(paragraph.split()), language):
+            for sentence in split_sentences(" ".join(paragraph.split()), language):
                 if _is_whole(sentence, max_chars) and (key := hash64(sentence)) not in seen:
                     seen.add(key)
                     yield sentence
 
 
-def _sentences(paragraph: str, language: str) -> Iterator[str]:
-    """The sentences of `paragraph`. The splitter ends one after the ordinal number of "the 20. Bundestag"."""
-    begun = ""
+def split_sentences(paragraph: str, language: str) -> list[str]:
+    """The sentences of `paragraph`. The splitter ends one after an ordinal number."""
+    found, has_ordinals = [""], language_alone(language) in _WITH_ORDINALS
     for part in sentencex.segment(language, paragraph):
-        begun += part
-        if not _ORDINAL.search(begun):
-            yield begun.strip()
-            begun = ""
-    yield begun.strip()
+        found[-1] += part
+        if not (has_ordinals and _ORDINAL.search(found[-1])):
+            found.append("")
+    return [sentence for each in found if (sentence := each.strip())]
 
 
 def _is_whole(sentence: str, max_chars: int) -> bool:
@@ -65,11 +66,19 @@ def _is_xml(path: Path) -> bool:
 
 def _xml_paragraphs(path: Path, elements: Sequence[str]) -> Iterator[str]:
     """The text of each element of these names, without remarks in it, such as applause, and the name of who speaks."""
+    for element in parsed(path).iter(*in_any_namespace(elements)):
+        yield "".join(text_below(element, {*_REMARKS, *elements}))
+
+
+def parsed(path: Path) -> etree._Element:
+    """The root of an XML file. Loads nothing else. Raises CorpusError."""
     parser = etree.XMLParser(resolve_entities=False, load_dtd=False, no_network=True)
     try:
-        root = etree.parse(path, parser).getroot()
+        return etree.parse(path, parser).getroot()
     except etree.XMLSyntaxError as error:
         raise CorpusError(path, f"damaged XML: {error.msg}", error.lineno) from None
-    names = {name for element in elements for name in (element, f"{{*}}{element}")}
-    for element in root.iter(*names):
-        yield "".join(text_below(element, {*_REMARKS, *elements}))
+
+
+def in_any_namespace(names: Iterable[str]) -> set[str]:
+    """The names, for lxml, of elements of these local names."""
+    return {each for name in names for each in (name, f"{{*}}{name}")}

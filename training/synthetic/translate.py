@@ -71,8 +71,10 @@ class TranslateOptions:
     """With --pairs, put the translation in its text's place: pairs of English and French, of which the French is
     translated into Spanish, become pairs of English and Spanish."""
     like: Annotated[tuple[str, ...], Option(metavar="FILE")] = ()
-    """Choose the --limit texts that are most like this file's sentences, one per line or before a tab, in the language
+    """Choose the --limit texts that are most like this file's sentences, one per line or between tabs, in the language
     of the side that stays; repeat for more."""
+    like_column: int = 1
+    """The column of the files of --like that has that language. (default: 1)"""
     limit: int | None = None
     """Translate at most this many texts, the most --like a file, or drawn at random."""
     back: bool = False
@@ -120,6 +122,7 @@ class TranslateOptions:
         require(
             not self.like or self.limit is not None, "--like chooses the most like ones: give their number, --limit"
         )
+        require(self.like_column >= 1, f"--like-column must be at least 1, not {self.like_column}")
         require(self.limit is None or self.limit >= 1, f"--limit must be at least 1, not {self.limit}")
         require(0 <= self.min_chrf <= 100, f"--min-chrf must be from 0 to 100, not {self.min_chrf:g}")
         compares = self.pairs is not None and not self.pivot
@@ -143,7 +146,7 @@ class TranslateOptions:
     def settings(self, name: str, files: Sequence[Path]) -> dict[str, Any]:
         """All that the pairs depend on, including the bundle's `name` and the digests of the input `files`."""
         decoded = ("nearest", "sample", "seed", "max_ratio", "precision", "device", "program", "into", "min_chrf")
-        chosen = ("back", "pivot", "columns", "encoding", "limit", *(["rows"] if self.sample else []))
+        chosen = ("back", "pivot", "columns", "encoding", "limit", "like_column", *(["rows"] if self.sample else []))
         given = {option: getattr(self, option) for option in (*decoded, *chosen)}
         read = {option: digests(_files(getattr(self, option))) for option in ("like", "without")}
         return {"bundle": name, "input": digests(files), "beam": self.beam_size, **given, **read}
@@ -222,9 +225,19 @@ def _chosen_lines(options: TranslateOptions, texts: Texts) -> set[int] | None:
     if not options.like:
         lines = [text.line for text in texts]
         return set(random.Random(options.seed).sample(lines, min(options.limit, len(lines))))
-    like = [line.split("\t")[0] for file in _files(options.like) for line in open_text(file, options.encoding).lines()]
+    like = list(_like(options))
     kept = NumberedTexts(texts, options.pivot)
     return most_like(like, kept, options.limit, options.seed)
+
+
+def _like(options: TranslateOptions) -> Iterator[str]:
+    """The sentences that the chosen ones are to be like. Raises CorpusError."""
+    for file in _files(options.like):
+        for number, line in enumerate(open_text(file, options.encoding).lines(), 1):
+            columns = line.split("\t")
+            if len(columns) < options.like_column:
+                raise CorpusError(file, f"has no column {options.like_column}: give another --like-column", number)
+            yield columns[options.like_column - 1]
 
 
 def _files(named: Iterable[str]) -> Iterator[Path]:

@@ -108,6 +108,7 @@ QUICKER = {
     "align": "--threads 1",
     "distil": SMALL,
     "sentences": "",
+    "pair": "",
     "train": SMALL,
     "adapt": f"--accept-general-loss 100 --accept-loss 100 {SMALL}",
     "import": "--threads 1",
@@ -125,6 +126,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         write_pairs(tmp_path / f"{name}.tsv", PAIRS[:count])
     (tmp_path / "in.txt").write_text("Hello.\nWhere is the train station?\n")
     (tmp_path / "proceedings.xml").write_text("<protokoll><p>Die Sitzung ist eröffnet.</p></protokoll>")
+    for language, text in {"en": "The meeting is open.", "es": "La sesión está abierta."}.items():
+        (tmp_path / "manual" / language).mkdir(parents=True)
+        (tmp_path / "manual" / language / "one.xml").write_text(f'<doc><p id="a">{text}</p></doc>', encoding="utf-8")
     units = "".join(
         f'<tu><tuv xml:lang="en"><seg>{pair.source}</seg></tuv><tuv xml:lang="fr"><seg>{pair.target}</seg></tuv></tu>'
         for pair in PAIRS[:30]

@@ -220,6 +220,8 @@ def test_required_credits_are_listed_at_the_end(shipped: LoadedBundle, pairs_fil
         (["--pivot", "--min-chrf", "40"], "--min-chrf compares with the other side of --pairs, without --pivot"),
         (["--min-chrf", "101"], "--min-chrf must be from 0 to 100"),
         (["--like", "pairs.tsv"], "--like chooses the most like ones: give their number, --limit"),
+        (["--like", "pairs.tsv", "--limit", "2", "--like-column", "0"], "--like-column must be at least 1"),
+        (["--like", "pairs.tsv", "--limit", "2", "--like-column", "3"], "pairs.tsv, line 1: has no column 3"),
         (["--limit", "0"], "--limit must be at least 1"),
         (["--without", "nowhere.tsv"], "nowhere.tsv: no such file"),
         (["--beam", "0"], "--beam must be at least 1"),
@@ -291,6 +293,10 @@ def test_a_limit_draws_texts_by_the_seed_or_takes_those_most_like_a_file(tmp_pat
     said = translate(*given, "--like", tmp_path / "news.tsv", "--out", tmp_path / "like.tsv")
     assert "2 pairs in" in said
     assert "from 2 of 42 distinct texts" in said
+    assert lines_of(tmp_path / "like.tsv") == [f"{text}\t{text}" for text in news]
+    (tmp_path / "pairs.tsv").write_text("x\tScientists found a river on Monday.\n" * 9, encoding="utf-8")
+    column = ["--like", tmp_path / "pairs.tsv", "--like-column", 2]
+    translate(*given, *column, "--replace", "--out", tmp_path / "like.tsv")
     assert lines_of(tmp_path / "like.tsv") == [f"{text}\t{text}" for text in news]
     drawn = set()
     for seed in (1, 1, 2, 3):
