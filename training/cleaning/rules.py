@@ -17,7 +17,7 @@ from training.cleaning.holdout import comparison_key
 from training.cleaning.language_check import SAMPLE_PAIRS, LanguageCheck
 from training.cleaning.misalignment import drop_misaligned
 from training.cleaning.repair import repair
-from training.corpora.corpus import LineTally, NumberedPair, Pair
+from training.corpora.corpus import LineTally, NumberedPair, Pair, letter_count
 from training.process_map import map_in_order, process_count
 
 RULES = {
@@ -36,8 +36,6 @@ _WORD = re.compile(r"[^\W\d_]+")
 _NUMBER = re.compile(r"\d+(?:[.,'’\u00a0\u202f\u066c\uff0c ]\d{3}(?!\d))*")
 _MIN_NUMBER_DIGITS = 3
 _LENGTH_SMOOTHING_CHARS, _MIN_PAIRS_FOR_LENGTHS = 25, 200
-_WIDE_CHARACTER = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_LETTERS_PER_WIDE_CHARACTER = 3
 _CHUNK_PAIRS = 1000
 """Pairs per task of a process."""
 _MIN_PAIRS_FOR_PROCESSES = 10_000
@@ -240,21 +238,16 @@ def _drop_disproportionate(
     """Drops pairs with a length ratio unusual for this corpus; short ones may differ much."""
     first = list(islice(pairs, SAMPLE_PAIRS))
     usual = (
-        sorted(_letter_count(pair.target) / _letter_count(pair.source) for _, pair in first)[len(first) // 2]
+        sorted(letter_count(pair.target) / letter_count(pair.source) for _, pair in first)[len(first) // 2]
         if first
         else 1.0
     )
     for number, pair in chain(first, pairs):
         expected, length = (
-            _LENGTH_SMOOTHING_CHARS + usual * _letter_count(pair.source),
-            _LENGTH_SMOOTHING_CHARS + _letter_count(pair.target),
+            _LENGTH_SMOOTHING_CHARS + usual * letter_count(pair.source),
+            _LENGTH_SMOOTHING_CHARS + letter_count(pair.target),
         )
         if len(first) >= _MIN_PAIRS_FOR_LENGTHS and max(expected / length, length / expected) > options.max_ratio:
             dropped.add("lengths out of proportion", number, pair)
         else:
             yield number, pair
-
-
-def _letter_count(text: str) -> int:
-    """In letters; an ideograph or syllable counts as three."""
-    return len(text) + (_LETTERS_PER_WIDE_CHARACTER - 1) * len(_WIDE_CHARACTER.findall(text))

@@ -34,6 +34,8 @@ _EXPECTED = "expected a source sentence, a tab and its translation"
 _MAX_SHOWN_LINES = 5
 _MAX_SHOWN_CHARS = 200
 _LINE_OR_COLUMN_BREAK = re.compile(r"[\t\n\r]")
+_WIDE_CHARACTER = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LETTERS_PER_WIDE_CHARACTER = 3
 WEIGHT_SUFFIX = re.compile(r"(.+):(\d+\.?\d*|\.\d+)")
 
 
@@ -307,6 +309,11 @@ def write_pairs(path: Path, pairs: Iterable[Pair]) -> int:
                 raise ValueError(f"a sentence with a tab or line end cannot be written: {short_repr(str(pair))}")
             file.write(f"{pair.source}\t{pair.target}\n")
     return count
+
+
+def letter_count(text: str) -> int:
+    """The length of a text in letters; an ideograph or syllable counts as three."""
+    return len(text) + (_LETTERS_PER_WIDE_CHARACTER - 1) * len(_WIDE_CHARACTER.findall(text))
 
 
 def hash64(text: str) -> int:
