@@ -13,7 +13,7 @@ from training.command_line import command_from_options
 from training.corpora.xml_pairs import PairedXML
 from training.options import SOURCE, TARGET, Option
 
-DEFAULT_ELEMENTS = ("p", "para", "li", "item")
+DEFAULT_ELEMENTS = ("p", "para", "li", "item", "dt", "dd", "td", "h1", "h2", "h3", "h4")
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class PairOptions:
     """Options of `pair`."""
 
     original: Annotated[Path, Option(is_argument=True, metavar="ORIGINAL")]
-    """An XML file in the source language, or a folder of them."""
+    """An XML or HTML file in the source language, or a folder of them."""
     translation: Annotated[Path, Option(is_argument=True, metavar="TRANSLATION")]
     """The same in the target language; its elements have the same ids."""
     source: Annotated[str, SOURCE]
@@ -29,19 +29,20 @@ class PairOptions:
     out: Path
     """The file to make: a pair a line, with a tab between its sides."""
     element: Annotated[tuple[str, ...], Option(metavar="NAME")] = ()
-    """The elements that are paragraphs; repeat for more. (default: p, para, li and item)"""
+    """The elements that are paragraphs; repeat for more. (default: p, para, li, item, dt, dd, td and
+    h1 to h4)"""
     max_chars: int = 400
     """Leave out pairs with a longer side."""
 
 
 @command_from_options
 def pair(options: PairOptions) -> None:
-    """Write the sentence pairs of XML in two languages, by its ids.
+    """Write the sentence pairs of XML or HTML in two languages, by ids.
 
     interlinear pair manual/en manual/es --source en --target es --out manual.en-es.tsv
 
     For manuals and textbooks whose translation kept the ids of the original's paragraphs, such as CNXML, DocBook, DITA
-    and XHTML. Left out are formulas, images, and paragraphs with more or fewer sentences than their translations.
+    and HTML. Left out are formulas, images, and paragraphs with more or fewer sentences than their translations.
     """
     pairs = PairedXML(
         options.original,

@@ -1,5 +1,5 @@
 """Sentence pairs of XML in two languages whose elements have the same ids, such as a textbook in CNXML and its
-translation, or a manual in DocBook or DITA.
+translation, or a manual in DocBook, DITA or HTML.
 
 A paragraph is taken if it has as many sentences in both languages, as translators mostly leave them; these are paired
 one by one.
@@ -15,19 +15,19 @@ from pathlib import Path
 
 from lxml import etree
 
-from training.corpora.corpus import hash64
+from training.corpora.corpus import hash64, letter_count
 from training.corpora.sentences import in_any_namespace, parsed, split_sentences
 from training.corpora.text_file import CorpusError
 from training.corpora.tmx import text_below
 
-_SUFFIXES = (".xml", ".cnxml", ".xhtml", ".dita", ".docbook")
+_SUFFIXES = (".xml", ".cnxml", ".xhtml", ".html", ".htm", ".dita", ".docbook")
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _LISTS = {"list", "ul", "ol", "itemizedlist", "orderedlist"}
 _APART = {"p", "para", "li", "item", *_LISTS, "figure", "table", "note", "equation", "exercise"}
 """Elements within a paragraph that are no part of its text; what they contain has ids of its own."""
 _OBJECT = "\ue000"
 """Stands in a paragraph's text for what is no text: a formula, an image, a reference that a program fills in."""
-_MIN_CHARS = 15
+_MIN_LETTERS = 15
 _MAX_RATIO = 2.2
 _WORD = re.compile(r"[^\W\d_]{3}")
 
@@ -76,12 +76,12 @@ class PairedXML:
 
     def _fault(self, source: str, target: str) -> str:
         """Why a pair is not to be learnt; empty if it is."""
-        lengths = sorted((len(source), len(target)))
+        lengths = sorted((letter_count(source), letter_count(target)))
         if _OBJECT in source + target:
             return "with a formula, an image or a reference"
-        if lengths[0] < _MIN_CHARS or not _WORD.search(source):
+        if lengths[0] < _MIN_LETTERS or not _WORD.search(source):
             return "too short"
-        if lengths[1] > self.max_chars or lengths[1] > _MAX_RATIO * lengths[0]:
+        if max(len(source), len(target)) > self.max_chars or lengths[1] > _MAX_RATIO * lengths[0]:
             return "too long"
         return "equal in both languages" if source == target else ""
 
@@ -115,7 +115,7 @@ def _text(element: etree._Element) -> str:
 def _inline(child: etree._Element) -> str:
     """The text of an element within a paragraph."""
     name = etree.QName(child)
-    if name.localname in ("newline", "footnote"):
+    if name.localname in ("br", "newline", "footnote"):
         return " "
     if name.localname in _APART:
         return f" {_OBJECT} "

@@ -77,6 +77,14 @@ def test_length_is_limited_and_files_are_taken_as_they_are(books: tuple[Path, Pa
     assert pairs.left_out["too long"] == 4
 
 
+def test_html_has_ids_too_and_an_ideograph_counts_as_three_letters(tmp_path: Path) -> None:
+    english, chinese = tmp_path / "help.html", tmp_path / "zh.html"
+    english.write_text('<!DOCTYPE html><h1 id="h">Opening a document<br></h1><p id="p">Choose an <b>open file</b>.')
+    chinese.write_text('<h1 id="h">打开文档窗</h1><p id="p">请选择<b>打开的文件</b>。</p>', encoding="utf-8")
+    pairs = PairedXML(english, chinese, ("en", "zh"), ("p", "h1"), 400)
+    assert list(pairs) == [("Opening a document", "打开文档窗"), ("Choose an open file.", "请选择打开的文件。")]
+
+
 def test_what_cannot_be_read_is_named(books: tuple[Path, Path], tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
