@@ -10,7 +10,7 @@ import typer
 
 from model.atomic_files import replacing_file
 from training.command_line import command_from_options
-from training.corpora.xml_pairs import PairedXML
+from training.corpora.unit_pairs import PairedUnits
 from training.options import SOURCE, TARGET, Option
 
 DEFAULT_ELEMENTS = ("p", "para", "li", "item", "dt", "dd", "td", "h1", "h2", "h3", "h4")
@@ -44,7 +44,7 @@ def pair(options: PairOptions) -> None:
     For manuals and textbooks whose translation kept the ids of the original's paragraphs, such as CNXML, DocBook, DITA
     and HTML. Left out are formulas, images, and paragraphs with more or fewer sentences than their translations.
     """
-    pairs = PairedXML(
+    pairs = PairedUnits(
         options.original,
         options.translation,
         (options.source, options.target),

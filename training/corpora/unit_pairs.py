@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 
 
 @dataclass
-class PairedXML:
+class PairedUnits:
     """The sentence pairs of the XML files at `source` and at `target`, each one file or a folder of them.
 
     Only `elements` with an id are read. Iterate once; `left_out` then tells how many sentences were not taken, and why.

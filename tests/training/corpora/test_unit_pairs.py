@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from training.__main__ import cli
 from training.corpora.text_file import CorpusError
-from training.corpora.xml_pairs import PairedXML
+from training.corpora.unit_pairs import PairedUnits
 
 BOOK = """<document xmlns="http://cnx.rice.edu/cnxml" xmlns:m="http://www.w3.org/1998/Math/MathML">
 <content>{}</content></document>
@@ -49,8 +49,8 @@ def books(tmp_path: Path) -> tuple[Path, Path]:
     return folders
 
 
-def paired(source: Path, target: Path, max_chars: int = 400) -> PairedXML:
-    return PairedXML(source, target, ("en", "es"), ("p", "para", "item"), max_chars)
+def paired(source: Path, target: Path, max_chars: int = 400) -> PairedUnits:
+    return PairedUnits(source, target, ("en", "es"), ("p", "para", "item"), max_chars)
 
 
 def test_sentences_of_paragraphs_with_equal_ids_are_pairs(books: tuple[Path, Path]) -> None:
@@ -81,7 +81,7 @@ def test_html_has_ids_too_and_an_ideograph_counts_as_three_letters(tmp_path: Pat
     english, chinese = tmp_path / "help.html", tmp_path / "zh.html"
     english.write_text('<!DOCTYPE html><h1 id="h">Opening a document<br></h1><p id="p">Choose an <b>open file</b>.')
     chinese.write_text('<h1 id="h">打开文档窗</h1><p id="p">请选择<b>打开的文件</b>。</p>', encoding="utf-8")
-    pairs = PairedXML(english, chinese, ("en", "zh"), ("p", "h1"), 400)
+    pairs = PairedUnits(english, chinese, ("en", "zh"), ("p", "h1"), 400)
     assert list(pairs) == [("Opening a document", "打开文档窗"), ("Choose an open file.", "请选择打开的文件。")]
 
 
