@@ -1,4 +1,4 @@
-"""The command `pair`: sentence pairs of XML in two languages."""
+"""The command `pair`: sentence pairs of files in two languages, by the ids of their units."""
 
 from __future__ import annotations
 
@@ -13,42 +13,44 @@ from training.command_line import command_from_options
 from training.corpora.unit_pairs import PairedUnits
 from training.options import SOURCE, TARGET, Option
 
-DEFAULT_ELEMENTS = ("p", "para", "li", "item", "dt", "dd", "td", "h1", "h2", "h3", "h4")
-
 
 @dataclass(frozen=True)
 class PairOptions:
     """Options of `pair`."""
 
     original: Annotated[Path, Option(is_argument=True, metavar="ORIGINAL")]
-    """An XML or HTML file in the source language, or a folder of them."""
+    """A file in the source language, or a folder of them: XML, HTML, JSON, YAML or Fluent."""
     translation: Annotated[Path, Option(is_argument=True, metavar="TRANSLATION")]
-    """The same in the target language; its elements have the same ids."""
+    """The same in the target language, with the same ids or keys."""
     source: Annotated[str, SOURCE]
     target: Annotated[str, TARGET]
     out: Path
     """The file to make: a pair a line, with a tab between its sides."""
     element: Annotated[tuple[str, ...], Option(metavar="NAME")] = ()
-    """The elements that are paragraphs; repeat for more. (default: p, para, li, item, dt, dd, td and
-    h1 to h4)"""
+    """Read only elements of this name, or strings of this key; repeat for more. (default: of XML and HTML p, para, li,
+    item, dt, dd, td and h1 to h4, of other files all)"""
+    min_letters: int = 15
+    """Leave out pairs with a shorter side, such as labels."""
     max_chars: int = 400
     """Leave out pairs with a longer side."""
 
 
 @command_from_options
 def pair(options: PairOptions) -> None:
-    """Write the sentence pairs of XML or HTML in two languages, by ids.
+    """Write the sentence pairs of files in two languages, by their ids.
 
     interlinear pair manual/en manual/es --source en --target es --out manual.en-es.tsv
 
     For manuals and textbooks whose translation kept the ids of the original's paragraphs, such as CNXML, DocBook, DITA
-    and HTML. Left out are formulas, images, and paragraphs with more or fewer sentences than their translations.
+    and HTML, and for the strings of programs in JSON, YAML and Fluent. Left out are formulas, images, values that a
+    program fills in, and units with more or fewer sentences than their translations.
     """
     pairs = PairedUnits(
         options.original,
         options.translation,
         (options.source, options.target),
-        options.element or DEFAULT_ELEMENTS,
+        options.element,
+        options.min_letters,
         options.max_chars,
     )
     count = 0

@@ -1,4 +1,4 @@
-"""Sentence pairs of XML in two languages, by the ids of its elements, as `pair` writes them."""
+"""Sentence pairs of files in two languages, by the ids of their units, as `pair` writes them."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def books(tmp_path: Path) -> tuple[Path, Path]:
     return folders
 
 
-def paired(source: Path, target: Path, max_chars: int = 400) -> PairedUnits:
-    return PairedUnits(source, target, ("en", "es"), ("p", "para", "item"), max_chars)
+def paired(source: Path, target: Path, min_letters: int = 15, max_chars: int = 400) -> PairedUnits:
+    return PairedUnits(source, target, ("en", "es"), (), min_letters, max_chars)
 
 
 def test_sentences_of_paragraphs_with_equal_ids_are_pairs(books: tuple[Path, Path]) -> None:
     pairs = paired(*books)
     assert list(pairs) == PAIRS
     assert pairs.left_out == {
-        "with a formula, an image or a reference": 3,
-        "in paragraphs of other numbers of sentences": 1,
+        "with a formula, an image or a placeholder": 3,
+        "in units of other numbers of sentences": 1,
         "in one language only": 1,
     }
 
@@ -81,8 +81,40 @@ def test_html_has_ids_too_and_an_ideograph_counts_as_three_letters(tmp_path: Pat
     english, chinese = tmp_path / "help.html", tmp_path / "zh.html"
     english.write_text('<!DOCTYPE html><h1 id="h">Opening a document<br></h1><p id="p">Choose an <b>open file</b>.')
     chinese.write_text('<h1 id="h">打开文档窗</h1><p id="p">请选择<b>打开的文件</b>。</p>', encoding="utf-8")
-    pairs = PairedUnits(english, chinese, ("en", "zh"), ("p", "h1"), 400)
+    pairs = PairedUnits(english, chinese, ("en", "zh"), ("p", "h1"), 15, 400)
     assert list(pairs) == [("Opening a document", "打开文档窗"), ("Choose an open file.", "请选择打开的文件。")]
+
+
+def test_strings_of_programs_are_paired_by_their_keys(tmp_path: Path) -> None:
+    files = {
+        "en/a.json": '{"menu": {"open": "Open the <b>file</b>", "items": ["Bakery"]}, "left": "{count} are left."}',
+        "es/a.json": '{"menu": {"items": ["Panadería"], "open": "Abrir el <b>archivo</b>"}, "left": "Quedan {count}."}',
+        "en/b.yml": "en:\n  open: The door is open.\n",
+        "es/b.yml": "es:\n  open: La puerta está abierta.\n",
+        "en/c.ftl": "open = The shop is open.\n    .title = The title of it\nwho = Hello, { $name }!\n",
+        "es/c.ftl": "open = La tienda está abierta.\n    .title = El título de eso\nwho = ¡Hola, { $name }!\n",
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    pairs = paired(tmp_path / "en", tmp_path / "es", min_letters=3)
+    assert list(pairs) == [
+        ("Open the file", "Abrir el archivo"),
+        ("Bakery", "Panadería"),
+        ("The door is open.", "La puerta está abierta."),
+        ("The shop is open.", "La tienda está abierta."),
+        ("The title of it", "El título de eso"),
+    ]
+    assert pairs.left_out == {"with a formula, an image or a placeholder": 2}
+    only = PairedUnits(tmp_path / "en" / "a.json", tmp_path / "es" / "a.json", ("en", "es"), ("open",), 3, 400)
+    assert list(only) == [("Open the file", "Abrir el archivo")]
+
+
+def test_an_id_is_that_of_a_file_which_both_folders_have(tmp_path: Path) -> None:
+    for name, text in {"en/a": "The first title of all", "en/b": "Another title of all", "es/b": "Otro título"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.json").write_text(f'{{"title": "{text}"}}', encoding="utf-8")
+    assert list(paired(tmp_path / "en", tmp_path / "es", min_letters=3)) == [("Another title of all", "Otro título")]
 
 
 def test_what_cannot_be_read_is_named(books: tuple[Path, Path], tmp_path: Path) -> None:
@@ -94,6 +126,11 @@ def test_what_cannot_be_read_is_named(books: tuple[Path, Path], tmp_path: Path) 
     damaged.write_text("<document>\n<para>Not closed.", encoding="utf-8")
     with pytest.raises(CorpusError, match=r"damaged\.xml, line 2: damaged XML"):
         list(paired(damaged, books[1]))
+    (tmp_path / "a.json").write_text('{"title": ', encoding="utf-8")
+    (tmp_path / "a.yaml").write_text("title: [", encoding="utf-8")
+    for name, said in {"a.json": r"a\.json, line 1: damaged JSON", "a.yaml": r"a\.yaml: damaged YAML"}.items():
+        with pytest.raises(CorpusError, match=said):
+            list(paired(tmp_path / name, books[1]))
     with pytest.raises(OSError, match="nowhere"):
         list(paired(tmp_path / "nowhere", books[1]))
 
@@ -105,5 +142,5 @@ def test_the_command_writes_pairs_and_says_what_it_left_out(books: tuple[Path, P
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
     assert lines[0] == f"5 pairs in {out}"
-    assert lines[1] == "left out, with a formula, an image or a reference: 3"
+    assert lines[1] == "left out, with a formula, an image or a placeholder: 3"
     assert out.read_text(encoding="utf-8").splitlines() == ["\t".join(pair) for pair in PAIRS]
