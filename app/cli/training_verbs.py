@@ -36,7 +36,7 @@ TRAINER = {
         "align": Verb("align", "Teach a bundle which word translates which, to place tags."),
         "distil": Verb("translate", "Translate one side of a file, to make training pairs."),
         "sentences": Verb("sentences", "Write the whole sentences of running text, each once."),
-        "pair": Verb("pair", "Write the sentence pairs of files in two languages, by their ids."),
+        "pair": Verb("pair", "Write the sentence pairs of texts that have the same ids."),
         "pack": Verb("pack", "Pack prepared data or a run into parts that travel."),
         "unpack": Verb("unpack", "Make prepared data or a run again from packed parts."),
     },

@@ -37,9 +37,9 @@ class PairOptions:
 
 @command_from_options
 def pair(options: PairOptions) -> None:
-    """Write the sentence pairs of files in two languages, by their ids.
+    """Write the sentence pairs of texts that have the same ids.
 
-    interlinear pair manual/en manual/es --source en --target es --out manual.en-es.tsv
+    interlinear pair manual/en manual/es --source en --target es --out pairs.tsv
 
     For manuals and textbooks whose translation kept the ids of the original's paragraphs, such as CNXML, DocBook, DITA
     and HTML, and for the strings of programs in JSON, YAML and Fluent. Left out are formulas, images, values that a

@@ -42,17 +42,23 @@ def units(path: Path, elements: Sequence[str], language: str) -> Iterator[tuple[
 
     Raises CorpusError, and OSError for a file that cannot be read.
     """
-    if path.suffix == ".ftl":
-        yield from _fluent_strings(path)
-    elif path.suffix in _DATA:
-        for identifier, text in _strings(_root(_loaded(path), language)):
-            if elements and identifier.rpartition(".")[2] not in elements:
-                continue
-            yield identifier, _PLACEHOLDER.sub(OBJECT, unescape(_TAG.sub("", text)))
+    if path.suffix == ".ftl" or path.suffix in _DATA:
+        strings = _fluent_strings(path) if path.suffix == ".ftl" else _data_strings(path, language)
+        for identifier, text in strings:
+            if not elements or identifier.rpartition(".")[2] in elements:
+                yield identifier, unescape(_TAG.sub("", text))
     else:
         for element in parsed(path).iter(*in_any_namespace(elements or PARAGRAPHS)):
-            if identifier := element.get("id") or element.get(_XML_ID):
-                yield identifier, _text(element)
+            if named := element.get("id") or element.get(_XML_ID):
+                yield named, _text(element)
+
+
+def _data_strings(path: Path, language: str) -> Iterator[tuple[str, str]]:
+    try:
+        for identifier, text in _strings(_root(_loaded(path), language)):
+            yield identifier, _PLACEHOLDER.sub(OBJECT, text)
+    except RecursionError:
+        raise CorpusError(path, "it is nested too deeply") from None
 
 
 def _loaded(path: Path) -> Any:
@@ -90,7 +96,7 @@ def _fluent_strings(path: Path) -> Iterator[tuple[str, str]]:
             named = [("", entry.value), *((f".{one.id.name}", one.value) for one in entry.attributes)]
             for name, pattern in named:
                 if pattern is not None:
-                    yield f"{entry.id.name}{name}", _TAG.sub("", "".join(map(_fluent_text, pattern.elements)))
+                    yield f"{entry.id.name}{name}", "".join(map(_fluent_text, pattern.elements))
 
 
 def _fluent_text(element: fluent.TextElement | fluent.Placeable) -> str:

@@ -128,7 +128,9 @@ def test_what_cannot_be_read_is_named(books: tuple[Path, Path], tmp_path: Path) 
         list(paired(damaged, books[1]))
     (tmp_path / "a.json").write_text('{"title": ', encoding="utf-8")
     (tmp_path / "a.yaml").write_text("title: [", encoding="utf-8")
-    for name, said in {"a.json": r"a\.json, line 1: damaged JSON", "a.yaml": r"a\.yaml: damaged YAML"}.items():
+    (tmp_path / "deep.json").write_text("[" * 9000 + "]" * 9000, encoding="utf-8")
+    faults = {"a.json": "json, line 1: damaged JSON", "a.yaml": "yaml: damaged YAML", "deep.json": "nested too deeply"}
+    for name, said in faults.items():
         with pytest.raises(CorpusError, match=said):
             list(paired(tmp_path / name, books[1]))
     with pytest.raises(OSError, match="nowhere"):
