@@ -28,6 +28,9 @@ enum {
     GROUP_TOKENS = 192 /* about so many are encoded together, so that they stay in the second-level cache */
 };
 
+/* How the weights must be packed for these kernels; model/int8/backend.py reads it. */
+const Layout kernel_layout = {PANEL, DEPTH, ZERO, SATURATING};
+
 typedef struct {
     const char *weight; /* in this variant's layout; see layout.h */
     const float *scale; /* [outputs], padded to GROUP */
@@ -50,10 +53,12 @@ typedef struct {
 typedef struct {
     const float *tokens;         /* [vocabulary, d_model], or NULL: then */
     const uint16_t *half_tokens; /* the same in half precision, or NULL: then */
-    const int8_t *int8_tokens;   /* the same in int8, times */
+    const int8_t *int8_tokens;   /* the same in int8, or NULL: then */
+    const Linear *output;        /* the vocabulary's product, whose weights they are, too; int8 ones are times */
     const float *row_scales;     /* [vocabulary] */
     const float *positions;      /* [positions, d_model] */
     float scale;
+    int32_t zero; /* a token that is read as zeros; -1: none */
 } Embedding;
 
 enum { PRE, POST, RESIDUAL_POST };
@@ -653,11 +658,21 @@ static void feed_forward(Batch *batch, const Layer *layer, int rows, float *x) {
 static void embed(const Embedding *embedding, int32_t token, int position, int width, float *x) {
     const size_t start = (size_t)token * width;
     const float *row = x, *at = embedding->positions + (size_t)position * width;
-    if (embedding->half_tokens)
+    if (embedding->tokens) {
+        row = embedding->tokens + start;
+    } else if (embedding->half_tokens) {
         for (int i = 0; i < width; i++) x[i] = from_half(embedding->half_tokens[start + i]);
-    else if (embedding->int8_tokens)
-        for (int i = 0; i < width; i++) x[i] = (float)embedding->int8_tokens[start + i] * embedding->row_scales[token];
-    else row = embedding->tokens + start;
+    } else {
+        int8_t unpacked[width];
+        const int8_t *bytes = unpacked;
+        if (embedding->int8_tokens) bytes = embedding->int8_tokens + start;
+        else unpack_row(&kernel_layout, embedding->output->weight, width, 0, token, unpacked);
+        for (int i = 0; i < width; i++) x[i] = (float)bytes[i] * embedding->row_scales[token];
+    }
+    if (token == embedding->zero) {
+        memset(x, 0, sizeof(float) * width);
+        row = x;
+    }
     const F16 scale = splat(embedding->scale);
     for (int i = 0; i < width; i += LANES) store(x + i, add(times(load(row + i), scale), load(at + i)));
 }
@@ -1013,9 +1028,6 @@ static int extend(Batch *batch, Sentence *sentence, int row) {
 
 /* ---- The weights ------------------------------------------------------------------------------------------ */
 
-/* How the weights must be packed for these kernels; model/int8/backend.py reads it. */
-const Layout kernel_layout = {PANEL, DEPTH, ZERO, SATURATING};
-
 /* Reads packed weights from the front, array by array, each from a multiple of 64 bytes on. */
 typedef struct {
     const char *at;
@@ -1090,7 +1102,7 @@ Model *model_open(const void *packed) {
         int32_t d_model, heads, d_ff, placement, encoder_layers, decoder_layers, bos, eos;
         int32_t source_vocabulary, target_vocabulary, positions;
         int32_t shares_embeddings, learns_positions, has_attention_bias, has_final_norm, token_number_bytes, is_swish;
-        int32_t source_ends, is_recurrent, alignment_layer, alignment_head, alignment_size;
+        int32_t source_ends, is_recurrent, alignment_layer, alignment_head, alignment_size, is_tied, zero_token;
     } head;
     memcpy(&head, next_array(&reader, sizeof head), sizeof head);
     Model *model = calloc(1, sizeof(Model));
@@ -1109,13 +1121,16 @@ Model *model_open(const void *packed) {
         return NULL;
     }
     const size_t width = head.d_model;
-    next_tokens(&reader, &model->source, head.source_vocabulary, width, head.token_number_bytes);
-    if (head.shares_embeddings) model->target = model->source;
+    model->output = next_linear(&reader, width, head.target_vocabulary, 1, 0);
+    if (head.is_tied) model->target = (Embedding){.output = &model->output, .row_scales = model->output.scale};
     else next_tokens(&reader, &model->target, head.target_vocabulary, width, head.token_number_bytes);
+    if (head.shares_embeddings) model->source = model->target;
+    else next_tokens(&reader, &model->source, head.source_vocabulary, width, head.token_number_bytes);
+    model->source.zero = -1;
+    model->target.zero = head.zero_token;
     model->source.positions = model->target.positions = next_floats(&reader, head.positions * width);
     if (head.learns_positions) model->target.positions = next_floats(&reader, head.positions * width);
     model->source.scale = model->target.scale = (float)sqrt((double)width);
-    model->output = next_linear(&reader, width, head.target_vocabulary, 1, 0);
     for (int number = 0; number < head.encoder_layers; number++)
         model->encoder[number] = next_layer(&reader, model, head.has_attention_bias, 0);
     for (int number = 0; number < head.decoder_layers; number++)

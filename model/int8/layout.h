@@ -158,3 +158,26 @@ void pack_matrix(const Layout *layout, const int8_t *weight, int inputs, int out
             }
     }
 }
+
+/* The reverse, for one row: to [inputs] = the weights of output `column`. */
+static inline void unpack_row(const Layout *layout, const char *packed, int inputs, int nonnegative, int column, int8_t *to) {
+    const Panel panel = panel_of(layout, inputs, nonnegative);
+    const int lane = column % layout->panel, width = layout->panel, depth = layout->depth;
+    packed += column / width * panel.bytes;
+    if (!layout->saturating) {
+        for (int k = 0; k < inputs; k += depth)
+            for (int i = 0; i < depth; i++) to[k + i] = packed[(size_t)k * width + lane * depth + i] - layout->zero;
+        return;
+    }
+    const uint16_t *order = (const uint16_t *)(packed + panel.order);
+    const uint8_t *shuffle = (const uint8_t *)(packed + panel.shuffle);
+    const int8_t *from = (const int8_t *)(packed + panel.weight) + lane * 4;
+    int32_t safe;
+    memcpy(&safe, packed + panel.safe, sizeof safe);
+    for (int block = 0; block < inputs / BLOCK; block++)
+        for (int k = 0; k < BLOCK; k += 4, from += 4 * COLUMNS)
+            for (int i = 0; i < 4; i++) {
+                const int is_shuffled = !nonnegative && block < safe;
+                to[order[block] + (is_shuffled ? shuffle[block * BLOCK + k + i] : k + i)] = from[i];
+            }
+}

@@ -118,6 +118,7 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
     source = weights["source_embedding.tokens.weight"]
     target = source if shared == "all" else weights["target_embedding.tokens.weight"]
     number_bytes = max(bytes_per_number(source), bytes_per_number(target))
+    is_tied = shared != "none" and number_bytes == 1  # the output's weights are those that the embedding reads
     yield np.array(
         [
             *(config.d_model, config.num_heads, config.d_ff, PLACEMENTS.index(config.norm)),
@@ -126,29 +127,22 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
             *(shared == "all", config.positions == "learned", config.attention_bias, config.has_final_norm),
             *(number_bytes, config.activation == "swish", config.source_eos, config.decoder == "ssru"),
             *(-1 if index is None else index for index in (config.alignment_layer, config.alignment_head)),
-            config.alignment_size,
+            *(config.alignment_size, is_tied, config.bos_id if config.zero_start else -1),
         ],
         np.int32,
     )
-    for tokens in (source,) if shared == "all" else (source, target):
-        if config.zero_start and tokens is target:
-            tokens = tokens.copy()
-            tokens[config.bos_id] = 0
-        if number_bytes == 1:
-            yield from quantise_rows(tokens)
-        else:
-            yield tokens.astype(np.float16 if number_bytes == 2 else np.float32)
-    if config.positions == "learned":
-        yield weights["source_embedding.positions"]
-        yield weights["target_embedding.positions"]
-    else:
-        yield computed_positions(config)
 
     def matrix(weight: NDArray[np.float32], nonnegative: bool = False) -> Iterator[Array]:
         """Packed weights and their scales. `nonnegative`: whether no input is ever negative."""
         signed, scale = quantise_rows(weight)
         yield pack_matrix(signed, nonnegative)
         yield _padded(scale)
+
+    def tokens(table: NDArray[np.float32]) -> Iterator[Array]:
+        if number_bytes == 1:
+            yield from quantise_rows(table)
+        else:
+            yield table.astype(np.float16 if number_bytes == 2 else np.float32)
 
     def linear(name: str, first: int = 0, last: int | None = None, nonnegative: bool = False) -> Iterator[Array]:
         """Rows `first` to `last` of the matrix; scales; bias."""
@@ -182,6 +176,15 @@ def _arrays(weights: Weights, config: ModelConfig, pack_matrix: Callable[..., Ar
     yield from matrix(target if shared != "none" else weights["output.weight"])
     bias = weights["output.bias"] if config.output_bias else np.zeros(len(target), np.float32)
     yield _padded(bias, -math.inf)  # which keeps the columns of the padding from being chosen
+    if not is_tied:
+        yield from tokens(target)
+    if shared != "all":
+        yield from tokens(source)
+    if config.positions == "learned":
+        yield weights["source_embedding.positions"]
+        yield weights["target_embedding.positions"]
+    else:
+        yield computed_positions(config)
     for number in range(config.encoder_layers):
         yield from self_attention(f"encoder.{number}")
         yield from feed_forward(f"encoder.{number}")

@@ -1,5 +1,5 @@
-/* Products of int8 matrices against sums in plain C, with weights and inputs of many kinds, their extremes among them.
- * Prints each product that differs; the exit status is 1 if there is one.
+/* Products of int8 matrices against sums in plain C, with weights and inputs of many kinds, their extremes among them, and
+ * what is unpacked of a matrix against what was packed. Prints each that differs; the exit status is 1 if there is one.
  */
 #include <stdio.h>
 
@@ -76,6 +76,14 @@ static int check(int rows, int inputs, int outputs, int nonnegative, int weights
     if (differ)
         printf("%d x %d x %d, nonnegative %d, weights %d, inputs %d: %d differ\n", rows, inputs, outputs, nonnegative,
                weights, kind, differ);
+    int8_t *row = values; /* which has at least one row */
+    for (int column = 0; column < outputs; column++) {
+        unpack_row(&kernel_layout, packed, inputs, nonnegative, column, row);
+        if (memcmp(row, weight + (size_t)column * inputs, inputs)) {
+            printf("row %d of %d x %d is not unpacked\n", column, inputs, outputs);
+            differ++;
+        }
+    }
     void *const used[] = {weight, values, x, scale, out, packed, in.bytes, in.scale, in.offset};
     for (size_t i = 0; i < sizeof used / sizeof used[0]; i++) free(used[i]);
     return differ;
