@@ -17,6 +17,8 @@ LONGEST = 80
 _ROUNDS = 6
 _TENSION = 6.0
 """How much likelier a token is aligned to one at the same share of the sentence."""
+_ANYWHERE = 0.3
+"""The share of the prior that is the same for all tokens: "mañana" at the beginning is "tomorrow" at the end."""
 _UNSEEN = 2.0
 """Added to the count of every given token, or one that occurs once would explain its whole sentence (Moore 2004)."""
 
@@ -84,5 +86,5 @@ def _candidates(pairs: Sequence[TokenPair], vocab_size: int) -> Iterator[tuple[I
         generated, given = np.array(one, np.int64), np.array(other, np.int64)
         apart = np.abs(np.arange(len(generated))[:, None] / len(generated) - np.arange(len(given)) / len(given))
         prior = np.exp(-_TENSION * apart)
-        prior /= prior.sum(1, keepdims=True)
+        prior = (1 - _ANYWHERE) * prior / prior.sum(1, keepdims=True) + _ANYWHERE / len(given)
         yield (generated[:, None] * vocab_size + given).ravel(), prior.astype(np.float32).ravel()

@@ -40,6 +40,20 @@ def test_a_token_is_linked_to_the_one_that_it_translates_wherever_that_stands() 
     assert right > 0.99 * count
 
 
+def test_a_token_is_linked_to_the_one_at_the_other_end_of_the_sentence() -> None:
+    """As "mañana" at the beginning is "tomorrow" at the end."""
+    random = Random(4)
+    pairs: list[TokenPair] = []
+    for length in range(2, 10):
+        for number in range(100):
+            rest = random.sample(range(10, 30), length)
+            first, last = ([7], [37]) if number < 20 else ([], [])
+            pairs.append(([*first, *rest], [*(30 + token for token in rest), *last]))
+    linked = zip(links(pairs, SIZE, each_alone(pairs)), pairs, strict=True)
+    found = [link[-1] for link, (source, _) in linked if source[0] == 7]
+    assert np.mean(np.array(found) == 0) > 0.95
+
+
 def test_a_token_that_occurs_with_everything_is_linked_to_no_word() -> None:
     pairs = translated(600)
     found = [
