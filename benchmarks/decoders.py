@@ -18,6 +18,8 @@ from time import perf_counter
 from typing import Any, Protocol
 
 OURS, THEIRS = "interlinear", "ctranslate2"
+_STEPS = 16
+"""Decoder steps in a call, where the batch takes several at once."""
 INDEX_TYPE = "i"
 """Type code in `array` of the sentence indices in the queue, a pipe from which our workers read them."""
 
@@ -89,15 +91,16 @@ class OurDecoder:
 
     def decode(self) -> int:
         batch, taken = self._batch, {}
+        group = max(1, batch.rows // 4)
         while True:
             # As in greedy_decode: fewer than a quarter of the rows are not worth a pass of the encoder.
-            if batch.free >= max(1, batch.rows // 4) and (joining := self._take(batch.free // self._beam_size)):
+            if batch.free >= group and (joining := self._take(batch.free // self._beam_size)):
                 taken.update(joining)
                 batch.admit(list(joining.values()))
             if not batch.running:
                 self._done = taken
                 return sum(len(hypothesis.tokens) for hypothesis in taken.values())
-            batch.step()
+            batch.step(_STEPS, max(1, group - batch.free))
 
     def answers(self) -> list[tuple[int, list[int], float]]:
         return [(number, h.tokens, sum(h.log_probs) / len(h.log_probs)) for number, h in self._done.items()]
@@ -108,7 +111,7 @@ class OurDecoder:
             began = perf_counter()
             self._batch.admit([self._new(number)])
             while self._batch.running:
-                self._batch.step()
+                self._batch.step(_STEPS)
             seconds.append(perf_counter() - began)
         return seconds
 

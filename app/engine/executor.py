@@ -14,6 +14,8 @@ from model.decoding.batch import Backend, Batch
 from model.hypothesis import Hypothesis
 from model.model_spec import ModelSpec
 
+ROUND_STEPS = 4
+"""Decoder steps between two looks at what has arrived: as many as sentences wait for others to be encoded with."""
 log = logging.getLogger(__name__)
 
 
@@ -45,10 +47,10 @@ class BundleExecutor:
 
     def __init__(self, backend: Backend, spec: ModelSpec, rows: int) -> None:
         self.backend, self.spec, self.rows = backend, spec, rows
-        self.steps = 1
-        """Decoder steps that the last call of `step` took."""
+        self.steps: Sequence[int] = ()
+        """The number of sentences in each decoder step that the last call of `step` took."""
         self._batch: Batch | None = None
-        self._waiting: WaitingQueue[DecodingTask] = WaitingQueue()
+        self._waiting: WaitingQueue[DecodingTask] = WaitingQueue(max_held_steps=ROUND_STEPS)
         self._suspects: list[WaitingQueue[DecodingTask]] = []
         self._running: dict[Hypothesis, DecodingTask] = {}
 
@@ -82,21 +84,24 @@ class BundleExecutor:
             assert any(queue.remove(task) for queue in (self._waiting, *self._suspects))
 
     def step(self) -> tuple[list[DecodingTask], list[DecodingTask]]:
-        """Admits waiting tasks and runs a decoder step, or as many as the batch takes at once. Returns the finished and
-        the failed tasks.
+        """Admits waiting tasks and runs decoder steps, as many as the batch takes at once. Returns the finished and the
+        failed tasks.
 
         If the step fails, all tasks start again in fresh rows, in halves, one half after the other, until the task that
         causes the failure is alone. Retrying is safe: decoding gives the same bits in any batch.
         """
-        joining = self._take_joining()
+        joining, self.steps = self._take_joining(), ()
+        finished: list[Hypothesis] = []
         try:
             if joining:
                 self.batch.admit([task.hypothesis for task in joining])
             self._running.update((task.hypothesis, task) for task in joining)
-            self.steps = self.batch.steps
-            finished = self.batch.step() if self._running else []
+            if self._running:
+                finished = self.batch.step(*self._round())
+                self.steps = self.batch.steps
         except Exception as error:
             return [], self._isolate(joining, error)
+        self._queue.count_steps(len(self.steps))
         if finished:
             self.backend.check_weights()  # which ends the worker: nothing that it decodes may reach the cache
         done = [self._running.pop(hypothesis) for hypothesis in finished]
@@ -105,12 +110,23 @@ class BundleExecutor:
             self._isolate_nonfinite(broken)
         return [task for task in done if task not in broken], broken
 
+    @property
+    def _queue(self) -> WaitingQueue[DecodingTask]:
+        """The tasks that join next: one group of suspects at a time, before any others."""
+        return self._suspects[-1] if self._suspects else self._waiting
+
+    def _round(self) -> tuple[int, int]:
+        """How many steps to take at most, and how many sentences must finish before others join; 0: any number."""
+        group, free = max(1, self.rows // 4), self.batch.free
+        if len(self._queue) < group:
+            return ROUND_STEPS, 0
+        return (ROUND_STEPS, group - free) if free < group else (1, 0)
+
     def _take_joining(self) -> list[DecodingTask]:
-        """Takes the tasks to admit now: one group of suspects at a time, before any others."""
+        """Takes the tasks to admit now."""
         while self._suspects and not self._suspects[-1] and not self._running:
             self._suspects.pop()
-        queue = self._suspects[-1] if self._suspects else self._waiting
-        joining = queue.take(self.batch.free, self.rows)
+        joining = self._queue.take(self.batch.free, self.rows)
         now = perf_counter()
         for task in joining:
             task.waited = now - task.arrived

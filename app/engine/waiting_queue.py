@@ -41,10 +41,10 @@ class WaitingQueue(Generic[S]):
     """
 
     def __init__(self, encode_tokens: int = 2_048, max_held_steps: int = 4) -> None:
-        """`encode_tokens`: padded tokens to encode per step. `max_held_steps`: steps for which rows may stay empty."""
+        """`encode_tokens`: padded tokens to encode at once. `max_held_steps`: steps for which rows may stay empty."""
         self.encode_tokens, self.max_held_steps = encode_tokens, max_held_steps
         self._lanes: tuple[deque[S], ...] = (deque(), deque(), deque())
-        self._steps_held_back = 0
+        self._steps_since = 0
         self._next_lane = 0
 
     def __len__(self) -> int:
@@ -61,19 +61,22 @@ class WaitingQueue(Generic[S]):
                 return True
         return False
 
+    def count_steps(self, steps: int) -> None:
+        """Notes that the batch has taken so many steps."""
+        self._steps_since += steps
+
     def take(self, free: int, rows: int) -> list[S]:
         """Takes the sentences to encode now, for `free` of a batch's `rows`: within the budget, but at least one.
 
-        Takes none for up to `max_held_steps` steps while more than a quarter of the rows is busy and less than a
-        quarter would join: encoding reads every weight, whether for one sentence or for eight.
+        Takes none before `max_held_steps` steps after the last ones while more than a quarter of the rows is busy and
+        less than a quarter would join: encoding reads every weight, whether for one sentence or for eight.
         """
         if not len(self) or not free:
             return []
         few, busy = min(len(self), free) < rows // 4, rows - free > rows // 4
-        if few and busy and self._steps_held_back < self.max_held_steps:
-            self._steps_held_back += 1
+        if few and busy and self._steps_since < self.max_held_steps:
             return []
-        self._steps_held_back = 0
+        self._steps_since = 0
         taken: list[S] = []
         longest = 0
         while len(self):

@@ -141,10 +141,11 @@ class WorkerLoop:
     def _step(self, model: str, executor: BundleExecutor, report: StepReport) -> None:
         started = perf_counter()
         finished, failed = executor.step()
-        rows = executor.size + len(finished) + len(failed)
         report.results += [Result(task.number, task.waited, decoded_of(task.hypothesis)) for task in finished]
         report.failures += [task.number for task in failed]
-        report.steps += [Step(model, rows, (perf_counter() - started) / executor.steps)] * executor.steps
+        if executor.steps:
+            seconds = (perf_counter() - started) / len(executor.steps)
+            report.steps += [Step(model, rows, seconds) for rows in executor.steps]
         for task in (*finished, *failed):
             del self._tasks[task.number]
 

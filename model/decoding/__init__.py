@@ -15,6 +15,9 @@ from model.hypothesis import Hypothesis, Limits
 if TYPE_CHECKING:
     from model.transformer import Transformer
 
+_STEPS = 16
+"""Decoder steps in a call, where the batch takes several at once."""
+
 
 def as_backend(model: Backend | Transformer) -> Backend:
     """Wraps a Transformer in a TorchBackend at the precision of its weights; returns a backend unchanged."""
@@ -74,6 +77,8 @@ def decode_all(batch: Batch, hypotheses: Sequence[Hypothesis]) -> None:
     waiting = sorted(hypotheses, key=lambda h: len(h.source))
     while waiting or batch.running:
         # Waits until a quarter of the rows is free: encoding is inefficient in smaller batches.
-        if waiting and (batch.free >= max(beam_size := waiting[-1].beam_size, batch.rows // 4) or not batch.running):
-            batch.admit([waiting.pop() for _ in range(min(batch.free // beam_size, len(waiting)))])
-        batch.step()
+        wanted = max(waiting[-1].beam_size, batch.rows // 4) if waiting else 0
+        if waiting and (batch.free >= wanted or not batch.running):
+            count = min(batch.free // waiting[-1].beam_size, len(waiting))
+            batch.admit([waiting.pop() for _ in range(count)])
+        batch.step(_STEPS, max(1, wanted - batch.free) if waiting else 0)

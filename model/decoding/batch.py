@@ -70,8 +70,8 @@ class Batch(Protocol):
     rows: int
 
     @property
-    def steps(self) -> int:
-        """Tokens that a call of `step` decodes of each sentence, unless it ends before."""
+    def steps(self) -> Sequence[int]:
+        """The number of sentences in each decoder step that the last call of `step` took."""
         ...
 
     @property
@@ -86,9 +86,9 @@ class Batch(Protocol):
         """Encodes `hypotheses` together and gives them rows. They must fit; see `free`."""
         ...
 
-    def step(self) -> list[Hypothesis]:
-        """Decodes the next token, or the next `steps`, of every running sentence. Returns finished sentences, which
-        leave the batch."""
+    def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
+        """Decodes the next token of every running sentence, or where that is faster up to `most`: fewer once `enough`
+        sentences have finished, if that is not 0. Returns finished sentences, which leave the batch."""
         ...
 
     def remove(self, hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
@@ -123,11 +123,10 @@ def rows_taken(hypotheses: Sequence[Hypothesis]) -> int:
 class DecodeBatch:
     """A Batch that keeps the tokens of its sentences, and leaves the arithmetic to a DecoderState."""
 
-    steps = 1
-
     def __init__(self, state: DecoderState, config: ModelConfig) -> None:
         self.rows = state.rows
         self.running: list[Hypothesis] = []
+        self.steps: list[int] = []
         self._state, self._eos, self._bos = state, config.eos_id, config.bos_id
         self._branches: list[Hypothesis] = []
         """The hypothesis of each row: a sentence, or in place of a sentence with a beam the beam's branches."""
@@ -156,9 +155,10 @@ class DecodeBatch:
             if hypothesis.record:
                 hypothesis.encoder_attention = weights
 
-    def step(self) -> list[Hypothesis]:
+    def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
         """Decodes one token of every running sentence. Returns the finished sentences, which leave the batch."""
         branches = self._branches
+        self.steps = [len(self.running)]
         last = [h.tokens[-1] if h.tokens else self._bos for h in branches]
         constraints = {
             row: constraint for row, h in enumerate(branches) if (constraint := h.next_constraint(self._eos))

@@ -20,6 +20,8 @@ from model.hypothesis import Hypothesis, Limits, Weights
 if TYPE_CHECKING:
     from model.int8.backend import Int8Backend
 
+MAX_STEPS = 16
+"""Of a call of `step`."""
 DEMANDS = 64
 """As in the C file: the maximum number of required tokens per sentence, and of forbidden ones."""
 
@@ -31,8 +33,6 @@ class Int8Batch:
     The kernels keep a sentence's tokens and choose them; a beam's tokens are also kept here, and chosen here.
     """
 
-    steps = 1
-
     def __init__(self, backend: Int8Backend, rows: int, limits: Limits) -> None:
         self.rows = rows
         self._backend = backend  # keeps alive the memory that the kernels read
@@ -42,7 +42,8 @@ class Int8Batch:
         self._numbers: dict[Hypothesis, int] = {}
         self._beams: dict[Hypothesis, Beam] = {}
         self._records: dict[int, tuple[Weights, Weights]] = {}
-        self._finished = (c_int32 * rows)()
+        self.steps: list[int] = []
+        self._finished, self._step_rows = (c_int32 * rows)(), (c_int32 * MAX_STEPS)()
         self._tokens, self._log_probs = (c_int32 * longest)(), (c_float * longest)()
         self._aligned, self._coverage = (c_int32 * longest)(), (c_float * (limits.max_source + 1))()
         self._aligned_bytes, self._coverage_bytes = (memoryview(a).cast("B") for a in (self._aligned, self._coverage))
@@ -97,13 +98,17 @@ class Int8Batch:
                 hypothesis = self._beams[hypothesis].branches[0]
             self._add(number, hypothesis)
 
-    def step(self) -> list[Hypothesis]:
-        """Decodes one token for every running sentence; returns the sentences that finished, which have left the batch.
+    def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
+        """See `Batch`. The kernels take all steps of a call, unless there is something to choose or to record after
+        each.
 
         The tokens of unfinished sentences are kept here and not yet in the hypothesis.
         """
         recorded = self._room_for_records()
-        count = self._library.batch_step(self._batch, *recorded, self._finished)
+        most = 1 if self._beams or self._records else min(most, MAX_STEPS)
+        given = self._batch, most, enough, *recorded, self._finished, self._step_rows
+        count = self._library.batch_steps(*given)
+        self.steps = [len(self.running)] if self._beams else [rows for rows in self._step_rows[:most] if rows]
         for number, (decoder, cross) in self._records.items():
             self._sentences[number].decoder_rows.append(decoder)
             self._sentences[number].cross_rows.append(cross)

@@ -1159,7 +1159,8 @@ static void sort_rows(Batch *batch) {
     }
 }
 
-int batch_step(Batch *batch, float *const *self_records, float *const *cross_records, int32_t *finished) {
+/* Decodes one token of each sentence. Puts the numbers of those that have ended into `finished`; returns how many. */
+static int step(Batch *batch, float *const *self_records, float *const *cross_records, int32_t *finished) {
     const Model *model = batch->model;
     const int width = model->d_model, rows = batch->live;
     sort_rows(batch);
@@ -1203,6 +1204,35 @@ static int row_of(const Batch *batch, int32_t number) {
     int row = 0;
     while (batch->running[row] != number) row++;
     return row;
+}
+
+/* Frees the sentence's place and its blocks, unless it has left by itself: see batch_steps. */
+void batch_drop(Batch *batch, int32_t number) {
+    const int row = row_of(batch, number);
+    if (row >= batch->live) return;
+    Sentence *sentence = batch->sentences + number;
+    give_blocks_back(batch, sentence->source_blocks, sentence->source_length);
+    give_blocks_back(batch, sentence->target_blocks, cached_positions(batch, sentence));
+    batch->running[row] = batch->running[--batch->live];
+    batch->running[batch->live] = number;
+}
+
+/* Decodes up to `most` tokens of each sentence: fewer once `enough` sentences have ended, if that is not 0. Puts the numbers
+ * of those that have ended into `finished`, and returns how many; they have left, except those of the last step, and can be
+ * read until another sentence joins. rows [most]: the sentences of each step; 0 for steps that were not made.
+ * More than one step only without records and wide sentences, for which there is something to do after each. */
+int batch_steps(Batch *batch, int most, int enough, float *const *self_records, float *const *cross_records,
+                int32_t *finished, int32_t *rows) {
+    int count = 0, left = 0;
+    memset(rows, 0, sizeof(int32_t) * most);
+    for (int number = 0; number < most; number++) {
+        for (; left < count; left++) batch_drop(batch, finished[left]);
+        if (batch->live == 0) break;
+        rows[number] = batch->live;
+        count += step(batch, self_records, cross_records, finished + count);
+        if (enough && count >= enough) break;
+    }
+    return count;
 }
 
 /* The `count` best next tokens of a wide sentence and their log probabilities, best first; returns how many there are.
@@ -1315,16 +1345,6 @@ int batch_read(const Batch *batch, int32_t number, int32_t *tokens, float *log_p
     memcpy(aligned, sentence->aligned, sizeof(int32_t) * sentence->positions);
     for (int t = 0; t < sentence->source_length; t++) looked[t] = sentence->looked[t] * share;
     return sentence->length;
-}
-
-/* Frees the sentence's place and its blocks. */
-void batch_drop(Batch *batch, int32_t number) {
-    Sentence *sentence = batch->sentences + number;
-    give_blocks_back(batch, sentence->source_blocks, sentence->source_length);
-    give_blocks_back(batch, sentence->target_blocks, cached_positions(batch, sentence));
-    const int row = row_of(batch, number);
-    batch->running[row] = batch->running[--batch->live];
-    batch->running[batch->live] = number;
 }
 
 static void *room(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }

@@ -95,7 +95,7 @@ def load_library(isa: InstructionSet) -> ctypes.CDLL:
     kernels.batch_free.argtypes = (c_void_p,)
     kernels.batch_admit.argtypes = (c_void_p, c_int, *(c_void_p,) * 13)
     kernels.batch_admit.restype = None
-    kernels.batch_step.argtypes = (c_void_p,) * 4
+    kernels.batch_steps.argtypes = (c_void_p, c_int, c_int, *(c_void_p,) * 4)
     kernels.batch_read.argtypes = (c_void_p, c_int32, *(c_void_p,) * 4)
     kernels.batch_candidates.argtypes = (c_void_p, c_int32, *(c_void_p, c_int) * 3, c_int, c_void_p, c_void_p)
     kernels.batch_extend.argtypes = (c_void_p, c_int32, c_int32)

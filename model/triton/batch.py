@@ -45,12 +45,14 @@ class _Round(NamedTuple):
 class PlainBatch:
     """A Batch of plain hypotheses: see `is_plain`.
 
-    A call of `step` launches a round of `steps` steps, and reads while that runs what ended in the round before. A row
-    that has ended takes no part in later steps, and belongs to its sentence until this has been read.
+    A call of `step` launches a round of as many steps as it was made for, and reads while that runs what ended in the
+    round before. A row that has ended takes no part in later steps, and belongs to its sentence until this has been
+    read.
     """
 
     def __init__(self, network: Network, rows: int, limits: Limits, steps: int = STEPS) -> None:
-        self.rows, self.steps = rows, steps
+        self.rows, self._round_steps = rows, steps
+        self.steps: list[int] = []
         self._network = network
         self._state = DeviceState(network.config, rows, limits, network.device, network.dtype)
         self._buffers = StepBuffers(network, self._state)
@@ -93,9 +95,10 @@ class PlainBatch:
             self._row_of[hypothesis], self._at[row] = row, hypothesis
 
     @torch.inference_mode()
-    def step(self) -> list[Hypothesis]:
-        """Decodes up to `steps` tokens of every running sentence. Returns sentences that a round before finished, which
-        leave the batch."""
+    def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
+        """Decodes a round of tokens of every running sentence, whatever is asked for. Returns sentences that a round
+        before finished, which leave the batch."""
+        self.steps = [len(self._row_of)] * self._round_steps if self._row_of else []
         before = self._launched
         self._launched = self._launch() if self._row_of else None
         return self._read(before) if before else []
@@ -115,7 +118,7 @@ class PlainBatch:
             heapq.heappush(self._free, row)
 
     def _launch(self) -> _Round:
-        rows = self._graphs.run(max(self._at) + 1, self.steps)
+        rows = self._graphs.run(max(self._at) + 1, self._round_steps)
         flags = self._flags[self._rounds % 2]
         flags.copy_(self._state.rows_state[:2], non_blocking=True)
         event = None
@@ -174,9 +177,9 @@ class TritonBatch:
         return self._plain.free - rows_taken(self._running_others)
 
     @property
-    def steps(self) -> int:
-        """Steps that a call of `step` takes."""
-        return self._plain.steps if self._plain.running else 1
+    def steps(self) -> Sequence[int]:
+        """See `Batch`."""
+        return self._plain.steps or (self._others.steps if self._others else [])
 
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
         """See `Batch`."""
@@ -198,7 +201,7 @@ class TritonBatch:
             self._others.admit(self._waiting[:count])
             del self._waiting[:count]
 
-    def step(self) -> list[Hypothesis]:
+    def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
         """See `Batch`; plain hypotheses advance by several tokens at once."""
         finished = self._plain.step()
         self._admit_others()

@@ -483,8 +483,9 @@ class QuickDecoder(DecodeBatch):
     def admit(self, hypotheses: Sequence[Hypothesis]) -> None:
         self.running.extend(hypotheses)
 
-    def step(self) -> list[Hypothesis]:
+    def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
         done = self.running
+        self.steps = [len(done)]
         for hypothesis in done:
             self._finish(hypothesis)
             if hypothesis.beam_size > 1:

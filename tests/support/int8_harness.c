@@ -14,10 +14,10 @@ enum { MOST = 512 };
 
 static void decode(Batch *batch, int limit, int length, const int32_t *ids) {
     const int32_t none = -1, zero = 0, one = 1;
-    int32_t number, finished, tokens[MOST], aligned[MOST];
+    int32_t number, finished, rows[3], tokens[MOST], aligned[MOST];
     float log_probs[MOST], coverage[MOST];
     batch_admit(batch, 1, ids, &length, &zero, &limit, NULL, &none, &one, NULL, &zero, &zero, &zero, NULL, &number);
-    while (!batch_step(batch, NULL, NULL, &finished)) {}
+    while (!batch_steps(batch, 3, 0, NULL, NULL, &finished, rows)) {}
     const int count = batch_read(batch, number, tokens, log_probs, aligned, coverage);
     for (int i = 0; i < count; i++) printf("%d ", tokens[i]);
     for (int i = 0; i < count; i++) {

@@ -506,9 +506,9 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     gate = Gate()
 
     class Gated(DecodeBatch):
-        def step(self) -> list[Hypothesis]:
+        def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
             gate.pass_through(len(self.running))
-            return super().step()
+            return super().step(most, enough)
 
     decode_with(Gated, monkeypatch)
     yield gate

@@ -21,7 +21,7 @@ from model.transformer import Transformer
 from model.triton import batch as batch_module
 from model.triton import network
 from model.triton.backend import TritonBackend, with_triton
-from model.triton.batch import PlainBatch, TritonBatch
+from model.triton.batch import STEPS, PlainBatch, TritonBatch
 from model.triton.graphs import UNCAPTURED_STEPS
 
 VOCABULARY = 40
@@ -228,7 +228,7 @@ def check_a_replayed_graph_gives_the_bits_of_its_kernels(device: str, seed: int)
     triton, _ = backends(seed, torch.float16, device)
     batch = PlainBatch(triton._network, 70, LIMITS)
     expected = hypotheses(60, seed)
-    for _ in range(2 + UNCAPTURED_STEPS // batch.steps):
+    for _ in range(2 + UNCAPTURED_STEPS // STEPS):
         found = hypotheses(60, seed)
         batch.admit(found)
         while batch.running:

@@ -397,10 +397,10 @@ def test_sentence_that_breaks_every_step_causes_500_for_its_request_only(
     bundle_folder: Path, bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Faulty(DecodeBatch):
-        def step(self) -> list[Hypothesis]:
+        def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
             if any(h.source == poison for h in self.running):
                 raise RuntimeError("secret of the house")
-            return super().step()
+            return super().step(most, enough)
 
     poison = bundle.source_tokenizer.encode("Hello.")
     decode_with(Faulty, monkeypatch)

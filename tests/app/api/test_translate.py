@@ -331,10 +331,10 @@ class Hold:
         hold = self
 
         class Holding(DecodeBatch):
-            def step(self) -> list[Hypothesis]:
+            def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
                 if [h for h in self.running if list(h.source) == tokens] == self.running:
                     assert opened.wait(WAIT_S)
-                return super().step()
+                return super().step(most, enough)
 
             def remove(self, hypotheses: Any) -> list[Hypothesis]:
                 if any(h.finish_reason is None for h in hypotheses):

@@ -230,10 +230,10 @@ def test_a_sentence_that_breaks_its_step_fails_alone(
     bundle: LoadedBundle, other_bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Fragile(DecodeBatch):
-        def step(self) -> list[Hypothesis]:
+        def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
             if any(len(h.tokens) == 2 and h.source == poison for h in self.running):
                 raise RuntimeError("a kernel failed")
-            return super().step()
+            return super().step(most, enough)
 
     async def scenario() -> None:
         async with running(engine_of(bundle, other_bundle)) as engine:
@@ -334,10 +334,10 @@ def test_sentence_that_kills_every_worker_fails_and_the_others_succeed(
     bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Deadly(DecodeBatch):
-        def step(self) -> list[Hypothesis]:
+        def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
             if any(h.source == poison for h in self.running):
                 raise SystemExit("killed")
-            return super().step()
+            return super().step(most, enough)
 
     async def scenario() -> None:
         async with running(engine_of(bundle, rows=4, restart_delays_s=(0.0,))) as engine:

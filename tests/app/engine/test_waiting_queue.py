@@ -17,6 +17,13 @@ class Words:
     beam_size: int = 1
 
 
+def take(queue: WaitingQueue[Words], free: int, rows: int) -> list[Words]:
+    """What joins before the next step of the batch."""
+    taken = queue.take(free, rows)
+    queue.count_steps(1)
+    return taken
+
+
 def words(length: int = 5) -> Words:
     return Words([0] * length)
 
@@ -38,7 +45,7 @@ def test_every_remaining_sentence_is_taken_once_and_within_the_budget(
     assert not any(queue.remove(sentence) for sentence in removed)
     taken: list[Words] = []
     while len(queue):
-        turns = [queue.take(rows, 4 * rows) for _ in range(max_held_steps + 1)]
+        turns = [take(queue, rows, 4 * rows) for _ in range(max_held_steps + 1)]
         assert any(turns)
         for turn in turns:
             assert len(turn) <= rows
@@ -77,14 +84,14 @@ def test_nearly_full_batch_is_refilled_in_groups() -> None:
     queue: WaitingQueue[Words] = WaitingQueue(max_held_steps=2)
     for _ in range(8):
         queue.add(words())
-    assert [len(queue.take(free=2, rows=16)) for _ in range(6)] == [0, 0, 2, 0, 0, 2]
+    assert [len(take(queue, free=2, rows=16)) for _ in range(6)] == [0, 0, 2, 0, 2, 0]
     assert len(queue.take(free=4, rows=16)) == 4
 
 
 def test_single_sentence_waits_a_few_turns_for_others_unless_the_batch_is_small() -> None:
     queue: WaitingQueue[Words] = WaitingQueue(max_held_steps=2)
     queue.add(words())
-    assert [len(queue.take(free=11, rows=16)) for _ in range(3)] == [0, 0, 1]
+    assert [len(take(queue, free=11, rows=16)) for _ in range(3)] == [0, 0, 1]
     queue.add(words())
     assert len(queue.take(free=12, rows=16)) == 1
 

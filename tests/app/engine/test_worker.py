@@ -56,10 +56,10 @@ class Faulty(DecodeBatch):
             raise RuntimeError("an admission failed")
         super().admit(hypotheses)
 
-    def step(self) -> list[Hypothesis]:
+    def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
         if self.in_step and self.broken(self.running):
             raise RuntimeError("a step failed")
-        return super().step()
+        return super().step(most, enough)
 
 
 def faulty(broken: Callable[[list[Hypothesis]], bool], in_step: bool = True) -> type[Faulty]:
@@ -181,8 +181,8 @@ def test_sentence_with_non_finite_numbers_fails_alone(
 
         spoilt = False
 
-        def step(self) -> list[Hypothesis]:
-            finished = super().step()
+        def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
+            finished = super().step(most, enough)
             broken = [
                 h
                 for h in self.running
@@ -262,25 +262,28 @@ def test_every_other_sentence_is_answered_once_whatever_fails_or_is_cancelled(
 def test_steps_that_a_batch_takes_at_once_are_reported_one_by_one(
     bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The front counts a token for each row of a step."""
+    """The front counts a token for each sentence of a step."""
 
-    class Fourfold(DecodeBatch):
-        steps = 4
+    class Several(DecodeBatch):
+        def step(self, most: int = 1, enough: int = 0) -> list[Hypothesis]:
+            finished, steps = list[Hypothesis](), list[int]()
+            while self.running and len(steps) < most:
+                finished += super().step()
+                steps += self.steps
+            self.steps = steps
+            return finished
 
-        def step(self) -> list[Hypothesis]:
-            return [h for _ in range(4) if self.running for h in super(Fourfold, self).step()]
-
-    decode_with(Fourfold, monkeypatch)
+    decode_with(Several, monkeypatch)
     models = Models(config(bundle))
     loop, report = WorkerLoop(models), StepReport()
-    sequence = Sequence(bundle.name, tuple(bundle.source_tokenizer.encode("Hello.")), 30)
-    loop.accept(Assignments([Task(0, FURTHER, sequence)], []))
+    texts = ["Hello.", "How are you today?"]
+    sequences = [Sequence(bundle.name, tuple(bundle.source_tokenizer.encode(text)), 30) for text in texts]
+    loop.accept(Assignments([Task(number, FURTHER, one) for number, one in enumerate(sequences)], []))
     while loop.busy:
         loop.step(report)
-    [result] = report.results
-    assert len(report.steps) == -(-len(result.decoded.tokens) // 4) * 4
-    assert {step.rows for step in report.steps} == {1}
-    assert report.steps[0] == report.steps[3] != report.steps[-1]
+    lengths = sorted(len(result.decoded.tokens) for result in report.results)
+    assert [step.rows for step in report.steps] == [2] * lengths[0] + [1] * (lengths[1] - lengths[0])
+    assert report.steps[0] == report.steps[1]
 
 
 def test_worker_ends_if_every_batch_fails(bundle: LoadedBundle, monkeypatch: pytest.MonkeyPatch) -> None:

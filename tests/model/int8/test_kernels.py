@@ -264,6 +264,44 @@ def test_sentences_that_join_or_leave_change_no_bit(backend: Int8Backend) -> Non
     assert all(answer(h) == alone[tuple(h.source)] for h in finished)
 
 
+@pytest.mark.parametrize("most", [3, 16])
+def test_several_steps_of_a_call_change_no_bit(backend: Int8Backend, most: int) -> None:
+    sources = random_sources(40)
+    alone = [answer(h) for h in decoded(backend, sources)]
+    hypotheses, batch = new_hypotheses(sources), backend.new_batch(7, LIMITS)
+    waiting, finished = list(hypotheses), list[Hypothesis]()
+    while waiting or batch.running:
+        joining, waiting = waiting[: batch.free], waiting[batch.free :]
+        batch.admit(joining)
+        found = batch.step(most, 2)
+        assert batch.steps[0] == len(found) + len(batch.running)
+        finished += found
+    assert [answer(h) for h in hypotheses] == alone
+    assert len(finished) == len(hypotheses) and all(len(h.aligned) == len(h.tokens) for h in finished)
+
+
+def test_a_call_takes_as_many_steps_as_are_wanted(backend: Int8Backend) -> None:
+    """A sentence takes no part in the steps after its last."""
+
+    def started(**fields: Any) -> Int8Batch:
+        hypotheses = [Hypothesis([5, 6], 8, forced=[7] * length) for length in (2, 4, 6)]
+        batch = backend.new_batch(4, LIMITS)
+        batch.admit([*hypotheses, *([Hypothesis([5], 8, forced=[7] * 9, **fields)] if fields else [])])
+        return batch
+
+    batch = started()
+    assert len(batch.step(16, 1)) == 1 and list(batch.steps) == [3, 3, 3]
+    assert len(batch.step(16)) == 2 and list(batch.steps) == [2, 2, 1, 1]
+    assert batch.step(16) == [] and list(batch.steps) == []
+    batch = started()
+    assert len(batch.step(4, 3)) == 1 and list(batch.steps) == [3, 3, 3, 2]
+    batch = started(record=True)
+    assert batch.step(16) == [] and list(batch.steps) == [4]
+    batch = started()
+    batch.admit([Hypothesis([5], 8, spelling=(((7, 1),),))])
+    assert batch.step(16) == [] and list(batch.steps) == [4]
+
+
 def test_sentence_stops_at_its_end_symbol_or_at_its_limit(backend: Int8Backend) -> None:
     hypotheses = decoded(backend, random_sources(60, seed=6))
     reasons = {h.finish_reason for h in hypotheses}
