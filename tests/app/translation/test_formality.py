@@ -34,7 +34,7 @@ def test_the_reader_is_addressed_as_asked(shipped: tuple[Service, str]) -> None:
     less, more = {
         "de": (["dir", "dich"], ["Ihnen", "Sie"]),
         "fr": (["tu", "toi"], ["vous", "vous"]),
-        "es": (["estás", "ti"], ["usted", "usted"]),
+        "es": (["estás", "ti"], ["usted", "ustedes"]),
     }[target]
     asked: list[tuple[Formality, list[str], list[str]]] = [("less", less, more), ("more", more, less)]
     for formality, words, others in asked:
