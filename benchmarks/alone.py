@@ -3,12 +3,13 @@
     python -m benchmarks.alone BUNDLE SENTENCES PRECISION SECONDS
 
 Prints one line of JSON: sentences and target tokens a second. Sentences are one per line, decoded repeatedly until the
-time is up; loading and the first round do not count.
+time is up; loading and the first round do not count. Heeds INTERLINEAR_ISA, as the service does.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +28,7 @@ def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds:
     keep_freed_memory()
     torch.set_num_threads(1)
     bundle = load_bundle(bundle_folder, torch.device("cpu"))
-    backend = prepare(bundle.model, precision)
+    backend = prepare(bundle.model, precision, isa=os.environ.get("INTERLINEAR_ISA", "auto"))
     sources = [bundle.source_tokenizer.encode_source(text) for text in texts]
     rows = ROWS_INT8 if backend.precision == "int8" else ROWS["cpu"]
     greedy_decode(backend, sources[:rows], bundle.limits, rows)

@@ -11,6 +11,7 @@ from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import sentencepiece
 
@@ -31,6 +32,8 @@ MAX_CACHED_WORDS, MAX_CACHED_CHARS = 8_192, 256
 """Words whose tokens are remembered, and the longest text that they are taken from."""
 _LONGEST_CHARACTER = 4
 """Maximum bytes of a character in UTF-8."""
+_tokenizers: WeakValueDictionary[tuple[str, bytes, str | None], Tokenizer] = WeakValueDictionary()
+"""Those of `Tokenizers.of`, by the arguments that made them."""
 _MARK_PIECES = [f"<0x{byte:02X}>" for byte in MARK.encode()]
 
 
@@ -70,9 +73,19 @@ class Tokenizers(NamedTuple):
 
     @classmethod
     def of(cls, source: bytes, target: bytes | None = None, moses_language: str | None = None) -> Tokenizers:
-        """The tokenizers of one SentencePiece model, or of one for each side; the rest as in `Tokenizer`."""
-        tokenizer = Tokenizer(source, moses_language)
-        return cls(tokenizer, tokenizer if target is None else Tokenizer(target))
+        """The tokenizers of one SentencePiece model, or of one for each side; the rest as in `Tokenizer`.
+
+        The two bundles of a pair mostly have the same models: then they share tokenizers, of 3 MiB each.
+        """
+        tokenizer = cls._shared("source", source, moses_language)
+        return cls(tokenizer, tokenizer if target is None else cls._shared("target", target, None))
+
+    @staticmethod
+    def _shared(side: str, proto: bytes, moses_language: str | None) -> Tokenizer:
+        """Made once for as long as somebody has it. Not for both sides: `is_joint` would change."""
+        if (tokenizer := _tokenizers.get(key := (side, proto, moses_language))) is None:
+            tokenizer = _tokenizers[key] = Tokenizer(proto, moses_language)
+        return tokenizer
 
     @property
     def is_joint(self) -> bool:

@@ -14,12 +14,12 @@ from functools import partial
 from time import perf_counter
 from typing import Literal, Protocol
 
-from app.engine.ipc import WorkerConnection
 from app.engine.job import Job
 from app.engine.launch import Launch, Worker, launch_worker
 from app.engine.messages import Assignments, LoadResult, Result, Task, ToFront, WorkerConfig
 from app.engine.scheduler import Scheduler, WorkerCapacity
 from app.engine.sequence import Decoded, Sequence
+from app.engine.worker_connection import WorkerConnection
 from app.errors import StepFailed, Unavailable
 from app.runtime.metrics import Metrics, ModelSeries
 from app.runtime.process_memory import proportional_set_size

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, Self
 
-from app.engine.ipc import FrontConnection, WorkerConnection
+from app.engine.ipc import FrontConnection
 from app.engine.messages import ToFront, WorkerConfig
+from app.engine.worker_connection import WorkerConnection
 from app.runtime.child_process import ChildProcess
 from app.runtime.frames import encode_frame
 

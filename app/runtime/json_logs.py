@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from functools import lru_cache
@@ -34,6 +33,8 @@ class TurnHandler(logging.StreamHandler[TextIO]):
             super().emit(record)
             return
         if not self._lines:
+            import asyncio  # only here: a worker, which logs no such record, does without these 3 MiB
+
             asyncio.get_running_loop().call_soon(self.flush)
         self._lines.append(self.format(record) + self.terminator)
 

@@ -11,6 +11,7 @@ import unicodedata
 from itertools import groupby
 from pathlib import Path
 from random import Random
+from weakref import ref
 
 import pytest
 import sentencepiece
@@ -448,3 +449,14 @@ def test_words_are_runs_of_letters_and_digits_with_the_sums_of_their_tokens(bund
     assert "2024" in words
     assert len(tokenizer.words(ids, [-1.0] * len(ids), "zh")) == len(ids)
     assert tokenizer.words([], [], "fr") == []
+
+
+def test_equal_models_share_tokenizers_as_long_as_they_are_used() -> None:
+    other = bytes(bytearray(TOKENIZER.proto))
+    tokenizers = Tokenizers.of(TOKENIZER.proto, other, "en")
+    assert Tokenizers.of(other, TOKENIZER.proto, "en") == tokenizers
+    assert tokenizers.source is not tokenizers.target and not tokenizers.is_joint
+    assert Tokenizers.of(other).source not in tokenizers
+    gone = ref(tokenizers.source)
+    del tokenizers
+    assert gone() is None

@@ -7,6 +7,8 @@ import math
 import random
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -519,3 +521,9 @@ def test_workers_reports_arrive_bit_for_bit(report: StepReport) -> None:
 def test_invalid_messages_are_rejected() -> None:
     with pytest.raises(msgspec.ValidationError):
         list(FrameDecoder(FROM_WORKER).add(encode_frame(Assignments([], []))))
+
+
+def test_a_worker_does_without_asyncio() -> None:
+    """It takes 2 MiB of each."""
+    program = "import sys, app.engine.worker; print('asyncio' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout == b"False\n"
