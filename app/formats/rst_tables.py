@@ -77,6 +77,12 @@ class _BoundedParser(GridTableParser):
         if not self.check_parse_complete():
             raise TableMarkupError("Malformed table; parse incomplete.")
 
+    def mark_done(self, top: int, left: int, bottom: int, right: int) -> None:
+        """docutils asserts what a malformed table does not keep."""
+        if any(self.done[column] != top - 1 for column in range(left, right)):
+            raise TableMarkupError("Malformed table; cells overlap.")
+        super().mark_done(top, left, bottom, right)
+
     def scan_left(self, top: int, left: int, bottom: int, right: int) -> Any:
         self._count(right - left)
         return super().scan_left(top, left, bottom, right)

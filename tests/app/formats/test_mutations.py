@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis_profiles import draw_examples
 
@@ -94,6 +94,7 @@ def test_damaged_catalogue_is_refused_or_written_so_that_it_can_be_read(
     translations=st.lists(st.lists(st.characters(exclude_categories=["Cs"]) | PIECES).map("".join), min_size=1),
     target=st.sampled_from(["", "fr", "zh", "ru"]),
 )
+@example(suffix=".rst", translations=["00\t0", ""], target="")  # in a table, whose parser asserts
 def test_any_translation_leaves_a_catalogue_that_can_be_read(suffix: str, translations: list[str], target: str) -> None:
     options: dict[str, Any] = {"columns": "1, 2"} if suffix == ".csv" else {}
     document = read(f"a{suffix}", SAMPLES[suffix].encode(), target, source="en", **options)
