@@ -241,14 +241,16 @@ def test_nothing_of_a_replaced_bundle_stays_in_memory(site: Site, monkeypatch: p
     """Neither caches nor cycles of references keep its tokenizer."""
     monkeypatch.setattr(gc, "freeze", lambda: None)  # a worker does, for its own process; here it is this one
     with site.serving() as service:
-        site.put("en-fr")
+        shutil.rmtree(site.bundles / "en-fr")
+        site.put("en-pt", target="pt")  # whose vocabulary no bundle of another test has: equal ones are shared
         assert site.reload(service).json()["changed"] is True
         deployments = service.state.deployments
         [bundle] = deployments.current.translator.catalogue
         replaced = weakref.ref(bundle.source_tokenizer)
         del bundle
         for text in ("Cancel", "{0}me and {1}two “cats”", "DO NOT OPEN"):
-            assert site.translate(service, text=text).status_code == 200
+            assert site.translate(service, text=text, target="pt").status_code == 200
+        shutil.rmtree(site.bundles / "en-pt")
         site.put("en-fr")
         assert site.reload(service).json()["changed"] is True
 
