@@ -9,7 +9,6 @@ time is up; loading and the first round do not count. Heeds INTERLINEAR_ISA, as 
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -17,6 +16,7 @@ from time import perf_counter
 import torch
 
 from app.engine.worker import ROWS, ROWS_INT8
+from benchmarks.cores import chosen_isa
 from model.backends import prepare
 from model.bundle_weights import load_bundle
 from model.decoding import greedy_decode
@@ -28,7 +28,7 @@ def decode_alone(bundle_folder: Path, texts: list[str], precision: str, seconds:
     keep_freed_memory()
     torch.set_num_threads(1)
     bundle = load_bundle(bundle_folder, torch.device("cpu"))
-    backend = prepare(bundle.model, precision, isa=os.environ.get("INTERLINEAR_ISA", "auto"))
+    backend = prepare(bundle.model, precision, isa=chosen_isa())
     sources = [bundle.source_tokenizer.encode_source(text) for text in texts]
     rows = ROWS_INT8 if backend.precision == "int8" else ROWS["cpu"]
     greedy_decode(backend, sources[:rows], bundle.limits, rows)

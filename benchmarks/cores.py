@@ -24,6 +24,11 @@ def processor() -> str:
     return platform.processor() or platform.machine()
 
 
+def chosen_isa() -> str:
+    """The instruction set of our kernels, by the service's setting."""
+    return os.environ.get("INTERLINEAR_ISA", "auto")
+
+
 @dataclass(frozen=True)
 class Cores:
     """The core for servers and the core for the load generator."""

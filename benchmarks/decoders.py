@@ -17,6 +17,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
+from benchmarks.cores import chosen_isa
+
 OURS, THEIRS = "interlinear", "ctranslate2"
 _STEPS = 16
 """Decoder steps in a call, where the batch takes several at once."""
@@ -68,8 +70,7 @@ class OurDecoder:
 
         torch.set_num_threads(threads)
         bundle = load_bundle(Path(model), torch.device("cpu"))
-        isa = os.environ.get("INTERLINEAR_ISA", "auto")
-        self._runner, self._limits = prepare(bundle.model, precision, isa=isa), bundle.limits
+        self._runner, self._limits = prepare(bundle.model, precision, isa=chosen_isa()), bundle.limits
         keep_freed_memory()  # only now, so that memory used in loading is returned
         gc.freeze()  # as the service's workers do
         self._version, self._hypothesis = torch.__version__, Hypothesis

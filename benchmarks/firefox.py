@@ -9,32 +9,30 @@ post-normalisation and --zero-start. Both take texts and give texts. fxtranslate
 from __future__ import annotations
 
 import json
-import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Self
 from unittest.mock import patch
 
-import numpy as np
 import torch
 import typer
-from marian_models import INTGEMM8, as_bin
+from marian_models import INTGEMM8, as_bin, is_product
 from sacrebleu import corpus_chrf
-from torch import Tensor
+from torch import Tensor, nn
 
-from benchmarks.cores import pinned, processor
+from benchmarks.cores import chosen_isa, pinned, processor
 from benchmarks.table import Table
 from model.backends import prepare
 from model.bundle_weights import LoadedBundle, load_bundle
 from model.decoding import greedy_decode
 from model.machine import keep_freed_memory
-from model.transformer import DecoderLayer, EncoderLayer, Transformer
 from training.corpora.corpus import read_pairs
 from training.export.marian import marian_arrays, marian_vocabulary
 
@@ -55,32 +53,16 @@ def firefox_model(bundle: LoadedBundle, texts: Sequence[str]) -> bytes:
 
     with patch.object(torch.nn.functional, "linear", noted):
         greedy_decode(bundle.model, [bundle.source_tokenizer.encode_source(text) for text in texts], bundle.limits)
-    arrays = marian_arrays(bundle.model)
-    for name, weight in _products(bundle.model):
-        multiplier = 127 / largest[weight.untyped_storage().data_ptr()]
-        arrays[f"{name}_QuantMultA"] = np.array([[multiplier]], np.float32)
+    arrays, multipliers = marian_arrays(bundle.model), deepcopy(bundle.model)
+    for ours, filled in zip(bundle.model.modules(), multipliers.modules(), strict=True):
+        if isinstance(ours, nn.Linear):
+            assert isinstance(filled, nn.Linear)
+            filled.weight.data.fill_(127 / largest[ours.weight.untyped_storage().data_ptr()])
+    for name, array in marian_arrays(multipliers).items():  # so only the exporter knows what Marian calls each weight
+        if is_product(name):
+            product = "none" if name == "Wemb" else name  # its transpose, which is multiplied, has no name
+            arrays[f"{product}_QuantMultA"] = array[:1, :1]
     return as_bin(arrays, INTGEMM8)
-
-
-def _products(model: Transformer) -> Iterator[tuple[str, Tensor]]:
-    """Marian's name of each product's weights, and ours."""
-    yield "none", model.output.weight  # the transposed embedding has no name
-    for stack, layers in (("encoder", model.encoder), ("decoder", model.decoder)):
-        for number, layer in enumerate(layers):
-            assert isinstance(layer, EncoderLayer | DecoderLayer)
-            name = f"{stack}_l{number + 1}"
-            attentions = {"context": layer.cross_attention} if isinstance(layer, DecoderLayer) else {}
-            if isinstance(layer, DecoderLayer) and model.config.decoder == "ssru":
-                yield f"{name}_rnn_W", layer.recurrence.candidate.weight
-                yield f"{name}_rnn_Wf", layer.recurrence.forget.weight
-            else:
-                attentions["self"] = layer.self_attention
-            for kind, attention in attentions.items():
-                for letter in "qkv":
-                    yield f"{name}_{kind}_W{letter}", attention.query_key_value.weight
-                yield f"{name}_{kind}_Wo", attention.output.weight
-            yield f"{name}_ffn_W1", layer.feed_forward.inner.weight
-            yield f"{name}_ffn_W2", layer.feed_forward.outer.weight
 
 
 class Peer:
@@ -121,8 +103,7 @@ class Ours:
     def __init__(self, bundle: LoadedBundle) -> None:
         keep_freed_memory()
         torch.set_num_threads(1)
-        isa = os.environ.get("INTERLINEAR_ISA", "auto")
-        self._bundle, self._backend = bundle, prepare(bundle.model, "int8", isa=isa)
+        self._bundle, self._backend = bundle, prepare(bundle.model, "int8", isa=chosen_isa())
         self.about = f"Interlinear, {type(self._backend).__name__}"
 
     def translate(self, texts: Sequence[str], rows: int) -> list[str]:
@@ -163,8 +144,8 @@ def compare(ours: Ours, peer: Peer, texts: Sequence[str], rounds: int) -> Iterat
     table.rows |= {"fxtranslate": [theirs], "ours at its best is faster by": [ratios]}
     yield table
     table = Table("One sentence alone", ["ms"], note="the median sentence")
-    table.rows = {"Interlinear": [[one for one, _ in alone]], "fxtranslate": [[one for _, one in alone]]}
-    table.rows["ours is faster by"] = [[theirs / ours for ours, theirs in alone]]
+    table.rows = {"Interlinear": [[one for one, _ in alone]], "fxtranslate": [[other for _, other in alone]]}
+    table.rows["ours is faster by"] = [[other / one for one, other in alone]]
     yield table
 
 

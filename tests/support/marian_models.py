@@ -64,13 +64,18 @@ def marian_folder(folder: Path, model: Transformer, **protos: bytes) -> Path:
     return folder
 
 
+def is_product(name: str) -> bool:
+    """Whether an array of this name is the matrix of a product, or the embeddings."""
+    return "_W" in name[-3:] or "Wemb" in name
+
+
 def as_bin(arrays: Mapping[str, NDArray[Any]], kind: int = 0x404) -> bytes:
     """A .bin as Marian and Bergamot write it, with matrices of products in intgemm8 if `kind` is its type."""
     headers, names, shapes, contents = b"", b"", b"", b""
     for name, array in arrays.items():
         if name == OPTIONS:
             number, content = 0x101, array.tobytes()
-        elif kind != 0x404 and ("_W" in name[-3:] or "Wemb" in name):
+        elif kind != 0x404 and is_product(name):
             number, multiplier = kind, np.float32(127 / np.abs(array).max())
             stored = array if "Wemb" in name else array.T
             content = np.rint(stored * multiplier).astype(np.int8).tobytes() + multiplier.tobytes()
