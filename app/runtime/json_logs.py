@@ -33,7 +33,7 @@ class TurnHandler(logging.StreamHandler[TextIO]):
             super().emit(record)
             return
         if not self._lines:
-            import asyncio  # only here: a worker, which logs no such record, does without these 3 MiB
+            import asyncio  # only here: a worker, which logs no such record, does without these 2 MiB
 
             asyncio.get_running_loop().call_soon(self.flush)
         self._lines.append(self.format(record) + self.terminator)
